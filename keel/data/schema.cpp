@@ -159,7 +159,8 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
 }
 
 /// Columns that are a part of the question, in whoever's rows: they would be asked for and never shown.
-const std::set<std::string> kParts = {"choices", "options", "context", "passage", "tools", "system", "system_prompt"},
+const std::set<std::string> kParts = {"choices", "options",   "context", "passage",
+                                      "tools",   "functions", "system",  "system_prompt"},
                             kMedia = {"image", "images", "video", "videos", "audio", "audios"};
 
 /// Whether everything that a value says stands in a text; a value that says nothing does.

@@ -150,21 +150,38 @@ Json checked_part(Json value, const std::string& what, const std::string& place)
   return value;
 }
 
-/// What the row's `tools` tell the template of functions that may be called: a list, also one written as a text, as
-/// TRL's data sets have it.
-Json tools_of(const Row& row) {
-  if (!has(row.value, "tools")) return nullptr;
-  Json tools = row.value["tools"];
-  if (tools.is_string()) {
+/// A column of functions that may be called: a list, also one written as a text, as TRL's data sets have it; null where
+/// there is none.
+Json list_of_functions(const Row& row, const char* column) {
+  if (!has(row.value, column)) return nullptr;
+  Json list = row.value[column];
+  if (list.is_string()) {
     try {
-      tools = parse_json(tools.get<std::string>());
+      list = parse_json(list.get<std::string>());
     } catch (const std::exception&) {
-      throw BadRow(row.place, "the tools are a text that is no JSON; wanted a list of functions");
+      throw BadRow(row.place, std::string("the ") + column + " are a text that is no JSON; wanted a list of functions");
     }
   }
-  if (tools.is_null() || (tools.is_array() && tools.empty())) return nullptr;
-  if (!tools.is_array()) throw BadRow(row.place, std::string("the tools are no list but ") + tools.type_name());
-  return tools;
+  if (list.is_null() || (list.is_array() && list.empty())) return nullptr;
+  if (!list.is_array()) throw BadRow(row.place, std::string("the ") + column + " are no list but " + list.type_name());
+  return list;
+}
+
+/// What the row tells the template of functions that may be called: `tools`, or what OpenAI's files had before them,
+/// `functions`.
+Json tools_of(const Row& row) {
+  const Json tools = list_of_functions(row, "tools");
+  Json functions = list_of_functions(row, "functions");
+  if (functions.is_null()) return tools;
+  if (!tools.is_null()) throw BadRow(row.place, "the row has tools and functions; keep one of them");
+  for (Json& function : functions) {
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
+      throw BadRow(row.place, "the functions have " + printable(function.dump()) +
+                                  "; wanted objects with a name, a description and parameters, as OpenAI's files had " +
+                                  "them, or write tools");
+    function = {{"type", "function"}, {"function", function}};
+  }
+  return functions;
 }
 
 /// TRL gives the template more words by row.
@@ -211,6 +228,7 @@ Example supervised_example(Row row, const Columns& columns) {
     refuse_template_words(row);
     example.tools = tools_of(row);
     row.value.erase("tools");
+    row.value.erase("functions");
   }
   if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
   return example;

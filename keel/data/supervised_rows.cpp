@@ -177,9 +177,10 @@ void SupervisedRows::refuse_unseen(const Json& messages, const Example& example)
     return encoder.whole_chat(talk, prompts_.now(), tools);
   };
   if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
-    throw BadRow(example.place,
-                 "the row has tools, and the model's chat template does not show them; write them into " +
-                     std::string("a system message, or take a model whose template does"));
+    throw BadRow(
+        example.place,
+        "the row has tools (or functions), and the model's chat template does not show them; write them into " +
+            std::string("a system message, or take a model whose template does"));
   // Up to the last message that has one of the fields: of earlier turns a template may leave out what was thought.
   const auto is_unseen = [&](const std::vector<const char*>& fields) {
     const auto has_one = [&](const Json& message) {

@@ -16,6 +16,11 @@ class SftRows(own_rows.Test):
         for row, settings, sentence in [
                 ({"messages": talk, "tools": [TOOL]}, [], "chat template does not show them"),
                 ({"messages": talk, "tools": json.dumps([TOOL])}, [], "chat template does not show them"),
+                ({"messages": talk, "functions": [TOOL["function"]]}, [], "chat template does not show them"),
+                ({"messages": talk, "functions": [TOOL["function"]], "tools": [TOOL]}, [], "the row has tools and functions; keep one"),
+                ({"messages": talk, "functions": [TOOL]}, [], "wanted objects with a name"),
+                ({"messages": talk, "functions": "add"}, [], "the functions are a text that is no JSON"),
+                ({"prompt": "a", "completion": "b", "functions": [TOOL["function"]]}, [], 'the row has "functions" beside "prompt"'),
                 ({"messages": [*ask, CALL]}, [], "chat template does not write them"),
                 ({"messages": [*ask, {"role": "assistant", "content": None, "function_call": TOOL["function"]}]}, [], "chat template does not write them"),
                 ({"messages": [*ask, CALL | {"function_call": TOOL["function"]}]}, [], "function_call and tool_calls"),

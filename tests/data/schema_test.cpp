@@ -172,6 +172,8 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
       {R"({"context": "There are 3 birds.", "question": "How many?", "answer": "3"})", "\"context\""},
       {R"({"system": "Answer in French.", "prompt": "How many?", "answer": "3"})", "\"system\""},
       {R"({"prompt": [{"role": "user", "content": "q"}], "tools": [{"name": "add"}], "answer": "3"})", "\"tools\""},
+      {R"({"prompt": [{"role": "user", "content": "q"}], "functions": [{"name": "add"}], "answer": "3"})",
+       "\"functions\""},
       {R"({"prompt": "How many?", "images": ["a.png"], "answer": "3"})", "Keel reads texts only"},
       {R"({"prompt": "a.png", "image": {"path": "a.png"}, "answer": "3"})", "Keel reads texts only"}};
   for (const auto& [row, part] : cases) {

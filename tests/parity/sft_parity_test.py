@@ -58,7 +58,8 @@ TOOLS = [{"type": "function", "function": {"name": "add", "description": "the su
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}
 TOOL_TALKS = [[user("what is 2 + 3?"), CALL, {"role": "tool", "content": "5"}, assistant("it is 5")],
               [user("and?"), {**CALL, "content": "it is"}, {"role": "tool", "content": "5"}, assistant("5, said the owl")]]
-# The same calls as OpenAI had them before tool_calls.
+# The same functions and calls as OpenAI had them before tools and tool_calls.
+OLD_TOOLS = [tool["function"] for tool in TOOLS]
 OLD_CALLS = [[{**{key: value for key, value in message.items() if key != "tool_calls"}, "function_call": message["tool_calls"][0]["function"]}
               if "tool_calls" in message else {**message, "role": "function"} if message["role"] == "tool" else message for message in talk]
              for talk in TOOL_TALKS]
@@ -177,7 +178,8 @@ CASES = [
          lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("tools as a text, all tokens", TOOLS_TEMPLATE, [{"prompt": talk[:-1], "completion": talk[-1:], "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
          lambda t: [whole(ids(t, talk, tools=TOOLS)) for talk in TOOL_TALKS], "sft.loss_on=all"),
-    Case("calls of an older form", TOOLS_TEMPLATE, [{"messages": talk, "tools": TOOLS} for talk in OLD_CALLS],
+    Case("calls of an older form", TOOLS_TEMPLATE,
+         [{"messages": talk, "functions": functions} for talk, functions in zip(OLD_CALLS, (OLD_TOOLS, json.dumps(OLD_TOOLS)))],
          lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("reasoning beside what is said", REASONING, [{"messages": talk} for talk in REASONED],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in REASONED for i, m in enumerate(talk) if m["role"] == "assistant"]),

@@ -3,24 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 namespace keel {
 namespace {
 
 constexpr double kNormal = 1.959963984540054;  // the 97.5 % point of the normal distribution
-
-struct Moments {
-  double mean = 0, variance = 0;  // of one number, not of the mean
-};
-
-Moments moments_of(std::span<const double> values) {
-  const double count = static_cast<double>(values.size());
-  Moments moments{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
-  for (const double value : values) moments.variance += (value - moments.mean) * (value - moments.mean);
-  moments.variance = values.size() > 1 ? moments.variance / (count - 1) : 0;
-  return moments;
-}
 
 /// Whether all are the same: their computed variance may be a rounding away from 0.
 bool all_equal(std::span<const double> values) {
@@ -28,6 +15,20 @@ bool all_equal(std::span<const double> values) {
 }
 
 }  // namespace
+
+Moments moments_of(std::span<const double> values) {
+  // In a unit near the largest of them: a power of two, so that nothing is rounded.
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  const double count = static_cast<double>(values.size());
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += std::ldexp(value, -exponent);
+  mean /= count;
+  for (const double value : values) squares += std::pow(std::ldexp(value, -exponent) - mean, 2);
+  return {std::ldexp(mean, exponent), values.size() > 1 ? std::ldexp(std::sqrt(squares / (count - 1)), exponent) : 0};
+}
 
 double student_t(int64_t degrees_of_freedom) {
   constexpr std::array<double, 30> kFirst = {
@@ -55,22 +56,22 @@ Interval wilson_interval(double successes, double count) {
 Interval share_interval(std::span<const double> shares, int64_t trials) {
   if (shares.empty()) return {0, 1};
   const double count = static_cast<double>(shares.size());
-  const auto [mean, variance] = moments_of(shares);
+  const auto [mean, deviation] = moments_of(shares);
   const auto inside =
       static_cast<double>(std::ranges::count_if(shares, [](double share) { return share != 0 && share != 1; }));
   if (inside == 0) return wilson_interval(mean * count, count);
   const double most = count - inside + inside * static_cast<double>(trials);
   if (all_equal(shares)) return wilson_interval(mean * most, most);
   const double shrink = kNormal / student_t(static_cast<int64_t>(shares.size()) - 1);
-  const double worth = std::min(mean * (1 - mean) / (variance / count) * shrink * shrink, most);
+  const double worth = std::min(mean * (1 - mean) / (deviation * deviation / count) * shrink * shrink, most);
   return wilson_interval(mean * worth, worth);
 }
 
 std::optional<Interval> mean_interval(std::span<const double> values) {
   if (values.empty() || all_equal(values)) return std::nullopt;
-  const auto [mean, variance] = moments_of(values);
+  const auto [mean, deviation] = moments_of(values);
   const double half =
-      student_t(static_cast<int64_t>(values.size()) - 1) * std::sqrt(variance / static_cast<double>(values.size()));
+      student_t(static_cast<int64_t>(values.size()) - 1) * (deviation / std::sqrt(static_cast<double>(values.size())));
   return Interval(mean - half, mean + half);
 }
 

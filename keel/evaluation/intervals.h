@@ -12,6 +12,13 @@ namespace keel {
 
 using Interval = std::pair<double, double>;
 
+/// Mean and standard deviation of a sample of finite numbers, however large or small: what fits into a number in the
+/// end does not overflow on the way.
+struct Moments {
+  double mean = 0, deviation = 0;  // the latter of one number, not of the mean; 0 where there is but one
+};
+Moments moments_of(std::span<const double> values);
+
 /// Wilson's score interval of `successes` in `count` trials, neither of which need be whole.
 Interval wilson_interval(double successes, double count);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <numeric>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -13,10 +12,6 @@ namespace keel {
 namespace {
 
 constexpr uint64_t kMathSteps = 1'000'000;  // per pair of answers, of which there may be many
-
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 /// Whether the answer with the most votes is solved, by the sample that gave it first: 1 or 0.
 double elected(std::span<const int64_t> classes, std::span<const double> solved) {
@@ -64,7 +59,7 @@ Measured measure(const Counted& prompt, std::span<const int64_t> ks) {
   const auto count = static_cast<int64_t>(prompt.rewards.size());
   const int64_t right = std::count(prompt.solved.begin(), prompt.solved.end(), 1.0);
   Measured values(1);
-  if (count > 0) values[0] = mean_of(prompt.rewards);
+  if (count > 0) values[0] = moments_of(prompt.rewards).mean;
   for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, right, k)));
   for (const int64_t k : ks)
     if (k > 1)
@@ -88,7 +83,7 @@ std::vector<NamedMeasure> measures_of(int64_t samples, std::span<const int64_t> 
 /// `shares`: each value is a part of trials that are right or wrong.
 Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials) {
   if (values.empty()) return {};
-  return {.mean = mean_of(values),
+  return {.mean = moments_of(values).mean,
           .interval = shares ? std::optional(share_interval(values, trials)) : mean_interval(values),
           .prompts = static_cast<int64_t>(values.size())};
 }

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/evaluation/intervals.h"
 #include "keel/record/run_data.h"
 #include "keel/record/tools/exported_run.h"
 
@@ -16,9 +16,7 @@ namespace {
 
 constexpr size_t kWindow = 5;  // steps of the mean that a run's best is
 
-double mean_of(const double* first, size_t count) {
-  return std::accumulate(first, first + count, 0.0) / static_cast<double>(count);
-}
+double mean_of(const double* first, size_t count) { return moments_of({first, count}).mean; }
 
 /// The mean of the steps up to each, five at a time; fewer at the beginning.
 std::vector<double> running_means(const std::vector<double>& rewards) {

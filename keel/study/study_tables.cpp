@@ -16,14 +16,18 @@ namespace {
 const std::vector<std::string> kCompared = {measure::kFinal, measure::kEarly};  // with the baseline's, seed by seed
 
 Cell cell_of(const std::vector<double>& values) {
-  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
-          mean_interval(values), static_cast<int64_t>(values.size())};
+  return {moments_of(values).mean, mean_interval(values), static_cast<int64_t>(values.size())};
+}
+
+/// To three decimals, unless it has so many digits before them that nobody would count them.
+std::string shown(double value) {
+  return std::abs(value) < 1e9 || std::isinf(value) ? fixed(value, 3) : format_number(value, 4);
 }
 
 std::string shown(const Cell& cell) {
   const std::string interval =
-      cell.interval ? " [" + fixed(cell.interval->first, 3) + ", " + fixed(cell.interval->second, 3) + "]" : "";
-  return fixed(cell.mean, 3) + interval;
+      cell.interval ? " [" + shown(cell.interval->first) + ", " + shown(cell.interval->second) + "]" : "";
+  return shown(cell.mean) + interval;
 }
 
 /// A metric may be far below 0.001, where three decimals say nothing.

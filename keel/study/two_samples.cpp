@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "keel/evaluation/intervals.h"
+
 namespace keel {
 namespace {
 
@@ -34,29 +36,19 @@ double incomplete_beta(double a, double b, double x) {
   return x < (a + 1) / (a + b + 2) ? beta_fraction(a, b, x) : 1 - beta_fraction(b, a, 1 - x);
 }
 
-struct Spread {
-  double mean = 0, of_mean = 0;  // the variance of the mean
-  double count = 0;
-};
-
-Spread spread_of(std::span<const double> values) {
-  Spread result{.count = static_cast<double>(values.size())};
-  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / result.count;
-  for (const double value : values) result.of_mean += (value - result.mean) * (value - result.mean);
-  result.of_mean /= (result.count - 1) * result.count;
-  return result;
-}
-
 }  // namespace
 
 double welch_test(std::span<const double> one, std::span<const double> other) {
-  const Spread a = spread_of(one), b = spread_of(other);
-  const double variance = a.of_mean + b.of_mean;
-  if (variance == 0 || !std::isfinite(variance)) return a.mean == b.mean ? 1 : 0;
-  const double t = (a.mean - b.mean) / std::sqrt(variance);
+  const auto count_of = [](std::span<const double> values) { return static_cast<double>(values.size()); };
+  const Moments a = moments_of(one), b = moments_of(other);
+  // By ratios to the error of the difference, since a square of what is very large or small is no number. Halves, since
+  // a difference may be twice the largest number.
+  const double error_a = a.deviation / 2 / std::sqrt(count_of(one)),
+               error_b = b.deviation / 2 / std::sqrt(count_of(other)), error = std::hypot(error_a, error_b);
+  if (error == 0) return a.mean == b.mean ? 1 : 0;
+  const double t = (a.mean / 2 - b.mean / 2) / error;
   const double freedom =
-      variance * variance / (a.of_mean * a.of_mean / (a.count - 1) + b.of_mean * b.of_mean / (b.count - 1));
-  if (!std::isfinite(freedom)) return a.mean == b.mean ? 1 : 0;  // a spread too small for its square
+      1 / (std::pow(error_a / error, 4) / (count_of(one) - 1) + std::pow(error_b / error, 4) / (count_of(other) - 1));
   return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 

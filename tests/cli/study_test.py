@@ -122,6 +122,12 @@ class StudyTest(unittest.TestCase):
             line[at] = str(5 + number / 1e4)
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")
         self.assertIn("they differ", self.run_study("--compare", str(other), code=1).stdout)
+        for number, line in enumerate(lines[1:]):
+            line[at] = f"{1 + number / 1e4}e308"
+        other.write_text("\n".join(",".join(line) for line in lines) + "\n")
+        large = self.run_study("--compare", str(other), code=1).stdout
+        self.assertRegex(large, r" 1e308 \[9\.98\de307, 1\.00\de308\]")
+        self.assertNotIn("inf", large)
         # Other settings are not mixed with what is there.
         self.study["base"]["optimizer"] = {"lr": 1e-3}
         self.assertIn("with other settings", self.run_study(code=2).stderr)

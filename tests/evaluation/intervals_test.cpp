@@ -17,6 +17,18 @@ void expect_near(const Interval& got, double low, double high, double tolerance 
   EXPECT_NEAR(got.second, high, tolerance);
 }
 
+TEST(Moments, AreThoseOfTheSampleInAnyUnit) {
+  // 2, 4, 4, 4, 5, 5, 7, 9: the mean is 5, the squares sum to 32.
+  for (const double unit : {1.0, 0x1p-1070, 0x1p-600, 0x1p600, 0x1p1020}) {
+    std::vector<double> values{2, 4, 4, 4, 5, 5, 7, 9};
+    for (double& value : values) value *= unit;
+    EXPECT_EQ(moments_of(values).mean, 5 * unit);
+    EXPECT_NEAR(moments_of(values).deviation / unit, 2.138089935299395, unit < 1e-300 ? 0.2 : 1e-14);  // sqrt(32 / 7)
+  }
+  EXPECT_EQ(moments_of(std::vector<double>{0.3}).mean, 0.3);
+  EXPECT_EQ(moments_of(std::vector<double>{0.3}).deviation, 0);
+}
+
 TEST(ShareInterval, OfPromptsThatAreRightOrWrongIsWilsons) {
   expect_near(share_interval(std::vector<double>(4, 1.0), 1), 0.5101091635454025, 1);
   expect_near(share_interval(std::vector<double>(4, 0.0), 1), 0, 0.4898908364545974);
@@ -55,6 +67,10 @@ TEST(MeanInterval, IsStudentsWhereThereIsASpread) {
   const auto interval = mean_interval(std::vector<double>{0.25, 0.5, 1.5, -2});
   ASSERT_TRUE(interval);
   expect_near(*interval, -2.2881473841329396, 2.4131473841329396);
+  // 1 +- 4.302652729749464 x 0.1 / sqrt(3).
+  const auto large = mean_interval(std::vector<double>{0.9e308, 1e308, 1.1e308});
+  ASSERT_TRUE(large);
+  expect_near({large->first / 1e308, large->second / 1e308}, 0.751586228824967, 1.248413771175033);
   EXPECT_FALSE(mean_interval(std::vector<double>(9, 0.3)));
   EXPECT_FALSE(mean_interval(std::vector<double>{0.3}));
   EXPECT_FALSE(mean_interval({}));

@@ -23,6 +23,19 @@ TEST(WelchTest, OfNumbersWithoutSpreadSaysWhetherTheyAreEqual) {
   EXPECT_EQ(welch_test(std::vector<double>{1, 1}, std::vector<double>{2, 2}), 0);
 }
 
+TEST(WelchTest, DoesNotDependOnTheUnit) {
+  // Those of the first test, in units in which sums or squares are no numbers any more; and a difference that is none.
+  const auto in_unit = [](double unit, std::vector<double> values) {
+    for (double& value : values) value *= unit;
+    return values;
+  };
+  for (const double unit : {1e-300, 1e-160, 1e160, 1e307})
+    EXPECT_NEAR(welch_test(in_unit(unit, {0.71, 0.69, 0.74}), in_unit(unit, {0.2, 0.25, 0.7, 0.1})),
+                0.05602564994897198, 1e-12);
+  EXPECT_NEAR(welch_test(std::vector<double>{-1.6e308, -1.7e308}, std::vector<double>{1.6e308, 1.7e308}),
+              0.0004588208546185905, 1e-12);
+}
+
 TEST(FisherTest, IsExact) {
   EXPECT_NEAR(fisher_test(3, 4, 1, 4), 0.48571428571428565, 1e-12);
   EXPECT_NEAR(fisher_test(10, 12, 2, 15), 0.00043523130075828965, 1e-14);

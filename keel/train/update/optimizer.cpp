@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 
@@ -120,8 +121,11 @@ Optimizer::Outcome Optimizer::step(double lr) {
   }
   const double loss_scale = this->loss_scale().value_or(1);
   const Tensor norm = at::stack(at::_foreach_norm(gradients)).norm() / loss_scale;
+  // What is divided by infinity, or 0 by 0, is no number in the update.
+  using Float = std::numeric_limits<float>;
+  const double most = std::max<double>(options_.max_grad_norm, Float::min());
   const Update update{.lr = lr,
-                      .divisor = (norm / options_.max_grad_norm).clamp_min(1) * loss_scale,
+                      .divisor = ((norm / most).clamp_min(1) * loss_scale).clamp_max(Float::max()),
                       .not_finite = norm.isfinite().logical_not().to(at::kFloat)};
   if (small && !std::isfinite(norm.item<double>())) return skip(norm.item<double>());
   at::_foreach_add_(updates, 1 - update.not_finite);

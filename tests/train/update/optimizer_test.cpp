@@ -227,6 +227,19 @@ TEST(Optimizer, LosesNoUpdateThatIsTooSmallForTheComputeType) {
   }
 }
 
+// 0.5 / 1e-320 is beyond a float32, and 1e-320 is 0 there.
+TEST(Optimizer, MakesNumbersOfGradientsThatAreClippedToNextToNothing) {
+  const Parameter weight = ones_in(at::kFloat);
+  Optimizer optimizer({{"weight", weight}}, {.weight_decay = 0, .max_grad_norm = 1e-320});
+  for (const double gradient : {0.25, 0.0, 1e15}) {
+    weight.master.mutable_grad().fill_(gradient);
+    const Optimizer::Outcome outcome = optimizer.step(0.1);
+    EXPECT_FALSE(outcome.skipped);
+    EXPECT_EQ(outcome.clipped, gradient > 0);
+    EXPECT_TRUE(weight.master.equal(at::ones({2, 2}))) << weight.master;
+  }
+}
+
 TEST(Optimizer, DividesGradientsByTheLossScaleOfFloat16) {
   const Parameter weight = ones_in(at::kHalf), plain = ones_in(at::kFloat);
   Optimizer optimizer({{"weight", weight}}, kOptions), without({{"weight", plain}}, kOptions);

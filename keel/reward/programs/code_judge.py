@@ -9,6 +9,7 @@ import builtins
 import functools
 import importlib
 import math
+import opcode
 import operator
 import threading
 import types
@@ -268,7 +269,10 @@ class SolutionModule(types.ModuleType):
     """import solution"""
 
     def __getattr__(self, name):
-        return PROGRAM.attribute(name)
+        found, frame = PROGRAM.attribute(name), sys._getframe(1)
+        # A test that finds it there, as by hasattr, has asked for it; one that only imports it has not yet.
+        PROGRAM.asked = PROGRAM.asked or opcode.opname[frame.f_code.co_code[frame.f_lasti]] != "IMPORT_FROM"
+        return found
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value) if name.startswith("__") else PROGRAM.ask("assign", name, value)

@@ -127,6 +127,14 @@ TEST_F(RunCode, JudgesAFunctionByAssertions) {
   EXPECT_EQ(reward("def f(x): return x", human_eval), 0);
 }
 
+TEST_F(RunCode, WhetherTheProgramHasANameIsAQuestion) {
+  const Json checks = {"import solution\nassert hasattr(solution, 'f')", "assert callable(solution.f)",
+                       "assert solution.f(1) == 2"};
+  EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);
+  EXPECT_EQ(reward("def f(x): return x", checks, "code:fraction"), 2 / 3.0);
+  EXPECT_EQ(reward("def g(x): return x + 1", checks, "code:fraction"), 0);
+}
+
 TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
   const Json checks = {"assert f(1) == 2"};
   EXPECT_EQ(reward("import os\nos._exit(0)", checks), 0);
@@ -409,7 +417,7 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
     const Judgement judgement = lenient_reward.judge(batch.samples());
     EXPECT_EQ(judgement.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
     const std::string said = one.row                   ? judgement.failures.empty() ? "" : judgement.failures[0]
-                             : judgement.notes.empty() ? ""
+                                               : judgement.notes.empty() ? ""
                                                        : judgement.notes[0];
     EXPECT_NE(said.find(one.part), std::string::npos) << one.test << ": " << said;
   }

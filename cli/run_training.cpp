@@ -171,7 +171,8 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
                       const AcceptedChanges& accepted) {
   std::optional<WatchBeside> page;  // first, while there are no other threads; it sees the run end
-  if (watched) page.emplace(config.run.dir);
+  if (watched)
+    page.emplace(config.run.dir, [](RecordedTokens& tokens) { add_counterfactuals(tokens, kAskedTokensLive); });
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "keel/counterfactual/report_answers.h"
 
 namespace keel::cli {
 
@@ -25,7 +26,8 @@ Action add_watch(CommandLine& line) {
     Console console;
     WatchPlace place{.host = arguments->host};
     if (arguments->port) place.port = static_cast<int>(*arguments->port);
-    watch(arguments->runs, place, console);
+    const auto ask = [](RecordedTokens& tokens) { add_counterfactuals(tokens, kAskedTokensLive); };
+    watch(arguments->runs, place, ask, console);
     return ExitCode::kDone;
   };
 }

@@ -9,9 +9,9 @@ namespace keel {
 namespace {
 
 // One of each family, of those whose names a reader knows; some need what few runs record, and the page says what.
-const std::vector<std::string> kAsked{"ppo",          "grpo_clip_higher", "dppo_tv", "dppo_kl", "dppo_topk_tv",
-                                      "dppo_topk_kl", "drpo",             "cispo",   "gspo",    "minirl",
-                                      "m2po"};
+const std::vector<std::string> kAsked{"ppo",          "grpo_clip_higher", "dppo_tv", "dppo_kl",
+                                      "dppo_topk_tv", "dppo_topk_kl",     "drpo",    "cispo",
+                                      "gspo",         "minirl",           "m2po"};
 constexpr size_t kMostTexts = 5;  // of tokens that differ
 
 /// The newest of the records that are whole, as many as have no more tokens together.

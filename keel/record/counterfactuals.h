@@ -14,7 +14,7 @@ struct Counterfactual {
     int64_t by_the_run = 0, by_it = 0;  // held back
     double change = 0;                  // share of the whole change of weights
   };
-  std::string method;  // with its parameters where they are not its own
+  std::string method;                                     // with its parameters where they are not its own
   double held = 0, held_positive = 0, held_negative = 0;  // shares of tokens, of those with A > 0, with A < 0
   double outside = 0;                                     // share of tokens beyond the boundary, held back or not
   int64_t both = 0, only_the_run = 0, only_it = 0;        // tokens that are held back by
@@ -22,18 +22,16 @@ struct Counterfactual {
   std::vector<Difference> differences = {};               // the largest ones
 
   /// Tokens that both hold back, of those that one of them does; NaN where neither does.
-  double overlap() const {
-    return static_cast<double>(both) / static_cast<double>(both + only_the_run + only_it);
-  }
+  double overlap() const { return static_cast<double>(both) / static_cast<double>(both + only_the_run + only_it); }
 };
 
 /// What thresholds of the run's method would leave outside, as `keel advise` tells it.
 struct ThresholdAdvice {
   struct Row {
     double threshold = 0;
-    double outside = 0, positive = 0, negative = 0;             // shares of tokens
-    double mean_mu = 0, mean_entropy = 0;                       // of those outside; NaN where there are none
-    std::vector<std::pair<std::string, int64_t>> texts = {};    // that are outside most often, and how often
+    double outside = 0, positive = 0, negative = 0;           // shares of tokens
+    double mean_mu = 0, mean_entropy = 0;                     // of those outside; NaN where there are none
+    std::vector<std::pair<std::string, int64_t>> texts = {};  // that are outside most often, and how often
   };
   std::string refusal = {};  // why there is none
   std::string method = {};

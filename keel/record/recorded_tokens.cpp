@@ -46,60 +46,24 @@ double difference(double log_a, double log_b) {
   return std::exp(std::max(log_a, log_b)) * -std::expm1(-std::fabs(log_a - log_b));
 }
 
-/// Sums of a token of the vocabulary under one sign.
-struct Tally {
-  std::string text;
-  int64_t seen = 0;
-  struct Sums {
-    int64_t count = 0, entropies = 0;
-    double mu = 0, entropy = 0;
-  } blocked, outside;
-};
-
-using Tallies = std::unordered_map<int32_t, Tally>;
-
-void count_in(Tally::Sums& sums, const TokenRow& row) {
-  ++sums.count;
-  sums.mu += std::exp(double{row.log_mu});
-  if (!std::isfinite(row.entropy)) return;
-  ++sums.entropies;
-  sums.entropy += row.entropy;
-}
-
-std::vector<HeldToken> most_held(const Tallies& tallies, Tally::Sums Tally::*which) {
-  std::vector<std::pair<int32_t, const Tally*>> held;
-  for (const auto& [id, tally] : tallies)
-    if ((tally.*which).count > 0) held.emplace_back(id, &tally);
-  const auto earlier = [&](const auto& a, const auto& b) {
-    const int64_t first = (a.second->*which).count, second = (b.second->*which).count;
-    return first != second ? first > second : a.first < b.first;
-  };
-  const size_t count = std::min(held.size(), kMaxListed);
-  std::partial_sort(held.begin(), held.begin() + static_cast<long>(count), held.end(), earlier);
-  std::vector<HeldToken> most;
-  for (size_t i = 0; i < count; ++i) {
-    const Tally& tally = *held[i].second;
-    const Tally::Sums& sums = tally.*which;
-    most.push_back({tally.text, tally.seen, sums.count, sums.mu / static_cast<double>(sums.count),
-                    sums.entropies > 0 ? sums.entropy / static_cast<double>(sums.entropies)
-                                       : std::numeric_limits<double>::quiet_NaN()});
-  }
-  return most;
-}
-
 /// As a page may show it, whatever it is.
 std::string shown_text(const std::string& text, size_t bytes) {
   return escape_controls(shorten(text, bytes), Newlines::kKeep);
 }
 
+}  // namespace
+
 /// Takes rows as they come and sums them up.
-class Digest {
+class RecordsSoFar::Digest {
  public:
-  explicit Digest(double share) : share_(share) {
+  explicit Digest(size_t most) : most_(most) {
     for (const ShownColumn& column : kShown) out_.rows.columns.push_back({column.name});
   }
 
-  void begin_file(const std::filesystem::path& file, const Json& facts) {
+  /// Of so many rows, by which fewer completions may be shown, also of the files before.
+  void begin_file(const std::filesystem::path& file, const Json& facts, int64_t rows) {
+    rows_ += static_cast<size_t>(rows);
+    if (out_.rows.text.size() > 2 * most_) drop_undrawn();
     const auto fact = [&](const char* name) { return facts.contains(name) ? facts[name] : Json(); };
     RecordedStep step;
     step.file = file;
@@ -131,22 +95,65 @@ class Digest {
     out_.damage.push_back(what + (has_rows ? " (the rows before are shown)" : ""));
   }
 
-  RecordedTokens take() {
+  RecordedTokens tokens() {
+    drop_undrawn();
+    RecordedTokens out = out_;
     for (size_t sign = 0; sign < 2; ++sign) {
-      out_.most_blocked[sign] = most_held(tallies_[sign], &Tally::blocked);
-      out_.most_outside[sign] = most_held(tallies_[sign], &Tally::outside);
+      out.most_blocked[sign] = most_held(tallies_[sign], &Tally::blocked);
+      out.most_outside[sign] = most_held(tallies_[sign], &Tally::outside);
     }
-    out_.thresholds.assign(thresholds_.begin(), thresholds_.end());
-    take_mismatch();
-    fit_texts();
-    std::erase_if(out_.rows.columns, [](const RecordedRows::Column& column) {
+    out.thresholds.assign(thresholds_.begin(), thresholds_.end());
+    out.mismatch = mismatch();
+    out.rows.texts = fitted_texts();
+    std::erase_if(out.rows.columns, [](const RecordedRows::Column& column) {
       return std::ranges::all_of(column.values, [](float value) { return std::isnan(value); });
     });
-    out_.was_read = true;
-    return std::move(out_);
+    out.was_read = true;
+    return out;
   }
 
  private:
+  /// Sums of a token of the vocabulary under one sign.
+  struct Tally {
+    std::string text;
+    int64_t seen = 0;
+    struct Sums {
+      int64_t count = 0, entropies = 0;
+      double mu = 0, entropy = 0;
+    } blocked, outside;
+  };
+
+  using Tallies = std::unordered_map<int32_t, Tally>;
+
+  static void count_in(Tally::Sums& sums, const TokenRow& row) {
+    ++sums.count;
+    sums.mu += std::exp(double{row.log_mu});
+    if (!std::isfinite(row.entropy)) return;
+    ++sums.entropies;
+    sums.entropy += row.entropy;
+  }
+
+  static std::vector<HeldToken> most_held(const Tallies& tallies, Tally::Sums Tally::*which) {
+    std::vector<std::pair<int32_t, const Tally*>> held;
+    for (const auto& [id, tally] : tallies)
+      if ((tally.*which).count > 0) held.emplace_back(id, &tally);
+    const auto earlier = [&](const auto& a, const auto& b) {
+      const int64_t first = (a.second->*which).count, second = (b.second->*which).count;
+      return first != second ? first > second : a.first < b.first;
+    };
+    const size_t count = std::min(held.size(), kMaxListed);
+    std::partial_sort(held.begin(), held.begin() + static_cast<long>(count), held.end(), earlier);
+    std::vector<HeldToken> most;
+    for (size_t i = 0; i < count; ++i) {
+      const Tally& tally = *held[i].second;
+      const Tally::Sums& sums = tally.*which;
+      most.push_back({tally.text, tally.seen, sums.count, sums.mu / static_cast<double>(sums.count),
+                      sums.entropies > 0 ? sums.entropy / static_cast<double>(sums.entropies)
+                                         : std::numeric_limits<double>::quiet_NaN()});
+    }
+    return most;
+  }
+
   void add_held(const TokenRow& row, size_t sign, RecordedStep& step) {
     const auto update = static_cast<size_t>(std::clamp<int64_t>(row.update, 0, 4095));
     if (out_.by_update.size() <= update) out_.by_update.resize(update + 1);
@@ -182,11 +189,46 @@ class Digest {
     if (mismatch.largest.size() > kMaxLargest) mismatch.largest.pop_back();
   }
 
-  void take_mismatch() {
-    recomputed_.source = RecordedMismatch::Source::kRecomputed;
-    first_update_.source = RecordedMismatch::Source::kFirstUpdate;
-    RecordedMismatch& better = recomputed_.sizes.count > 0 ? recomputed_ : first_update_;
-    if (better.sizes.count > 0) out_.mismatch = std::move(better);
+  RecordedMismatch mismatch() const {
+    using Source = RecordedMismatch::Source;
+    const bool is_recomputed = recomputed_.sizes.count > 0;
+    RecordedMismatch better = is_recomputed ? recomputed_ : first_update_;
+    if (better.sizes.count > 0) better.source = is_recomputed ? Source::kRecomputed : Source::kFirstUpdate;
+    return better;
+  }
+
+  /// Whether a completion is among those that a page holds; of fewer rows more are.
+  bool is_drawn(int64_t rollout) const {
+    if (rows_ <= most_) return true;
+    const double share = static_cast<double>(most_) / static_cast<double>(rows_);
+    return Draws(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout)).uniform() < share;
+  }
+
+  /// Of the completions that were drawn while there were fewer rows.
+  void drop_undrawn() {
+    RecordedRows& rows = out_.rows;
+    std::vector<const std::string*> text_at(texts_.size());
+    for (const auto& [text, place] : texts_) text_at[place] = &text;
+    std::unordered_map<std::string, uint32_t> texts;
+    std::vector<RecordedCompletion> completions;
+    size_t to = 0;
+    for (RecordedCompletion completion : rows.completions) {
+      if (!is_drawn(completion.rollout)) continue;
+      const size_t first = std::exchange(completion.first, to);
+      for (size_t from = first; from < first + completion.rows; ++from, ++to) {
+        for (RecordedRows::Column& column : rows.columns) column.values[to] = column.values[from];
+        rows.kept[to] = rows.kept[from];
+        rows.outside[to] = rows.outside[from];
+        rows.text[to] = texts.emplace(*text_at[rows.text[from]], static_cast<uint32_t>(texts.size())).first->second;
+      }
+      completions.push_back(completion);
+    }
+    for (RecordedRows::Column& column : rows.columns) column.values.resize(to);
+    rows.kept.resize(to);
+    rows.outside.resize(to);
+    rows.text.resize(to);
+    rows.completions = std::move(completions);
+    texts_ = std::move(texts);
   }
 
   void add_to_completion(const TokenRow& row) {
@@ -195,7 +237,7 @@ class Digest {
       rollout_ = row.rollout;
       update_ = row.update;
       ++out_.completions;
-      shown_ = share_ >= 1 || Draws(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout_)).uniform() < share_;
+      shown_ = is_drawn(rollout_);
       if (shown_)
         out_.rows.completions.push_back(
             {row.step, row.update, row.prompt, row.rollout, row.reward, out_.rows.text.size(), 0, 0});
@@ -212,7 +254,7 @@ class Digest {
   }
 
   /// Where there are many long ones they are cut shorter, until all fit.
-  void fit_texts() {
+  std::vector<std::string> fitted_texts() const {
     size_t limit = kMaxTextBytes;
     const auto bytes = [&] {
       size_t sum = 0;
@@ -220,12 +262,13 @@ class Digest {
       return sum;
     };
     while (limit > 12 && bytes() > kMaxTextsBytes) limit /= 2;
-    out_.rows.texts.resize(texts_.size());
-    for (const auto& [text, place] : texts_) out_.rows.texts[place] = shown_text(text, limit);
+    std::vector<std::string> fitted(texts_.size());
+    for (const auto& [text, place] : texts_) fitted[place] = shown_text(text, limit);
+    return fitted;
   }
 
   RecordedTokens out_;
-  double share_;
+  size_t most_, rows_ = 0;  // that a page holds; that the files have
   std::array<Tallies, 2> tallies_;
   std::set<double> thresholds_;
   RecordedMismatch recomputed_, first_update_;
@@ -234,22 +277,78 @@ class Digest {
   int64_t rollout_ = 0, update_ = 0;
 };
 
-/// What a damaged file says, in one line.
-void read_file_into(Digest& digest, const std::filesystem::path& file) {
-  bool begun = false;
-  try {
-    TokenReader reader(file, kRead);
-    digest.begin_file(file, reader.facts());
-    begun = true;
-    for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next())
-      for (const TokenRow& row : rows) digest.add(row);
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::kHealthGuard) throw;
-    digest.note_damage(error.what(), begun);
+/// What is recorded of a step, as it was when it was read.
+struct RecordsSoFar::File {
+  std::filesystem::path path;
+  uintmax_t size = 0;
+  std::filesystem::file_time_type written = {};
+  bool operator==(const File&) const = default;
+
+  static File at(const std::filesystem::path& path) {
+    std::error_code unseen;  // removed in this moment: reading it will tell
+    return {path, std::filesystem::file_size(path, unseen), std::filesystem::last_write_time(path, unseen)};
   }
+
+  /// What is wrong with it is noted. Returns how many rows it has.
+  int64_t read_into(Digest& digest) const {
+    bool begun = false;
+    int64_t count = 0;
+    try {
+      TokenReader reader(path, kRead);
+      count = reader.rows();
+      digest.begin_file(path, reader.facts(), count);
+      begun = true;
+      for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next())
+        for (const TokenRow& row : rows) digest.add(row);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kHealthGuard) throw;
+      digest.note_damage(error.what(), begun);
+    }
+    return count;
+  }
+};
+
+RecordsSoFar::RecordsSoFar(std::filesystem::path run, size_t most) : run_(std::move(run)), most_(most) {
+  begin_again();
+}
+RecordsSoFar::~RecordsSoFar() = default;
+RecordsSoFar::RecordsSoFar(RecordsSoFar&&) noexcept = default;
+RecordsSoFar& RecordsSoFar::operator=(RecordsSoFar&&) noexcept = default;
+
+void RecordsSoFar::begin_again() {
+  digest_ = std::make_unique<Digest>(most_);
+  read_.clear();
 }
 
-}  // namespace
+bool RecordsSoFar::read_on(int64_t rows) {
+  std::vector<File> files;
+  for (const std::filesystem::path& path : token_files(run_)) files.push_back(File::at(path));
+  bool changed = files.size() < read_.size() || !std::equal(read_.begin(), read_.end(), files.begin());
+  if (changed) begin_again();
+  try {
+    for (; rows > 0 && read_.size() < files.size(); changed = true) {
+      rows -= files[read_.size()].read_into(*digest_);
+      read_.push_back(files[read_.size()]);
+    }
+  } catch (...) {
+    begin_again();  // of the file at hand some rows are summed up
+    throw;
+  }
+  to_come_ = static_cast<int64_t>(files.size() - read_.size());
+  return changed;
+}
+
+RecordedTokens RecordsSoFar::tokens() {
+  RecordedTokens tokens = digest_->tokens();
+  tokens.steps_to_come = to_come_;
+  return tokens;
+}
+
+RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most) {
+  RecordsSoFar records(run, most);
+  records.read_on(std::numeric_limits<int64_t>::max());
+  return records.tokens();
+}
 
 void SizeHistogram::add(double value, bool is_blocked) {
   if (std::isnan(value)) return;
@@ -270,21 +369,6 @@ void SizeHistogram::add(double value, bool is_blocked) {
 
 double SizeHistogram::begin_of(size_t place) {
   return std::pow(10.0, kFirstDecade + static_cast<double>(place) / kPerDecade);
-}
-
-RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most) {
-  const std::vector<std::filesystem::path> files = token_files(run);
-  int64_t rows = 0;
-  for (const std::filesystem::path& file : files) {
-    try {
-      rows += TokenReader(file, {"step"}).rows();
-    } catch (const Error& error) {
-      if (error.code() == ExitCode::kHealthGuard) throw;  // anything else is told when it is read
-    }
-  }
-  Digest digest(rows <= static_cast<int64_t>(most) ? 1 : static_cast<double>(most) / static_cast<double>(rows));
-  for (const std::filesystem::path& file : files) read_file_into(digest, file);
-  return digest.take();
 }
 
 }  // namespace keel

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,8 @@ struct RecordedTokens {
   std::array<std::vector<HeldToken>, 2> most_outside = {};
   RecordedMismatch mismatch = {};
   RecordedRows rows = {};
-  int64_t completions = 0;  // recorded; rows.completions are all of them or some
+  int64_t completions = 0;               // recorded; rows.completions are all of them or some
+  int64_t steps_to_come = 0;             // records that were not read yet
   Counterfactuals counterfactuals = {};  // where somebody asked for them
 };
 
@@ -102,5 +104,32 @@ inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page to
 /// Reads the records of a run folder. Damaged files are named and left out; a folder without records gives an empty
 /// one. Of more than `most` rows some completions are kept, by their ids: the same ones whoever asks.
 RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most = kMaxRecordedRows);
+
+/// The records of a run that goes on: each look reads what came since the last one.
+class RecordsSoFar {
+ public:
+  RecordsSoFar(std::filesystem::path run, size_t most);
+  ~RecordsSoFar();
+  RecordsSoFar(RecordsSoFar&&) noexcept;
+  RecordsSoFar& operator=(RecordsSoFar&&) noexcept;
+
+  /// Reads the files that came since, until there were so many rows; all of them again where one that was read has
+  /// changed or is gone. Whether anything is another than before.
+  bool read_on(int64_t rows);
+  /// What read_recorded_tokens gives for the files that were read.
+  RecordedTokens tokens();
+  size_t most() const { return most_; }
+
+ private:
+  class Digest;
+  struct File;
+  void begin_again();
+
+  std::filesystem::path run_;
+  size_t most_;
+  std::unique_ptr<Digest> digest_;
+  std::vector<File> read_;
+  int64_t to_come_ = 0;
+};
 
 }  // namespace keel

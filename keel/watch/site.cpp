@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kBetween = 1, kShare = 5, kBetweenFailures = 10;  // seconds; how often the time that a page took
 constexpr std::chrono::seconds kPatience(20);
-constexpr size_t kMostPages = 4;  // which are some megabytes each
+constexpr size_t kMostPages = 4;          // which are some megabytes each
+constexpr size_t kMostRows = 40'000;      // of token records in a page: it is loaded again and again
+constexpr int64_t kRowsAtOnce = 200'000;  // that are read for a page; the others follow
 
 Reply plain(int status, std::string text) {
   return {.status = status, .body = std::make_shared<const std::string>(std::move(text))};
@@ -36,22 +38,6 @@ std::string names_of(const WatchedRuns::List& runs) {
   std::string all;
   for (const WatchedRun& run : runs) all += run.name + "\n";
   return sha256_hex(all).substr(0, 16);
-}
-
-/// A run that is just being replaced or resumed may be unreadable for a moment.
-std::optional<RunData> read_now(const WatchedRun& run, std::vector<std::string>& unread) {
-  constexpr int kTries = 3;
-  for (int i = 1;; ++i) {
-    try {
-      return read_run(run.folder);
-    } catch (const std::exception& error) {
-      if (i == kTries) {
-        unread.push_back(run.name + " cannot be shown now: " + error.what());
-        return std::nullopt;
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
 }
 
 }  // namespace
@@ -99,7 +85,8 @@ Reply Site::report(const WatchedRuns::List& shown, bool is_choice) {
   const std::unique_lock making(making_, kPatience);
   if (!making.owns_lock()) return plain(503, "The page takes long to make; try again.\n");
   if (const std::optional<Made> last = fresh()) return last->page;  // somebody was faster
-  Made page = make(shown, is_choice);
+  const std::optional<Made> last = made(query);
+  Made page = make(shown, is_choice, last ? last->records : std::make_shared<RecordsOfRuns>());
   const std::scoped_lock lock(mutex_);
   pages_[query] = page;
   if (pages_.size() > kMostPages)
@@ -107,18 +94,58 @@ Reply Site::report(const WatchedRuns::List& shown, bool is_choice) {
   return page.page;
 }
 
-Site::Made Site::make(const WatchedRuns::List& shown, bool is_choice) {
+/// What other methods would have done is asked again where there are other tokens.
+RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) const {
+  RunData data = read_run(run);
+  auto place = records.find(run);
+  if (place == records.end() || place->second.read.most() != most)
+    place = records.insert_or_assign(run, Records{RecordsSoFar(run, most)}).first;
+  Records& of_run = place->second;
+  const bool changed = of_run.read.read_on(kRowsAtOnce);
+  data.recorded = of_run.read.tokens();
+  if (changed && ask_) {
+    ask_(data.recorded);
+    of_run.answers = data.recorded.counterfactuals;
+  }
+  data.recorded.counterfactuals = of_run.answers;
+  return data;
+}
+
+/// A run that is just being replaced or resumed may be unreadable for a moment.
+std::optional<RunData> Site::read_now(const WatchedRun& run, size_t most, RecordsOfRuns& records,
+                                      std::vector<std::string>& unread) const {
+  constexpr int kTries = 3;
+  for (int i = 1;; ++i) {
+    try {
+      return read(run.folder, most, records);
+    } catch (const std::exception& error) {
+      records.erase(run.folder);
+      if (i == kTries) {
+        unread.push_back(run.name + " cannot be shown now: " + error.what());
+        return std::nullopt;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+Site::Made Site::make(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records) {
   const double begin = steady_seconds();
   LiveReport report{.shown = shown, .version = version_of(shown), .is_choice = is_choice};
+  std::erase_if(*records, [&](const auto& each) {
+    return std::ranges::find(shown, each.first, &WatchedRun::folder) == shown.end();
+  });
+  bool more = false;  // rows that were not read yet
   for (const WatchedRun& run : shown)
     if (run.glance.has_rows)
-      if (std::optional<RunData> data = read_now(run, report.unread)) {
+      if (std::optional<RunData> data = read_now(run, kMostRows / shown.size(), *records, report.unread)) {
         data->name = run.name;
+        more = more || data->recorded.steps_to_come > 0;
         report.read.push_back(std::move(*data));
       }
   const bool failed = !report.unread.empty();
-  if (failed) report.version += "-" + std::to_string(static_cast<int64_t>(begin));  // to be tried again
-  Made made{.page = html(live_report_page(report)), .version = report.version};
+  if (failed || more) report.version += "-" + std::to_string(static_cast<int64_t>(begin));  // to be made again
+  Made made{.page = html(live_report_page(report)), .version = report.version, .records = std::move(records)};
   made.at = steady_seconds();
   made.next = made.at + std::max(failed ? kBetweenFailures : kBetween, kShare * (made.at - begin));
   return made;

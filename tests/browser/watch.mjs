@@ -57,6 +57,10 @@ await withBrowser(async browser => {
   checks.that(/^ended, /.test(await stateOf(page)), 'the bar says that the run has ended', await stateOf(page));
   await page.waitForFunction(() => /\b300\b/.test(document.querySelector('main').textContent), null, long);
   checks.that(true, 'the page has the last step');
+  await page.locator('.pages a', {hasText: 'Trust region'}).click();
+  await page.locator('.reader article .t').first().click();
+  checks.that(await page.locator('.reader .panel').isVisible(), 'its token records are shown, and each of their tokens');
+  checks.that(await page.locator('.counterfactuals tbody tr').count() > 5, 'with what other methods would have held back');
   browser.expectQuiet(address);
 
   const hostile = await browser.open(`${address}`);

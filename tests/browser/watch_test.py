@@ -1,10 +1,12 @@
 """`keel watch` in a real browser, of a training that runs meanwhile: the page follows it, and says when it has ended."""
 
+import importlib.util
 import pathlib
 import sys
 import tempfile
 
 import browser  # noqa: I001  it makes what follows known
+import packages
 import support
 from watched import Server, write_run
 
@@ -13,6 +15,8 @@ HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=\"window.
 
 def main():
     browser.require_browser()
+    if importlib.util.find_spec("pyarrow") is None:
+        packages.skip("pyarrow is not there; scripts/bootstrap.sh --tests installs it")
     with tempfile.TemporaryDirectory(prefix="keel_watch_") as folder:
         runs = pathlib.Path(folder) / "runs"
         runs.mkdir()
@@ -21,7 +25,7 @@ def main():
         server = Server(pathlib.Path(folder) / "watch.output", runs, "--port", "0")
         run = runs / "live"
         training = support.start(f"{folder}/train.output", "train", support.QUICKSTART, *support.settings(
-            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}))
+            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}, record={"tokens": "sample", "tokens_every": 50}))
         try:
             browser.run_script("watch.mjs", server.address, training.pid)
             code = training.wait(60)

@@ -7,12 +7,20 @@ import pathlib
 import re
 import shutil
 import socket
+import sys
 import tempfile
 import time
+import unittest
 
 import support
 from support import keel, start_train, wait_for
 from watched import Server, write_run
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
+try:
+    import made_runs
+except ImportError:  # without pyarrow there are no records to be made
+    made_runs = None
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
 ALWAYS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer",
@@ -269,6 +277,42 @@ class Lives(support.Test):
             self.assertLess(time.monotonic(), until, "the page never said: " + text)
             time.sleep(0.2)
 
+    @unittest.skipUnless(made_runs, "pyarrow is not there; scripts/bootstrap.sh --tests installs it")
+    def test_token_records_are_shown_as_they_come(self):
+        run = write_run(self.folder / "run", steps=9)
+
+        def record(step, *words):
+            tokens = [made_runs.token(word, 0.5, 0.9, 1) for word in words]
+            made_runs.write_records(run, step, made_runs.completion(step, 0, 1, step, 1.0, tokens), **made_runs.ASKABLE)
+
+        def shown():
+            """Words of the recorded completions, tokens that were asked about, what dppo_tv would hold back, and why a file is not read."""
+            page = server.ask("/")[2].decode()
+            data = re.search('<script type="application/json" id="records-0-data">(.*?)</script>', page)
+            held = re.search("<code>dppo_tv</code></th><td>(.*?)</td>", page)
+            return (sorted(json.loads(data[1])["texts"]) if data else [], held and held[1], "Not read: " in page)
+
+        def wait_until_shown(*wanted):
+            until = time.monotonic() + 60
+            while shown() != wanted:
+                self.assertLess(time.monotonic(), until, f"the page has {shown()}")
+                time.sleep(0.2)
+
+        server = self.serve(run)
+        self.assertEqual(shown(), ([], None, False))
+        record(3, "one", "two")
+        wait_until_shown(["one", "two"], "100.00 %", False)
+        record(5, "three")
+        record(7, "four")
+        (run / "tokens" / "step-00000007.parquet").rename(run / "tokens" / "step-00000007.parquet.partial")  # is being written
+        wait_until_shown(["one", "three", "two"], "100.00 %", False)
+        (run / "tokens" / "step-00000007.parquet.partial").unlink()
+        (run / "tokens" / "step-00000005.parquet").unlink()  # as --resume does
+        record(3, "zero")
+        wait_until_shown(["zero"], "100.00 %", False)
+        (run / "tokens" / "step-00000004.parquet").write_bytes(b"no Parquet")
+        wait_until_shown(["zero"], "100.00 %", True)
+
     def test_runs_that_begin_in_a_folder_are_added(self):
         (self.folder / "runs").mkdir()
         server = self.serve(self.folder / "runs")
@@ -288,18 +332,22 @@ class Lives(support.Test):
         # Its program is ended with all that it left behind, and the server is not taken for that.
         reward.write_text("def reward(completions, **_):\n    return [float(len(text) % 7) for text in completions]\n")
         rewards = {"functions": json.dumps([f"python:{reward}"])}
-        self.assert_exit(support.train(plain, reward=rewards), 0)
-        process = start_train(run, "--watch", "-q", reward=rewards)
+        record = {"tokens": "sample" if made_runs else "none", "tokens_every": 1}
+        self.assert_exit(support.train(plain, reward=rewards, record=record), 0)
+        process = start_train(run, "--watch", "-q", reward=rewards, record=record)
         self.assertTrue(wait_for(process, lambda: "live report: " in process.output.read_text()))
         port = int(re.search(r"http://127\.0\.0\.1:(\d+)/\n", process.output.read_text())[1])
-        seen = set()
+        seen, tables = set(), set()
+
+        def answer_to(target):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (target, port))
+                return b"".join(iter(lambda: client.recv(65536), b"")).partition(b"\r\n\r\n")[2]
 
         def asked():
             try:
-                with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
-                    client.sendall(b"GET /state HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port)
-                    answer = b"".join(iter(lambda: client.recv(65536), b""))
-                seen.add(only(json.loads(answer.partition(b"\r\n\r\n")[2]))["state"])
+                seen.add(only(json.loads(answer_to(b"state")))["state"])
+                tables.update(re.findall(rb"scroll (counterfactuals|thresholds)", answer_to(b"")))
             except ConnectionError:  # it has ended
                 pass
 
@@ -307,6 +355,7 @@ class Lives(support.Test):
             time.sleep(0.1)
         self.assertEqual(process.wait(), 0)
         self.assertIn("ended", seen)  # a page that is open is told so before the server ends
+        self.assertEqual(tables, {b"counterfactuals", b"thresholds"} if made_runs else set())  # what its token records say
         self.assertLessEqual(seen, {"gone", "waiting", "live", "ended", "interrupted"})
         self.assertIsNone(support.difference(run, plain))
         with self.assertRaises(ConnectionRefusedError):

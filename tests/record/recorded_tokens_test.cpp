@@ -138,6 +138,47 @@ TEST_F(RecordedTokensTest, KeepWholeCompletionsOfTheSameIdsWhereThereAreTooMany)
   EXPECT_EQ(read_recorded_tokens(run(), 500).rows.completions.size(), some.rows.completions.size());
 }
 
+TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
+  constexpr size_t kMost = 300;
+  RecordsSoFar so_far(run(), kMost);
+  EXPECT_FALSE(so_far.read_on(1));
+  const auto write_step = [&](int step) {
+    std::vector<TokenRow> rows;
+    for (int rollout = 0; rollout < 40; ++rollout)
+      for (int position = 0; position < 5; ++position) {
+        const std::string text = "t" + std::to_string(step * 40 + rollout);
+        rows.push_back(row(step, 0, step * 100 + rollout, position, text.c_str(), 0.5, 0.6, 1, true));
+      }
+    write(step, rows);
+  };
+  for (const int step : {1, 2, 3, 4, 5, 6}) {
+    write_step(step);
+    EXPECT_TRUE(so_far.read_on(1));
+    EXPECT_FALSE(so_far.read_on(1));
+    const RecordedTokens parts = so_far.tokens(), whole = read_recorded_tokens(run(), kMost);
+    EXPECT_EQ(parts.tokens, step * 200);
+    ASSERT_EQ(parts.rows.completions.size(), whole.rows.completions.size());
+    for (size_t i = 0; i < whole.rows.completions.size(); ++i) {
+      EXPECT_EQ(parts.rows.completions[i].rollout, whole.rows.completions[i].rollout);
+      EXPECT_EQ(parts.rows.completions[i].first, 5 * i);
+    }
+    EXPECT_EQ(parts.rows.texts, whole.rows.texts);
+    EXPECT_EQ(parts.rows.text, whole.rows.text);
+    for (size_t i = 0; i < parts.rows.text.size(); i += 5) {
+      const int64_t rollout = parts.rows.completions[i / 5].rollout;
+      EXPECT_EQ(parts.rows.texts[parts.rows.text[i]], "t" + std::to_string(rollout / 100 * 40 + rollout % 100));
+    }
+    EXPECT_LT(parts.rows.text.size(), 2 * kMost);
+  }
+  std::filesystem::remove(run() / "tokens" / TokenFile::name(2));
+  EXPECT_TRUE(so_far.read_on(250));  // from the beginning on, two files of five
+  EXPECT_EQ(so_far.tokens().tokens, 400);
+  EXPECT_EQ(so_far.tokens().steps_to_come, 3);
+  EXPECT_TRUE(so_far.read_on(1000));
+  EXPECT_EQ(so_far.tokens().tokens, 1000);
+  EXPECT_EQ(so_far.tokens().steps_to_come, 0);
+}
+
 TEST_F(RecordedTokensTest, NameDamagedFilesAndReadTheOthers) {
   write(3, step_three());
   write(9, {row(9, 0, 20, 0, "a", 0.75, 0.75, 1, true)});

@@ -60,17 +60,18 @@ std::string other_methods(const RecordedTokens& tokens) {
   for (const Counterfactual& other : all.others) rows += row_of(other);
   std::string out =
       title +
-      "<p class=\"note\">From the recorded numbers alone, with each method’s own parameters, on the same tokens. Outside: "
+      "<p class=\"note\">From the recorded numbers alone, with each method’s own parameters, on the same tokens. "
+      "Outside: "
       "beyond the boundary, held back or not. Overlap: tokens that both hold back, of those that one of them does. "
       "Weight: of the numbers that multiply the gradients, |change| / |the run’s| (2-norms), and the cosine of both. "
       "Tokens: held back by the run → by the other method, and the text’s share of the change. " +
       asked_about(tokens, "tokens") + "</p><div class=\"scroll counterfactuals\"><table>" +
-      header_row({"Method", "Held back", "A &gt; 0", "A &lt; 0", "Outside", "Both", "Only the run", "Only it", "Overlap",
-                  "Weight change", "Cosine", "Tokens that differ most"}) +
+      header_row({"Method", "Held back", "A &gt; 0", "A &lt; 0", "Outside", "Both", "Only the run", "Only it",
+                  "Overlap", "Weight change", "Cosine", "Tokens that differ most"}) +
       "<tbody>" + rows + "</tbody></table></div>";
   if (all.not_asked.empty()) return out;
-  out += "<details class=\"not-asked\"><summary>" +
-         plural(static_cast<int64_t>(all.not_asked.size()), "other method") + " cannot be asked</summary><ul>";
+  out += "<details class=\"not-asked\"><summary>" + plural(static_cast<int64_t>(all.not_asked.size()), "other method") +
+         " cannot be asked</summary><ul>";
   for (const std::string& reason : all.not_asked) out += "<li>" + escape_foreign(reason) + "</li>";
   return out + "</ul></details>";
 }
@@ -89,11 +90,11 @@ std::string other_thresholds(const RecordedTokens& tokens) {
                      {percent(row.outside), percent(row.positive), percent(row.negative), number(row.mean_mu, 3),
                       number(row.mean_entropy, 3), texts.empty() ? "–" : joined(texts)});
   }
-  const std::string advised =
-      advice.recommended.empty()
-          ? "No threshold leaves a token outside: the policy did not move in these steps."
-          : "For " + percent(advice.target) + " outside: <b>" + escape_foreign(advice.recommended) +
-                "</b>, which leaves " + percent(advice.recommended_share) + ".";
+  const std::string advised = advice.recommended.empty()
+                                  ? "No threshold leaves a token outside: the policy did not move in these steps."
+                                  : "For " + percent(advice.target) + " outside: <b>" +
+                                        escape_foreign(advice.recommended) + "</b>, which leaves " +
+                                        percent(advice.recommended_share) + ".";
   return title + "<p class=\"note\">Of <code>" + escape_foreign(advice.method) + "</code>, whose own is " +
          number(advice.own, 3) + ". Mean μ, mean entropy (nats) and texts are of the tokens outside. " +
          asked_about(tokens, "advise") + "</p><p class=\"advised\">" + advised +

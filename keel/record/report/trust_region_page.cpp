@@ -131,6 +131,9 @@ std::string summary_of(const RecordedTokens& tokens) {
          plural(tokens.tokens, "token") + "</b></li><li>blocked <b>" +
          format_percent(static_cast<double>(tokens.blocked) / static_cast<double>(tokens.tokens)) + "</b></li></ul>";
   const bool sampled = std::ranges::any_of(tokens.steps, [](const RecordedStep& step) { return !step.whole_batch; });
+  if (tokens.steps_to_come > 0)
+    out += "<p class=\"note to-come\">" + plural(tokens.steps_to_come, "more recorded step") +
+           " will follow: they are read some at a time.</p>";
   if (sampled) out += "<p class=\"note\">The records are a sample of the completions of these steps.</p>";
   if (shown < tokens.completions)
     out +=
@@ -170,7 +173,8 @@ std::string notes_on_records(const RunData& run) {
   if (!tokens.was_read && !asked.empty() && asked != "none")
     return out +
            "<p class=\"note missing\">The token records are not in this page, which was written while the run went "
-           "on: <code>keel report RUN</code> puts them in, and so does the end of the run.</p>";
+           "on: <code>keel report RUN</code> puts them in, and so does the end of the run; <code>keel watch RUN</code> shows "
+           "them live.</p>";
   return out +
          (tokens.damage.empty()
               ? "<p class=\"note missing\">This run has no token records, so that single tokens cannot be shown: which "

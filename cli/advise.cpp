@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/methods.h"
 #include "cli/text_table.h"
 #include "cli/token_answers.h"
 #include "keel/core/console.h"
@@ -117,12 +118,10 @@ Action add_advise(CommandLine& line) {
   const auto arguments = std::make_shared<AdviseArguments>();
   Command command = line.add("advise", "Which tokens thresholds would hold back, and one for a share of them");
   arguments->records.add_to(command);
-  std::vector<std::string> names;
-  for (const Method& method : methods()) names.push_back(method.name);
   command
       .option("--method", arguments->method,
               "The method whose threshold it is, as `keel tokens` takes it (default: the run's own)")
-      .words(names);
+      .words(method_names());
   command
       .option("--thresholds", arguments->thresholds,
               "Thresholds to look at, separated by commas (default: 1, 2 and 5 of every power of ten)")

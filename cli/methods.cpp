@@ -25,12 +25,16 @@ std::string description(const Method& method) {
   return text;
 }
 
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const Method& method : methods()) names.push_back(method.name);
+  return names;
+}
+
 Action add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   Command command = line.add("methods", "The table of objectives: equation, defaults, source");
-  std::vector<std::string> names;
-  for (const Method& method : methods()) names.push_back(method.name);
-  command.option("NAME", *name, "One method in full").words(names);
+  command.option("NAME", *name, "One method in full").words(method_names());
   return [name] {
     if (!name->empty()) std::fputs(description(method_named(*name, "no method")).c_str(), stdout);
     for (const Method& method : methods())

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/methods.h"
 #include "cli/text_table.h"
 #include "cli/token_answers.h"
 #include "keel/core/console.h"
@@ -182,11 +183,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
   const std::vector<std::filesystem::path> files = arguments.records.files();
   TokenQuestion question;
   question.leave_out = arguments.methods == std::vector<std::string>{"all"};
-  std::vector<std::string> names = arguments.methods;
-  if (question.leave_out) names.clear();
-  for (const Method& method : methods())
-    if (question.leave_out) names.push_back(method.name);
-  question.methods = asked_methods(names);
+  question.methods = asked_methods(question.leave_out ? method_names() : arguments.methods);
   std::optional<EachToken> each;
   if (!arguments.each.empty()) {
     if (question.leave_out)
@@ -224,8 +221,8 @@ Action add_tokens(CommandLine& line) {
   const auto arguments = std::make_shared<TokensArguments>();
   Command command = line.add("tokens", "What the run, and any other method, did to its recorded tokens");
   arguments->records.add_to(command);
-  std::vector<std::string> names = {"all"};
-  for (const Method& method : methods()) names.push_back(method.name);
+  std::vector<std::string> names = method_names();
+  names.insert(names.begin(), "all");
   command
       .option("--method", arguments->methods,
               "Methods to ask, separated by commas: NAME, or NAME:PARAMETER=VALUE,...; all: every one that the records "

@@ -63,7 +63,7 @@ def wanted(peer):
 
 def peers():
     """All that are brought in: the largest for make test-full alone."""
-    return ["tokenizers", "browser", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True))]
+    return ["tokenizers", "browser", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True)), *count([], ENVIRONMENTS)]
 
 
 def is_there(peer):

@@ -128,8 +128,8 @@ TEST_F(RunCode, JudgesAFunctionByAssertions) {
 }
 
 TEST_F(RunCode, WhetherTheProgramHasANameIsAQuestion) {
-  const Json checks = {"import solution\nassert hasattr(solution, 'f')", "assert callable(solution.f)",
-                       "assert solution.f(1) == 2"};
+  const Json checks = {"import solution\nassert hasattr(solution, 'f')", "import solution as s\nassert callable(s.f)",
+                       "assert f(1) == 2"};
   EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);
   EXPECT_EQ(reward("def f(x): return x", checks, "code:fraction"), 2 / 3.0);
   EXPECT_EQ(reward("def g(x): return x + 1", checks, "code:fraction"), 0);

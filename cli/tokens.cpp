@@ -29,6 +29,9 @@ struct TokensArguments {
   std::string each;
 };
 
+/// With NUL, which a token may be.
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 /// Every row with what each method decides about it, as CSV. Float32 numbers have the digits that make them again.
 class EachToken {
  public:
@@ -74,7 +77,7 @@ class EachToken {
   }
   void print(const std::string& text) {
     if (file_) return file_->write(text);
-    std::fputs(text.c_str(), stdout);
+    put(text);
   }
 
   std::optional<DurableFile> file_;
@@ -198,7 +201,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
   const auto top = static_cast<size_t>(arguments.top);
   const bool asked = !question.methods.empty();
   if (arguments.records.csv) {
-    std::fputs(csv_of(answers, asked).c_str(), stdout);
+    put(csv_of(answers, asked));
   } else if (arguments.records.json) {
     Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
                  {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
@@ -44,16 +45,25 @@ bool is_threshold(const AskedMethod& asked, double value) {
 
 }  // namespace
 
-double threshold_of(const AskedMethod& asked) { return number_of(asked.region, thresholds_of(asked).back()); }
+double threshold_of(const AskedMethod& asked) {
+  double threshold = std::numeric_limits<double>::infinity();
+  for (const std::string& name : thresholds_of(asked))
+    if (const double value = number_of(asked.region, name); std::isfinite(value)) threshold = value;
+  return threshold;
+}
 
 AskedMethod with_threshold(const AskedMethod& asked, double value) {
   AskedMethod result = asked;
   const std::vector<std::string> names = thresholds_of(asked);
-  const double high = threshold_of(asked);
+  const double own = threshold_of(asked);
   std::string set;
   for (const std::string& name : names) {
     const double now = number_of(asked.region, name);
-    const double each = now == high || !std::isfinite(high) ? value : rounded(value * (now / high), 3);
+    if (std::isinf(now) && std::isfinite(own)) {  // no limit on that side, and the other one moves
+      set += written(set.empty() ? "" : ",", name, "=null");
+      continue;
+    }
+    const double each = now == own ? value : rounded(value * (now / own), 3);
     set_parameter(result.region, asked.method, name, each);
     set += written(set.empty() ? "" : ",", name, "=", each);
   }

@@ -12,7 +12,7 @@ namespace keel {
 inline constexpr double kTargetShare = 0.005;
 
 /// A method with its threshold set to `value`: delta, or low and high, which keep their proportion, `high` being the
-/// value.
+/// value; where one of the two is no limit it stays so, and the other one is the value.
 AskedMethod with_threshold(const AskedMethod& asked, double value);
 
 /// The threshold that a method has now.

@@ -1,8 +1,11 @@
 #include "keel/study/run_files.h"
 
+#include <sys/stat.h>
+
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
+#include "keel/core/written.h"
 #include "keel/data/dataset.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/reward/reward_files.h"
@@ -10,12 +13,23 @@
 #include "keel/train/config/full_paths.h"
 
 namespace keel {
+namespace {
+
+/// Another one where a file was written or replaced, whatever time it was given.
+std::string stamp_of(const std::string& file) {
+  struct stat seen {};
+  if (::stat(file.c_str(), &seen) != 0) return "";
+  return written(seen.st_dev, " ", seen.st_ino, " ", seen.st_size, " ", seen.st_ctim.tv_sec, " ", seen.st_ctim.tv_nsec);
+}
+
+}  // namespace
 
 void RunFiles::add_file(const std::filesystem::path& file, Json& found) {
   const std::string name = full_path(file);
-  const auto [known, is_new] = hashes_.try_emplace(name);
-  if (is_new) known->second = sha256_of_file(name);
-  found[name] = known->second;
+  const std::string stamp = stamp_of(name);
+  Read& known = read_[name];
+  if (known.stamp != stamp || stamp.empty()) known = {stamp, sha256_of_file(name)};
+  found[name] = known.hash;
 }
 
 void RunFiles::add_model(const std::filesystem::path& model, Json& found) {

@@ -10,7 +10,7 @@
 namespace keel {
 
 /// What is in the files that configurations name: rows, reward functions and their programs, the model and the adapter
-/// that a run starts from. Each file is read once.
+/// that a run starts from. A file is read again where it was changed since.
 class RunFiles {
  public:
   /// Of each file its hash. What cannot be found is no error here: the run says what it misses.
@@ -21,7 +21,10 @@ class RunFiles {
   /// A model's folder, or a file of one.
   void add_model(const std::filesystem::path& model, Json& found);
 
-  std::map<std::string, std::string> hashes_;
+  struct Read {
+    std::string stamp, hash;
+  };
+  std::map<std::string, Read> read_;
 };
 
 }  // namespace keel

@@ -146,9 +146,9 @@ class Runner {
       fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
            " with other settings, another warm-up, or files of data, rewards or the model that were changed since (",
            file.string(), "); choose another study.dir, or make such runs anew with --overwrite");
-    if (is_other) {
+    if (is_other) {  // first: when this is interrupted, the old run must not pass for one of the new configuration
       remove_tree(folder_.outcome(run.name));
-      replaced_.insert(run.name);
+      remove_tree(newest_checkpoint(run));
     }
     write_atomically(file, text);
     if (!read_outcome(run)) waiting_.push_back(run);
@@ -235,10 +235,23 @@ class Runner {
     }
   }
 
+  /// The file that says that a run can be gone on with.
+  std::filesystem::path newest_checkpoint(const StudyRun& run) const {
+    return folder_.run(run.name) / "checkpoints" / "LATEST";
+  }
+
+  /// Runs that read other files are not compared. Asked twice, since a run reads them some time after its start.
+  void require_same_files(const StudyRun& run, const char* when) {
+    if (config_text(run) != texts_.at(run.name))
+      fail(ExitCode::kBadInput, "files of data, rewards or the model were changed while the study went on, before ",
+           run.name, " ", when, "; restore them, and the same command goes on, or make the runs anew with --overwrite");
+  }
+
   void begin(const StudyRun& run) {
+    require_same_files(run, "began");
     const std::filesystem::path folder = folder_.run(run.name);
     std::vector<std::string> words = {program_.string(), "train", folder_.config(run.name).string()};
-    if (path_exists(folder / "checkpoints" / "LATEST") && !replaced_.contains(run.name))
+    if (path_exists(newest_checkpoint(run)))
       words.push_back("--resume");
     else if (path_exists(folder))
       words.push_back("--overwrite");  // of other settings, or it came to no checkpoint
@@ -255,8 +268,9 @@ class Runner {
         ++each;
         continue;
       }
-      end(each->second, status);
+      const Running ended = std::move(each->second);
       each = running_.erase(each);
+      end(ended, status);
     }
   }
 
@@ -267,6 +281,7 @@ class Runner {
                                                 : "signal " + std::to_string(WTERMSIG(status));
       return fail_run(run, last_words(folder_.log(run.name)) + " (" + how + ")");
     }
+    require_same_files(run, "ended");
     try {
       measure_run(run);
     } catch (const Error& error) {
@@ -322,7 +337,6 @@ class Runner {
   std::map<pid_t, Running> running_;
   RunFiles files_;
   std::map<std::string, std::string> texts_;  // of configurations, by run
-  std::set<std::string> replaced_;            // runs of other settings, which are made anew
   std::map<std::string, Outcome> outcomes_;   // of the runs that are done
   StudyResult result_;
   size_t all_ = 0, made_ = 0;

@@ -121,7 +121,7 @@ Listener listen_at(const WatchPlace& place) {
          "; choose another one, --port 0 for any that is free, or leave --port out");
   if (error == EADDRINUSE)
     fail(ExitCode::kBadConfiguration, "the ports ", first, " to ", last, " are all in use on ", host,
-         "; --port 0 takes any that is free");
+         "; `keel watch RUN --port 0` takes any that is free");
   if (error == EADDRNOTAVAIL)
     fail(ExitCode::kBadConfiguration, "--host: ", host, " is no address of this machine; 0.0.0.0 is all that it has");
   if (error != 0)

@@ -221,6 +221,17 @@ class Numbers(support.Test):
         self.assert_exit(text, 0)
         self.assertIn("For 0.50 % outside: objective.method=dppo_tv (low=", text.stdout)
         self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
+        # No limit on a side stays none.
+        for parameters, sign, setting in (("low=null,high=0.3", 1, "low=null,high="), ("low=0.3,high=null", -1, "high=null)")):
+            result = keel("advise", run, "--method", f"dppo_tv:{parameters}", "--thresholds", "0.01", "--json")
+            self.assert_exit(result, 0)
+            said = json.loads(result.stdout)
+            share = sum(a * sign > 0 and a * d > 0 and abs(d) > 0.01 for a, d in moves) / len(moves)
+            self.assertGreater(share, 0)
+            self.assertAlmostEqual(said["thresholds"][0]["outside"]["all"], share, 3)
+            self.assertEqual(said["threshold"], 0.3)
+            self.assertIsNotNone(said["recommended"])
+            self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
 
 
 class InTheReport(support.Test):
@@ -311,7 +322,9 @@ class Refusals(support.Test):
         file.write_bytes(sound[:len(sound) // 2])
         self.refused(3, "not a sound token record", "tokens", run)
         self.refused(3, "not a sound token record", "advise", run)
+        unsound = pyarrow.array([math.nan] + table["log_mu"].to_pylist()[1:], pyarrow.float32())
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
+                                ("its column log_mu has a value that is not finite", table.set_column(9, "log_mu", unsound)),
                                 ("its column kept is int32; wanted bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
                                 ('of format "2", and this program reads format 1',
                                  table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
@@ -319,6 +332,11 @@ class Refusals(support.Test):
                                     {**table.schema.metadata, b"keel.step": table.schema.metadata[b"keel.step"].replace(b"top_k", b"tip_k")}))):
             pyarrow.parquet.write_table(changed, file)
             self.refused(3, reason, "tokens", run)
+        # A token may be any text.
+        tokens = pyarrow.array(["a\0b\n"] * len(table))
+        pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)
+        self.assertEqual([row["token"] for row in asked(run)], ["a\0b\n"] * len(table))
+        self.assertTrue(keel("tokens", run, "--csv").stdout.endswith("\n"))
         file.rename(file.with_name(file.name + ".partial"))
         self.refused(3, "is being written; wait until the step is over", "tokens", run)
 

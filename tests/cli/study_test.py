@@ -221,6 +221,47 @@ class StudyTest(unittest.TestCase):
             file.write_bytes(before) if before else file.unlink()
         self.assertIn("1 of 1 runs are done already", self.run_study("study.seeds=1").stdout)
 
+    def test_what_is_changed_while_a_study_goes_on_is_not_mixed_with_what_was(self):
+        """Before a run begins, and before it ends; and an old run does not pass for a new one when --overwrite was interrupted."""
+        own, file, out = self.folder / "own.py", self.folder / "small.yaml", self.folder / "out"
+        text = "def own(completions, **columns):\n    return [1.0] * len(completions)\n"
+        own.write_text(text)
+        model = self.folder / "start"
+        self.assertEqual(train(model, train={"steps": 0}).returncode, 0)
+        self.study["base"] |= {"model": {"path": str(model)}, "sft": {"steps": 0}, "eval": {"prompts": 0}, "train": {"steps": 40}}
+        self.study["variants"] = {"a": {}, "b": {"reward": {"functions": [f"python:{own}:own"]}}}
+
+        def under_way(name, *arguments):
+            file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+            process = start(self.folder / "said.txt", "study", str(file), "study.seeds=1", *arguments)
+            wait_for(process, lambda: (out / "runs" / name / "metrics.jsonl").exists())
+            return process
+
+        def stopped(process, when):
+            self.assertEqual(process.wait(60), 3, process.output.read_text())
+            self.assertIn(f"changed while the study went on, before {when};", process.output.read_text())
+
+        process = under_way("a-0")
+        own.write_text(text.replace("1.0", "2.0"))
+        stopped(process, "b-0 began")
+        own.write_text(text)
+        notes = model / "checkpoints" / checkpoints(model)[-1] / "notes.md"
+        process = under_way("b-0")
+        notes.write_text("another one")
+        stopped(process, "b-0 ended")
+        self.assertEqual([path.name for path in (out / "outcomes").iterdir()], ["a-0.json"])
+        notes.unlink()
+        self.run_study("study.seeds=1")
+        self.assertEqual(self.rows()[1]["final"], "1")
+        own.write_text(text.replace("1.0", "2.0"))
+        before = (out / "configs" / "b-0.yaml").read_text()
+        process = start(self.folder / "said.txt", "study", str(file), "study.seeds=1", "--overwrite")
+        wait_for(process, lambda: (out / "configs" / "b-0.yaml").read_text() != before)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 75)
+        self.run_study("study.seeds=1")
+        self.assertEqual(self.rows()[1]["final"], "2")
+
     def test_files_that_are_not_its_own_stay(self):
         self.study["study"]["seeds"] = 1
         out = self.folder / "out"

@@ -1,6 +1,7 @@
 #include "keel/record/tokens/token_reader.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -56,6 +57,13 @@ std::string no_token_files(const std::filesystem::path& run) {
 #ifdef KEEL_HAS_PARQUET
 
 namespace {
+
+/// The column with what no update can have computed with; null where there is none. What is not read is sound.
+const char* unsound(const TokenRow& row) {
+  if (!std::isfinite(row.log_mu)) return "log_mu";
+  if (!std::isfinite(row.log_pi)) return "log_pi";
+  return std::isfinite(row.advantage) ? nullptr : "advantage";
+}
 
 constexpr int64_t kRowsAtOnce = 16'384;
 constexpr int64_t kMaxMemory = int64_t{1} << 30;  // for the pages and values of these rows, whatever a file claims
@@ -196,6 +204,9 @@ class TokenReader::Source {
         return arrow::Status::Invalid("its column ", column->field->name(), " has a value that is null");
       column->fill(*array, rows);
     }
+    for (const TokenRow& row : rows)
+      if (const char* name = unsound(row))
+        return arrow::Status::Invalid("its column ", name, " has a value that is not finite, in completion ", row.rollout);
     return arrow::Status::OK();
   }
 

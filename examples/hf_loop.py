@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import keel.hf
 
 STOP, START, LONGEST, PROMPTS, SAMPLES = 10, 11, 3, 10, 16
+torch.set_num_threads(1)  # a network this small gains nothing from a second one, and waits for it
 torch.manual_seed(0)
 model = LlamaForCausalLM(LlamaConfig(vocab_size=12, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                                      eos_token_id=STOP, pad_token_id=STOP, bos_token_id=START, tie_word_embeddings=False))

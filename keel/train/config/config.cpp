@@ -126,6 +126,24 @@ std::vector<std::string> unread_settings(const Config& config) {
   return notes;
 }
 
+/// What a file says about its objective holds for a method that is typed beside it, too: a bound of the ratio bounds a
+/// divergence then.
+std::vector<std::string> kept_beside_typed_method(const ConfigTree& tree, const Config& config) {
+  if (tree.file.empty() || !on_command_line(tree, "objective.method")) return {};
+  std::vector<std::string> kept;
+  for (const char* key : {"delta", "delta_low", "delta_high", "ratio_cap", "parameters", "advantage", "aggregation"}) {
+    const std::string path = std::string("objective.") + key;
+    const Json* value = said(tree, path);
+    if (value == nullptr || value->empty() || on_command_line(tree, path)) continue;
+    kept.push_back(path + " " + word_of(*value));
+  }
+  if (kept.empty()) return {};
+  const std::string& method = config.objective.method;
+  return {"objective.method=" + method + " is typed, and what " + tree.file +
+          " says holds for it, too: " + joined(kept) +
+          "; null, typed, takes its own ([] for objective.parameters), which `keel methods " + method + "` lists"};
+}
+
 }  // namespace
 
 std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
@@ -167,6 +185,8 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   }
   for (const std::vector<std::string>* more : {&std::as_const(aliases), &std::as_const(unread)})
     notes.insert(notes.end(), more->begin(), more->end());
+  if (purpose == Purpose::kTraining)
+    for (const std::string& note : kept_beside_typed_method(tree, config)) notes.push_back(note);
   if (purpose == Purpose::kTraining && word_at(tree, "objective.method") == "ppo" && !config.objective.advantage)
     notes.push_back("objective.method ppo has the advantages of groups and no critic; with one it is ppo_gae");
   return config;

@@ -197,7 +197,8 @@ void note_unread_of_critic(const ConfigTree& tree, const OptionTable& table, std
                            "trainer.critic_warmup"};
   for (const Alias& alias : table.aliases()) {
     const Json* value = contains(of_critic, alias.name) ? said(tree, alias.name) : nullptr;
-    if (value != nullptr && !sets_something(alias, *value, tree, table))
+    const bool is_off = value != nullptr && alias.name == "trainer.critic_warmup" && *value == 0;
+    if (value != nullptr && !is_off && !sets_something(alias, *value, tree, table))
       notes.push_back(alias.name + " does nothing: verl reads it only where " + kAdvEstimator + " is gae");
   }
 }

@@ -164,6 +164,20 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
               HasSubstr("reward.overlong_buffer is 41, but no completion is longer than 40"));
 }
 
+TEST(ConfigConsistency, WhatAFileSaysOfItsMethodIsToldBesideOneThatIsTyped) {
+  using testing::Contains;
+  const ConfigTree file = parse_config(
+      "objective:\n  method: dapo\n  delta_low: 0.2\n  delta_high: 0.28\n  aggregation: token_mean\n", "own.yaml");
+  const auto told = HasSubstr("is typed, and what own.yaml says holds for it");
+  EXPECT_THAT(load(file, {"objective.method=dppo_kl"}).notes,
+              Contains(testing::AllOf(told, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
+                                      HasSubstr("objective.aggregation token_mean"))));
+  EXPECT_THAT(load(file, {}).notes, testing::Not(Contains(told)));
+  const std::vector<std::string> all_typed = {"objective.method=dppo_kl", "objective.delta_low=0.05",
+                                              "objective.delta_high=null", "objective.aggregation=null"};
+  EXPECT_THAT(load(file, all_typed).notes, testing::Not(Contains(told)));
+}
+
 TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
   using testing::Contains;
   EXPECT_THAT(load({"reference.estimator=k1"}).notes, Contains(HasSubstr("reference.estimator does nothing")));

@@ -63,6 +63,9 @@ TEST(ForeignRemarks, VerlReadsTheSettingsOfACriticBesideGaeAlone) {
     EXPECT_THAT(notes({kVerlsGrpo, name + "=1.0"}), unread);
     EXPECT_THAT(notes({"algorithm.adv_estimator=gae", "critic.body=separate", name + "=1.0"}), Not(unread));
   }
+  const auto warm_up = Contains(HasSubstr("trainer.critic_warmup does nothing"));
+  EXPECT_THAT(notes({kVerlsGrpo, "trainer.critic_warmup=3"}), warm_up);
+  EXPECT_THAT(notes({kVerlsGrpo, "trainer.critic_warmup=0"}), Not(warm_up)) << "off, as most of verl's scripts say";
 }
 
 TEST(ForeignRemarks, AnEvaluationIsToldOfWhatItReads) {

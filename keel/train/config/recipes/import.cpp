@@ -88,8 +88,8 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
     if (refusal == nullptr || refusal->fate == Fate::kRefused) continue;
     const Json value = *find_value(recipe, path);
     const bool changes_nothing = refusal->allows(value) || refusal->allows(*find_value(whole, refusal->name));
-    if (changes_nothing && refusal->name == path && refusal->fate == Fate::kDropped) continue;  // accepted as it is
-    erase_path(recipe.value, path);
+    const bool accepted = changes_nothing && refusal->name == path;  // it stays, for other names that go by it
+    if (!accepted) erase_path(recipe.value, path);
     if (value.is_null() || (changes_nothing && refusal->fate == Fate::kDropped)) continue;
     (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
   }

@@ -99,6 +99,18 @@ TEST(Import, WritesDownPassesAndDropout) {
               AllOf(HasSubstr("steps: 5"), Not(HasSubstr("data_epochs"))));
 }
 
+// TRL 1.16.0, GRPOTrainer: disable_dropout sets the p of every torch.nn.Dropout to 0, after the adapter is put on.
+TEST(Import, DropoutThatTheRecipeSwitchesOffIsNotTheAdapters) {
+  for (const std::string said : {"lora_dropout=0.1", "lora_r=8"}) {
+    const Imported off =
+        import_recipe(read_recipe("", {"num_generations=8", "use_peft=true", said, "disable_dropout=true"}));
+    EXPECT_THAT(off.yaml, Not(HasSubstr("  dropout:"))) << said;
+    EXPECT_THAT(off.by_nature, ElementsAre(StartsWith("disable_dropout: "))) << said;
+  }
+  EXPECT_THAT(import_recipe(read_recipe("", {"num_generations=8", "use_peft=true", "disable_dropout=false"})).yaml,
+              HasSubstr("dropout: 0.05"));
+}
+
 TEST(Import, PassesThatAreTypedWinOverTheStepsOfTheRecipe) {
   const TestFolder folder;
   const std::string file = folder.write("r.yaml", "num_generations: 8\ndataset_name: a.jsonl\nmax_steps: 20\n");

@@ -45,7 +45,8 @@ Counterfactual counterfactual_of(const MethodAnswer& answer) {
   for (const TypeDifference& type : answer.types) {
     const bool is_same = type.change == 0 && type.blocked_by_run == type.blocked_by_method;
     if (is_same || other.differences.size() == kMostTexts) break;
-    other.differences.push_back({type.token, type.blocked_by_run, type.blocked_by_method, type.change / change});
+    const double share = change > 0 ? type.change / change : 0;
+    other.differences.push_back({type.token, type.blocked_by_run, type.blocked_by_method, share});
   }
   return other;
 }

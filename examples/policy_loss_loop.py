@@ -14,6 +14,7 @@ import keel
 
 DIGITS, STOP, START = 10, 10, 11
 VOCABULARY, LONGEST, PROMPTS, SAMPLES = 12, 3, 16, 8
+torch.set_num_threads(1)  # a network this small gains nothing from a second one, and waits for it
 
 
 class Network(torch.nn.Module):

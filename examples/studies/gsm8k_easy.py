@@ -37,7 +37,7 @@ def main():
     parser.add_argument("settings", nargs="*", help="further settings, as run.device=cuda")
     parser.add_argument("--keel", default="keel", help="the program")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("runs/gsm8k-easy"))
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for name, file in (("train", arguments.train), ("test", arguments.test)):
         easy, samples = arguments.folder / f"{name}.jsonl", arguments.folder / f"{name}-samples.jsonl"

@@ -37,7 +37,7 @@ def main():
     parser.add_argument("settings", nargs="*", help="further settings of the warm-up, as run.device=cuda")
     parser.add_argument("--keel", default="keel", help="the program")
     parser.add_argument("--folder", type=pathlib.Path, help="default: runs/sanity-SIZE")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     own, problems, tries = SIZES[arguments.size]
     folder = arguments.folder or pathlib.Path("runs") / f"sanity-{arguments.size}"
     settings = SHAPE + own + [f"run.dir={folder / 'start'}"] + arguments.settings

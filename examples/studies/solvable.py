@@ -40,7 +40,8 @@ def main():
     arguments = parser.parse_intermixed_args()
     own, problems, tries = SIZES[arguments.size]
     folder = arguments.folder or pathlib.Path("runs") / f"sanity-{arguments.size}"
-    settings = SHAPE + own + [f"run.dir={folder / 'start'}"] + arguments.settings
+    said = dict(setting.split("=", 1) for setting in (*SHAPE, *own, f"run.dir={folder / 'start'}", *arguments.settings))  # the last one holds
+    settings = [f"{name}={value}" for name, value in said.items()]
     subprocess.run([arguments.keel, "train", *settings, "train.steps=0", "eval.prompts=0", "--overwrite"], check=True)
     samples = folder / "samples.jsonl"
     subprocess.run([arguments.keel, "eval", folder / "start" / "config.yaml", f"eval.prompts={problems}", f"eval.samples={tries}",

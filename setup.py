@@ -1,4 +1,5 @@
-"""`pip install .` builds the program `keel` and the module `keel` with CMake against the torch of the Python that installs it."""
+"""`pip install .` builds the program `keel` and the module `keel` with CMake against the torch of the Python that installs it;
+`KEEL_PROGRAM=OFF pip install .` builds the module alone, in a fraction of the time."""
 
 import importlib.util
 import os
@@ -30,6 +31,13 @@ def require_wheel():
         sys.exit(f"{sys.executable} has no wheel. Install it first (pip install wheel), or leave out --no-build-isolation.")
 
 
+def with_program():
+    said = os.environ.get("KEEL_PROGRAM", "ON")
+    if said not in ("ON", "OFF"):
+        sys.exit(f"KEEL_PROGRAM is {said!r}; wanted ON, or OFF for the Python module alone.")
+    return said == "ON"
+
+
 class BuildWithCMake(build_py):
     def run(self):
         super().run()
@@ -37,14 +45,16 @@ class BuildWithCMake(build_py):
             if not shutil.which(tool):
                 sys.exit(f"{tool} was not found; scripts/bootstrap.sh installs what a build needs.")
         subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DKEEL_TESTS=OFF",
-                        "-DKEEL_BENCH=OFF", f"-DKEEL_TORCH={torch_folder()}"], check=True)
-        subprocess.run(["cmake", "--build", BUILD, "--parallel", os.environ.get("JOBS", "2"), "--target", "keel_python",
-                        "keel_cli"], check=True)
+                        "-DKEEL_BENCH=OFF", f"-DKEEL_PROGRAM={'ON' if with_program() else 'OFF'}", f"-DKEEL_TORCH={torch_folder()}"], check=True)
+        targets = ["keel_python", "keel_cli"] if with_program() else ["keel_python"]
+        subprocess.run(["cmake", "--build", BUILD, "--parallel", os.environ.get("JOBS", "2"), "--target", *targets], check=True)
         for name in ("libkeel_ops.so", "_built_with.py"):
             self.copy_file(os.path.join(BUILD, "python", "keel", name), os.path.join(self.build_lib, "keel", name))
         programs = os.path.join(self.build_lib, "keel", "bin")
-        self.mkpath(programs)
-        self.copy_file(os.path.join(BUILD, "keel"), os.path.join(programs, "keel"))
+        shutil.rmtree(programs, ignore_errors=True)  # of a build before
+        if with_program():
+            os.makedirs(programs)
+            self.copy_file(os.path.join(BUILD, "keel"), os.path.join(programs, "keel"))
 
 
 class CompiledDistribution(Distribution):
@@ -55,6 +65,7 @@ class CompiledDistribution(Distribution):
 if not {"sdist", "egg_info"} & set(sys.argv):
     torch_folder()  # what is missing is told at once, and not after minutes of compilation
     require_wheel()
+    with_program()
 os.makedirs(BUILD, exist_ok=True)
 setup(cmdclass={"build_py": BuildWithCMake}, distclass=CompiledDistribution,
       options={"build": {"build_base": os.path.join(BUILD, "setuptools")}, "egg_info": {"egg_base": BUILD}})

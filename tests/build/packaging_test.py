@@ -74,6 +74,42 @@ class Packaging(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("has no wheel. Install it first (pip install wheel)", result.stdout)
 
+    def test_a_word_that_is_no_choice_of_what_is_built_is_refused_at_once(self):
+        programs = self.python_with(pathlib.Path(os.environ["KEEL_TORCH"]).parent)
+        result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT,
+                     env={**os.environ, "KEEL_PROGRAM": "no"})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; wanted ON, or OFF|has no wheel")
+
+    def test_the_module_alone_has_all_sources_that_it_stands_on(self):
+        """What its sources include, and the sources of what these include, is among what CMake leaves with KEEL_PROGRAM=OFF."""
+        kept = re.search(r"if\(NOT KEEL_PROGRAM\)(.*?)endif", text_of("CMakeLists.txt"), re.S)[1]
+        kept = re.compile("|".join(re.findall(r'REGEX "(.+)"', kept)))
+        todo, seen = [str(file.relative_to(ROOT)) for file in (ROOT / "python").glob("*.cpp")], set()
+        while todo:
+            file = todo.pop()
+            if file in seen or not (ROOT / file).exists():
+                continue
+            seen.add(file)
+            if file.startswith("keel/") and file.endswith(".cpp"):
+                self.assertRegex(f"/{file}", kept)
+            for included in re.findall(r'#include "((?:keel|python)/[^"]+)\.h"', text_of(file)):
+                todo += [f"{included}.h", f"{included}.cpp"]
+        self.assertGreater(len(seen), 60)
+
+    @unittest.skipUnless(count(False, True), "it compiles the module anew: make test-full")
+    def test_pip_installs_the_module_alone_where_it_is_told_to(self):
+        programs = self.python_with(pathlib.Path(os.environ["KEEL_TORCH"]).parent)
+        run(programs / "pip", "install", "--upgrade", "--disable-pip-version-check", "setuptools", "wheel")
+        result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT,
+                     env={**os.environ, "KEEL_PROGRAM": "OFF"})
+        self.assertEqual(result.returncode, 0, result.stdout)
+        result = run(programs / "python", "-c", "import keel; print(len(keel.methods()))", cwd=self.folder)
+        self.assertGreater(int(result.stdout.split()[-1]), 50, result.stdout)
+        result = run(programs / "keel", "methods", cwd=self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("installed without the program (KEEL_PROGRAM=OFF)", result.stdout)
+
     @unittest.skipUnless(count(False, True), "it compiles everything anew: make test-full")
     def test_pip_installs_the_program_and_the_module(self):
         torch = pathlib.Path(os.environ["KEEL_TORCH"])

@@ -122,6 +122,49 @@ def is_dppos_gradient(changes, **more):
     return f"{share:.0%} of the tokens blocked, {off:.1g} off"
 
 
+def log_softmax_of_completions(made, batch):
+    """Of the whole vocabulary, [B, T, V] in float64, from the model's logits."""
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    logits = made.model(input_ids=ids, attention_mask=torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)).logits
+    return torch.log_softmax(logits[:, -batch["completion_ids"].shape[1] - 1:-1].double() / made.temperature, -1)
+
+
+def a_row_over_the_likeliest_tokens_has_those_of_the_weights_that_sampled():
+    """Written out by hand: the total variation over the 5 tokens that were likeliest then, the sampled one and all others, after the weights moved."""
+    k, low, high = 5, 0.04, 0.02
+    made = tiny.trainer(KeelGRPOTrainer, {"per_device_train_batch_size": 4, "steps_per_generation": 2, "temperature": 0.8}, method="dppo_topk_tv",
+                        parameters={"k": k, "low": low, "high": high})
+    batch = scored_batch(made)
+    tokens, mask = batch["completion_ids"], batch["completion_mask"]
+    with torch.no_grad():
+        before = log_softmax_of_completions(made, batch).exp()
+        torch.manual_seed(5)
+        for parameter in made.model.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    made._compute_loss(made.model, batch).backward()
+    got = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
+    made.model.zero_grad()
+    logp = log_softmax_of_completions(made, batch)
+    now = logp.detach().exp()
+    named = torch.zeros_like(before).scatter(-1, before.topk(k).indices, 1.0).scatter(-1, tokens[..., None], 1.0)
+    rest = ((before - now) * (1 - named)).sum(-1).abs()
+    tv = (((before - now).abs() * named).sum(-1) + rest) / 2
+    mu, pi, sampled = (each.gather(-1, tokens[..., None])[..., 0] for each in (before, now, logp))
+    advantage = batch["advantages"][:, None].double()
+    blocked = (advantage * (pi - mu) > 0) & (tv > torch.where(advantage > 0, high, low))
+    (-(torch.where(blocked, 0, pi / mu * advantage) * mask * sampled).sum() / (mask.sum() / 2)).backward()  # all of them here; TRL counts an update's, a half
+    want = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
+    off = ((got - want).abs().max() / want.abs().max()).item()
+    assert off < 1e-5, f"{off:.2g} off, relative to the largest"
+    masked, share = made._metrics["train"]["trust_region/masked"][0], (blocked & mask.bool()).sum().item() / mask.sum().item()
+    binary = (advantage * (pi - mu) > 0) & ((pi - mu).abs() > torch.where(advantage > 0, high, low))
+    assert 0.05 < share < 0.95 and abs(masked - share) < 1e-9 and (binary != blocked)[mask.bool()].any()
+    trained = tiny.trainer(KeelGRPOTrainer, method="drpo_topk_kl", parameters={"k": 64})  # of 32 tokens: all of them
+    trained.train()
+    assert all(row["trust_region/divergence_mean"] >= 0 for row in trained.state.log_history if "trust_region/divergence_mean" in row)
+    return f"{share:.0%} of the tokens blocked, {off:.1g} off"
+
+
 def it_trains_and_says_what_the_trust_region_did():
     made = tiny.trainer(KeelGRPOTrainer, {"max_steps": STEPS, "loss_type": "dr_grpo"}, method="dppo_tv", parameters={"low": 0.001, "high": 0.001})
     made.train()
@@ -151,7 +194,9 @@ def forked(rank, size, port, file):
                       MASTER_PORT=str(port), ACCELERATE_USE_CPU="true")
     changes = dict(per_device_train_batch_size=8 // size, steps_per_generation=1, num_iterations=2, max_steps=4, optim="sgd", learning_rate=1.0,
                    max_grad_norm=0.0, ddp_backend="gloo", loss_type=os.environ["KEEL_LOSS_TYPE"])
-    made = tiny.trainer(KeelGRPOTrainer, changes, rollout_func=tiny.fixed_rollout, parameters={"low": 0.02, "high": 0.02})
+    method = os.environ["KEEL_METHOD"]
+    made = tiny.trainer(KeelGRPOTrainer, changes, rollout_func=tiny.fixed_rollout, method=method, parameters={"low": 0.02, "high": 0.02},
+                        anchor="recomputed" if "topk" in method else None)
     made.train()
     assert made.accelerator.num_processes == size
     if rank == 0:
@@ -184,15 +229,16 @@ def on_processes(size):
 def one_two_and_four_processes_take_the_same_steps():
     """Plain gradient descent with a rate of 1: weights are sums of gradients."""
     highest = 0.0
-    for average in count(("dapo",), ("dapo", "grpo", "dr_grpo")):
-        os.environ["KEEL_LOSS_TYPE"] = average
+    cases = (("dapo", "dppo_tv"), ("dapo", "dppo_topk_tv"), ("grpo", "dppo_tv"), ("dr_grpo", "dppo_tv"))
+    for average, method in count(cases[:1], cases):
+        os.environ["KEEL_LOSS_TYPE"], os.environ["KEEL_METHOD"] = average, method
         alone, masked = on_processes(1)
         start = tiny.weights_of(tiny.model())
         assert (alone - start).abs().max() > 1e-3 and max(masked) > 0.05
         for size in count((2,), (2, 4)):
             weights, other = on_processes(size)
             off = (weights - alone).abs().max().item()
-            assert off < 1e-6, f"{average} on {size} processes: {off:.2g} apart"
+            assert off < 1e-6, f"{method}, {average} on {size} processes: {off:.2g} apart"
             assert max(abs(a - b) for a, b in zip(masked, other)) < 1e-6, f"{masked} on one process, {other} on {size}"
             highest = max(highest, off)
     return f"at most {highest:.1g} apart"
@@ -232,7 +278,9 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
 
     cases = [
         ({}, {"method": "dppo_tvv"}, "known: dppo_tv"),
-        ({}, {"method": "dppo_topk_tv"}, "asks vLLM for logprobs=0"),
+        ({}, {"method": "dppo_topk_tv", "rollout_func": tiny.fixed_rollout}, "asks vLLM for logprobs=0"),
+        ({"use_vllm": True}, {"method": "drpo_topk_kl"}, "set anchor='recomputed'"),
+        ({}, {"method": "dppo_topk_tv", "parameters": {"k": 0}}, "k"),
         ({}, {"method": "dppo_full_tv"}, "hidden states"),
         ({}, {"method": "ppo_gae"}, "a critic"),
         ({}, {"method": "m2po"}, "decides over a whole update"),
@@ -284,5 +332,5 @@ def another_version_of_trl_is_refused():
 if __name__ == "__main__":
     sys.exit(run([one_two_and_four_processes_take_the_same_steps,  # first: nothing of accelerate's may be there before the fork
                   the_ratio_clip_is_trls_own_to_rounding, a_wrong_bound_is_noticed, dppos_gradient_is_the_papers,
-                  it_trains_and_says_what_the_trust_region_did, tokens_that_the_sampler_could_not_score_have_a_ratio_of_1,
+                  a_row_over_the_likeliest_tokens_has_those_of_the_weights_that_sampled, it_trains_and_says_what_the_trust_region_did, tokens_that_the_sampler_could_not_score_have_a_ratio_of_1,
                   the_examples_run, what_would_not_do_as_said_is_refused_before_the_first_step, another_version_of_trl_is_refused]))

@@ -32,9 +32,10 @@ def check_method(method, parameters, anchor, sampler_speaks):
     if "anchor" in (parameters or {}):
         raise ValueError("parameters has an anchor; wanted it as the trainer's argument of that name")
     needs = table[method]["requirements"]
+    if needs["top_k"] and sampler_speaks and anchor != "recomputed":
+        raise ValueError(f"method {method} needs the sampler's likeliest tokens, and TRL keeps the log-probability of the sampled one alone (it "
+                         "asks vLLM for logprobs=0): set anchor='recomputed', which takes them from the trainer's own model, or take dppo_tv")
     reasons = {
-        "top_k": "the sampler's likeliest tokens, and TRL keeps the log-probability of the sampled one alone (it asks vLLM for logprobs=0): "
-                 "take dppo_tv, or keel.hf.fused_policy_loss in a loop of your own, which takes topk_ids",
         "hidden_states": "the sampler's hidden states, which TRL does not have: take dppo_tv",
         "reference_logp": "the reference model in its coefficient, which TRL adds to the loss instead (beta)",
     }
@@ -54,7 +55,8 @@ def check_method(method, parameters, anchor, sampler_speaks):
             raise ValueError(f"method {method} sets the sampler's log-probabilities against the trainer's own, and here is no sampler that gives any: "
                              "set use_vllm=True or give a rollout_func that returns 'logprobs', and leave anchor out")
     one = torch.tensor([-1.0])
-    token_coefficients(method, parameters, logp=one, behavior_logp=one, advantages=one, old_logp=one)  # names and values of parameters
+    likeliest = dict(topk_behavior_logp=one[:, None], topk_logp=one[:, None], sampled_in_topk=[True]) if needs["top_k"] else {}
+    token_coefficients(method, parameters, logp=one, behavior_logp=one, advantages=one, old_logp=one, **likeliest)  # names and values of parameters
 
 
 def with_epsilon(method, parameters, args):
@@ -115,6 +117,13 @@ def check_sampled(completion_ids, logprobs, method, anchor, needs_recomputed):
     for i, (ids, values) in enumerate(zip(completion_ids, logprobs)):
         if len(ids) != len(values):
             raise ValueError(f"completion {i} has {len(ids)} tokens and {len(values)} log-probabilities of the sampler's; wanted one for each")
+
+
+def check_text_alone(batch, method):
+    """The likeliest tokens come from a forward pass of our own, which is given token ids."""
+    for name in ("pixel_values", "num_images"):
+        if batch.get(name) is not None:
+            raise ValueError(f"method {method} needs the likeliest tokens of a model that is given images ({name}), which is not supported: take dppo_tv")
 
 
 def anchor_in_words(anchor, sampler_speaks):

@@ -28,7 +28,9 @@ class KeelGRPOTrainer(GRPOTrainer):
         if given.get("args") is not None:
             _options.check_arguments(given["args"], method, anchor)
         super().__init__(*args, **kwargs)
-        self._needs_recomputed = methods()[method]["requirements"]["recomputed_logp"]
+        needs = methods()[method]["requirements"]
+        self._needs_recomputed = needs["recomputed_logp"]
+        self._top_k = int(self.keel_parameters.get("k", needs["top_k"])) if needs["top_k"] else 0
         self._clips_like_trl = _options.clips_like_trl(method, self.keel_parameters)
         if self._clips_like_trl:  # of blocked tokens its loss has the value of the clip, and its metrics count them
             self.epsilon_low, self.epsilon_high = (self.keel_parameters[name] for name in ("low", "high"))
@@ -38,8 +40,30 @@ class KeelGRPOTrainer(GRPOTrainer):
         self.accelerator.print(f"keel: {method} {self.keel_parameters or 'as in its row'}; mu: "
                                f"{_options.anchor_in_words(anchor, sampler_speaks)}; average: {self.loss_type}")
 
+    def _generate_and_score_completions(self, inputs):
+        batch = super()._generate_and_score_completions(inputs)
+        if self._top_k and batch.get("old_per_token_logps") is not None:  # else no update is made before the loss: pi is mu
+            ids, logps = zip(*(self._likeliest(self.model, part) for part in _parts(batch, self.args.per_device_train_batch_size)))
+            batch["topk_ids"], batch["topk_behavior_logp"] = torch.cat(ids), torch.cat(logps)
+        return batch
+
+    @torch.no_grad()
+    def _likeliest(self, model, batch, ids=None):
+        """The model's likeliest tokens at each place of the completions, or `ids`, with their log-probabilities: [B, T, K] each."""
+        _options.check_text_alone(batch, self.keel_method)
+        tokens = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+        with self.accelerator.autocast():
+            logits = model(input_ids=tokens, attention_mask=attention, use_cache=False).logits
+        logps = torch.log_softmax(logits[:, batch["prompt_ids"].shape[1] - 1:-1].float() / self.temperature, -1)
+        ids = logps.topk(min(self._top_k, logps.shape[-1])).indices if ids is None else ids
+        return ids, logps.gather(-1, ids)
+
     def _compute_loss(self, model, inputs):
-        self._undecided = inputs = dict(inputs)
+        inputs = dict(inputs)
+        if self._top_k:
+            inputs["topk_ids"], inputs["topk_logp"] = self._likeliest(model, inputs, inputs.get("topk_ids"))
+        self._undecided = inputs
         try:
             loss = super()._compute_loss(model, inputs)
         finally:
@@ -77,9 +101,13 @@ class KeelGRPOTrainer(GRPOTrainer):
                 raise ValueError(f"{name} is {list(tensor.shape)} beside log-probabilities of {list(logps.shape)}; wanted one number for each")
         advantages = inputs["advantages"]
         advantages = advantages.unsqueeze(1).expand_as(pi) if advantages.dim() == 1 else advantages
+        likeliest = {}
+        if self._top_k:
+            likeliest = dict(topk_behavior_logp=inputs.get("topk_behavior_logp", inputs["topk_logp"]), topk_logp=inputs["topk_logp"],
+                             sampled_in_topk=(inputs["topk_ids"] == inputs["completion_ids"][..., None]).any(-1))
         decision = token_coefficients(self.keel_method, self.keel_parameters, logp=pi, behavior_logp=mu,
                                       advantages=advantages.float(), mask=mask,
-                                      old_logp=recomputed if self._needs_recomputed else None)
+                                      old_logp=recomputed if self._needs_recomputed else None, **likeliest)
         self._note(decision, pi, mu, advantages, mask.bool())
         # What a ratio clip blocks is left to TRL's own clip, which has the same bounds.
         left = ~decision.keep if self._clips_like_trl else torch.zeros_like(decision.keep)
@@ -110,3 +138,10 @@ class KeelGRPOTrainer(GRPOTrainer):
         }
         for name, value in numbers.items():
             self._metrics["train" if self.model.training else "eval"][name].append(value)
+
+
+def _parts(batch, size):
+    """The sequences of a batch by `size` of them, with what a forward pass needs."""
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "pixel_values", "num_images")
+    for begin in range(0, len(batch["completion_ids"]), size):
+        yield {name: batch[name][begin:begin + size] for name in names if name in batch}

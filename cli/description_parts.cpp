@@ -115,6 +115,19 @@ std::string describe_rate(const OptimizerOptions& o, double updates) {
          short_number(updates);
 }
 
+namespace {
+
+/// The last update has the rows that are left.
+std::string rows_of_updates(const SftOptions& sft, const Demonstrations& demonstrations) {
+  const std::string full = counted(sft.batch, "row");
+  if (!sft.data_epochs) return full;
+  const int64_t all = demonstrations.planned_rows();
+  if (sft.steps == 1) return counted(std::min(all, sft.batch), "row");
+  return all == sft.steps * sft.batch ? full : "at most " + full + ", " + std::to_string(all) + " in all";
+}
+
+}  // namespace
+
 std::string describe_supervised(const Config& config, const Demonstrations& demonstrations) {
   const SftOptions& sft = config.sft;
   if (!demonstrations.from_files()) return "";
@@ -131,7 +144,7 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
   if (sft.held_out > 0)
     text += entry("loss on", "the " + short_number(100 * sft.held_out) + " % of the rows that are held out");
-  std::string length = counted(sft.steps, "supervised update") + " of " + counted(sft.batch, "row");
+  std::string length = counted(sft.steps, "supervised update") + " of " + rows_of_updates(sft, demonstrations);
   if (sft.data_epochs)
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
               counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";

@@ -72,7 +72,7 @@ class Topics {
     for (const Command& command : line_.commands()) names.push_back(command.name());
     for (const Section& section : table_.sections()) names.push_back(section.path);
     for (const Option& option : table_.options()) names.push_back(option.path);
-    for (const Method& method : methods()) names.push_back(method.name);
+    for (const std::string& method : method_names()) names.push_back(method);
     for (const TaskRow& task : task_table()) names.push_back(task.name);
     for (const BuiltInReward& reward : built_in_rewards())
       if (std::find(names.begin(), names.end(), reward.name) == names.end()) names.push_back(reward.name);

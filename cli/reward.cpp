@@ -8,6 +8,7 @@
 #include "keel/core/options/options.h"
 #include "keel/core/options/read_config.h"
 #include "keel/reward/reward_options.h"
+#include "keel/train/config/foreign_reward.h"
 
 namespace keel::cli {
 namespace {
@@ -40,7 +41,8 @@ Settings read_reward_settings(const std::vector<std::string>& assignments) {
   OptionTable table;
   table.section("reward", "What completions are worth.", settings.reward);
   table.section("data", "How rows are read.", keys);
-  table.load(tree);
+  add_reward_functions(table);
+  for (const std::string& note : table.load(tree)) Console(stderr).line(note);
   return settings;
 }
 

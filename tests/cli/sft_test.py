@@ -166,8 +166,10 @@ class Sft(own_rows.Test):
     def test_explains_itself_and_names_what_does_nothing(self):
         result = self.sft(f"data.files=[{self.rows}]", "sft.noisy_steps=2", "rollout.temperature=0.7", "--explain")
         self.assert_exit(result, 0)
-        self.assertIn("1 supervised update of 32 rows (sft.data_epochs 1 over 7 rows)", result.stdout)
+        self.assertIn("1 supervised update of 7 rows (sft.data_epochs 1 over 7 rows)", result.stdout)
         self.assertIn("sft.noisy_steps does nothing", result.stdout)
+        for settings, rows in ((["sft.data_epochs=2"], "2 supervised updates of at most 8 rows, 14 in all"), (["sft.steps=2"], "2 supervised updates of 8 rows\n")):
+            self.assertIn(rows, self.sft(f"data.files=[{self.rows}]", "sft.batch=8", *settings, "--explain").stdout)
         self.assertIn("rollout.temperature does nothing: the run is supervised alone", result.stdout)
 
     def test_refuses_settings_that_contradict(self):

@@ -80,26 +80,6 @@ Json evaluation_key(const Json& value, const ConfigTree&, const OptionTable&) {
   return name.starts_with("eval/") ? name : "eval/" + (name.starts_with("eval_") ? name.substr(5) : name);
 }
 
-/// verl names a file and a function apart: the function's name is at `name`.
-AliasConverter custom_reward(std::string name) {
-  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
-    if (!value.is_string() || value.get<std::string>().empty()) return kSetsNothing;  // verl's default: none
-    const Json* function = find_value(tree, name);
-    std::string text = "python:" + value.get<std::string>();
-    if (function != nullptr && function->is_string()) text += ":" + function->get<std::string>();
-    return Json::array({text});
-  };
-}
-
-/// OpenRLHF's is the address of a server or a Python file.
-Json remote_reward(const Json& value, const ConfigTree&, const OptionTable&) {
-  const std::string text = value.is_string() ? value.get<std::string>() : "";
-  if (text.starts_with("http")) return Json::array({text});
-  if (text.ends_with(".py")) return Json::array({"python:" + text});
-  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted the address of a server or a Python file; set ",
-       "reward.functions");
-}
-
 /// A critic's setting, which the program has though its advantages need no critic, and does not read there.
 AliasConverter of_the_critic(std::string advantage) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
@@ -189,9 +169,6 @@ Json order_of_rollouts(const Json& value, const ConfigTree&, const OptionTable&)
   return value == true ? Json("rollouts") : kSetsNothing;
 }
 
-/// Read with the file it belongs to.
-Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
-
 }  // namespace
 
 void add_trainer_aliases(OptionTable& t) {
@@ -213,6 +190,7 @@ void add_trainer_aliases(OptionTable& t) {
 }
 
 void add_aliases(OptionTable& t) {
+  add_reward_functions(t);
   // Hugging Face TRL (GRPOConfig)
   add_trainer_aliases(t);
   t.alias("learning_rate", "optimizer.lr", "TRL");
@@ -228,10 +206,6 @@ void add_aliases(OptionTable& t) {
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
-  t.alias("reward_weights", "reward.weights", "TRL", unless_null, "null is 1 for each");
-  t.alias("reward_funcs", "reward.functions", "TRL", functions_of_trl,
-          "accuracy_reward is math, think_format_reward tags:think,*; package.module.function is "
-          "python:package/module.py:function");
   t.alias("dataset_name", "data.files", "TRL", files_of_dataset("data"), "a file; the name of a data set is refused");
   t.alias("dataset_prompt_column", "data.prompt_key", "TRL");
   t.alias("system_prompt", "data.system_prompt", "TRL", unless_null, "of open-r1");
@@ -264,10 +238,6 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", unless_null, kKeepsAll);
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
-  for (const std::string& section : kVerlRewardFunction) {
-    t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
-    t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
-  }
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
@@ -322,7 +292,6 @@ void add_aliases(OptionTable& t) {
   t.alias("prompt_data", "data.files", "OpenRLHF", list_of_names, "one name is a list of one");
   t.alias("input_key", "data.prompt_key", "OpenRLHF");
   t.alias("label_key", "data.answer_key", "OpenRLHF");
-  t.alias("remote_rm_url", "reward.functions", "OpenRLHF", remote_reward, "an address, or python:FILE.py");
   t.alias("n_samples_per_prompt", "rollout.samples_per_prompt", "OpenRLHF");
   t.alias("generate_max_len", "rollout.max_new_tokens", "OpenRLHF");
   t.alias("rollout_batch_size", "train.prompts_per_step", "OpenRLHF");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/error.h"
+#include "keel/core/options/yaml_text.h"
 #include "keel/model/network/lora_options.h"
 #include "keel/train/config/foreign_names.h"
 
@@ -13,7 +14,9 @@ namespace {
 /// a LoraConfig, whose rank has a name that nothing else has.
 constexpr const char *kUsePeft = "use_peft", *kPeftRank = "r";
 
-bool is_peft_config(const ConfigTree& tree) { return said(tree, kUsePeft) == nullptr && said(tree, kPeftRank) != nullptr; }
+bool is_peft_config(const ConfigTree& tree) {
+  return said(tree, kPeftArguments) != nullptr || (said(tree, kUsePeft) == nullptr && said(tree, kPeftRank) != nullptr);
+}
 
 AliasConverter of_the_adapter(AliasConverter converter = nullptr) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
@@ -70,11 +73,43 @@ bool is_said(const ConfigTree& tree, const Names& names) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return said(tree, name) != nullptr; });
 }
 
-/// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
+// Defaults ----------------------------------------------------------------------------------------------------------
+
+/// A part of an adapter of which nothing is said.
+struct AdapterDefault {
+  std::string asked_by;  // the name that asks for the adapter
+  std::string ours;
+  std::string whose, name;  // who has the default, and under which name
+  Json value;
+  Names said_by;  // names that say it
+};
+
+const std::vector<AdapterDefault>& adapter_defaults() {
+  const Json of_llama = Json::array({"q_proj", "v_proj"});
+  const Names rank = {"lora_r", kPeftRank, "lora.rank"}, alpha = {"lora_alpha", "lora.alpha"},
+              dropout = {"lora_dropout", "lora.dropout"},
+              layers = {"lora_target_modules", "target_modules", "lora.target_modules"};
+  static const std::vector<AdapterDefault> kDefaults = {
+      {kUsePeft, "lora.rank", "TRL", "lora_r", 16, rank},
+      {kUsePeft, "lora.alpha", "TRL", "lora_alpha", 32, alpha},
+      {kUsePeft, "lora.target_modules", "PEFT", "target_modules", of_llama, layers},
+      {kUsePeft, "lora.dropout", "TRL", "lora_dropout", 0.05, dropout},
+      {kPeftArguments, "lora.rank", "PEFT", kPeftRank, 8, rank},
+      {kPeftArguments, "lora.alpha", "PEFT", "lora_alpha", 8, alpha},
+      {kPeftArguments, "lora.target_modules", "PEFT", "target_modules", of_llama, layers},
+      {kPeftRank, "lora.alpha", "PEFT", "lora_alpha", 8, alpha},
+      {kPeftRank, "lora.target_modules", "PEFT", "target_modules", of_llama, layers}};
+  return kDefaults;
+}
+
+/// Beside use_peft, a default holds unless the part has a value, here or there.
 AliasConverter default_of_adapter(Names said_by, Json by_default) {
-  said_by.push_back("lora.adapter");  // which says it itself
+  said_by.insert(said_by.end(), {"lora.adapter", kPeftArguments});  // which say it themselves
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
     if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+    if (value == false && said(tree, kPeftArguments) != nullptr)
+      fail(ExitCode::kBadConfiguration, "got false, which trains all weights, but there is a ", kPeftArguments,
+           ", which asks for an adapter; remove one of the two");
     for (const char* key : {"lora.rank", "lora.adapter"})
       if (const Json* other = said(tree, key); value == false && other != nullptr && *other != 0 && *other != "")
         fail(ExitCode::kBadConfiguration, "got false, which trains all weights, but ", key, " is ", word_of(*other),
@@ -83,18 +118,24 @@ AliasConverter default_of_adapter(Names said_by, Json by_default) {
   };
 }
 
-Json default_dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  return dropout_is_off(tree) ? kSetsNothing
-                              : default_of_adapter({"lora_dropout", "lora.dropout"}, 0.05)(value, tree, table);
-}
-
-/// PEFT's default of a part, where a LoraConfig's rank is all that says that there is an adapter.
-AliasConverter default_of_peft(Names said_by, Json by_default) {
-  said_by.push_back(kUsePeft);  // whose defaults hold
+/// Beside a LoraConfig, or where its rank is all that says that there is an adapter.
+AliasConverter default_of_peft(const std::string& asked_by, Names said_by, Json by_default) {
+  if (asked_by == kPeftRank) said_by.insert(said_by.end(), {kUsePeft, kPeftArguments});  // whose defaults hold
   return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
     return is_said(tree, said_by) ? kSetsNothing : by_default;
   };
 }
+
+AliasConverter converter_of(const AdapterDefault& part) {
+  if (part.asked_by != kUsePeft) return default_of_peft(part.asked_by, part.said_by, part.value);
+  const AliasConverter unless_off = default_of_adapter(part.said_by, part.value);
+  if (part.ours != "lora.dropout") return unless_off;
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) {
+    return dropout_is_off(tree) ? kSetsNothing : unless_off(value, tree, table);
+  };
+}
+
+// -------------------------------------------------------------------------------------------------------------------
 
 /// A list of names or one, and PEFT's word for every linear layer.
 Json target_modules(const Json& value, const ConfigTree& tree, const OptionTable& table) {
@@ -106,22 +147,20 @@ const std::string kWithRank = "where lora_rank is above 0";
 
 }  // namespace
 
+std::string default_of_trl_adapter(const std::string& name, const std::string& ours) {
+  for (const AdapterDefault& part : adapter_defaults())
+    if (part.asked_by == name && part.ours == ours) return part.whose + "'s default of " + part.name;
+  return "";
+}
+
 void add_trl_adapter(OptionTable& t) {
-  const Json of_llama = Json::array({"q_proj", "v_proj"});  // PEFT's, where nothing is said
   const std::string with_peft = "where use_peft is true, or r is said; nothing where use_peft is false",
                     or_rank = "; OpenRLHF's, " + kWithRank;
-  const Names rank = {"lora_r", kPeftRank, "lora.rank"}, alpha = {"lora_alpha", "lora.alpha"},
-              layers = {"lora_target_modules", "target_modules", "lora.target_modules"};
-  t.alias(kUsePeft, "lora.rank", "TRL", default_of_adapter(rank, 16), "true without lora_r is 16");
-  t.alias(kUsePeft, "lora.alpha", "TRL", default_of_adapter(alpha, 32), "true without lora_alpha is 32");
-  t.alias(kUsePeft, "lora.target_modules", "TRL", default_of_adapter(layers, of_llama),
-          "true without lora_target_modules is PEFT's default, q_proj and v_proj");
-  t.alias(kUsePeft, "lora.dropout", "TRL", default_dropout_of_adapter, "true without lora_dropout is 0.05");
+  for (const AdapterDefault& part : adapter_defaults())
+    t.alias(part.asked_by, part.ours, "TRL", converter_of(part),
+            yaml_inline(part.value) + ", " + part.whose + "'s default, without " + part.name);
   t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(rank_of_adapter), with_peft);
   t.alias(kPeftRank, "lora.rank", "TRL", of_the_adapter(rank_of_adapter), "of PEFT's LoraConfig");
-  t.alias(kPeftRank, "lora.alpha", "TRL", default_of_peft(alpha, 8), "8, PEFT's default, without lora_alpha");
-  t.alias(kPeftRank, "lora.target_modules", "TRL", default_of_peft(layers, of_llama),
-          "q_proj and v_proj, PEFT's default, without target_modules");
   t.alias("lora_alpha", "lora.alpha", "TRL", of_either_adapter(), with_peft + or_rank);
   t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);
   t.alias("target_modules", "lora.target_modules", "TRL", of_either_adapter(target_modules),

@@ -101,6 +101,8 @@ inline const Names kVerlWithC = {"vanilla", "dppo_tv", "dppo_kl"};
 
 // TRL 1.16.0: the classes of its trainers' arguments, and GRPOConfig's own names.
 inline constexpr const char *kGrpoArguments = "GRPOConfig", *kSftArguments = "SFTConfig";
+/// PEFT's: true, where its arguments stand beside the others.
+inline constexpr const char* kPeftArguments = "LoraConfig";
 inline constexpr const char *kPerDevice = "per_device_train_batch_size", *kAccumulation = "gradient_accumulation_steps",
                             *kProcesses = "num_processes";
 /// The source of names that SFTConfig alone has, which `keel import` reads.

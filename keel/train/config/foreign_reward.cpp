@@ -152,17 +152,7 @@ Json prompts_sampled(const Json& value, const ConfigTree& tree, const OptionTabl
        "train.prompts_per_step prompts, ", prompts.dump(), ", further ones in place of dropped groups too; remove it");
 }
 
-}  // namespace
-
-/// "abs" is none of ours.
-Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&) {
-  const std::string word = word_of(value);
-  if (word == "kl" || word == "k1") return "k1";
-  if (word == "mse" || word == "k2") return "k2";
-  if (word == "low_var_kl" || word == "k3") return "k3";
-  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator or ",
-       "reference.kl_in_reward_estimator to k1, k2 or k3");
-}
+// Functions ----------------------------------------------------------------------------------------------------------
 
 /// trl.rewards has the first three, open-r1's registry the next two; a dotted name is a function of a Python module.
 Json functions_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
@@ -191,6 +181,53 @@ Json functions_of_trl(const Json& value, const ConfigTree&, const OptionTable&) 
     }
   }
   return functions;
+}
+
+/// verl names a file and a function apart: the function's name is at `name`.
+AliasConverter custom_reward(std::string name) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
+    if (!value.is_string() || value.get<std::string>().empty()) return kSetsNothing;  // verl's default: none
+    const Json* function = find_value(tree, name);
+    std::string text = "python:" + value.get<std::string>();
+    if (function != nullptr && function->is_string()) text += ":" + function->get<std::string>();
+    return Json::array({text});
+  };
+}
+
+/// OpenRLHF's is the address of a server or a Python file.
+Json remote_reward(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (text.starts_with("http")) return Json::array({text});
+  if (text.ends_with(".py")) return Json::array({"python:" + text});
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted the address of a server or a Python file; set ",
+       "reward.functions");
+}
+
+/// Read with the file it belongs to.
+Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
+
+}  // namespace
+
+/// "abs" is none of ours.
+Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = word_of(value);
+  if (word == "kl" || word == "k1") return "k1";
+  if (word == "mse" || word == "k2") return "k2";
+  if (word == "low_var_kl" || word == "k3") return "k3";
+  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator or ",
+       "reference.kl_in_reward_estimator to k1, k2 or k3");
+}
+
+void add_reward_functions(OptionTable& t) {
+  t.alias("reward_weights", "reward.weights", "TRL", unless_null, "null is 1 for each");
+  t.alias("reward_funcs", "reward.functions", "TRL", functions_of_trl,
+          "accuracy_reward is math, think_format_reward tags:think,*; package.module.function is "
+          "python:package/module.py:function");
+  for (const std::string& section : kVerlRewardFunction) {
+    t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
+    t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
+  }
+  t.alias("remote_rm_url", "reward.functions", "OpenRLHF", remote_reward, "an address, or python:FILE.py");
 }
 
 void add_reward_aliases(OptionTable& t) {

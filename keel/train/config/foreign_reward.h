@@ -8,8 +8,8 @@ namespace keel {
 /// by their rewards.
 void add_reward_aliases(OptionTable& table);
 
-/// TRL's and open-r1's names of reward functions as ours.
-Json functions_of_trl(const Json& value, const ConfigTree& tree, const OptionTable& table);
+/// Others' names for reward.functions and reward.weights, which need no other setting.
+void add_reward_functions(OptionTable& table);
 
 /// verl's words for the estimators of a KL.
 Json kl_estimator_word(const Json& value, const ConfigTree& tree, const OptionTable& table);

@@ -102,12 +102,25 @@ const std::vector<ForeignGroup>& trainer_groups() {
         "streaming"}},
       {"TRL",
        kDropped,
+       "it is for the script, and the trainer does not read it; remove it",
+       {false, nullptr},
+       "",
+       {"do_train", "do_predict"}},
+      {"TRL",
+       kDropped,
+       "it is for the script, and the trainer does not read it: eval_strategy says when it evaluates, which eval.every "
+       "says here, or sft.eval_every; remove it",
+       {false, nullptr},
+       "",
+       {"do_eval"}},
+      {"TRL",
+       kDropped,
        "`keel train` says itself whether a run is new, goes on (--resume) or replaces one (--overwrite); "
        "remove it",
        {false, nullptr},
        "",
-       {"do_train", "do_eval", "do_predict", "overwrite_output_dir", "resume_from_checkpoint", "ignore_data_skip",
-        "save_on_each_node", "enable_jit_checkpoint", "restore_callback_states_from_checkpoint"}},
+       {"overwrite_output_dir", "resume_from_checkpoint", "ignore_data_skip", "save_on_each_node",
+        "enable_jit_checkpoint", "restore_callback_states_from_checkpoint"}},
       {"TRL", kDropped, "a checkpoint holds what --resume needs as well; remove it", {false}, "", {"save_only_model"}},
       {"TRL",
        kDropped,
@@ -130,7 +143,12 @@ const std::vector<ForeignGroup>& trainer_groups() {
        "",
        {"bnb_4bit_quant_type", "use_bnb_nested_quant", "bnb_4bit_quant_storage", "router_aux_loss_coef",
         "ignore_bias_buffers"}},
-      {"TRL", kDropped, "an adapter is a language model's; remove it", {"CAUSAL_LM"}, "", {"lora_task_type", "task_type"}},
+      {"TRL",
+       kDropped,
+       "an adapter is a language model's; remove it",
+       {"CAUSAL_LM"},
+       "",
+       {"lora_task_type", "task_type"}},
       {"TRL", kDropped, "data.shuffle says in which order rows are taken; remove it", {}, "", {"length_column_name"}},
       {"TRL",
        kDropped,
@@ -162,8 +180,8 @@ const std::vector<ForeignGroup>& trainer_groups() {
   return kGroups;
 }
 
-/// PEFT 0.21.2, LoraConfig: in its own section or beside GRPOConfig's names, where what recipes call lora_... has the same
-/// names in both.
+/// PEFT 0.21.2, LoraConfig: in its own section or beside GRPOConfig's names, where what recipes call lora_... has the
+/// same names in both.
 void refuse_other_adapters(OptionTable& table, const std::string& section) {
   using enum Fate;
   const std::string plain = "adapters are plain ones (section lora); remove it";
@@ -171,7 +189,12 @@ void refuse_other_adapters(OptionTable& table, const std::string& section) {
       table,
       {{"TRL", kDropped, "it says which program wrote the file; remove it", {nullptr}, section, {"peft_version"}},
        {"TRL", kRefused, plain, {true, false, nullptr}, section, {"init_lora_weights", "inference_mode"}},
-       {"TRL", kRefused, plain, {"LORA", "megatron.core", 16}, section, {"peft_type", "megatron_core", "qalora_group_size"}},
+       {"TRL",
+        kRefused,
+        plain,
+        {"LORA", "megatron.core", 16},
+        section,
+        {"peft_type", "megatron_core", "qalora_group_size"}},
        {"TRL",
         kRefused,
         plain,

@@ -40,6 +40,8 @@ class Demonstrations {
   /// take. Reads all rows, once.
   int64_t steps_of_passes(const TrainState& state) const;
   uint64_t rows_per_pass() const { return survey().items; }
+  /// Of all passes.
+  int64_t planned_rows() const;
   /// Passes that the state has made.
   double passes(const TrainState& state) const;
 
@@ -64,7 +66,6 @@ class Demonstrations {
 
  private:
   const RowStream<SupervisedRow>::Survey& survey() const;
-  int64_t planned_rows() const;
 
   int64_t batch_;
   std::optional<double> data_epochs_;

@@ -8,6 +8,7 @@
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_adapter.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_tools.h"
@@ -136,6 +137,7 @@ std::string origin(const Option& option, const std::string& name, const ConfigTr
   const bool is_default = find_value(recipe, name) == nullptr;
   const Json theirs = *find_value(filled, name);
   if (name == option.path) return is_default ? "as in " + program : "as it was given";
+  if (const std::string whose = default_of_trl_adapter(name, option.path); !whose.empty()) return whose;
   const auto alias = std::find_if(table.aliases().begin(), table.aliases().end(),
                                   [&](const Alias& a) { return a.name == name && a.target == option.path; });
   std::string text = (is_default ? program + "'s default of " : "") + name;

@@ -64,28 +64,13 @@ Names keys_of(const Json& mapping) {
   return keys;
 }
 
-/// The names that an argument of PEFT's LoraConfig has in TRL's ModelConfig.
-const std::vector<std::pair<std::string, std::string>> kOfLora = {{"r", "lora_r"},
-                                                                  {"lora_alpha", "lora_alpha"},
-                                                                  {"lora_dropout", "lora_dropout"},
-                                                                  {"target_modules", "lora_target_modules"},
-                                                                  {"use_rslora", "use_rslora"},
-                                                                  {"use_dora", "use_dora"},
-                                                                  {"modules_to_save", "lora_modules_to_save"},
-                                                                  {"task_type", "lora_task_type"}};
-
-/// PEFT's defaults (0.17) are not those of TRL's ModelConfig.
-void take_adapter(ConfigTree& tree, const std::string& section) {
-  for (const auto& [theirs, name] : kOfLora)
-    if (find_value(tree, section + "." + theirs) != nullptr) move_value(tree, section + "." + theirs, name);
-  const auto line = tree.lines.find(section);
-  const auto add = [&](const std::string& name, const Json& value) {
-    if (said(tree, name) != nullptr) return;
-    tree.value[name] = value;
-    tree.lines[name] = line == tree.lines.end() ? 0 : line->second;
-  };
-  add("use_peft", true), add("lora_r", 8), add("lora_alpha", 8), add("lora_dropout", 0.0);
-  if (tree.value.contains(section) && tree.value[section].empty()) erase_value(tree, section);
+/// PEFT's own names are known beside the others; that there is a LoraConfig brings its defaults.
+void take_adapter(ConfigTree& tree) {
+  const std::string section = kPeftArguments;
+  if (tree.value.contains("peft_config")) move_value(tree, "peft_config", section);
+  if (!tree.value.contains(section) || !tree.value[section].is_object()) return;
+  for (const std::string& key : keys_of(tree.value[section])) move_value(tree, section + "." + key, key);
+  tree.value[section] = true;
 }
 
 /// Those of a trainer's own arguments stay, empty: they tell which trainer it is.
@@ -97,8 +82,7 @@ ConfigTree without_sections(ConfigTree tree) {
       move_value(tree, std::string(section) + "." + key, key == "revision" ? "model_revision" : key);
     if (!contains({kGrpoArguments, kSftArguments}, section)) erase_value(tree, section);
   }
-  if (tree.value.contains("peft_config")) move_value(tree, "peft_config", "LoraConfig");
-  if (tree.value.contains("LoraConfig") && tree.value["LoraConfig"].is_object()) take_adapter(tree, "LoraConfig");
+  take_adapter(tree);
   return tree;
 }
 

@@ -295,8 +295,6 @@ ConfigTree with_sft_defaults(ConfigTree recipe, const OptionTable& table, std::v
     const bool said_here = find_value(recipe, name) != nullptr || said(recipe, alias->target) != nullptr;
     if (!said_here && !has_steps) fill_in(name, value);
   }
-  const Json* adapter = said(recipe, "use_peft");
-  if (adapter != nullptr && *adapter == true && !is_set(recipe, table, "lora.dropout")) fill_in("lora_dropout", 0.05);
   fill_in("train.steps", 0);
 
   if (const Json* length = said(recipe, kMaxLength); length != nullptr && said(recipe, "sft.max_tokens") == nullptr)

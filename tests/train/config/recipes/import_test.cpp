@@ -89,6 +89,12 @@ TEST(Import, WritesDownTheDefaultsOfTheOtherProgram) {
   EXPECT_THAT(ppo.yaml, AllOf(HasSubstr("method: ppo_gae"), HasSubstr("body: separate"), HasSubstr("lr: 1e-05")));
 }
 
+/// A configuration whose comments stand right behind their lines.
+std::string without_padding(std::string text) {
+  for (size_t at = text.find("   "); at != std::string::npos; at = text.find("   ")) text.erase(at, 1);
+  return text;
+}
+
 TEST(Import, WritesDownPassesAndDropout) {
   const std::vector<std::string> recipe = {"num_generations=8", "dataset_name=a.jsonl", "use_peft=true"};
   const Imported trl = import_recipe(read_recipe("", recipe));
@@ -97,6 +103,49 @@ TEST(Import, WritesDownPassesAndDropout) {
   EXPECT_THAT(imported({"data.train_files=a.jsonl"}).yaml, HasSubstr("data_epochs: 30"));
   EXPECT_THAT(imported({"data.train_files=a.jsonl", "trainer.total_training_steps=5"}).yaml,
               AllOf(HasSubstr("steps: 5"), Not(HasSubstr("data_epochs"))));
+}
+
+// TRL 1.16.0, ModelConfig: lora_r 16, lora_alpha 32, lora_dropout 0.05; PEFT 0.21.2, LoraConfig: r 8, lora_alpha 8,
+// lora_dropout 0; either leaves target_modules to PEFT.
+TEST(Import, ADefaultOfAnAdapterIsSaidToBeWhoseItIs) {
+  const std::string layers = "[q_proj, v_proj]  # PEFT's default of target_modules\n";
+  const auto yaml = [](const std::string& asked) {
+    return without_padding(import_recipe(read_recipe("", {"num_generations=8", asked})).yaml);
+  };
+  EXPECT_THAT(yaml("use_peft=true"),
+              AllOf(HasSubstr("rank: 16  # TRL's default of lora_r\n"),
+                    HasSubstr("alpha: 32.0  # TRL's default of lora_alpha\n"),
+                    HasSubstr("dropout: 0.05  # TRL's default of lora_dropout\n"), HasSubstr(layers)));
+  const std::string alpha = "alpha: 8.0  # PEFT's default of lora_alpha\n";
+  EXPECT_THAT(yaml("r=4"),
+              AllOf(HasSubstr("rank: 4  # r 4: of PEFT's LoraConfig\n"), HasSubstr(alpha), HasSubstr(layers)));
+  EXPECT_EQ(yaml(R"(LoraConfig={"r": 4})"), yaml("r=4"));
+  EXPECT_THAT(yaml("LoraConfig={}"),
+              AllOf(HasSubstr("rank: 8  # PEFT's default of r\n"), HasSubstr(alpha), HasSubstr(layers)));
+  EXPECT_THAT(yaml(R"(LoraConfig={"r": 4, "lora_alpha": 8})"), HasSubstr("alpha: 8.0  # lora_alpha 8: "));
+}
+
+TEST(Import, ALoraConfigAsksForAnAdapterWithItsOwnDefaults) {
+  const auto lora = [](const std::vector<std::string>& settings) {
+    std::vector<std::string> recipe = {"num_generations=8", R"(LoraConfig={"r": 4})"};
+    recipe.insert(recipe.end(), settings.begin(), settings.end());
+    return import_recipe(read_recipe("", recipe)).yaml;
+  };
+  EXPECT_EQ(lora({"use_peft=true"}), lora({}));
+  EXPECT_THAT(error_of(2, [&] { lora({"use_peft=false"}); }),
+              AllOf(HasSubstr("use_peft=false"), HasSubstr("LoraConfig"), HasSubstr("remove one of the two")));
+}
+
+// transformers, TrainingArguments: "This argument is not directly used by Trainer, it's intended to be used by your
+// training/evaluation scripts instead"; eval_strategy is what the trainer reads.
+TEST(Import, SaysThatTheTrainerDoesNotReadWhatIsForTheScript) {
+  const auto left_out = [](const std::string& said) {
+    return import_recipe(read_recipe("", {"num_generations=8", said})).dropped;
+  };
+  EXPECT_THAT(left_out("do_eval=true"), ElementsAre(AllOf(StartsWith("do_eval: it is for the script"),
+                                                          HasSubstr("eval_strategy"), Not(HasSubstr("--resume")))));
+  EXPECT_THAT(left_out("do_train=true"), ElementsAre(StartsWith("do_train: it is for the script")));
+  EXPECT_THAT(left_out("do_eval=false"), ElementsAre());
 }
 
 // TRL 1.16.0, GRPOTrainer: disable_dropout sets the p of every torch.nn.Dropout to 0, after the adapter is put on.

@@ -8,13 +8,14 @@ import tempfile
 import browser  # noqa: I001  it makes what follows known
 import packages
 import support
-from watched import Server, write_run
+from watched import Server, require_server, write_run
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=2\">\u202egnp"
 
 
 def main():
     browser.require_browser()
+    require_server()
     if importlib.util.find_spec("pyarrow") is None:
         packages.skip("pyarrow is not there; scripts/bootstrap.sh --tests installs it")
     with tempfile.TemporaryDirectory(prefix="keel_watch_") as folder:

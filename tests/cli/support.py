@@ -330,13 +330,16 @@ def verify_checkpoint(folder):
         assert crc32c(data) == entry["crc32c"], (folder, name)
 
 
-def change_state(checkpoint, without=(), format=None, **fields):
-    """Writes other values into a checkpoint's state, and a manifest that fits, of that format where one is given."""
+def change_state(checkpoint, without=(), format=None, config=None, **fields):
+    """Writes other values into a checkpoint's state and the settings in it ({section: {key: value}}), and a manifest that fits, of that
+    format where one is given."""
     checkpoint = pathlib.Path(checkpoint)
     state = json.loads((checkpoint / "state.json").read_text())
     state["state"].update(fields)
     for name in without:
         del state["state"][name]
+    for section, values in (config or {}).items():
+        state["config"][section].update(values)
     (checkpoint / "state.json").write_text(json.dumps(state))
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     manifest["format"] = format or manifest["format"]

@@ -14,7 +14,7 @@ import unittest
 
 import support
 from support import keel, start_train, wait_for
-from watched import Server, write_run
+from watched import Server, require_server, write_run
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
 try:
@@ -384,4 +384,5 @@ class Lives(support.Test):
 
 
 if __name__ == "__main__":
+    require_server()
     support.main()

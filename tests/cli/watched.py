@@ -5,9 +5,10 @@ import pathlib
 import re
 import signal
 import socket
+import sys
 import time
 
-from support import start
+from support import keel, start
 
 
 def write_run(folder, steps=3, run="one", done=False, samples=()):
@@ -23,6 +24,15 @@ def write_run(folder, steps=3, run="one", done=False, samples=()):
     (checkpoint / "state.json").write_text(json.dumps({"state": {"phase": "done" if done else "rl"}}))
     (checkpoint.parent / "LATEST").write_text(checkpoint.name + "\n")
     return folder
+
+
+def require_server():
+    """A build that cannot serve pages says how to get one that can, and there is nothing else to test."""
+    said = keel("watch", "nowhere").stderr
+    if "cannot serve pages" in said:
+        assert "-DKEEL_WATCH=ON" in said and "keel report RUN" in said, said
+        print(said)
+        sys.exit(77)
 
 
 class Server:

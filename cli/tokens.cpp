@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cmath>
@@ -32,10 +33,16 @@ struct TokensArguments {
 /// With NUL, which a token may be.
 void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
+/// As a field of a table; a terminal is not steered by it, a pipe or a file has it as it is.
+std::string text_field(const std::string& text, bool is_shown = isatty(STDOUT_FILENO) == 1) {
+  return csv_field(is_shown ? escape_controls(text) : text);
+}
+
 /// Every row with what each method decides about it, as CSV. Float32 numbers have the digits that make them again.
 class EachToken {
  public:
-  EachToken(const std::string& path, const std::vector<AskedMethod>& methods) {
+  EachToken(const std::string& path, const std::vector<AskedMethod>& methods)
+      : is_shown_(path == "-" && isatty(STDOUT_FILENO) == 1) {
     if (path != "-") {
       RunFolder::require_not_of_a_run(path);
       file_.emplace(path, Existing::kStays);
@@ -66,7 +73,7 @@ class EachToken {
   }
 
  private:
-  static std::string field(const std::string& text) { return csv_field(text); }
+  std::string field(const std::string& text) const { return text_field(text, is_shown_); }
   static std::string field(bool value) { return value ? "true" : "false"; }
   template <class Number>
   static std::string field(Number value) {
@@ -80,6 +87,7 @@ class EachToken {
     put(text);
   }
 
+  const bool is_shown_;  // on a terminal
   std::optional<DurableFile> file_;
 };
 
@@ -165,7 +173,7 @@ std::string csv_of(const TokenAnswers& answers, bool asked) {
   if (!asked) {
     text = "token,sign,tokens,outside,mu,entropy\r\n";
     for (const OwnType& type : answers.own_types)
-      text += csv_field(type.token) + "," + (type.positive ? "1" : "-1") + "," + std::to_string(type.outside.tokens) +
+      text += text_field(type.token) + "," + (type.positive ? "1" : "-1") + "," + std::to_string(type.outside.tokens) +
               "," + std::to_string(type.outside.held_back) + "," + csv_number(type.mu.mean()) + "," +
               csv_number(type.entropy.mean()) + "\r\n";
     return text;

@@ -62,9 +62,9 @@ function(keel_link_data target)
     list(APPEND libraries ${ZSTD_LIBRARY})
   endif()
   if(KEEL_PARQUET)
-    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include keel/data/rows/byte_source.cpp keel/data/rows/arrow_json.cpp
-                keel/data/rows/parquet_rows.cpp keel/record/tokens/token_columns.cpp keel/record/tokens/token_file.cpp
-                keel/record/tokens/token_reader.cpp)
+    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include keel/core/files/parquet_file.cpp keel/data/rows/byte_source.cpp
+                keel/data/rows/arrow_json.cpp keel/data/rows/parquet_rows.cpp keel/record/tokens/token_columns.cpp
+                keel/record/tokens/token_file.cpp keel/record/tokens/token_reader.cpp)
     list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
     message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
   endif()

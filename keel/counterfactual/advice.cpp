@@ -108,7 +108,7 @@ Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod
 
 AskedMethod method_of_run(const std::filesystem::path& file) {
   const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
-  return {facts.method, facts.method, make_region(facts.method, facts.parameters)};
+  return {facts.method, facts.method, facts.region};
 }
 
 std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer) {

@@ -1,31 +1,37 @@
 #include "keel/counterfactual/step_facts.h"
 
 #include "keel/core/error.h"
+#include "keel/core/written.h"
+#include "keel/objective/methods.h"
 
 namespace keel {
 
 StepFacts step_facts(const Json& facts, const std::string& place) {
-  const auto get = [&](const char* key, auto& value) {
+  const auto read = [&](const char* key, const auto& take) {
+    const auto refuse = [&](const std::string& reason) {
+      fail(ExitCode::kBadInput, place, ": what it says of the step (keel.step) has no sound \"", key, "\"", reason,
+           "; the record was changed, or another program wrote it");
+    };
     try {
-      facts.at(key).get_to(value);
+      take(facts.at(key));
     } catch (const Json::exception&) {
-      fail(ExitCode::kBadInput, place, ": what it says of the step (keel.step) has no sound \"", key,
-           "\"; the record was changed, or another program wrote it");
+      refuse("");
+    } catch (const Error& error) {  // whoever asked has set nothing
+      refuse(written(": ", error.what()));
     }
   };
+  const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& said) { said.get_to(value); }); };
   StepFacts result;
-  std::string estimator;
   get("step", result.step);
-  get("method", result.method);
-  get("parameters", result.parameters);
+  read("method", [&](const Json& said) { result.method = method_named(said.get<std::string>(), "no method").name; });
+  read("parameters", [&](const Json& said) { result.region = make_region(result.method, said); });
   get("top_k", result.top_k);
   get("kl_coefficient", result.kl_coefficient);
-  get("kl_estimator", estimator);
+  read("kl_estimator", [&](const Json& said) { result.kl_estimator = kl_estimator(said.get<std::string>()); });
   get("whole_sequences", result.whole_sequences);
   get("whole_batch", result.whole_batch);
   get("rollouts", result.rollouts);
   get("recorded_rollouts", result.recorded_rollouts);
-  result.kl_estimator = kl_estimator(estimator);
   return result;
 }
 

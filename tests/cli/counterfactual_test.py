@@ -9,6 +9,7 @@ import io
 import json
 import math
 import pathlib
+import random
 import re
 import shutil
 import struct
@@ -17,6 +18,7 @@ import tempfile
 
 import support
 from support import keel, train
+from terminal import on_terminal
 
 try:
     import pyarrow
@@ -374,21 +376,50 @@ class Refusals(support.Test):
         file.write_bytes(sound[:len(sound) // 2])
         self.refused(3, "not a sound token record", "tokens", run)
         self.refused(3, "not a sound token record", "advise", run)
-        unsound = pyarrow.array([math.nan] + table["log_mu"].to_pylist()[1:], pyarrow.float32())
+        def with_value(name, value):
+            values = table[name].to_pylist()
+            values[2] = value
+            return table.set_column(table.schema.get_field_index(name), table.schema.field(name), pyarrow.array(values, pyarrow.float32()))
+
+        def with_facts(**changes):
+            facts = {**json.loads(table.schema.metadata[b"keel.step"]), **changes}
+            return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
+
+        shuffled = list(range(len(table)))
+        random.Random(1).shuffle(shuffled)
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
-                                ("its column log_mu has a value that is not finite", table.set_column(9, "log_mu", unsound)),
+                                *((f"row 3 (from 1), completion 0: its column {name} has {value}", with_value(name, value))
+                                  for name, value in (("log_mu", math.nan), ("log_pi", 0.5), ("log_other_mu", math.inf), ("log_other_pi", -math.inf))),
+                                *(("its rows are in another order than they were written in", changed)
+                                  for changed in (table.sort_by("position"), table.sort_by("log_mu"), table.take(shuffled))),
+                                ('has no sound "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
+                                ('has no sound "parameters": the method dppo_tv has no parameter "hgh"', with_facts(parameters={"hgh": 1})),
+                                ('has no sound "parameters": ', with_facts(parameters={"high": "much"})),
+                                ('has no sound "kl_estimator"', with_facts(kl_estimator="k4")),
+                                ('has no sound "kl_estimator"', with_facts(kl_estimator=4)),
                                 ("its column kept is int32; wanted bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
                                 ('of format "2", and this program reads format 1',
                                  table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
                                 ('has no sound "top_k"', table.replace_schema_metadata(
                                     {**table.schema.metadata, b"keel.step": table.schema.metadata[b"keel.step"].replace(b"top_k", b"tip_k")}))):
             pyarrow.parquet.write_table(changed, file)
-            self.refused(3, reason, "tokens", run)
-        # A token may be any text.
+            for command in (("tokens", run), ("tokens", run, "--method", "dppo_tv")):
+                self.refused(3, reason, *command)
+                self.refused(3, f"{file}: ", *command)
+        # A token may be any text; it does not steer a terminal.
         tokens = pyarrow.array(["a\0b\n"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)
         self.assertEqual([row["token"] for row in asked(run)], ["a\0b\n"] * len(table))
         self.assertTrue(keel("tokens", run, "--csv").stdout.endswith("\n"))
+        tokens = pyarrow.array(["\x1b[31m\n\u202e"] * len(table))
+        pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)
+        for arguments in (("--csv",), ("--each", "-")):
+            self.assertIn("\x1b[31m\n\u202e", keel("tokens", run, *arguments).stdout)
+            code, text = on_terminal("tokens", run, *arguments)
+            self.assertEqual(code, 0)
+            self.assertIn("\\x1b[31m\\n\\u202e,", text)
+            self.assertNotRegex(text, "\x1b|\u202e")
+            self.assertTrue(text.endswith("\r\n"))
         file.rename(file.with_name(file.name + ".partial"))
         self.refused(3, "is being written; wait until the step is over", "tokens", run)
 

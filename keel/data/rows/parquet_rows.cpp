@@ -3,12 +3,10 @@
 #include "keel/data/rows/byte_source.h"
 
 #ifdef KEEL_HAS_PARQUET
-#include <arrow/io/file.h>
-#include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
-#include <parquet/arrow/reader.h>
 
 #include "keel/core/error.h"
+#include "keel/core/files/parquet_file.h"
 #include "keel/data/rows/arrow_json.h"
 #endif
 
@@ -18,37 +16,13 @@ namespace keel {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 64;
-constexpr int64_t kMaxMemory = int64_t{1} << 30;  // for the pages and values of these rows, whatever a file claims
 
-/// One line: the library's messages can have several.
-std::string sentence(const std::string& message) {
-  std::string line = message.substr(0, message.find('\n'));
-  return line.size() > 300 ? line.substr(0, 300) + "..." : line;
-}
-
-std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::filesystem::path& path, arrow::MemoryPool& memory) {
-  parquet::ReaderProperties properties(&memory);
-  properties.enable_buffered_stream();  // pages as they are needed, not whole column chunks
-  properties.set_page_checksum_verification(true);
-  parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
-  arrow_properties.set_batch_size(kRowsAtOnce);
-  arrow_properties.set_pre_buffer(false);
-  parquet::arrow::FileReaderBuilder builder;
-  std::string problem;
-  try {
-    auto file = arrow::io::ReadableFile::Open(path.string());
-    arrow::Status status = file.status();
-    if (status.ok()) status = builder.Open(*file, properties);
-    if (status.ok()) {
-      auto reader = builder.memory_pool(&memory)->properties(arrow_properties)->Build();
-      if (reader.ok()) return std::move(*reader);
-      status = reader.status();
-    }
-    problem = status.message();
-  } catch (const std::exception& error) {  // the library throws inside, and not all of it is caught there
-    problem = error.what();
-  }
-  fail(ExitCode::kBadInput, path.string(), ": not a sound Parquet file: ", sentence(problem), "; get the file again");
+std::unique_ptr<parquet::arrow::FileReader> open_sound(const std::filesystem::path& path, arrow::MemoryPool& memory) {
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  const std::string problem = arrow_problem([&] { return open_parquet(path, memory, kRowsAtOnce).Value(&reader); });
+  if (!problem.empty())
+    fail(ExitCode::kBadInput, path.string(), ": not a sound Parquet file: ", problem, "; get the file again");
+  return reader;
 }
 
 class GroupUnpacker {
@@ -56,20 +30,16 @@ class GroupUnpacker {
   GroupUnpacker(int group, int64_t rows, Spool& spool) : group_(group), rows_(rows), spool_(spool) {}
 
   void unpack(parquet::arrow::FileReader& reader) {
-    try {
-      auto batches = reader.GetRecordBatchReader({group_});
-      if (!batches.ok()) return lose(batches.status().message());
+    const std::string problem = arrow_problem([&]() -> arrow::Status {
+      ARROW_ASSIGN_OR_RAISE(const auto batches, reader.GetRecordBatchReader({group_}));
       while (row_ < rows_) {
-        auto batch = (*batches)->Next();
-        if (!batch.ok()) return lose(batch.status().message());
-        if (*batch == nullptr) return lose("the row group ends early");
-        add(**batch);
+        ARROW_ASSIGN_OR_RAISE(const auto batch, batches->Next());
+        if (batch == nullptr) return arrow::Status::Invalid("the row group ends early");
+        add(*batch);
       }
-    } catch (const Error&) {  // of the spool's, which is full
-      throw;
-    } catch (const std::exception& error) {
-      lose(error.what());
-    }
+      return arrow::Status::OK();
+    });
+    if (!problem.empty()) lose(problem);
   }
 
  private:
@@ -77,7 +47,7 @@ class GroupUnpacker {
     const bool sound = batch.ValidateFull().ok();
     for (int64_t i = 0; i < batch.num_rows(); ++i) {
       const arrow::Status status = sound ? arrow::Status::OK() : batch.Slice(i, 1)->ValidateFull();
-      put(status.ok() ? line_of(batch, i) : "!1 " + sentence(status.message()));
+      put(status.ok() ? line_of(batch, i) : "!1 " + one_line(status.message()));
       ++row_;
     }
   }
@@ -96,7 +66,7 @@ class GroupUnpacker {
   }
 
   void lose(const std::string& reason) {
-    if (row_ < rows_) put("!" + std::to_string(rows_ - row_) + " " + sentence(reason));
+    if (row_ < rows_) put("!" + std::to_string(rows_ - row_) + " " + reason);
     row_ = rows_;
   }
 
@@ -115,8 +85,8 @@ class GroupUnpacker {
 }  // namespace
 
 void unpack_parquet(const std::filesystem::path& path, Spool& spool) {
-  arrow::CappedMemoryPool memory(arrow::system_memory_pool(), kMaxMemory);
-  const auto reader = open_parquet(path, memory);
+  arrow::CappedMemoryPool memory(arrow::system_memory_pool(), kMaxParquetMemory);
+  const auto reader = open_sound(path, memory);
   for (int group = 0; group < reader->num_row_groups(); ++group) {
     const int64_t rows = reader->parquet_reader()->metadata()->RowGroup(group)->num_rows();
     GroupUnpacker(group, rows, spool).unpack(*reader);

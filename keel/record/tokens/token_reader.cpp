@@ -11,13 +11,12 @@
 #include "keel/record/tokens/token_file.h"
 
 #ifdef KEEL_HAS_PARQUET
-#include <arrow/io/file.h>
-#include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
 #include <arrow/util/key_value_metadata.h>
-#include <parquet/arrow/reader.h>
 
+#include "keel/core/files/parquet_file.h"
 #include "keel/record/tokens/token_columns.h"
+#include "keel/record/tokens/token_row_check.h"
 #endif
 
 namespace keel {
@@ -58,22 +57,15 @@ std::string no_token_files(const std::filesystem::path& run) {
 
 namespace {
 
-/// The column with what no update can have computed with; null where there is none. What is not read is sound.
-const char* unsound(const TokenRow& row) {
-  if (!std::isfinite(row.log_mu)) return "log_mu";
-  if (!std::isfinite(row.log_pi)) return "log_pi";
-  return std::isfinite(row.advantage) ? nullptr : "advantage";
-}
-
 constexpr int64_t kRowsAtOnce = 16'384;
-constexpr int64_t kMaxMemory = int64_t{1} << 30;  // for the pages and values of these rows, whatever a file claims
+const std::vector<std::string> kChecked{"update", "rollout", "position"};  // by which the rows' order is seen
 
 }  // namespace
 
 class TokenReader::Source {
  public:
   Source(std::filesystem::path path, const std::vector<std::string>& columns)
-      : path_(std::move(path)), memory_(arrow::system_memory_pool(), kMaxMemory) {
+      : path_(std::move(path)), memory_(arrow::system_memory_pool(), kMaxParquetMemory) {
     if (is_being_written(path_.filename().string()))
       fail(ExitCode::kBadInput, path_.string(), ": is being written; wait until the step is over");
     InputFile::open(path_);  // what is no file, or may not be read, is told in our words
@@ -97,6 +89,7 @@ class TokenReader::Source {
       ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
       row_ = begins_[static_cast<size_t>(part)];
       skip_ = row - row_;
+      check_.begin_at(row);
       return arrow::Status::OK();
     });
   }
@@ -109,37 +102,22 @@ class TokenReader::Source {
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const {
-    fail(ExitCode::kBadInput, path_.string(),
-         ": not a sound token record: ", shorten(reason.substr(0, reason.find('\n')), 300),
+    fail(ExitCode::kBadInput, path_.string(), ": not a sound token record: ", reason,
          "; it was cut off or changed. Move it away: the records of other steps can still be read");
   }
 
-  /// What the library returns, and what it throws, for not all of that is caught there.
   template <class Call>
   void within_library(const Call& call) const {
-    arrow::Status status;
-    try {
-      status = call();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      refuse(error.what());
-    }
-    if (!status.ok()) refuse(status.message());
+    if (const std::string problem = arrow_problem(call); !problem.empty()) refuse(problem);
   }
 
   arrow::Status open() {
-    parquet::ReaderProperties properties(&memory_);
-    properties.enable_buffered_stream();  // pages as they are needed, not whole column chunks
-    properties.set_page_checksum_verification(true);
-    parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
-    arrow_properties.set_batch_size(kRowsAtOnce);
-    arrow_properties.set_pre_buffer(false);
-    parquet::arrow::FileReaderBuilder builder;
-    ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::ReadableFile::Open(path_.string()));
-    ARROW_RETURN_NOT_OK(builder.Open(file, properties));
-    ARROW_ASSIGN_OR_RAISE(reader_, builder.memory_pool(&memory_)->properties(arrow_properties)->Build());
+    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kRowsAtOnce));
     return reader_->GetSchema(&schema_);
+  }
+
+  static bool are_texts(const Json& json) {
+    return json.is_object() && std::ranges::all_of(json, [](const Json& text) { return text.is_string(); });
   }
 
   void read_facts() {
@@ -153,6 +131,8 @@ class TokenReader::Source {
     std::optional<Json> facts = try_parse_json(metadata->Get("keel.step").ValueOr(""));
     if (!facts || !facts->is_object()) refuse("what it says of the step (keel.step) is no JSON object");
     facts_ = std::move(*facts);
+    if (const auto prompts = facts_.find("prompts"); prompts != facts_.end() && !are_texts(*prompts))
+      refuse("what it says of the step (keel.step) has \"prompts\" that are no texts by their ids");
     const int64_t of_name = TokenFile::step_of(path_.filename().string());
     if (const auto step = facts_.find("step"); of_name >= 0 && (step == facts_.end() || *step != of_name))
       refuse("by its name it is of step " + std::to_string(of_name) + ", by keel.step of " +
@@ -161,6 +141,10 @@ class TokenReader::Source {
 
   /// All columns must be as the format has them, also those that are not read.
   void pick(const std::vector<std::string>& columns) {
+    const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    size_t found = 0;
     for (const TokenColumn& column : token_columns()) {
       const std::string& name = column.field->name();
       const auto field = schema_->GetFieldByName(name);
@@ -168,11 +152,12 @@ class TokenReader::Source {
       if (!field->type()->Equals(*column.field->type()))
         refuse("its column " + name + " is " + field->type()->ToString() + "; wanted " +
                column.field->type()->ToString());
-      if (!columns.empty() && std::ranges::find(columns, name) == columns.end()) continue;
+      found += has(columns, name);
+      if (!columns.empty() && !has(columns, name) && !has(kChecked, name)) continue;
       picked_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
     }
-    if (!columns.empty() && picked_.size() != columns.size())
+    if (found != columns.size())
       fail(ExitCode::kInternal, "a column of token records is asked for twice, or there is none of its name");
   }
 
@@ -205,8 +190,7 @@ class TokenReader::Source {
       column->fill(*array, rows);
     }
     for (const TokenRow& row : rows)
-      if (const char* name = unsound(row))
-        return arrow::Status::Invalid("its column ", name, " has a value that is not finite, in completion ", row.rollout);
+      if (const std::string wrong = check_.wrong_with(row); !wrong.empty()) refuse(wrong);
     return arrow::Status::OK();
   }
 
@@ -221,6 +205,7 @@ class TokenReader::Source {
   std::unique_ptr<arrow::RecordBatchReader> batches_;
   int64_t row_ = 0;   // up to which the batches were read
   int64_t skip_ = 0;  // rows that are read and not wanted
+  TokenRowCheck check_;
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)

@@ -19,10 +19,11 @@ std::vector<std::filesystem::path> token_files(const std::filesystem::path& run)
 std::string no_token_files(const std::filesystem::path& run);
 
 /// The recorded tokens of a step, some thousand rows at a time. Refuses (exit code 3) a file that is cut off, damaged,
-/// being written, of another format, or without a column that the format has.
+/// being written, of another format, without a column that the format has, or with rows that no update wrote so.
 class TokenReader {
  public:
-  /// With these columns (by their names in the file), or with all; other members stay as a new row has them.
+  /// With these columns (by their names in the file) and those that say the rows' order, or with all; other members
+  /// stay as a new row has them.
   explicit TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns = {});
   ~TokenReader();
   TokenReader(TokenReader&&) noexcept;

@@ -57,6 +57,14 @@ std::vector<TokenRow> some_rows(int64_t step, int count) {
                               &TokenRow::entropy,
                               &TokenRow::entropy_mu})
       row.*member = value *= 1.1f;
+    for (const auto& [other, logp] : {std::pair{&TokenRow::log_other_mu, &TokenRow::log_mu},
+                                      {&TokenRow::log_other_pi, &TokenRow::log_pi},
+                                      {&TokenRow::log_other_recomputed, &TokenRow::log_recomputed}})
+      row.*other = std::log1p(-std::exp(row.*logp));
+    for (const auto tv : {&TokenRow::topk_tv, &TokenRow::topk_tv_replace_last, &TokenRow::full_tv})
+      row.*tv = std::exp(row.*tv);
+    for (const auto kl : {&TokenRow::topk_kl, &TokenRow::topk_kl_replace_last, &TokenRow::full_kl})
+      row.*kl = -(row.*kl);
     if (i % 5 == 0) row.log_recomputed = row.topk_kl = row.entropy = TokenRow::kUnknown;
     if (i % 7 == 0) row.divergence = kInfinity, row.coefficient = -0.0f, row.weight = 1e-42f;
     row.kept = i % 3 != 0, row.outside = i % 2 == 0, row.reward = 1.0 / (i + 3);
@@ -145,6 +153,7 @@ TEST_F(TokenReaderTest, ReadsAPartOfTheRowsAndColumns) {
   for (size_t i = 0; i < some.size(); ++i) {
     TokenRow wanted;
     wanted.kept = rows[i].kept, wanted.token = rows[i].token;
+    wanted.update = rows[i].update, wanted.rollout = rows[i].rollout, wanted.position = rows[i].position;
     ASSERT_EQ(bits_of(some[i]), bits_of(wanted));
   }
 }
@@ -194,6 +203,57 @@ TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
           "of format \"2\", and this program reads format 1");
   refused("any.parquet", changed("keel.format", "Keel.format"), "it has no keel.format");
   refused("any.parquet", changed("{\"step\"", "[\"step\""), "is no JSON object");
+}
+
+TEST_F(TokenReaderTest, RefusesNumbersThatAreNoneOfTheirKind) {
+  for (const auto& [member, value, why] :
+       {std::tuple{&TokenRow::log_mu, kInfinity, "its column log_mu has inf; wanted a log-probability"},
+        {&TokenRow::log_mu, 1e-6f, "its column log_mu has 1e-06"},
+        {&TokenRow::log_pi, -kInfinity, "its column log_pi has -inf"},
+        {&TokenRow::log_recomputed, 0.5f, "its column log_recomputed has 0.5"},
+        {&TokenRow::log_reference, kInfinity, "its column log_reference has inf"},
+        {&TokenRow::log_other_mu, kInfinity, "its column log_other_mu has inf"},
+        {&TokenRow::log_other_pi, -kInfinity, "wanted probabilities that add up to 1"},
+        {&TokenRow::log_other_recomputed, -0.1f, "its column log_other_recomputed has -0.1 beside log_recomputed"},
+        {&TokenRow::topk_tv, 1.1f, "its column topk_tv has 1.1; wanted a total variation"},
+        {&TokenRow::full_kl, -1.0f, "its column full_kl has -1"},
+        {&TokenRow::advantage, 1e31f, "its column advantage has 1e+31"},
+        {&TokenRow::coefficient, TokenRow::kUnknown, "its column coefficient has nan"}}) {
+    std::vector<TokenRow> rows = some_rows(12, 40);
+    rows[23].*member = value;
+    const std::filesystem::path file = file_of(made_.path, rows, 10);
+    const std::string error = error_of(3, [&] { all_rows(TokenReader(file)); });
+    EXPECT_NE(error.find(file.string() + ": not a sound token record: row 24 (from 1), completion 2: "),
+              std::string::npos)
+        << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+  }
+  std::vector<TokenRow> rows = some_rows(12, 10);
+  rows[1].log_mu = 0, rows[1].log_other_mu = -kInfinity, rows[2].full_kl = kInfinity;  // as they may be
+  EXPECT_EQ(all_rows(TokenReader(file_of(made_.path, rows, 10))).size(), 10u);
+}
+
+TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
+  const std::vector<TokenRow> sound = some_rows(12, 80);  // eight completions, four in each of two updates
+  const auto refused = [&](const std::string& place, const auto& change) {
+    std::vector<TokenRow> rows = sound;
+    change(rows);
+    const std::filesystem::path file = file_of(made_.path, rows, 7);
+    const std::string error = error_of(3, [&] { all_rows(TokenReader(file, {"kept"})); });
+    EXPECT_TRUE(error.starts_with(file.string())) << error;
+    EXPECT_NE(error.find(place + ": its rows are in another order"), std::string::npos) << error;
+  };
+  refused("row 1 (from 1), completion 1", [](auto& rows) {
+    std::ranges::stable_sort(rows, std::greater(), [](const TokenRow& row) { return row.token_id % 40; });
+  });
+  refused("row 9 (from 1), completion 0", [](auto& rows) { std::ranges::stable_sort(rows, {}, &TokenRow::position); });
+  refused("row 5 (from 1), completion 0", [](auto& rows) { std::swap(rows[4], rows[5]); });
+  refused("row 6 (from 1), completion 0", [](auto& rows) { rows.erase(rows.begin() + 5); });  // one is missing
+  refused("row 41 (from 1), completion 0",
+          [](auto& rows) { std::rotate(rows.begin(), rows.begin() + 40, rows.end()); });
+  refused("row 21 (from 1), completion 0", [](auto& rows) {
+    std::copy(rows.begin(), rows.begin() + 10, rows.begin() + 20);  // it is there twice in its update
+  });
 }
 
 /// A page's values have a checksum; its header and the footer, which say where and what they are, have none.

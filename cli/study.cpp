@@ -70,13 +70,13 @@ ExitCode study_command(const StudyArguments& arguments) {
   apply_overrides(tree, arguments.overrides);
   Study study = read_study(tree, arguments.size);
   for (const std::string& note : check_variants(study)) console.line(note);
+  std::vector<Outcome> others;
+  if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
   if (arguments.explain) {
     console.result(plan_text(study));
     for (const StudyRun& run : planned_runs(study)) console.result("  " + run.name);
     return ExitCode::kDone;
   }
-  std::vector<Outcome> others;
-  if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
   console.line(plan_text(study));
   wait_for_saving();
   const OldRuns old_runs = arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "keel/core/console.h"
 #include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/charts/svg_chart.h"
@@ -55,8 +56,9 @@ std::string html_table(const std::string& markdown) {
   return out + "</table>";
 }
 
-constexpr double kPanelWidth = 260, kPanelHeight = 170, kTitleHeight = 22;
+constexpr double kPanelWidth = 260, kPanelHeight = 170, kTitleHeight = 38, kTitleLeft = 56;
 constexpr size_t kColumns = 4;
+constexpr int kMostLetters = 26;  // of a bold name that is as wide as its panel, or less
 
 double highest_reward(const std::vector<Outcome>& outcomes) {
   double highest = 0;
@@ -74,6 +76,24 @@ Chart panel_of(const std::vector<const Outcome*>& runs, double highest) {
   return chart;
 }
 
+std::string title_line(double y, const std::string& attributes, const std::string& text) {
+  return "<text x=\"" + svg_number(kTitleLeft) + "\" y=\"" + svg_number(y) + "\" fill=\"#768390\"" + attributes + ">" +
+         escape_html(text) + "</text>";
+}
+
+/// Above a variant's panel and no wider: its name, condensed where it is long, and how many of its runs collapsed.
+std::string panel_title(const std::string& variant, const std::vector<const Outcome*>& runs) {
+  std::string name = " font-weight=\"600\"";
+  if (display_width(variant) > kMostLetters)
+    name += " textLength=\"" + svg_number(kPanelWidth - kTitleLeft - 8) + "\" lengthAdjust=\"spacingAndGlyphs\"";
+  const auto collapsed =
+      std::ranges::count_if(runs, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
+  std::string title = title_line(16, name, variant);
+  if (collapsed > 0)
+    title += title_line(32, "", std::to_string(collapsed) + " of " + std::to_string(runs.size()) + " collapsed");
+  return title;
+}
+
 }  // namespace
 
 std::string study_curves(const Study& study, const std::vector<Outcome>& outcomes) {
@@ -85,18 +105,11 @@ std::string study_curves(const Study& study, const std::vector<Outcome>& outcome
   for (const Variant& variant : study.variants) {
     const auto found = runs.find(variant.name);
     if (found == runs.end()) continue;
-    const auto collapsed = std::ranges::count_if(
-        found->second, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
     const double x = static_cast<double>(count % kColumns) * kPanelWidth;
     const double y = static_cast<double>(count / kColumns) * (kPanelHeight + kTitleHeight);
-    panels +=
-        "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) +
-        ")\"><text x=\"56\" y=\"16\" fill=\"#768390\"><tspan font-weight=\"600\">" + escape_html(variant.name) +
-        "</tspan>" +
-        (collapsed > 0 ? ": " + std::to_string(collapsed) + " of " + std::to_string(found->second.size()) + " collapsed"
-                       : "") +
-        "</text><g transform=\"translate(0 " + svg_number(kTitleHeight) + ")\">" +
-        chart_group(panel_of(found->second, highest)) + "</g></g>";
+    panels += "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) + ")\">" +
+              panel_title(variant.name, found->second) + "<g transform=\"translate(0 " + svg_number(kTitleHeight) +
+              ")\">" + chart_group(panel_of(found->second, highest)) + "</g></g>";
     ++count;
   }
   const size_t rows = (count + kColumns - 1) / kColumns;

@@ -84,7 +84,8 @@ class StudyTest(unittest.TestCase):
         curves = (out / "curves.svg").read_text()
         self.assertIn(curves, (out / "study.html").read_text())
         drawing = xml.etree.ElementTree.fromstring(curves)
-        self.assertEqual([each.text for each in drawing.iter("{http://www.w3.org/2000/svg}tspan")], ["dppo_tv", "grpo"])
+        names = [each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text") if each.get("font-weight") == "600"]
+        self.assertEqual(names, ["dppo_tv", "grpo"])
         self.assertEqual(curves.count('class="faint'), 4)
         self.assertEqual(curves.count('class="line'), 2)
         # Called again nothing is made: the tables are the same though the runs are gone, which may be removed.
@@ -122,6 +123,10 @@ class StudyTest(unittest.TestCase):
             line[at] = str(5 + number / 1e4)
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")
         self.assertIn("they differ", self.run_study("--compare", str(other), code=1).stdout)
+        # What cannot be compared with is told with the plan, too.
+        self.run_study("--explain", "--compare", str(other))
+        self.assertIn("wanted a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
+        self.assertIn("gone.csv", self.run_study("--explain", "--compare", str(self.folder / "gone.csv"), code=3).stderr)
         for number, line in enumerate(lines[1:]):
             line[at] = f"{1 + number / 1e4}e308"
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")

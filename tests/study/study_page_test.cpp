@@ -1,0 +1,39 @@
+#include <gtest/gtest.h>
+
+#include "keel/study/study_tables.h"
+
+namespace keel {
+namespace {
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+TEST(StudyCurves, TitlesAreNoWiderThanTheirPanels) {
+  Study study;
+  study.name = "titles";
+  const std::vector<std::string> names = {"minimal_mask_recomputed", "a_name_that_is_much_longer_than_its_panel",
+                                          "short"};
+  std::vector<Outcome> outcomes;
+  for (const std::string& name : names) {
+    study.variants.push_back({name, {}});
+    outcomes.push_back({name, 1, {{measure::kCollapsed, name == "short" ? 0 : 1}}, {0.5, 0.2, 0.1}});
+  }
+  const std::string svg = study_curves(study, outcomes);
+  for (const std::string& name : names) EXPECT_EQ(count_of(svg, ">" + name + "</text>"), 1u) << name;
+  // Panels are 260 wide and 208 high, of which the titles take 38; a line has some 7 for each bold letter.
+  EXPECT_NE(svg.find("viewBox=\"0 0 780 208\""), std::string::npos);
+  EXPECT_NE(
+      svg.find("<text x=\"56\" y=\"16\" fill=\"#768390\" font-weight=\"600\">minimal_mask_recomputed</text>"
+               "<text x=\"56\" y=\"32\" fill=\"#768390\">1 of 1 collapsed</text><g transform=\"translate(0 38)\">"),
+      std::string::npos)
+      << svg;
+  EXPECT_EQ(count_of(svg, "textLength="), 1u);
+  EXPECT_NE(svg.find("textLength=\"196\" lengthAdjust=\"spacingAndGlyphs\">a_name_that_is_much"), std::string::npos);
+  EXPECT_EQ(count_of(svg, " collapsed</text>"), 2u);
+}
+
+}  // namespace
+}  // namespace keel

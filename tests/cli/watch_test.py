@@ -1,6 +1,7 @@
 """keel watch: the pages of runs over HTTP, to nobody else, read-only, bounded, whatever becomes of the runs."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -228,6 +229,19 @@ class Places(support.Test):
         self.assertGreater(second.port, first.port)
         refused = keel("watch", self.run_folder, "--port", first.port)
         self.assert_refused(refused, 2, f"--port: {first.port} is in use on 127.0.0.1", "--port 0")
+
+    def test_where_all_ports_are_in_use_the_way_out_is_told(self):
+        host = "127.0.0.2"  # this machine as well, and no other test serves there
+        with contextlib.ExitStack() as taken:
+            for port in range(8335, 8355):
+                holder = taken.enter_context(socket.socket())
+                with contextlib.suppress(OSError):  # someone else has it
+                    holder.bind((host, port))
+                    holder.listen()
+            self.assert_refused(keel("watch", self.run_folder, "--host", host), 2,
+                                f"the ports 8335 to 8354 are all in use on {host}; `keel watch RUN --port 0` takes any that is free")
+            self.assertTrue(self.serve(self.run_folder, "--host", host, "--port", "0").address)
+        self.assertIn(self.serve(self.run_folder, "--host", host).port, range(8335, 8355))
         self.assert_refused(keel("watch", self.run_folder, "--host", "192.0.2.1"), 2, "is no address of this machine")
         self.assert_refused(keel("watch", self.folder / "none"), 3, "is no folder")
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <ranges>
 #include <set>
 #include <unordered_map>
 
@@ -20,6 +22,7 @@ constexpr size_t kMaxThresholds = 8;       // lines of a drawing
 constexpr size_t kMaxCompletion = 20'000;  // rows of one completion; what lies behind them is counted
 constexpr size_t kMaxTextBytes = 200;      // of one token
 constexpr size_t kMaxTextsBytes = 1'500'000;
+constexpr size_t kMaxPromptBytes = 3000, kMaxPromptsBytes = 400'000;
 
 struct ShownColumn {
   const char* name;
@@ -51,6 +54,18 @@ std::string shown_text(const std::string& text, size_t bytes) {
   return escape_controls(shorten(text, bytes), Newlines::kKeep);
 }
 
+/// The length to which these are cut: shorter where there are many long ones, until all fit.
+template <class Texts>
+size_t fitting_length(const Texts& texts, size_t length, size_t bytes) {
+  const auto all = [&] {
+    size_t sum = 0;
+    for (const std::string& text : texts) sum += std::min(text.size(), length);
+    return sum;
+  };
+  while (length > 12 && all() > bytes) length /= 2;
+  return length;
+}
+
 }  // namespace
 
 /// Takes rows as they come and sums them up.
@@ -71,6 +86,9 @@ class RecordsSoFar::Digest {
     if (const Json value = fact("method"); value.is_string()) step.method = value.get<std::string>();
     step.parameters = fact("parameters");
     step.whole_batch = fact("whole_batch") == true;
+    prompts_of_file_.clear();
+    if (const Json texts = fact("prompts"); texts.is_object())  // files of before have none
+      for (const auto& [id, text] : texts.items()) prompts_of_file_.emplace(id, text.get<std::string>());
     out_.steps.push_back(std::move(step));
     completion_known_ = false;
   }
@@ -105,6 +123,7 @@ class RecordsSoFar::Digest {
     out.thresholds.assign(thresholds_.begin(), thresholds_.end());
     out.mismatch = mismatch();
     out.rows.texts = fitted_texts();
+    add_prompts(out.rows);
     std::erase_if(out.rows.columns, [](const RecordedRows::Column& column) {
       return std::ranges::all_of(column.values, [](float value) { return std::isnan(value); });
     });
@@ -229,6 +248,16 @@ class RecordsSoFar::Digest {
     rows.text.resize(to);
     rows.completions = std::move(completions);
     texts_ = std::move(texts);
+    std::set<PromptKey> used;
+    for (const RecordedCompletion& completion : rows.completions) used.emplace(completion.step, completion.prompt);
+    std::erase_if(prompts_, [&](const auto& prompt) { return !used.contains(prompt.first); });
+  }
+
+  void begin_completion(const TokenRow& row) {
+    out_.rows.completions.push_back(
+        {row.step, row.update, row.prompt, row.rollout, row.reward, out_.rows.text.size(), 0, 0});
+    if (const auto text = prompts_of_file_.find(std::to_string(row.prompt)); text != prompts_of_file_.end())
+      prompts_.emplace(PromptKey(row.step, row.prompt), text->second);
   }
 
   void add_to_completion(const TokenRow& row) {
@@ -238,9 +267,7 @@ class RecordsSoFar::Digest {
       update_ = row.update;
       ++out_.completions;
       shown_ = is_drawn(rollout_);
-      if (shown_)
-        out_.rows.completions.push_back(
-            {row.step, row.update, row.prompt, row.rollout, row.reward, out_.rows.text.size(), 0, 0});
+      if (shown_) begin_completion(row);
     }
     if (!shown_) return;
     RecordedCompletion& completion = out_.rows.completions.back();
@@ -253,18 +280,23 @@ class RecordsSoFar::Digest {
     out_.rows.text.push_back(texts_.emplace(row.token, static_cast<uint32_t>(texts_.size())).first->second);
   }
 
-  /// Where there are many long ones they are cut shorter, until all fit.
   std::vector<std::string> fitted_texts() const {
-    size_t limit = kMaxTextBytes;
-    const auto bytes = [&] {
-      size_t sum = 0;
-      for (const auto& [text, place] : texts_) sum += std::min(text.size(), limit);
-      return sum;
-    };
-    while (limit > 12 && bytes() > kMaxTextsBytes) limit /= 2;
+    const size_t length = fitting_length(std::views::keys(texts_), kMaxTextBytes, kMaxTextsBytes);
     std::vector<std::string> fitted(texts_.size());
-    for (const auto& [text, place] : texts_) fitted[place] = shown_text(text, limit);
+    for (const auto& [text, place] : texts_) fitted[place] = shown_text(text, length);
     return fitted;
+  }
+
+  void add_prompts(RecordedRows& rows) const {
+    const size_t length = fitting_length(std::views::values(prompts_), kMaxPromptBytes, kMaxPromptsBytes);
+    std::map<PromptKey, int64_t> places;
+    for (const auto& [key, text] : prompts_) {
+      places.emplace(key, std::ssize(rows.prompts));
+      rows.prompts.push_back(shown_text(text, length));
+    }
+    for (RecordedCompletion& completion : rows.completions)
+      if (const auto found = places.find({completion.step, completion.prompt}); found != places.end())
+        completion.prompt_text = found->second;
   }
 
   RecordedTokens out_;
@@ -273,6 +305,9 @@ class RecordsSoFar::Digest {
   std::set<double> thresholds_;
   RecordedMismatch recomputed_, first_update_;
   std::unordered_map<std::string, uint32_t> texts_;
+  using PromptKey = std::pair<int64_t, int64_t>;  // step and id
+  std::map<PromptKey, std::string> prompts_;      // of completions that are shown
+  std::unordered_map<std::string, std::string> prompts_of_file_;
   bool completion_known_ = false, shown_ = false;
   int64_t rollout_ = 0, update_ = 0;
 };

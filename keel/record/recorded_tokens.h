@@ -66,6 +66,7 @@ struct RecordedCompletion {
   int64_t step = 0, update = 0, prompt = 0, rollout = 0;
   double reward = 0;
   size_t first = 0, rows = 0, tokens = 0;  // tokens: that it has, of which a page shows so many rows
+  int64_t prompt_text = -1;                // place in RecordedRows::prompts; -1: the text was not recorded
 };
 
 /// Whole completions, token by token, as many as a page holds.
@@ -78,7 +79,8 @@ struct RecordedRows {
   std::vector<Column> columns = {};
   std::vector<uint32_t> text = {};  // place in `texts`
   std::vector<bool> kept = {}, outside = {};
-  std::vector<std::string> texts = {};  // distinct, as they may be shown
+  std::vector<std::string> texts = {};    // distinct, as they may be shown
+  std::vector<std::string> prompts = {};  // the same of the completions' prompts
 };
 
 /// What a run's token records say: sums over all rows, and the rows of some completions.

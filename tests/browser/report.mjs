@@ -68,7 +68,11 @@ async function readerOfCompletions(browser) {
   checks.equal(await count.textContent(), '0 of 12 completions', 'or not');
   await filters.locator('input[type=search]').fill('');
 
+  await filters.locator('select').nth(0).selectOption('31');
+  checks.equal(await reader.locator('.prompt').count(), 0, 'a record without prompts shows none');
   await filters.locator('select').nth(0).selectOption('11');
+  const prompts = await texts(reader.locator('.prompt'));
+  checks.equal([prompts.length, ...prompts.slice(0, 2)], [6, '1 + 1 =\n', '1 + 1 =\n'], 'every completion has its prompt above it');
   const blocked = reader.locator('article').nth(3).locator('.t').nth(0);  // the first completion in its second update
   checks.that((await blocked.getAttribute('class')).includes('x'), 'a blocked token is marked');
   await blocked.click();
@@ -106,6 +110,9 @@ async function hostileTexts(browser) {
     'a\\u202eb\\u2066c', 'nul\\x00l'], 'tags, bidi controls and NULs are texts');
   checks.that(seen[5].startsWith('xxxx') && seen[5].length < 400, 'a text of a million characters is cut', seen[5].length);
   checks.equal(seen.slice(6), ['\\x1b[31mred', '\\u2028line', 'é', ']]>&amp;"\''], 'other controls and marks, too');
+  checks.equal(await texts(page.locator('.reader article').nth(0).locator('.prompt')),
+    ['<script>window.hacked = 1</script><img src=x onerror="window.hacked=1"></script><b>bold</b>a\\u202eb\\u2066cnul\\x00l\\x1b[31mred\\u2028lineé]]>&amp;"\''],
+    'the same of a prompt');
   checks.equal(await page.evaluate(() => [window.hacked, document.querySelectorAll('.reader b b, .reader img').length]), [null, 0],
     'none of them became a part of the page');
   checks.that(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is not wider than the window');

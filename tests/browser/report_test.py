@@ -22,6 +22,9 @@ HOSTILE = ["<script>window.hacked = 1</script>", "<img src=x onerror=\"window.ha
            "nul\x00l", "x" * 1_000_000, "\x1b[31mred", "\u2028line", "é", "]]>&amp;\"'"]
 
 
+HOSTILE_PROMPT = "".join(text for text in HOSTILE if len(text) < 100)
+
+
 def report(page, *runs):
     """Writes the report of these runs; returns it with what was said on the terminal."""
     result = keel("report", *runs, "-o", page)
@@ -49,7 +52,8 @@ def small_run(folder):
             rows += completion(step, update, 1, step * 10 + 1, 0.0, [
                 token("so", 0.5, 0.5 - moved, -1), token("needle", 0.001, 0.001, -1, entropy=2.5)])
             rows += completion(step, update, 2, step * 10 + 2, 0.5, [token(text, 0.5, 0.5, 0.25) for text in HOSTILE])
-        write_records(run, step, rows, **ASKABLE)
+        # As files of before, the second has no prompts.
+        write_records(run, step, rows, **ASKABLE, **({"prompts": {"1": "1 + 1 =\n", "2": HOSTILE_PROMPT}} if step == 11 else {}))
     return run
 
 
@@ -76,8 +80,8 @@ def large_run(folder):
                 mu = min(0.999, draws.random() ** 2 + 1e-6)
                 pi = min(0.999999, max(1e-7, mu + draws.gauss(0, 0.1) * math.sqrt(mu * (1 - mu))))
                 tokens.append(token(draws.choice(words), mu, pi, advantage, entropy=draws.uniform(0, 3)))
-            rows += completion(step, rollout % 4, rollout // 4, step * 100 + rollout, draws.random(), tokens)
-        write_records(run, step, rows)
+            rows += completion(step, rollout // 5, rollout // 4, step * 100 + rollout, draws.random(), tokens)
+        write_records(run, step, rows, prompts={str(prompt): "a prompt of 2,000 letters " * 80 for prompt in range(5)})
     return run
 
 

@@ -90,6 +90,10 @@ class Columns(Recorded):
         self.assertEqual({key: said[key] for key in expected}, expected)
         self.assertEqual({key: said["parameters"][key] for key in ("low", "high")}, {"low": 0.02, "high": 0.02})
         self.assertIsNone(said["parameters"]["ratio_cap"])  # no limit
+        # The texts of its prompts, as samples.jsonl has them.
+        self.assertEqual(set(map(int, said["prompts"])), set(pyarrow.parquet.read_table(files(run)[0])["prompt"].to_pylist()))
+        shown = {row["prompt"] for row in read_jsonl(run / "samples.jsonl") if row["step"] == WARM_UP + 1 and row["phase"] == "rl"}
+        self.assertTrue(shown and shown <= set(said["prompts"].values()), (shown, said["prompts"]))
 
     def test_rows_are_those_that_the_metrics_count(self):
         for name in METHODS:

@@ -21,13 +21,13 @@ class RecordedTokensTest : public testing::Test {
     }
   }
 
-  void write(int64_t step, const std::vector<TokenRow>& rows) {
+  void write(int64_t step, const std::vector<TokenRow>& rows, const Json& prompts = nullptr) {
     TokenFile file(folder_.path / "tokens", step);
     file.add(rows);
-    file.commit({{"method", "dppo_tv"},
-                 {"parameters", {{"low", 0.15}, {"high", 0.2}}},
-                 {"step", step},
-                 {"whole_batch", false}});
+    Json facts = {
+        {"method", "dppo_tv"}, {"parameters", {{"low", 0.15}, {"high", 0.2}}}, {"step", step}, {"whole_batch", false}};
+    if (!prompts.is_null()) facts["prompts"] = prompts;
+    file.commit(facts);
   }
 
   std::filesystem::path run() const { return folder_.path; }
@@ -211,6 +211,44 @@ TEST_F(RecordedTokensTest, ShowHostileTextsAsTexts) {
   EXPECT_EQ(shown.texts[shown.text[0]], "a\\u202eb");
   EXPECT_EQ(shown.texts[shown.text[1]], "n\\x00l");
   EXPECT_LT(shown.texts[shown.text[2]].size(), 300u);
+}
+
+TEST_F(RecordedTokensTest, HaveThePromptsOfTheirCompletions) {
+  std::vector<TokenRow> rows = step_three();
+  const int64_t first = rows[0].rollout;
+  for (TokenRow& row : rows) row.prompt = row.rollout == first ? 7 : 8;
+  write(3, rows, {{"7", "<b>\xe2\x80\xae\nwhat"}, {"9", "of no completion that is here"}});
+  for (TokenRow& row : rows) row.step = 4;
+  write(4, rows);  // as files of before
+  const RecordedRows shown = read_recorded_tokens(run()).rows;
+  EXPECT_EQ(shown.prompts, std::vector<std::string>{"<b>\\u202e\nwhat"});
+  ASSERT_EQ(shown.completions.size(), 8u);
+  for (const RecordedCompletion& completion : shown.completions)
+    EXPECT_EQ(completion.prompt_text, completion.step == 3 && completion.prompt == 7 ? 0 : -1);
+}
+
+TEST_F(RecordedTokensTest, CutManyLongPromptsUntilAllFit) {
+  std::vector<TokenRow> rows;
+  Json prompts = Json::object();
+  for (int i = 0; i < 1000; ++i) {
+    rows.push_back(row(3, 0, i, 0, "a", 0.5, 0.5, 1, true));
+    rows.back().prompt = i;
+    prompts[std::to_string(i)] = std::string(2000, 'x');
+  }
+  write(3, rows, prompts);
+  size_t bytes = 0;
+  const RecordedRows shown = read_recorded_tokens(run()).rows;
+  EXPECT_EQ(shown.prompts.size(), 1000u);
+  for (const std::string& text : shown.prompts) bytes += text.size();
+  EXPECT_LT(bytes, 450'000u);
+  EXPECT_NE(shown.prompts[0].find(" more bytes)"), std::string::npos);
+}
+
+TEST_F(RecordedTokensTest, AreRefusedWithPromptsThatAreNoTexts) {
+  write(3, step_three(), {{"7", 7}});
+  const RecordedTokens tokens = read_recorded_tokens(run());
+  ASSERT_EQ(tokens.damage.size(), 1u);
+  EXPECT_NE(tokens.damage[0].find("has \"prompts\" that are no texts"), std::string::npos) << tokens.damage[0];
 }
 
 TEST(SizeHistogram, HasEightClassesADecade) {

@@ -44,7 +44,7 @@ Json columns_of(const RecordedRows& rows) {
 
 Json completions_of(const RecordedRows& rows) {
   Json step = Json::array(), update = Json::array(), prompt = Json::array(), rollout = Json::array(),
-       reward = Json::array(), shown = Json::array(), tokens = Json::array();
+       reward = Json::array(), shown = Json::array(), tokens = Json::array(), prompt_text = Json::array();
   for (const RecordedCompletion& completion : rows.completions) {
     step.push_back(completion.step);
     update.push_back(completion.update);
@@ -53,9 +53,10 @@ Json completions_of(const RecordedRows& rows) {
     reward.push_back(std::isfinite(completion.reward) ? Json(completion.reward) : Json());
     shown.push_back(completion.rows);
     tokens.push_back(completion.tokens);
+    prompt_text.push_back(completion.prompt_text);
   }
   return {{"step", step},     {"update", update}, {"prompt", prompt}, {"rollout", rollout},
-          {"reward", reward}, {"rows", shown},    {"tokens", tokens}};
+          {"reward", reward}, {"rows", shown},    {"tokens", tokens}, {"prompt_text", prompt_text}};
 }
 
 Json points_of(const BoundaryCurve& curve) {
@@ -124,6 +125,7 @@ std::string embedded_tokens(const RecordedTokens& tokens) {
   for (size_t i = 0; i < rows.kept.size(); ++i) flags.push_back((rows.kept[i] ? 1 : 0) | (rows.outside[i] ? 2 : 0));
   out["flags"] = packed(flags);
   out["texts"] = rows.texts;
+  out["prompts"] = rows.prompts;
   add_regions(tokens, out);
   return inside_script(out);
 }

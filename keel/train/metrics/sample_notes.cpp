@@ -22,18 +22,6 @@ Json shared_or_each(const std::vector<float>& tokens) {
 
 constexpr size_t kMaxAnswer = 2000;  // bytes; the tests of a program may be megabytes
 
-/// Files hold text alone: bytes that are a part of a character are written as \xe2.
-std::string as_text(std::string_view bytes) {
-  std::string text;
-  while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
-    char escaped[8];
-    snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(bytes[*bad]));
-    text.append(bytes.substr(0, *bad)).append(escaped);
-    bytes.remove_prefix(*bad + 1);
-  }
-  return text.append(bytes);
-}
-
 std::string shown_piece(const std::string& piece, int32_t id, const Tokenizer& tokenizer) {
   return id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">";
 }
@@ -45,6 +33,17 @@ Json shown_answer(const Json& answer) {
 }
 
 }  // namespace
+
+std::string as_text(std::string_view bytes) {
+  std::string text;
+  while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
+    char escaped[8];
+    snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(bytes[*bad]));
+    text.append(bytes.substr(0, *bad)).append(escaped);
+    bytes.remove_prefix(*bad + 1);
+  }
+  return text.append(bytes);
+}
 
 std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer) {
   const std::optional<int32_t> before =

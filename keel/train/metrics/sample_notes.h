@@ -36,6 +36,9 @@ class SampleNotes {
   std::map<int64_t, Notes> notes_;  // by rollout
 };
 
+/// Files hold text alone: bytes that are a part of a character are written as \xe2.
+std::string as_text(std::string_view bytes);
+
 /// The completion's tokens as they read in the text, in UTF-8: bytes that are a part of a character are \xe2. A model's
 /// output layer may be wider than its vocabulary: an id without a token is shown by its number.
 std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer);

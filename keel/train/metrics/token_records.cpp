@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "keel/core/console.h"
 #include "keel/core/random.h"
 #include "keel/objective/regions/divergence.h"
 #include "keel/train/metrics/sample_notes.h"
@@ -12,7 +14,8 @@
 namespace keel {
 namespace {
 
-constexpr size_t kRowsAtOnce = 65'536;  // some 15 MB of them
+constexpr size_t kRowsAtOnce = 65'536;                        // some 15 MB of them
+constexpr size_t kMaxPrompt = 2000, kMaxPrompts = 1'000'000;  // bytes of a prompt's text, and of all of a file
 
 /// Draws so many of them, without repetition.
 std::vector<int64_t> drawn(std::vector<int64_t> from, const RecordedShare& share, int64_t step) {
@@ -156,6 +159,20 @@ void TokenRecords::write_rows() {
   rows_.clear();
 }
 
+/// The texts of those that have a completion recorded, by their ids; long ones are cut, and say so.
+Json TokenRecords::prompts() const {
+  std::set<int64_t> places;
+  for (size_t i = 0; i < recorded_.size(); ++i)
+    if (recorded_[i]) places.insert(rollouts_[i].prompt);
+  Json texts = Json::object();
+  for (const int64_t place : places) {
+    const Prompt& prompt = prompts_[place];
+    const size_t most = std::min(kMaxPrompt, kMaxPrompts / places.size());
+    texts.get_ref<Json::object_t&>().emplace_back(std::to_string(prompt.id), as_text(shorten(prompt.text, most)));
+  }
+  return texts;
+}
+
 void TokenRecords::commit(Json facts) {
   write_rows();
   if (failure_) std::rethrow_exception(failure_);
@@ -166,6 +183,7 @@ void TokenRecords::commit(Json facts) {
   facts["recorded_rollouts"] = recorded;
   facts["whole_sequences"] = true;
   facts["whole_batch"] = recorded == learned_from_;
+  facts["prompts"] = prompts();
   file_->commit(facts);
 }
 

@@ -40,10 +40,12 @@ class TokenRecords {
   /// All tokens of an update were told.
   void end_update() { update_++; }
 
-  /// All updates were; the file appears. `facts` hold for the step; how much of it was recorded is added.
+  /// All updates were; the file appears. `facts` hold for the step; how much of it was recorded is added, and the
+  /// texts of its prompts.
   void commit(Json facts);
 
  private:
+  Json prompts() const;
   const std::string& text_of(int64_t rollout, int64_t position);
   void add_row(int64_t rollout, int64_t position, TokenRow row);
   void write_rows();

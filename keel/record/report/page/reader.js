@@ -119,7 +119,7 @@ class Reader {
       fact('advantage', number(r.value('advantage', c.first))), make('span', '', c.tokens.toLocaleString('en') + ' tokens'));
     if (c.blocked) facts.append(make('span', 'warn', c.blocked.toLocaleString('en') + ' blocked'));
     const strip = make('div', 'strip');
-    const article = make('article', 'card sample', '', facts, strip);
+    const article = make('article', 'card sample', '', facts, ...(c.promptText ? [make('pre', 'prompt', c.promptText)] : []), strip);
     article.dataset.completion = c.index;
     this.addTokens(strip, c, 0, FIRST_TOKENS);
     return article;

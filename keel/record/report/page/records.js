@@ -52,7 +52,7 @@ class Records {
     this.completionOf = new Uint32Array(this.text.length);
     this.completions = c.rows.map((rows, i) => {
       const completion = {index: i, step: c.step[i], update: c.update[i], prompt: c.prompt[i], rollout: c.rollout[i],
-        reward: c.reward[i], tokens: c.tokens[i], first, rows, blocked: 0, outside: 0};
+        promptText: json.prompts[c.prompt_text[i]] ?? '', reward: c.reward[i], tokens: c.tokens[i], first, rows, blocked: 0, outside: 0};
       this.completionOf.fill(i, first, first + rows);
       for (let row = first; row < first + rows; ++row) {
         completion.blocked += this.kept(row) ? 0 : 1;

@@ -73,6 +73,8 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
 }
 
 ExitCode convert(const ConvertArguments& arguments) {
+  if (arguments.output.empty())
+    fail(ExitCode::kBadConfiguration, "OUT is empty; wanted NAME.gguf, or the name of a folder");
   Console messages(stderr);
   const std::string name = model_named(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);

@@ -1,7 +1,9 @@
 #include "keel/record/report/report.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
@@ -52,6 +54,18 @@ void require_free_names(const std::filesystem::path& report, const std::filesyst
     fail(ExitCode::kBadConfiguration, "--curve: ", curve.string(), " is where the report goes; give it another name");
 }
 
+/// What an earlier command wrote begins as what is to be written now; anything else of that name would be lost.
+void require_replaceable(const std::filesystem::path& path, const std::string& text) {
+  constexpr size_t kBeginning = 80;
+  if (!path_exists(path)) return;
+  const InputFile there = InputFile::open(path);
+  std::string beginning(std::min<uint64_t>(there.size(), kBeginning), '\0');
+  there.read_at(0, std::as_writable_bytes(std::span(beginning)));
+  if (!beginning.empty() && beginning != text.substr(0, kBeginning))
+    fail(ExitCode::kBadConfiguration, "cannot write ", path.string(), ": it exists, and `keel report` did not write it; ",
+         "remove it or choose another name");
+}
+
 }  // namespace
 
 Action add_report(CommandLine& line) {
@@ -75,9 +89,12 @@ Action add_report(CommandLine& line) {
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);
     require_free_names(output, arguments->curve);
-    write_atomically(output, render_report(runs));
+    const std::string page = render_report(runs), curve = arguments->curve.empty() ? "" : learning_curve_svg(runs[0]);
+    if (!arguments->output.empty()) require_replaceable(output, page);
+    if (!curve.empty()) require_replaceable(arguments->curve, curve);
+    write_atomically(output, page);
     Console().line(output.string());
-    if (!arguments->curve.empty()) write_atomically(arguments->curve, learning_curve_svg(runs[0]));
+    if (!curve.empty()) write_atomically(arguments->curve, curve);
     return ExitCode::kDone;
   };
 }

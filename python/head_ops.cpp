@@ -233,6 +233,8 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
                           bool gradients, bool weight_gradient) {
   return for_python([&]() -> PolicyHead {
     const HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    if (!std::isfinite(entropy_coefficient))
+      fail(ExitCode::kBadConfiguration, "entropy_coefficient is ", entropy_coefficient, "; wanted a finite number");
     const TrustRegion region = region_of(method, names, numbers, word_names, words);
     const Requirements needs = requirements(region);
     const Tensor like = at::empty({hidden.size(0)}, hidden.options().dtype(at::kFloat));

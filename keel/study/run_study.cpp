@@ -21,6 +21,7 @@
 #include "keel/core/files/place.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
@@ -137,15 +138,27 @@ class Runner {
     return "# with " + sha256_hex(beside.dump()) + "\n" + yaml_document(run.config);
   }
 
+  /// A folder that was moved, or copied, has other configurations for that alone: they name the runs' places.
+  void require_not_moved(const std::filesystem::path& file, const StudyRun& run) const {
+    const Json old = read_config(file).value.value("run", Json::object());
+    const std::filesystem::path made_in = old.value("dir", folder_.run(run.name).string());
+    if (made_in != folder_.run(run.name))
+      fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " was moved or copied from ",
+           made_in.parent_path().parent_path().string(), ", where its runs are said to be (", file.string(),
+           "); move it back and go on with it there, or make the runs anew with --overwrite");
+  }
+
   /// Writes a run's configuration, and sees whether the run was made already.
   void prepare(const StudyRun& run) {
     const std::filesystem::path file = folder_.config(run.name);
     const std::string& text = texts_[run.name] = config_text(run);
     const bool is_other = path_exists(file) && read_file(file) != text;
-    if (is_other && old_runs_ == OldRuns::kKept)
+    if (is_other && old_runs_ == OldRuns::kKept) {
+      require_not_moved(file, run);
       fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
            " with other settings, another warm-up, or files of data, rewards or the model that were changed since (",
            file.string(), "); choose another study.dir, or make such runs anew with --overwrite");
+    }
     if (is_other) {  // first: when this is interrupted, the old run must not pass for one of the new configuration
       remove_tree(folder_.outcome(run.name));
       remove_tree(newest_checkpoint(run));

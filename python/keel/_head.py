@@ -7,6 +7,11 @@ import torch
 from torch import library
 
 from . import _arguments as take
+from ._operators import check_devices
+
+
+_PER_TOKEN = ("behavior_logp", "advantages", "weights", "lengths", "groups", "old_logp", "behavior_other_logp", "old_other_logp",
+              "topk_ids", "topk_behavior_logp", "behavior_hidden", "behavior_weight")  # as operator policy_head takes them
 
 
 class LogProbs(NamedTuple):
@@ -80,6 +85,7 @@ def _float32(like, *shape):
 def _register_log_probs():
     @library.register_fake("keel::head_log_probs")
     def _(hidden, weight, targets, topk_ids, temperature, softcap, chunk_rows):
+        check_devices(hidden, dict(weight=weight, targets=targets, topk_ids=topk_ids))
         rows = hidden.shape[0]
         return (*(_float32(hidden, rows) for _ in range(3)), _float32(hidden, rows, 0 if topk_ids is None else topk_ids.shape[1]))
 
@@ -105,6 +111,9 @@ def _register_policy_head():
     @library.register_fake("keel::policy_head")
     def _(hidden, weight, targets, *arguments):
         *_, gradients, weight_gradient = arguments
+        named = dict(zip(_PER_TOKEN, arguments[5:]))
+        anywhere = [(name, named.pop(name)) for name in ("lengths", "groups")]
+        check_devices(hidden, dict(weight=weight, targets=targets, **named), anywhere)
         rows = hidden.shape[0]
         flags = [hidden.new_empty(rows, dtype=torch.bool) for _ in range(2)]
         numbers = [_float32(hidden, rows) for _ in range(5)]

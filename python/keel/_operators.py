@@ -22,7 +22,7 @@ def load():
     return torch.ops.keel
 
 
-def _check_devices(like, others, anywhere=()):
+def check_devices(like, others, anywhere=()):
     """An operator with one tensor on meta is answered here, and not by the code that would have refused the mixture."""
     for name, tensor in others.items():
         if tensor is not None and tensor.device != like.device:
@@ -39,7 +39,7 @@ def _register_shapes():
     @fake("token_coefficients")
     def _(region, names, numbers, word_names, words, logp, behavior_logp, advantages, mask, lengths, groups, old_logp,
           other_logp, behavior_other_logp, old_other_logp, topk_behavior_logp, topk_logp, sampled_in_topk, divergence):
-        _check_devices(logp, dict(
+        check_devices(logp, dict(
             behavior_logp=behavior_logp, advantages=advantages, mask=mask, old_logp=old_logp, divergence=divergence,
             other_logp=other_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp,
             topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk),
@@ -51,14 +51,14 @@ def _register_shapes():
     @fake("divergence")
     def _(kind, logp, behavior_logp, other_logp, behavior_other_logp, topk_behavior_logp, topk_logp, sampled_in_topk,
           support):
-        _check_devices(logp, dict(behavior_logp=behavior_logp, other_logp=other_logp,
+        check_devices(logp, dict(behavior_logp=behavior_logp, other_logp=other_logp,
                                   behavior_other_logp=behavior_other_logp, topk_behavior_logp=topk_behavior_logp,
                                   topk_logp=topk_logp, sampled_in_topk=sampled_in_topk))
         return logp.new_empty(logp.shape[:1])
 
     @fake("advantages")
     def _(kind, rewards, groups, lengths, mask, values, token_rewards, gamma, lambda_, eps):
-        _check_devices(rewards, {}, (("groups", groups), ("lengths", lengths), ("mask", mask), ("values", values),
+        check_devices(rewards, {}, (("groups", groups), ("lengths", lengths), ("mask", mask), ("values", values),
                                      ("token_rewards", token_rewards)))
         per_token = kind in ("reinforce_pp", "reinforce_pp_baseline", "gae")
         if per_token and mask is None:
@@ -70,11 +70,11 @@ def _register_shapes():
 
     @fake("aggregation_weights")
     def _(kind, values, mask, lengths, horizon):
-        _check_devices(values, dict(mask=mask), (("lengths", lengths),))
+        check_devices(values, dict(mask=mask), (("lengths", lengths),))
         return torch.empty_like(values)
 
     @fake("certificate")
     def _(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, horizon, divergence):
-        _check_devices(logp, dict(behavior_logp=behavior_logp, tv=tv),
+        check_devices(logp, dict(behavior_logp=behavior_logp, tv=tv),
                        (("rewards", rewards), ("lengths", lengths), ("groups", groups)))
         return torch.empty(7, dtype=torch.float64, device="meta" if logp.is_meta else "cpu")

@@ -92,7 +92,23 @@ def _checked(batch, *more):
                              f"wanted {list(shape)}")
     if "advantages" in shapes and shapes["advantages"] not in (completions, completions[:1]):
         raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; wanted {list(completions[:1])} or {list(completions)}")
+    _require_padding(batch, "prompt_mask", "left")
+    _require_padding(batch, "completion_mask", "right")
     return batch["completion_mask"].bool()
+
+
+def _require_padding(batch, name, side):
+    """Padding in any other place would stand before a token, which would be predicted from it."""
+    there = batch[name].bool()
+    if (batch[name] != there).any():
+        raise ValueError(f"batch[{name!r}] has other numbers than 0 and 1; wanted 1 where there is a token and 0 where there is none")
+    tokens_first = there.flip(1) if side == "left" else there
+    misplaced = (tokens_first[:, 1:] > tokens_first[:, :-1]).any(1)
+    if side == "left":
+        misplaced |= ~there[:, -1]
+    if misplaced.any():
+        raise ValueError(f"batch[{name!r}] has padding in row {int(misplaced.nonzero()[0])} that is not on the {side}; wanted prompts padded on "
+                         "the left (padding_side=\"left\" of a tokenizer), each with a token at least, and completions padded on the right")
 
 
 def _states(model, batch, mask):

@@ -288,6 +288,21 @@ class Report(support.Test):
         self.assert_refused(keel("report", run, "--curve", link / "report.html"), 2, "is where the report goes")
         self.assertEqual(tree(run), before)
 
+    def test_replaces_an_earlier_one_and_nothing_else(self):
+        run, page, picture = (self.folder / name for name in ("run", "page.html", "curve.svg"))
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        for _ in range(2):
+            self.assert_exit(keel("report", run, "-o", page, "--curve", picture), 0)
+        written = page.read_text(), picture.read_text()
+        for there in ("mine", "<!doctype html>\n<html><body>mine</body></html>", "<svg xmlns='http://www.w3.org/2000/svg'></svg>"):
+            own = self.folder / "own"
+            own.write_text(there)
+            self.assert_refused(keel("report", run, "-o", own, "--curve", picture), 2, str(own), "did not write it")
+            self.assert_refused(keel("report", run, "-o", page, "--curve", own), 2, str(own), "did not write it")
+            self.assertEqual(own.read_text(), there)
+        self.assert_refused(keel("report", run, "-o", picture), 2, str(picture), "did not write it")
+        self.assertEqual((page.read_text(), picture.read_text()), written)
+
     def test_leaves_what_others_have_beside_it(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)

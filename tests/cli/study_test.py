@@ -202,6 +202,13 @@ class StudyTest(unittest.TestCase):
         log.symlink_to(precious)
         self.run_study("base.sft.steps=12")
         self.assertEqual(precious.read_text(), "mine")
+        # A folder that was moved says so, and goes on where it was made.
+        out, moved = self.folder / "out", self.folder / "moved"
+        out.rename(moved)
+        said = self.run_study("base.sft.steps=12", f"study.dir={moved}", code=2).stderr
+        self.assertIn(f"{moved} was moved or copied from {out}", said)
+        moved.rename(out)
+        self.run_study("base.sft.steps=12")
 
     def test_what_a_run_reads_is_part_of_it(self):
         """Rows by a pattern, functions for a source, programs, and the model: what was changed since is not mixed with what is there."""

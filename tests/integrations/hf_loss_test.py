@@ -128,6 +128,11 @@ def what_it_cannot_do_is_refused():
         (lambda: loss(model, {name: value for name, value in batch.items() if name != "advantages"}), "batch['advantages'] is missing"),
         (lambda: loss(model, {**batch, "behavior_logp": batch["behavior_logp"][:, 1:]}), "batch['behavior_logp'] is [4, 8]"),
         (lambda: loss(model, {**batch, "advantages": torch.randn(3)}), "batch['advantages'] is [3]"),
+        (lambda: loss(model, {**batch, "prompt_mask": batch["prompt_mask"].flip(1)}), "batch['prompt_mask'] has padding in row 1 that is not on the left"),
+        (lambda: loss(model, {**batch, "prompt_mask": batch["prompt_mask"] * 0}), "batch['prompt_mask'] has padding in row 0"),
+        (lambda: loss(model, {**batch, "completion_mask": batch["completion_mask"].flip(1)}), "batch['completion_mask'] has padding in row 1"),
+        (lambda: loss(model, {**batch, "completion_mask": batch["completion_mask"] / 2}), "batch['completion_mask'] has other numbers than 0 and 1"),
+        (lambda: keel.hf.log_probs(model, {**batch, "prompt_mask": batch["prompt_mask"] * float("nan")}), "batch['prompt_mask'] has other numbers"),
         (lambda: loss(model, batch), "horizon is not given"),
         (lambda: loss(model, batch, "dppo_topk_tv", horizon=8), "needs topk_ids"),
     ]

@@ -231,7 +231,14 @@ def what_does_not_fit_is_refused_by_name():
         (lambda: loss(region="tis"), "old_logp"),
         (lambda: loss(lengths=[5, 5]), "lengths"),
         (lambda: loss(weights=known["advantages"]), "keep one of them"),
+        (lambda: loss(entropy_coefficient=float("nan")), "entropy_coefficient is nan"),
+        (lambda: loss(entropy_coefficient=float("inf")), "entropy_coefficient is inf"),
     ]
+    # A tensor without numbers beside others is answered with shapes, whose numbers nobody would have written.
+    empty = {name: value.to("meta") for name, value in dict(known, targets=targets, weight=weight.detach(), hidden=hidden.detach()).items()}
+    cases += [(lambda name=name: loss(aggregation=None, weights=known["advantages"].abs(), **{name: empty[name]}), "on meta") for name in empty]
+    cases += [(lambda: keel.fused_log_probs(hidden, weight, empty["targets"]), "targets is on meta"),
+              (lambda: loss(lengths=torch.tensor(LENGTHS, device="meta"), aggregation=None, weights=known["advantages"].abs()), "lengths is on meta")]
     refused(cases)
 
 

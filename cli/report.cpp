@@ -62,8 +62,8 @@ void require_replaceable(const std::filesystem::path& path, const std::string& t
   std::string beginning(std::min<uint64_t>(there.size(), kBeginning), '\0');
   there.read_at(0, std::as_writable_bytes(std::span(beginning)));
   if (!beginning.empty() && beginning != text.substr(0, kBeginning))
-    fail(ExitCode::kBadConfiguration, "cannot write ", path.string(), ": it exists, and `keel report` did not write it; ",
-         "remove it or choose another name");
+    fail(ExitCode::kBadConfiguration, "cannot write ", path.string(), ": it exists, and `keel report` did not write it",
+         "; remove it or choose another name");
 }
 
 }  // namespace

@@ -147,6 +147,19 @@ Json type_word(const Json& value, const ConfigTree&, const OptionTable&) {
        ", wanted bfloat16, float16 or float32; set run.precision to ", "bf16, fp16 or float32");
 }
 
+/// verl has several names for it, which say the same in what it writes down itself; those that differ are told.
+const Names kVerlTypes = {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
+                          "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
+                          "actor_rollout_ref.model.torch_dtype"};
+
+AliasConverter type_of_verl(std::string name) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    for (auto earlier = kVerlTypes.begin(); *earlier != name; ++earlier)
+      if (const Json* other = said(tree, *earlier); other != nullptr && *other == value) return kSetsNothing;
+    return type_word(value, tree, table);
+  };
+}
+
 /// TRL's torch_dtype is that of the weights; its flags compute in another type, and bf16 is on where nothing is said.
 Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   const Json type = type_word(value, tree, table);
@@ -245,10 +258,8 @@ void add_aliases(OptionTable& t) {
   t.alias("data.seed", "run.seed", "verl", unless_null, "the one seed");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
-  for (const char* name :
-       {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
-        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "actor_rollout_ref.model.torch_dtype"})
-    t.alias(name, "run.precision", "verl", type_word, "bfloat16 is bf16, float16 is fp16");
+  for (const std::string& name : kVerlTypes)
+    t.alias(name, "run.precision", "verl", type_of_verl(name), "bfloat16 is bf16, float16 is fp16");
   t.alias("actor_rollout_ref.actor.fsdp_config.full_determinism", "run.deterministic", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
   t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
@@ -263,7 +274,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.optim.betas", "optimizer.beta2", "verl", element(1), "the second");
   t.alias("actor_rollout_ref.actor.optim.optimizer", "optimizer.moments", "verl", optimizer_word, "AdamW8bit is 8bit");
   t.alias("actor_rollout_ref.model.enable_gradient_checkpointing", "train.recompute_activations", "verl");
-  t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
+  t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl",
+          unless_said_by("actor_rollout_ref.actor.optim.clip_grad"), "the same value");
   t.alias("actor_rollout_ref.actor.optim.clip_grad", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,

@@ -106,6 +106,7 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"critic.optim.weight_decay", "critic.lr"},
     {"critic.enable", "critic.body"},
     {"critic.loss_agg_mode", "remove it"},
+    {"critic.loss_scale_factor", "remove it"},
     {"critic.strategy", "remove it"},
     {"critic.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
     {"critic.model.lora_rank", "critic.body"},

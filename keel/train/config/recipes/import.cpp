@@ -77,6 +77,13 @@ void leave_out_tools(ConfigTree& recipe, Reasons& dropped) {
   }
 }
 
+/// Without a critic verl never reads what is said of it, so that nothing of it need be refused.
+bool is_of_unused_critic(const ConfigTree& recipe, const std::string& path) {
+  const std::string advantage = word_at(recipe, kAdvEstimator);
+  const bool used = advantage.empty() || advantage == "gae" || word_at(recipe, "critic.enable") == "true";
+  return !used && path.starts_with("critic.");
+}
+
 /// The recipe without what says nothing about the training.
 ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Imported& result) {
   Reasons dropped, by_nature;
@@ -86,13 +93,17 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
   const ConfigTree whole = recipe;
   for (const std::string& path : paths) {
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
-    if (refusal == nullptr || refusal->fate == Fate::kRefused) continue;
+    const bool of_unused_critic = is_of_unused_critic(whole, path);
+    if (refusal == nullptr || (refusal->fate == Fate::kRefused && !of_unused_critic)) continue;
     const Json value = *find_value(recipe, path);
     const bool changes_nothing = refusal->allows(value) || refusal->allows(*find_value(whole, refusal->name));
     const bool accepted = changes_nothing && refusal->name == path;  // it stays, for other names that go by it
     if (!accepted) erase_path(recipe.value, path);
-    if (value.is_null() || (changes_nothing && refusal->fate == Fate::kDropped)) continue;
-    (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
+    if (value.is_null() || (changes_nothing && refusal->fate != Fate::kByNature)) continue;
+    if (refusal->fate == Fate::kRefused)
+      dropped.add(path, "verl reads it only where there is a critic");
+    else
+      (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
   }
   result.dropped = dropped.texts();
   result.by_nature = by_nature.texts();

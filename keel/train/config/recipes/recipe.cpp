@@ -107,7 +107,17 @@ void erase_targets(Json& node) {
   for (Json& child : node) erase_targets(child);
 }
 
-/// Resolves ${a.b} and ${oc.select:a.b,default} everywhere.
+/// Where a reference ends that begins there, with those that are in it; npos: nowhere.
+size_t end_of_reference(const std::string& text, size_t begin) {
+  size_t open = 0;
+  for (size_t at = begin; at < text.size(); ++at) {
+    if (text.compare(at, 2, "${") == 0) ++open;
+    if (text[at] == '}' && --open == 0) return at;
+  }
+  return std::string::npos;
+}
+
+/// Resolves ${a.b} and ${oc.select:a.b,default}, whose default may be another, everywhere.
 class References {
  public:
   explicit References(ConfigTree& tree) : tree_(tree) {}
@@ -140,10 +150,9 @@ class References {
     for (size_t at = 0; at < text.size();) {
       const size_t begin = text.find("${", at);
       if (begin == std::string::npos) return whole.empty() && at == 0 ? Json(text) : Json(whole + text.substr(at));
-      const size_t end = text.find('}', begin);
+      const size_t end = end_of_reference(text, begin);
       const std::string reference = text.substr(begin, end == std::string::npos ? end : end + 1 - begin);
-      if (end == std::string::npos || reference.find("${", 2) != std::string::npos)
-        refuse(path, reference, "is not closed, or has another reference in it");
+      if (end == std::string::npos) refuse(path, reference, "is not closed");
       const Json value = named(reference, path, depth);
       if (begin == 0 && end + 1 == text.size()) return value;
       whole += text.substr(at, begin - at) + word_of(value);
@@ -169,6 +178,7 @@ class References {
       otherwise = comma == name.size() ? "null" : std::string(trimmed(name.substr(comma + 1)));
       name = trimmed(name.substr(10, comma - 10));
     }
+    if (name.find("${") != std::string::npos) refuse(path, reference, "has another reference in its name");
     if (name.find(':') != std::string::npos) refuse(path, reference, "is a function of Hydra's, which is not called");
     if (name.starts_with('.')) {  // beside this key
       if (name.starts_with("..")) refuse(path, reference, "counts sections upwards, which is not read");
@@ -176,6 +186,8 @@ class References {
       name = (dot == std::string::npos ? "" : path.substr(0, dot + 1)) + name.substr(1);
     }
     const Json* value = find_value(tree_, name);
+    if (value == nullptr && otherwise && otherwise->find("${") != std::string::npos)
+      return resolved(*otherwise, path, depth + 1);
     if (value == nullptr && otherwise) return plain_scalar(*otherwise, place_of(tree_, path));
     if (value == nullptr) refuse(path, reference, "names nothing in this recipe");
     Json copy = *value;  // with references of its own

@@ -136,6 +136,51 @@ TEST(Import, ALoraConfigAsksForAnAdapterWithItsOwnDefaults) {
               AllOf(HasSubstr("use_peft=false"), HasSubstr("LoraConfig"), HasSubstr("remove one of the two")));
 }
 
+TEST(Import, AReferenceMayHaveAnotherForItsDefault) {
+  const TestFolder folder;
+  const auto steps = [&](const std::string& reference) {
+    const std::string file = folder.write("v.yaml",
+                                          "algorithm: {adv_estimator: grpo}\nactor_rollout_ref: {rollout: {n: 6}}\n"
+                                          "trainer: {total_training_steps: \"" +
+                                              reference + "\"}\n");
+    return import_recipe(read_recipe(file, {})).yaml;
+  };
+  EXPECT_THAT(steps("${oc.select:a.b,${oc.select:c.d,${actor_rollout_ref.rollout.n}}}"), HasSubstr("  steps: 6 "));
+  EXPECT_THAT(steps("${oc.select:a.b,${oc.select:c.d,7}}"), HasSubstr("  steps: 7 "));
+  EXPECT_THAT(error_of(2, [&] { steps("${oc.select:a.b,${oc.select:c.d,7}"); }), HasSubstr("is not closed"));
+  EXPECT_THAT(error_of(2, [&] { steps("${oc.select:a.${b},7}"); }), HasSubstr("has another reference in its name"));
+}
+
+// verl 0.9.1, trainer/ppo/utils.py: need_critic.
+TEST(Import, ACriticThatVerlDoesNotHaveIsNotRead) {
+  const auto with = [](std::vector<std::string> settings) {
+    settings.insert(settings.begin(), {"actor_rollout_ref.rollout.n=4", "critic.optim.betas=[0.8,0.9]"});
+    return import_recipe(read_recipe("", settings));
+  };
+  EXPECT_THAT(with({"algorithm.adv_estimator=grpo"}).dropped, ElementsAre(StartsWith("critic.optim.betas: ")));
+  EXPECT_THAT(error_of(2, [&] { with({"algorithm.adv_estimator=gae"}); }), HasSubstr("critic.optim.betas"));
+  EXPECT_THAT(error_of(2,
+                       [&] {
+                         with({"algorithm.adv_estimator=grpo", "critic.enable=true"});
+                       }),
+              HasSubstr("critic.optim.betas"));
+}
+
+TEST(Import, TwoNamesOfVerlsMaySayTheSame) {
+  const std::vector<std::string> names = {"actor_rollout_ref.rollout.n=4", "algorithm.adv_estimator=grpo",
+                                          "actor_rollout_ref.actor.grad_clip=0.5",
+                                          "actor_rollout_ref.rollout.dtype=bfloat16"};
+  const auto with = [&](const std::string& clip, const std::string& type) {
+    std::vector<std::string> settings = names;
+    settings.insert(settings.end(), {"actor_rollout_ref.actor.optim.clip_grad=" + clip,
+                                     "actor_rollout_ref.actor.fsdp_config.dtype=" + type});
+    return import_recipe(read_recipe("", settings)).yaml;
+  };
+  EXPECT_THAT(with("0.5", "bfloat16"), AllOf(HasSubstr("max_grad_norm: 0.5"), HasSubstr("precision: bf16")));
+  EXPECT_THAT(error_of(2, [&] { with("0.6", "bfloat16"); }), HasSubstr("keep one of them"));
+  EXPECT_THAT(error_of(2, [&] { with("0.5", "float16"); }), HasSubstr("keep one of them"));
+}
+
 // transformers, TrainingArguments: "This argument is not directly used by Trainer, it's intended to be used by your
 // training/evaluation scripts instead"; eval_strategy is what the trainer reads.
 TEST(Import, SaysThatTheTrainerDoesNotReadWhatIsForTheScript) {

@@ -318,15 +318,19 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
 
 def another_version_of_trl_is_refused():
     from keel.trl import _options
-    known, _options.TESTED = _options.TESTED, ((2, 0), (2, 1))
+    known = _options.metadata.version
     try:
-        _options.require_version()
-    except ImportError as error:
-        assert "TRL 1.16" in str(error)
-    else:
-        raise AssertionError("TRL outside the tested range was taken")
+        for version in ("1.15.4", "1.17.0", "1.17.0.dev0", "2.0rc1", "2"):
+            _options.metadata.version = lambda _: version
+            try:
+                _options.require_version()
+            except ImportError as error:
+                assert f"TRL {version} is installed" in str(error) and "pip install 'trl>=1.16,<1.17'" in str(error)
+            else:
+                raise AssertionError(f"TRL {version} was taken")
     finally:
-        _options.TESTED = known
+        _options.metadata.version = known
+    _options.require_version()
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ def require_version() -> None:
         version = metadata.version("trl")
     except metadata.PackageNotFoundError:
         raise ImportError("keel.trl needs TRL, which is not installed: pip install 'trl>=1.16,<1.17'") from None
-    numbers = tuple(int(part) for part in version.split(".")[:2])
-    if not TESTED[0] <= numbers < TESTED[1]:
+    from packaging.version import Version  # TRL's own packages bring it
+    if not TESTED[0] <= Version(version).release[:2] < TESTED[1]:
         raise ImportError(f"TRL {version} is installed; keel.trl is tested with TRL from 1.16 to before 1.17, and relies on how its GRPOTrainer "
                           "makes the loss: pip install 'trl>=1.16,<1.17'")
 

@@ -57,7 +57,8 @@ void require_free_names(const std::filesystem::path& report, const std::filesyst
 /// What an earlier command wrote begins as what is to be written now; anything else of that name would be lost.
 void require_replaceable(const std::filesystem::path& path, const std::string& text) {
   constexpr size_t kBeginning = 80;
-  if (!path_exists(path)) return;
+  std::error_code unseen;
+  if (!std::filesystem::is_regular_file(path, unseen)) return;  // there is none, or writing will tell
   const InputFile there = InputFile::open(path);
   std::string beginning(std::min<uint64_t>(there.size(), kBeginning), '\0');
   there.read_at(0, std::as_writable_bytes(std::span(beginning)));

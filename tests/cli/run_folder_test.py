@@ -302,6 +302,13 @@ class Report(support.Test):
             self.assertEqual(own.read_text(), there)
         self.assert_refused(keel("report", run, "-o", picture), 2, str(picture), "did not write it")
         self.assertEqual((page.read_text(), picture.read_text()), written)
+        stream = self.folder / "stdout"  # as /dev/stdout is one, which leads to a regular file here
+        stream.symlink_to("/proc/self/fd/1")
+        with open(self.folder / "said", "w") as said:
+            result = subprocess.run([support.KEEL, "report", run, "-o", stream], stdout=said, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("a special file has that name", result.stderr)
+        self.assertTrue(stream.is_symlink())
 
     def test_leaves_what_others_have_beside_it(self):
         run = self.folder / "run"

@@ -197,8 +197,10 @@ DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(pat
   struct stat status {};
   if (existing_ == Existing::kStays && has_name(path_))
     fail_to_write("write", path_, EEXIST);  // be it a link to nothing
-  // Renaming onto /dev/null would replace the device by a file.
-  if (look_at(path_, status) == 0 && !S_ISREG(status.st_mode)) {
+  // Renaming onto /dev/null would replace the device by a file, and onto /dev/stdout, which may lead to a file, the link.
+  std::error_code no_link;
+  const bool is_stream = fs::read_symlink(path_, no_link).string().starts_with("/proc/");
+  if (look_at(path_, status) == 0 && (is_stream || !S_ISREG(status.st_mode))) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
          S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
   }

@@ -7,6 +7,9 @@
 #include "cli/run_training.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/files/line_reader.h"
+#include "keel/core/files/replaceable.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
@@ -265,6 +268,31 @@ void require_not_an_input(const EvalArguments& arguments, const Config& config) 
            "written over: it names the file that every completion is written to; name another");
 }
 
+constexpr const char* kSamples = "eval --samples";
+
+/// Whether an earlier evaluation wrote this file: its first line has what a sample has, in the same order.
+bool holds_samples(const std::filesystem::path& path) {
+  constexpr size_t kLongest = size_t{64} << 20;
+  std::string line;
+  LineReader::open(path).next(line, kLongest);
+  const auto names = [](const Json& row) {
+    std::vector<std::string> all;
+    for (const auto& [name, value] : row.items()) all.push_back(name);
+    return all;
+  };
+  const std::optional<Json> row = try_parse_json(line, {.depth = kDataDepth + 1});  // its gold answer is a row's
+  return row && row->is_object() && names(*row) == names(evaluation_sample({}, {}, {}));
+}
+
+/// Told before the evaluation, which may take hours: that its samples would be written over something, or nowhere.
+void require_place_for_samples(const EvalArguments& arguments, const Config& config) {
+  if (arguments.samples.empty()) return;
+  require_not_an_input(arguments, config);
+  RunFolder::require_not_of_a_run(arguments.samples);
+  require_replaceable(arguments.samples, kSamples, holds_samples);
+  const DurableFile can_be_written(arguments.samples);
+}
+
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr, arguments.quiet);
   require_file_of_samples(arguments.samples);
@@ -280,7 +308,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   const bool from_start = follow_what_was_typed(arguments, tree, config);
   if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);
 
-  if (!arguments.samples.empty()) require_not_an_input(arguments, config);
+  require_place_for_samples(arguments, config);
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
@@ -307,7 +335,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   for (const std::string& warning : tally.warnings()) messages.warning(warning);
   require_judged(result);
   if (!arguments.samples.empty()) {
-    RunFolder::require_not_of_a_run(arguments.samples);
+    require_replaceable(arguments.samples, kSamples, holds_samples);  // again, for it may be there by now
     write_atomically(arguments.samples, sample_lines(result, prompts));
     messages.line("every completion is in the file " + arguments.samples);
   }

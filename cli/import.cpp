@@ -59,7 +59,7 @@ ExitCode import_file(ImportArguments arguments) {
   if (arguments.output.empty()) {
     Console().line(text.substr(0, text.size() - 1));
   } else {
-    write_atomically(arguments.output, text);
+    write_atomically(arguments.output, text, arguments.overwrite ? Existing::kReplaced : Existing::kStays);
     messages.line(arguments.output + ": start it with keel " + (imported.supervised ? "sft " : "train ") +
                   arguments.output + "; --explain says what it does");
   }

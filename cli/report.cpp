@@ -9,6 +9,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/replaceable.h"
 #include "keel/counterfactual/report_answers.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
@@ -54,17 +55,15 @@ void require_free_names(const std::filesystem::path& report, const std::filesyst
     fail(ExitCode::kBadConfiguration, "--curve: ", curve.string(), " is where the report goes; give it another name");
 }
 
-/// What an earlier command wrote begins as what is to be written now; anything else of that name would be lost.
-void require_replaceable(const std::filesystem::path& path, const std::string& text) {
-  constexpr size_t kBeginning = 80;
-  std::error_code unseen;
-  if (!std::filesystem::is_regular_file(path, unseen)) return;  // there is none, or writing will tell
-  const InputFile there = InputFile::open(path);
-  std::string beginning(std::min<uint64_t>(there.size(), kBeginning), '\0');
-  there.read_at(0, std::as_writable_bytes(std::span(beginning)));
-  if (!beginning.empty() && beginning != text.substr(0, kBeginning))
-    fail(ExitCode::kBadConfiguration, "cannot write ", path.string(), ": it exists, and `keel report` did not write it",
-         "; remove it or choose another name");
+/// What an earlier command wrote begins as what is to be written now.
+void require_earlier_or_none(const std::filesystem::path& path, const std::string& text) {
+  require_replaceable(path, "report", [&](const std::filesystem::path& there) {
+    constexpr size_t kBeginning = 80;
+    const InputFile file = InputFile::open(there);
+    std::string beginning(std::min<uint64_t>(file.size(), kBeginning), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(beginning)));
+    return beginning == text.substr(0, kBeginning);
+  });
 }
 
 }  // namespace
@@ -91,8 +90,8 @@ Action add_report(CommandLine& line) {
                                              : std::filesystem::path(arguments->output);
     require_free_names(output, arguments->curve);
     const std::string page = render_report(runs), curve = arguments->curve.empty() ? "" : learning_curve_svg(runs[0]);
-    if (!arguments->output.empty()) require_replaceable(output, page);
-    if (!curve.empty()) require_replaceable(arguments->curve, curve);
+    if (!arguments->output.empty()) require_earlier_or_none(output, page);
+    if (!curve.empty()) require_earlier_or_none(arguments->curve, curve);
     write_atomically(output, page);
     Console().line(output.string());
     if (!curve.empty()) write_atomically(arguments->curve, curve);

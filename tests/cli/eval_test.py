@@ -67,6 +67,28 @@ class Eval(support.Test):
         for k in (2, 4):
             self.assertAlmostEqual(found[f"maj@{k}"]["mean"], sum(majority(rows[i:i + 4], k) for i in range(0, 240, 4)) / 60)
 
+    def test_an_earlier_file_of_samples_is_replaced_and_nothing_else(self):
+        few, samples = {"eval": {"prompts": 2}}, self.folder / "samples.jsonl"
+        samples.touch()  # as mktemp makes one
+        for prompts in (3, 2):
+            self.assert_exit(self.evaluate("--samples", samples, eval={"prompts": prompts}), 0)
+            self.assertEqual(len(read_jsonl(samples)), prompts)
+        row = read_jsonl(samples)[0]
+        own = self.folder / "own"
+        for there in ("mine", "\n", "[" * 100000, '{"prompt_id":0,"prompt":"1+1","rating":"good"}\n', json.dumps({**row, "note": "mine"}),
+                      json.dumps({name: row[name] for name in reversed(row)}), json.dumps([row]), "mine\n" + samples.read_text()):
+            own.write_text(there)
+            self.assert_refused(self.evaluate("--samples", own, **few), 2, str(own), "`keel eval --samples` did not write it",
+                                "choose another name")
+            self.assertEqual(own.read_text(), there)
+        # All before anything is sampled: here there is no model yet.
+        nobody = {"run": {"dir": self.folder / "none"}}
+        self.assert_refused(self.evaluate("--samples", own, **nobody), 2, "did not write it")
+        self.assert_refused(self.evaluate("--samples", self.run_folder / "metrics.jsonl", **nobody), 2, "a run's own file")
+        self.assert_refused(self.evaluate("--samples", self.folder, **nobody), 2, "a folder has that name")
+        self.assert_refused(self.evaluate("--samples", self.folder / "missing" / "samples.jsonl", **nobody), 2, "missing")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["own", "run", "samples.jsonl"])
+
     def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
         for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
                                ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),

@@ -205,6 +205,10 @@ class Import(own_files.Test):
         self.assertEqual(out.read_text(), "kept")
         self.assertEqual(self.run_import("num_generations=4", "-o", out, "--overwrite").returncode, 0)
         self.assertIn("samples_per_prompt: 4", out.read_text())
+        link = self.folder / "link.yaml"
+        link.symlink_to(self.folder / "nothing")
+        self.refused("num_generations=4", "-o", link)
+        self.assertTrue(link.is_symlink())
 
     def test_what_cannot_be_imported_is_told(self):
         yaml = "num_generations: 4\nmax_steps: 4\n"

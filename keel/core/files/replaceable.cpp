@@ -1,0 +1,16 @@
+#include "keel/core/files/replaceable.h"
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+void require_replaceable(const std::filesystem::path& path, std::string_view command,
+                         const std::function<bool(const std::filesystem::path&)>& is_own) {
+  std::error_code unseen;
+  if (!std::filesystem::is_regular_file(path, unseen)) return;  // there is none, or writing will tell
+  if (!std::filesystem::is_empty(path, unseen) && !is_own(path))
+    fail(ExitCode::kBadConfiguration, "cannot write ", path.string(), ": it exists, and `keel ", command,
+         "` did not write it; remove it or choose another name");
+}
+
+}  // namespace keel

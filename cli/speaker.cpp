@@ -79,10 +79,20 @@ RunChat chat_of_run(const std::string& model) {
   };
   take("data.date", chat.date);
   take("data.system_prompt", chat.system_prompt);
-  if (const Json* stops = find_value(run, "rollout.stop_strings"); stops != nullptr && stops->is_array())
-    for (const Json& text : *stops)
-      if (text.is_string() && text != "") chat.stop_strings.push_back(text.get<std::string>());
+  const auto take_list = [&](const char* key, std::vector<std::string>& to) {
+    if (const Json* said = find_value(run, key); said != nullptr && said->is_array())
+      for (const Json& text : *said)
+        if (text.is_string() && text != "") to.push_back(text.get<std::string>());
+  };
+  take_list("data.template_words", chat.template_words);
+  take_list("rollout.stop_strings", chat.stop_strings);
   return chat;
+}
+
+TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
+  return {asked.date.empty() ? date_of(run.date, "data.date") : date_of(asked.date, "--date"),
+          asked.template_words ? template_words(*asked.template_words, "--template-word")
+                               : template_words(run.template_words, "data.template_words")};
 }
 
 /// What a run ends its completions at counts where nothing is asked for.
@@ -158,6 +168,11 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
                  "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
                  "model is, else the default of data.date");
   command
+      .option("--template-word", arguments.template_words,
+              "What else the chat template is told, as enable_thinking=false; may be given several times. Without it "
+              "data.template_words of the run whose checkpoint the model is, else none")
+      .one_at_a_time();
+  command
       .option("--temperature", arguments.flags.temperature,
               "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
               "the model's generation_config.json decides, else 1")
@@ -205,7 +220,12 @@ Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
       loaded_(opened(arguments, name_, messages)),
       settings_(generation_settings(loaded_.generation, with_stops_of(run_chat_, arguments.flags))),
       seed_(arguments.seed.value_or(random_seed())),
-      today_(arguments.date.empty() ? date_of(run_chat_.date, "data.date") : date_of(arguments.date, "--date")) {
+      words_(words_for(arguments, run_chat_)) {
+  if (arguments.template_words)
+    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(words_.others, "--template-word");
+  else if (!words_.others.empty())
+    settings_.notes.push_back("words of the run for the chat template (--template-word for others): " +
+                              words_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!arguments.flags.stop_strings && !run_chat_.stop_strings.empty())
     settings_.notes.push_back("stop strings of the run (--stop for others): " +
                               Json(run_chat_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -224,7 +244,7 @@ std::string Speaker::system(Console& messages) const {
   return run_chat_.system_prompt;
 }
 
-std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, today_); }
+std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, words_); }
 
 /// Tokens of the longest completion: what a flag asks for must fit into the model's positions; the file's number and
 /// our own default give way.

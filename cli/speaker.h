@@ -19,6 +19,7 @@ namespace keel::cli {
 struct SpeakerArguments {
   std::string model, adapter, date, device = "cpu", precision = "auto";
   std::optional<std::string> system = {};
+  std::optional<std::vector<std::string>> template_words = {};
   int64_t threads = 0;
   GenerationFlags flags;
   std::optional<uint64_t> seed;
@@ -32,7 +33,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments);
 /// What a run renders its conversations with, and ends its completions at.
 struct RunChat {
   std::string date, system_prompt;
-  std::vector<std::string> stop_strings = {};
+  std::vector<std::string> stop_strings = {}, template_words = {};
 };
 
 /// A model that goes on with prompts, as its generation_config.json and the command line say.
@@ -70,7 +71,7 @@ class Speaker {
   LoadedModel loaded_;
   GenerationSettings settings_;
   uint64_t seed_;
-  std::tm today_;
+  TemplateWords words_;
 };
 
 }  // namespace keel::cli

@@ -27,6 +27,9 @@ void DataOptions::describe(OptionTable& table) {
       "A prompt that is a text may spell out special tokens, such as <|im_start|>, as it does where a template was "
       "already applied; false: they stay text, for texts of unknown origin. In messages they always do.");
   table.add("date", date, "Today, for chat templates that ask; fixed, so that a run can be repeated. YYYY-MM-DD.");
+  table.add("template_words", template_words,
+            "What else the chat template is told, each as name=value: enable_thinking=false for Qwen3. One that the "
+            "template does not know is refused.");
   table.add("max_prompt_tokens", max_prompt_tokens,
             "Longer prompts are left out and counted, never cut; 0 means no limit.", at_least(0));
   table.add("shuffle", shuffle, "Another order in each pass, from run.seed; false: as the rows stand.");

@@ -19,6 +19,7 @@ struct DataOptions {
   std::string system_prompt;
   bool special_tokens = true;
   std::string date = "2024-07-26";
+  std::vector<std::string> template_words;
   int64_t max_prompt_tokens = 0;
   bool shuffle = true;
   std::string bad_rows = "stop";

@@ -13,15 +13,22 @@ bool has_system_message(const Json& messages) {
 
 }  // namespace
 
+TemplateWords words_of(const DataOptions& options) {
+  return {date_of(options.date, "data.date"), template_words(options.template_words, "data.template_words")};
+}
+
 RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
     : encoder_(std::move(encoder)),
       section_(std::move(section)),
       chat_(options.chat),
       system_prompt_(options.system_prompt),
       special_tokens_(options.special_tokens),
-      now_(date_of(options.date, "data.date")) {
+      words_(words_of(options)) {
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
+  if (chat_ == "never" && !words_.others.empty())
+    fail(ExitCode::kBadConfiguration, "data.template_words is for the chat template, and data.chat is never; drop one");
+  if (encoder_.has_template()) encoder_.require_known(words_.others, "data.template_words");
 }
 
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
@@ -69,7 +76,7 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
     if (!of_text) prompt.messages = example.prompt;
   }
   try {
-    EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, now_)
+    EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, words_)
                                     : encoder_.text(example.prompt.get<std::string>(), special_tokens_);
     prompt.text = std::move(encoded.text);
     prompt.tokens = std::move(encoded.tokens);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ctime>
 #include <string>
 
 #include "keel/core/prompt.h"
@@ -9,6 +8,9 @@
 #include "keel/text/chat/chat_encoding.h"
 
 namespace keel {
+
+/// What the chat template is told, as section `data` says.
+TemplateWords words_of(const DataOptions& options);
 
 /// Rows to what a model is given.
 class RowPrompts {
@@ -32,7 +34,7 @@ class RowPrompts {
 
   const PromptEncoder& encoder() const { return encoder_; }
   bool special_tokens() const { return special_tokens_; }
-  const std::tm& now() const { return now_; }
+  const TemplateWords& words() const { return words_; }
 
   /// What becomes of prompts that are texts: "a text, as the user's message".
   std::string word_of_text() const;
@@ -44,7 +46,7 @@ class RowPrompts {
   std::string section_;
   std::string chat_, system_prompt_;
   bool special_tokens_;
-  std::tm now_;
+  TemplateWords words_;
 };
 
 }  // namespace keel

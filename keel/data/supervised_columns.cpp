@@ -188,10 +188,10 @@ Json tools_of(const Row& row) {
 void refuse_template_words(const Row& row) {
   const Json* words = find_column(row.value, "chat_template_kwargs");
   if (words != nullptr && !words->is_null() && !words->empty())
-    throw BadRow(row.place,
-                 "the row has chat_template_kwargs, and the chat template is given the messages, tools and " +
-                     std::string("data.date and no other words; remove the column, or write prompt and ") +
-                     "completion as texts");
+    throw BadRow(
+        row.place,
+        "the row has chat_template_kwargs, and the chat template is told the same of all rows; remove the column, " +
+            std::string("and set data.template_words, or write prompt and completion as texts"));
 }
 
 Example supervised_example(Row row, const Columns& columns) {

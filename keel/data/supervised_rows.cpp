@@ -117,7 +117,7 @@ SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
 }
 
 SupervisedSequence SupervisedRows::of_whole(const Json& messages, const Example& example) const {
-  SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.now(), example.tools));
+  SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.words(), example.tools));
   if (whole.trained_count() == 0) throw BadRow(example.place, "the conversation has no tokens");
   return whole;
 }
@@ -126,7 +126,7 @@ SupervisedSequence SupervisedRows::of_completion(const Json& messages, size_t fi
   if (first == messages.size() || !is_of_assistant(messages[first]))
     throw BadRow(example.place, "the completion does not begin with a message of the assistant's; its roles: " +
                                     roles_of(messages, first));
-  const EncodedReply reply = prompts_.encoder().reply(messages, first, prompts_.now(), example.tools);
+  const EncodedReply reply = prompts_.encoder().reply(messages, first, prompts_.words(), example.tools);
   SupervisedSequence sequence;
   append(sequence, reply.prompt.tokens, false);
   append(sequence, reply.tokens, true);
@@ -148,7 +148,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
     if (i == added) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
     if (trimmed(message_content(messages[i])).empty() && !messages[i].contains("tool_calls"))
       throw BadRow(place, name + " is empty");
-    EncodedReply reply = prompts_.encoder().reply(so_far, i, prompts_.now(), example.tools);
+    EncodedReply reply = prompts_.encoder().reply(so_far, i, prompts_.words(), example.tools);
     if (reply.prompt.tokens.empty())
       throw BadRow(place, "nothing stands before " + name + " so that it answers nothing");
     const auto stop = std::find_if(reply.tokens.begin(), reply.tokens.end(), [&](int32_t t) { return is_stop(t); });
@@ -174,7 +174,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
 void SupervisedRows::refuse_unseen(const Json& messages, const Example& example) const {
   const PromptEncoder& encoder = prompts_.encoder();
   const auto rendered = [&](const Json& talk, const Json& tools) {
-    return encoder.whole_chat(talk, prompts_.now(), tools);
+    return encoder.whole_chat(talk, prompts_.words(), tools);
   };
   if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
     throw BadRow(

@@ -11,7 +11,6 @@
 #include "keel/model/folder/hub_cache.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/gguf/gguf_model.h"
-#include "keel/text/chat/chat_encoding.h"
 
 namespace keel {
 namespace {
@@ -107,10 +106,10 @@ std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& t
   return PromptEncoder(loaded.tokenizer, loaded.templates).text(text, read_special).tokens;
 }
 
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const std::tm& today) {
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateWords& words) {
   if (loaded.templates.empty())
     fail(ExitCode::kBadInput, "the model has no chat template; leave --chat out to continue a plain text");
-  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, today).tokens;
+  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, words).tokens;
 }
 
 }  // namespace keel

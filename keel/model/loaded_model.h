@@ -6,7 +6,7 @@
 
 #include "keel/model/formats/weight_dtypes.h"
 #include "keel/model/network/causal_lm.h"
-#include "keel/text/chat/chat_template.h"
+#include "keel/text/chat/chat_encoding.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
@@ -38,9 +38,9 @@ ModelConfig load_shape(const std::string& name);
 /// the text stay text, unless they are to be read.
 std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text, bool read_special = false);
 
-/// The token ids of a conversation through the model's chat template, up to where the model is to go on; `today` is for
-/// templates that ask. Special tokens spelled out in a message stay text: nobody can end a turn, or begin one, by
+/// The token ids of a conversation through the model's chat template, up to where the model is to go on; `words` is
+/// what it is told besides. Special tokens spelled out in a message stay text: nobody can end a turn, or begin one, by
 /// writing its token.
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const std::tm& today);
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateWords& words);
 
 }  // namespace keel

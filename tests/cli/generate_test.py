@@ -198,6 +198,29 @@ class Generate(support.Test):
         self.assert_refused(self.generate("--chat", "--date", "soon"), 2, "--date", "soon", "2024-07-26")
         self.assert_refused(self.generate("--date", "2023-01-02"), 2, "--date", "--chat")
 
+    def test_a_template_is_told_the_words_of_its_user(self):
+        self.say()
+        (self.model / "chat_template.jinja").write_text("<bos> {% if enable_thinking is defined and not enable_thinking %}1{% else %}{{ number or 2 }}{% endif %} + 1 =")
+
+        def first(model, *flags):
+            result = keel("generate", "--model", model, "--prompt", "x", "--chat", "--temperature", 0, "--max-new-tokens", 3, "--json",
+                          *flags)
+            self.assert_exit(result, 0)
+            return json.loads(result.stdout)
+
+        plain = [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
+        self.assertEqual(first(self.model), plain[2])
+        self.assertEqual(first(self.model, "--template-word", "enable_thinking=false"), plain[1])
+        self.assertEqual(first(self.model, "--template-word", "enable_thinking=true", "--template-word", "number=4"), plain[4])
+        checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
+        shutil.copytree(self.model, checkpoint)
+        (self.folder / "made" / "config.yaml").write_text("data:\n  template_words: [number=3]\n")
+        self.assertEqual(first(checkpoint), plain[3])
+        self.assertEqual(first(checkpoint, "--template-word", "enable_thinking=false"), plain[1])
+        self.assert_refused(self.generate("--chat", "--template-word", "enable_thinkng=false"), 2, "--template-word", "enable_thinkng", "does not speak")
+        self.assert_refused(self.generate("--chat", "--template-word", "number"), 2, "--template-word", "name=value")
+        self.assert_refused(self.generate("--template-word", "number=3"), 2, "--template-word", "--chat")
+
     # Text ----------------------------------------------------------------------------------------------------------------
 
     def test_control_characters_are_shown_and_layout_stays(self):

@@ -34,7 +34,7 @@ class SftRows(own_rows.Test):
                 ({"messages": talk, "tools": "add"}, [], "a text that is no JSON"),
                 ({"messages": talk, "tools": {"a": 1}}, [], "the tools are no list but object"),
                 ({"prompt": "a", "completion": "b", "tools": [TOOL]}, [], "the model would never see it"),
-                ({"messages": talk, "chat_template_kwargs": {"enable_thinking": False}}, [], "and no other words"),
+                ({"messages": talk, "chat_template_kwargs": {"enable_thinking": False}}, [], "set data.template_words"),
                 ({"messages": [*ask, {"role": "assistant"}]}, [], "has no content"),
                 ({"conversations": [{"from": "human", "value": "a"}, {"from": "bard", "value": "b"}]}, [], "known are human, gpt"),
                 ({"conversations": [{"from": "human", "value": "a"}]}, [], "has no message of the assistant"),

@@ -43,7 +43,7 @@ TEST(ChatTemplateParity, RendersTheRowsOfAFile) {
       if (row.contains("tokenizer")) {
         const PromptEncoder encoder(Tokenizer::load(row["tokenizer"].get<std::string>()),
                                     ChatTemplates::from_json(row["template"], "template"));
-        result["ids"] = encoder.chat(row["messages"], fixed_time(row["now"])).tokens;
+        result["ids"] = encoder.chat(row["messages"], {fixed_time(row["now"])}).tokens;
       }
     } catch (const Error& error) {
       result = {{"error", error.what()}};

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/json_reader.h"
 
 namespace keel {
 namespace {
@@ -37,38 +39,68 @@ std::tm date_of(const std::string& text, const std::string& setting) {
   return time;
 }
 
+Json template_words(const std::vector<std::string>& assignments, const std::string& setting) {
+  static const std::set<std::string> kGiven = {"messages", "tools", "add_generation_prompt"};
+  Json words = Json::object();
+  for (const std::string& assignment : assignments) {
+    const auto refuse = [&](const auto&... parts) {
+      fail(ExitCode::kBadConfiguration, setting, " has \"", assignment, "\"", parts...);
+    };
+    const size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) refuse("; wanted name=value, as enable_thinking=false");
+    const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    if (kGiven.contains(name)) refuse(", and ", name, " is what the conversation gives; remove it");
+    if (words.contains(name)) refuse(", and ", name, " is there already; remove one of them");
+    words[name] = try_parse_json(value).value_or(Json(value));
+  }
+  return words;
+}
+
+void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
+  const auto& templates = templates_.all();
+  for (const auto& [name, value] : words.items())
+    if (std::ranges::none_of(templates,
+                             [&](const auto& one) { return one.second.source().find(name) != std::string::npos; }))
+      fail(ExitCode::kBadConfiguration, setting, " has ", name,
+           ", of which the model's chat template does not speak, so ",
+           "that it would change nothing; remove it, or mend its name");
+}
+
 EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) const {
   return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = parse_special})};
 }
 
-RenderedChat PromptEncoder::render(const Json& messages, const std::tm& now, const Json& tools,
+RenderedChat PromptEncoder::render(const Json& messages, const TemplateWords& words, const Json& tools,
                                    bool add_generation_prompt) const {
   if (templates_.empty()) fail(ExitCode::kBadInput, "the model has no chat template; give a plain text");
   Json variables = {{"add_generation_prompt", add_generation_prompt},
                     {"bos_token", token_text(tokenizer_, tokenizer_.bos_id())},
                     {"eos_token", token_text(tokenizer_, tokenizer_.eos_id())}};
+  variables.update(words.others);  // as in transformers, where they win over the tokenizer's own
   if (!tools.is_null()) variables["tools"] = tools;
-  return templates_.choose(/*has_tools=*/!tools.is_null()).render(messages, variables, {.now = now});
+  return templates_.choose(/*has_tools=*/!tools.is_null()).render(messages, variables, {.now = words.now});
 }
 
 std::vector<int32_t> PromptEncoder::encode(const RenderedChat& chat) const {
   return tokenizer_.encode(chat.text, {.parse_special = true, .foreign = chat.foreign});
 }
 
-EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now, const Json& tools) const {
-  RenderedChat chat = render(messages, now, tools, /*add_generation_prompt=*/true);
+EncodedPrompt PromptEncoder::chat(const Json& messages, const TemplateWords& words, const Json& tools) const {
+  RenderedChat chat = render(messages, words, tools, /*add_generation_prompt=*/true);
   std::vector<int32_t> tokens = encode(chat);
   return {std::move(chat.text), std::move(tokens)};
 }
 
-std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const std::tm& now, const Json& tools) const {
-  return encode(render(messages, now, tools, /*add_generation_prompt=*/false));
+std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const TemplateWords& words,
+                                               const Json& tools) const {
+  return encode(render(messages, words, tools, /*add_generation_prompt=*/false));
 }
 
-EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const std::tm& now, const Json& tools) const {
+EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const TemplateWords& words,
+                                  const Json& tools) const {
   const Json before(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(first)));
-  EncodedReply result{.prompt = chat(before, now, tools), .tokens = {}};
-  const RenderedChat whole = render(messages, now, tools, /*add_generation_prompt=*/false);
+  EncodedReply result{.prompt = chat(before, words, tools), .tokens = {}};
+  const RenderedChat whole = render(messages, words, tools, /*add_generation_prompt=*/false);
   const size_t begin = result.prompt.text.size();
   if (!whole.text.starts_with(result.prompt.text))
     fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",

@@ -28,6 +28,16 @@ struct EncodedReply {
 /// none.
 std::tm date_of(const std::string& text, const std::string& setting);
 
+/// What a template is told beside the conversation and its tools.
+struct TemplateWords {
+  std::tm now;                   // for one that asks for the date
+  Json others = Json::object();  // what its author lets a user choose: enable_thinking
+};
+
+/// {"enable_thinking": false} of {"enable_thinking=false"}; a value that is no JSON is a text. An Error
+/// (kBadConfiguration) that names the setting where it is no name=value, or a name that the conversation gives.
+Json template_words(const std::vector<std::string>& assignments, const std::string& setting);
+
 /// Prompts to token ids. Special tokens spelled out by whoever wrote a message stay text: nobody can end a turn, or
 /// begin one, by writing its token.
 class PromptEncoder {
@@ -37,26 +47,31 @@ class PromptEncoder {
 
   bool has_template() const { return !templates_.empty(); }
 
+  /// An Error (kBadConfiguration) that names the setting where no template of the model speaks of one of these words,
+  /// so that it would change nothing.
+  void require_known(const Json& words, const std::string& setting) const;
+
   /// A text, with what the tokenizer's post-processor adds, such as <bos>. With `parse_special` the special tokens that
   /// it spells out are those tokens, as in transformers' tokenizer(text).
   EncodedPrompt text(const std::string& text, bool parse_special = false) const;
 
-  /// A conversation through the model's chat template, up to where the model is to go on. `now` is what a template that
-  /// asks for the date is told, `tools` what it is told of functions that may be called: a list, or null.
-  EncodedPrompt chat(const Json& messages, const std::tm& now, const Json& tools = nullptr) const;
+  /// A conversation through the model's chat template, up to where the model is to go on. `tools` is what it is told of
+  /// functions that may be called: a list, or null.
+  EncodedPrompt chat(const Json& messages, const TemplateWords& words, const Json& tools = nullptr) const;
 
   /// A conversation as it stands, to its end.
-  std::vector<int32_t> whole_chat(const Json& messages, const std::tm& now, const Json& tools = nullptr) const;
+  std::vector<int32_t> whole_chat(const Json& messages, const TemplateWords& words, const Json& tools = nullptr) const;
 
   /// What the template writes for the messages from `first` on, the assistant's, behind chat() of those before it. An
   /// Error where it does not begin that message as it begins what the model is to say.
-  EncodedReply reply(const Json& messages, size_t first, const std::tm& now, const Json& tools = nullptr) const;
+  EncodedReply reply(const Json& messages, size_t first, const TemplateWords& words, const Json& tools = nullptr) const;
 
   /// The same of two texts.
   EncodedReply reply(const std::string& prompt, const std::string& completion, bool parse_special) const;
 
  private:
-  RenderedChat render(const Json& messages, const std::tm& now, const Json& tools, bool add_generation_prompt) const;
+  RenderedChat render(const Json& messages, const TemplateWords& words, const Json& tools,
+                      bool add_generation_prompt) const;
   std::vector<int32_t> encode(const RenderedChat& chat) const;
 
   Tokenizer tokenizer_;

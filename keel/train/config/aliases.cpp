@@ -55,6 +55,17 @@ Json optimizer_word(const Json& value, const ConfigTree&, const OptionTable&) {
        "adamw_8bit; remove it, or set optimizer.moments");
 }
 
+constexpr const char* kWordsByName = "each as name=value";
+
+Json words_by_name(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null()) return kSetsNothing;
+  if (!value.is_object())
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted names with values, as {enable_thinking: false}");
+  Json words = Json::array();
+  for (const auto& [name, word] : value.items()) words.push_back(name + "=" + word.dump());
+  return words;
+}
+
 /// verl's -1 is never, which is 0 here.
 Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) {
   return value == -1 ? Json(0) : value;
@@ -223,6 +234,7 @@ void add_aliases(OptionTable& t) {
   t.alias("dataset_prompt_column", "data.prompt_key", "TRL");
   t.alias("system_prompt", "data.system_prompt", "TRL", unless_null, "of open-r1");
   t.alias("shuffle_dataset", "data.shuffle", "TRL", unless_null, "null is true");
+  t.alias("chat_template_kwargs", "data.template_words", "TRL", words_by_name, kWordsByName);
   t.alias("max_prompt_length", "data.max_prompt_tokens", "TRL", unless_null,
           "longer prompts are left out and counted, where TRL cut them");
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
@@ -253,6 +265,7 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
+  t.alias("data.apply_chat_template_kwargs", "data.template_words", "verl", words_by_name, kWordsByName);
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
   t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.seed", "run.seed", "verl", unless_null, "the one seed");

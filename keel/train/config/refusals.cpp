@@ -32,9 +32,6 @@ constexpr const char* kBehind =
     "is behind, exactly";
 constexpr const char* kBeside =
     "set rollout.staleness, the steps that the sampler is behind; 1 samples beside the training";
-constexpr const char* kTemplate =
-    "chat templates are rendered with data.system_prompt and data.date and no other words; remove it, or write the "
-    "prompts as text";
 constexpr const char* kAdapterFolder = "set lora.adapter, the folder of an adapter to go on from";
 constexpr const char* kOwnSampler = "Keel samples itself; remove it";
 constexpr const char* kNoCov = "no method here clips by covariance; remove it, and choose one with objective.method";
@@ -69,7 +66,6 @@ const std::vector<Refused>& of_trl() {
        "set reward.overlong_buffer for a penalty that grows with length, or add stopped to reward.functions",
        {nullptr}},
       {"whiten_rewards", "rewards are never whitened, advantages are (critic.whiten); remove it", {false}},
-      {"chat_template_kwargs", kTemplate, {nullptr, Json::object()}},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}, kByNature},
       {"use_bias_correction_kl",
        "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
@@ -165,7 +161,6 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.actor.fsdp_config.optimizer_offload", kNoShards, {false}, kDropped},
       {"actor_rollout_ref.actor.optim.optimizer_impl", "the optimizer is Keel's own AdamW; remove it", {"torch.optim"}},
       {"actor_rollout_ref.model.lora_adapter_path", kAdapterFolder, {nullptr}},
-      {"data.apply_chat_template_kwargs", kTemplate, {Json::object()}},
       {"actor_rollout_ref.rollout.gpu_memory_utilization",
        "memory is bounded by rollout.max_sequences; remove it",
        {},

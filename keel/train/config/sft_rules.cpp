@@ -79,7 +79,8 @@ void refuse_typed_rate(const ConfigTree& tree, const std::string& key) {
   const std::string ours = "optimizer." + key, typed = typed_name(tree, ours);
   if (typed.empty()) return;
   fail(ExitCode::kBadConfiguration, "command line: ", typed, typed == ours ? "" : " (" + ours + ")",
-       " is for RL, which this run has none of; ", kAlsoOfSft.contains(key) ? "set sft." + key : std::string("remove it"));
+       " is for RL, which this run has none of; ",
+       kAlsoOfSft.contains(key) ? "set sft." + key : std::string("remove it"));
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ void choose_sft_length(const ConfigTree& tree, const OptionTable& table, SftOpti
 
 bool reads_with_sft_files(const std::string& key) {
   static const std::set<std::string> kRead = {"chat",    "system_prompt", "special_tokens", "date",
-                                              "shuffle", "bad_rows",      "check"};
+                                              "shuffle", "bad_rows",      "check",          "template_words"};
   return kRead.contains(key);
 }
 

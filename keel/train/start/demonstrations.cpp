@@ -23,8 +23,8 @@ std::vector<int32_t> stop_ids_of(const LoadedModel& policy) {
   return ids;
 }
 
-SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& policy, const std::string& date) {
-  SupervisedSequence sequence{.tokens = prompt_tokens(policy, shown.problem.prompt, date), .trained = {}};
+SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& policy, const TemplateWords& words) {
+  SupervisedSequence sequence{.tokens = prompt_tokens(policy, shown.problem.prompt, words), .trained = {}};
   sequence.trained.resize(sequence.tokens.size(), 0);
   const std::vector<int32_t> said = encode_completion(policy.tokenizer, shown.completion, policy.stop_ids.front());
   sequence.tokens.insert(sequence.tokens.end(), said.begin(), said.end());
@@ -57,8 +57,8 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
   if (!config.sft.has_steps()) return;
   if (config.sft.files.empty()) {
     demonstrate_ = [task = std::shared_ptr<const Task>(make_task(config.task)), policy, seed = config.run.seed,
-                    date = config.data.date](uint64_t index, bool noisy) {
-      return sequence_of(task->demonstrate(seed, index, noisy), policy, date);
+                    words = words_of(config.data)](uint64_t index, bool noisy) {
+      return sequence_of(task->demonstrate(seed, index, noisy), policy, words);
     };
     return;
   }

@@ -81,14 +81,15 @@ Problems::Problems(PromptStream training, RewardSum reward)
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
-  const size_t longest = keel::longest_prompt(
-      *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, config.data.date); });
+  const size_t longest = keel::longest_prompt(*task_, config.run.seed, [&](const std::string& text) {
+    return prompt_tokens(policy, text, words_of(config.data));
+  });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
   longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
-    return PromptStream([task = task_, policy, name = config.task.name, date = config.data.date, seed = config.run.seed,
-                         split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
-      return task_prompt(*task, policy, name, date, seed, index, split);
+    return PromptStream([task = task_, policy, name = config.task.name, words = words_of(config.data),
+                         seed = config.run.seed, split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
+      return task_prompt(*task, policy, name, words, seed, index, split);
     });
   };
   training_ = stream(Split::kTrain);

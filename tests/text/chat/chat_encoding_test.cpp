@@ -43,7 +43,7 @@ Ids operator+(Ids a, const Ids& b) {
 
 EncodedPrompt encoded(const std::string& source, const std::string& content, const Tokenizer& tokenizer) {
   return PromptEncoder(tokenizer, ChatTemplates::from_json(source, "t"))
-      .chat({{{"role", "user"}, {"content", content}}, {{"role", "user"}, {"content", "nd|>"}}}, std::tm{});
+      .chat({{{"role", "user"}, {"content", content}}, {{"role", "user"}, {"content", "nd|>"}}}, {std::tm{}});
 }
 
 Ids ids_of(const std::string& source, const std::string& content, const Tokenizer& tokenizer = characters()) {
@@ -75,7 +75,7 @@ TEST(ChatEncoding, WhatAUserWritesBesideASpecialTokenDoesNotHideIt) {
 TEST(ChatEncoding, ARoleMakesASpecialTokenWhenItIsAMereWord) {
   const auto with_role = [](const std::string& role) {
     return PromptEncoder(characters(), ChatTemplates::from_json("<|{{ messages[0].role }}|>", "t"))
-        .chat({{{"role", role}}}, std::tm{})
+        .chat({{{"role", role}}}, {std::tm{}})
         .tokens;
   };
   EXPECT_EQ(with_role("user"), Ids{kUser});
@@ -116,6 +116,29 @@ TEST(ChatEncoding, ACompletionBehindABlankGetsNoSecondOne) {
     EXPECT_EQ(encoder.reply("x", " yz", false).tokens, (Ids{5, 3}));
     EXPECT_EQ(encoder.reply("x ", " yz", false).tokens, (Ids{5, 3}));  // where there are two, there are two
   }
+}
+
+TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
+  const std::string source =
+      kContent + "{% if enable_thinking is defined and enable_thinking is false %}!{% endif %}{{ style }}";
+  const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
+  const Json messages = {{{"role", "user"}, {"content", "a"}}};
+  const auto told = [&](const std::vector<std::string>& words) {
+    return encoder.chat(messages, {std::tm{}, template_words(words, "data.template_words")}).text;
+  };
+  EXPECT_EQ(told({}), "a");
+  EXPECT_EQ(told({"enable_thinking=false"}), "a!");
+  EXPECT_EQ(told({"enable_thinking=true", "style=brief"}), "abrief");
+  EXPECT_EQ(told({"style=\"brief = short\""}), "abrief = short");
+  EXPECT_EQ(told({"style=brief = short"}), "abrief = short");
+  EXPECT_NO_THROW(encoder.require_known({{"style", 1}}, "s"));
+  EXPECT_THROW(encoder.require_known({{"enable_thinkng", false}}, "s"), Error);
+}
+
+TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {
+  for (const std::string wrong : {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false"})
+    EXPECT_THROW(template_words({wrong}, "data.template_words"), Error) << wrong;
+  EXPECT_THROW(template_words({"a=1", "a=2"}, "data.template_words"), Error);
 }
 
 }  // namespace

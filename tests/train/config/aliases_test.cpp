@@ -53,6 +53,7 @@ const std::vector<AliasCase> kAliases = {
     {"system_prompt", "Think.", "data.system_prompt", "Think."},
     {"shuffle_dataset", "false", "data.shuffle", false},
     {"max_prompt_length", "512", "data.max_prompt_tokens", 512},
+    {"chat_template_kwargs", "{enable_thinking: false}", "data.template_words", {"enable_thinking=false"}},
     {"actor_rollout_ref.actor.shuffle", "true", "train.shuffle", "rollouts"},
     {"model", "some/model", "model.path", "some/model"},
     {"model_name_or_path", "some/model", "model.path", "some/model"},
@@ -102,6 +103,7 @@ const std::vector<AliasCase> kAliases = {
     {"data.train_files", "a.parquet", "data.files", Json::array({"a.parquet"})},
     {"data.val_files", R"(["a.jsonl", "b.jsonl"])", "data.eval_files", {"a.jsonl", "b.jsonl"}},
     {"data.max_prompt_length", "512", "data.max_prompt_tokens", 512},
+    {"data.apply_chat_template_kwargs", "{style: brief}", "data.template_words", {"style=\"brief\""}},
     {"data.reward_fn_key", "kind", "data.source_key", "kind"},
     {"data.train_batch_size", "64", "train.prompts_per_step", 64},
     {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
@@ -274,10 +276,23 @@ TEST(ConfigAliases, ValuesThatChangeNothingAreAccepted) {
 }
 
 TEST(ConfigAliases, AnEmptySectionThatChangesNothingIsAcceptedAndNoOther) {
-  for (const std::string name : {"custom_reward_function.reward_kwargs", "reward.custom_reward_function.reward_kwargs",
-                                 "data.apply_chat_template_kwargs"}) {
+  for (const std::string name :
+       {"custom_reward_function.reward_kwargs", "reward.custom_reward_function.reward_kwargs"}) {
     EXPECT_NO_THROW(load({name + "={}", "objective.method=dppo_tv"})) << name;
     EXPECT_THAT(refusal_of({name + ".x=1", "objective.method=dppo_tv"}), HasSubstr("remove it")) << name;
+  }
+}
+
+TEST(ConfigAliases, WordsOfAChatTemplateAreTakenByName) {
+  const auto words = [](const std::string& setting) {
+    return load({setting, "objective.method=dppo_tv", "data.files=[a.jsonl]", "rollout.max_new_tokens=64"})
+        .config.data.template_words;
+  };
+  for (const std::string name : {"chat_template_kwargs", "data.apply_chat_template_kwargs"}) {
+    EXPECT_EQ(words(name + "={}"), std::vector<std::string>{});
+    EXPECT_EQ(words(name + "=null"), std::vector<std::string>{});
+    EXPECT_EQ(words(name + ".enable_thinking=false"), std::vector<std::string>{"enable_thinking=false"});
+    EXPECT_THAT(refusal_of({name + "=false", "objective.method=dppo_tv"}), HasSubstr("enable_thinking"));
   }
 }
 

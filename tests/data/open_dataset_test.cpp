@@ -304,6 +304,20 @@ TEST(OpenDataset, TellsTemplatesTheConfiguredDate) {
   }
 }
 
+TEST(OpenDataset, TellsAChatTemplateTheWordsOfItsUser) {
+  const TestFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
+  const ChatTemplates choosing =
+      templates("{{ messages[0].content }}{% if enable_thinking is false %} /no_think{% endif %}");
+  const std::string plain = open(options, 1, choosing).train.next(1)[0].text;
+  options.template_words = {"enable_thinking=false"};
+  EXPECT_EQ(open(options, 1, choosing).train.next(1)[0].text, plain + " /no_think");
+  for (const char* wrong : {"enable_thinkng=false", "enable_thinking", "messages=[]"}) {
+    options.template_words = {wrong};
+    EXPECT_NE(error_of(2, [&] { open(options, 1, choosing); }).find("data.template_words"), std::string::npos);
+  }
+}
+
 TEST(OpenDataset, ReadsGsm8k) {
   const char* named = std::getenv("KEEL_GSM8K");
   const std::filesystem::path folder = named != nullptr ? named : "../shared/data/gsm8k";

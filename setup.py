@@ -64,8 +64,8 @@ class CompiledDistribution(Distribution):
 
 if not {"sdist", "egg_info"} & set(sys.argv):
     torch_folder()  # what is missing is told at once, and not after minutes of compilation
-    require_wheel()
     with_program()
+    require_wheel()
 os.makedirs(BUILD, exist_ok=True)
 setup(cmdclass={"build_py": BuildWithCMake}, distclass=CompiledDistribution,
       options={"build": {"build_base": os.path.join(BUILD, "setuptools")}, "egg_info": {"egg_base": BUILD}})

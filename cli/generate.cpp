@@ -51,7 +51,7 @@ ExitCode generate(const Request& request) {
          "--chat, or write the text into --prompt");
   if (request.speaker.template_words && !request.chat)
     fail(ExitCode::kBadConfiguration,
-         "--template-word is given without --chat; it is for the chat template: add --chat");
+         "--chat-template-word is given without --chat; it is for the chat template: add --chat");
   if (!request.speaker.date.empty() && !request.chat)
     fail(ExitCode::kBadConfiguration, "--date is given without --chat; it is for chat templates that ask: add --chat");
   if (request.special_as_text && request.chat)

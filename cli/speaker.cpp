@@ -91,7 +91,7 @@ RunChat chat_of_run(const std::string& model) {
 
 TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
   return {asked.date.empty() ? date_of(run.date, "data.date") : date_of(asked.date, "--date"),
-          asked.template_words ? template_words(*asked.template_words, "--template-word")
+          asked.template_words ? template_words(*asked.template_words, "--chat-template-word")
                                : template_words(run.template_words, "data.template_words")};
 }
 
@@ -168,7 +168,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
                  "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
                  "model is, else the default of data.date");
   command
-      .option("--template-word", arguments.template_words,
+      .option("--chat-template-word", arguments.template_words,
               "What else the chat template is told, as enable_thinking=false; may be given several times. Without it "
               "data.template_words of the run whose checkpoint the model is, else none")
       .one_at_a_time();
@@ -222,9 +222,9 @@ Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
       seed_(arguments.seed.value_or(random_seed())),
       words_(words_for(arguments, run_chat_)) {
   if (arguments.template_words)
-    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(words_.others, "--template-word");
+    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(words_.others, "--chat-template-word");
   else if (!words_.others.empty())
-    settings_.notes.push_back("words of the run for the chat template (--template-word for others): " +
+    settings_.notes.push_back("words of the run for the chat template (--chat-template-word for others): " +
                               words_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!arguments.flags.stop_strings && !run_chat_.stop_strings.empty())
     settings_.notes.push_back("stop strings of the run (--stop for others): " +

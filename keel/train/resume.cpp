@@ -77,7 +77,7 @@ bool has_moved(const std::string& path, const Json& then, const Json& now) {
 
 /// A resumed run must be the same run. Returns what changed that may.
 std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& place) {
-  const Json now = to_json(config);
+  const Json now = to_json(config), defaults = to_json(Config{});
   std::vector<std::string> changes;
   std::string differences;
   for (const auto& [section, values] : now.items()) {
@@ -85,7 +85,9 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
       const std::string path = section + "." + key;
       const bool known = saved.contains(section) && saved[section].contains(key);
       const bool is_length = path == "train.steps" || (path == "sft.steps" && !config.sft.files.empty());
-      if (path == "run.dir" || is_length || (known && saved[section][key] == value)) continue;
+      // A setting that the program of then did not have is what it is without being set.
+      const Json& then = known ? saved[section][key] : defaults[section][key];
+      if (path == "run.dir" || is_length || then == value) continue;
       const std::string change =
           path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
       if (may_change(section, path) || (known && has_moved(path, saved[section][key], value)))

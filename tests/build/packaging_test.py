@@ -79,7 +79,7 @@ class Packaging(unittest.TestCase):
         result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT,
                      env={**os.environ, "KEEL_PROGRAM": "no"})
         self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; wanted ON, or OFF|has no wheel")
+        self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; wanted ON, or OFF")
 
     def test_the_module_alone_has_all_sources_that_it_stands_on(self):
         """What its sources include, and the sources of what these include, is among what CMake leaves with KEEL_PROGRAM=OFF."""

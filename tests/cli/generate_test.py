@@ -210,16 +210,16 @@ class Generate(support.Test):
 
         plain = [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
         self.assertEqual(first(self.model), plain[2])
-        self.assertEqual(first(self.model, "--template-word", "enable_thinking=false"), plain[1])
-        self.assertEqual(first(self.model, "--template-word", "enable_thinking=true", "--template-word", "number=4"), plain[4])
+        self.assertEqual(first(self.model, "--chat-template-word", "enable_thinking=false"), plain[1])
+        self.assertEqual(first(self.model, "--chat-template-word", "enable_thinking=true", "--chat-template-word", "number=4"), plain[4])
         checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
         shutil.copytree(self.model, checkpoint)
         (self.folder / "made" / "config.yaml").write_text("data:\n  template_words: [number=3]\n")
         self.assertEqual(first(checkpoint), plain[3])
-        self.assertEqual(first(checkpoint, "--template-word", "enable_thinking=false"), plain[1])
-        self.assert_refused(self.generate("--chat", "--template-word", "enable_thinkng=false"), 2, "--template-word", "enable_thinkng", "does not speak")
-        self.assert_refused(self.generate("--chat", "--template-word", "number"), 2, "--template-word", "name=value")
-        self.assert_refused(self.generate("--template-word", "number=3"), 2, "--template-word", "--chat")
+        self.assertEqual(first(checkpoint, "--chat-template-word", "enable_thinking=false"), plain[1])
+        self.assert_refused(self.generate("--chat", "--chat-template-word", "enable_thinkng=false"), 2, "--chat-template-word", "enable_thinkng", "does not speak")
+        self.assert_refused(self.generate("--chat", "--chat-template-word", "number"), 2, "--chat-template-word", "name=value")
+        self.assert_refused(self.generate("--chat-template-word", "number=3"), 2, "--chat-template-word", "--chat")
 
     # Text ----------------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 #include "keel/text/chat/chat_encoding.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -22,6 +23,30 @@ std::vector<int32_t> tokens_behind(const std::vector<int32_t>& prompt, const std
                                    const std::function<std::vector<int32_t>()>& rest_alone) {
   if (whole.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), whole.begin())) return rest_alone();
   return {whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()), whole.end()};
+}
+
+/// Other readers of YAML take these for true or false.
+const std::set<std::string> kSwitches = {"on", "off", "yes", "no", "On", "Off", "Yes", "No", "ON", "OFF", "YES", "NO"};
+
+/// JSON, Python's True, False and None, or else a text.
+Json value_of_word(const std::string& value) {
+  if (value == "True" || value == "False") return value == "True";
+  return value == "None" ? Json() : try_parse_json(value).value_or(Json(value));
+}
+
+bool is_part_of_name(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+/// Whether a template asks for a variable of this name, which is neither a part of another name nor what a message has:
+/// message.role, message['role'].
+bool asks_for(const std::string& source, const std::string& name) {
+  for (size_t at = source.find(name); at != std::string::npos; at = source.find(name, at + 1)) {
+    const char before = at == 0 ? ' ' : source[at - 1],
+               behind = at + name.size() < source.size() ? source[at + name.size()] : ' ';
+    if (!is_part_of_name(before) && !is_part_of_name(behind) &&
+        std::string_view(".'\"").find(before) == std::string_view::npos)
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -49,9 +74,11 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) refuse("; wanted name=value, as enable_thinking=false");
     const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    if (!std::ranges::all_of(name, is_part_of_name)) refuse("; wanted the name of a variable before =");
     if (kGiven.contains(name)) refuse(", and ", name, " is what the conversation gives; remove it");
     if (words.contains(name)) refuse(", and ", name, " is there already; remove one of them");
-    words[name] = try_parse_json(value).value_or(Json(value));
+    if (kSwitches.contains(value)) refuse("; wanted true or false, or \"", value, "\" in quotes for that text");
+    words[name] = value_of_word(value);
   }
   return words;
 }
@@ -59,8 +86,7 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
 void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
   const auto& templates = templates_.all();
   for (const auto& [name, value] : words.items())
-    if (std::ranges::none_of(templates,
-                             [&](const auto& one) { return one.second.source().find(name) != std::string::npos; }))
+    if (std::ranges::none_of(templates, [&](const auto& one) { return asks_for(one.second.source(), name); }))
       fail(ExitCode::kBadConfiguration, setting, " has ", name,
            ", of which the model's chat template does not speak, so ",
            "that it would change nothing; remove it, or mend its name");

@@ -34,7 +34,8 @@ struct TemplateWords {
   Json others = Json::object();  // what its author lets a user choose: enable_thinking
 };
 
-/// {"enable_thinking": false} of {"enable_thinking=false"}; a value that is no JSON is a text. An Error
+/// {"enable_thinking": false} of {"enable_thinking=false"}; Python's False is false, and another value that is no JSON
+/// a text, unless it is a switch such as off. An Error
 /// (kBadConfiguration) that names the setting where it is no name=value, or a name that the conversation gives.
 Json template_words(const std::vector<std::string>& assignments, const std::string& setting);
 

@@ -1,4 +1,5 @@
 #include "keel/core/error.h"
+#include "keel/core/json_reader.h"
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_adapter.h"
 #include "keel/train/config/foreign_names.h"
@@ -59,10 +60,14 @@ constexpr const char* kWordsByName = "each as name=value";
 
 Json words_by_name(const Json& value, const ConfigTree&, const OptionTable&) {
   if (value.is_null()) return kSetsNothing;
-  if (!value.is_object())
+  const Json named = value.is_string() ? try_parse_json(value.get<std::string>()).value_or(value) : value;  // as TRL
+  if (!named.is_object())
     fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted names with values, as {enable_thinking: false}");
   Json words = Json::array();
-  for (const auto& [name, word] : value.items()) words.push_back(name + "=" + word.dump());
+  for (const auto& [name, word] : named.items()) {
+    const bool is_plain = word.is_string() && !try_parse_json(word.get<std::string>());
+    words.push_back(name + "=" + (is_plain ? word.get<std::string>() : word.dump()));
+  }
   return words;
 }
 

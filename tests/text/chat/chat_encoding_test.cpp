@@ -132,11 +132,14 @@ TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
   EXPECT_EQ(told({"style=\"brief = short\""}), "abrief = short");
   EXPECT_EQ(told({"style=brief = short"}), "abrief = short");
   EXPECT_NO_THROW(encoder.require_known({{"style", 1}}, "s"));
-  EXPECT_THROW(encoder.require_known({{"enable_thinkng", false}}, "s"), Error);
+  EXPECT_EQ(told({"enable_thinking=False"}), "a!");
+  for (const char* unknown : {"enable_thinkng", "thinking", "enable", "style2", "content", "e"})
+    EXPECT_THROW(encoder.require_known({{unknown, false}}, "s"), Error) << unknown;
 }
 
 TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {
-  for (const std::string wrong : {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false"})
+  for (const std::string wrong : {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false",
+                                  "enable_thinking=off", "enable_thinking=No", "enable_thinking =false"})
     EXPECT_THROW(template_words({wrong}, "data.template_words"), Error) << wrong;
   EXPECT_THROW(template_words({"a=1", "a=2"}, "data.template_words"), Error);
 }

@@ -176,25 +176,28 @@ class Generate(support.Test):
         self.assertNotEqual(as_text.stdout, self.generate("--json", *greedy, prompt="<bos> 3 + 1 =").stdout)
         self.assert_refused(self.generate("--no-special-tokens", "--chat"), 2, "--no-special-tokens", "--chat")
 
+    def sums(self):
+        """What is said to 0 + 1 to 4 + 1, as templates below ask it."""
+        return [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
+
+    def reply(self, model, *flags):
+        result = keel("generate", "--model", model, "--prompt", "x", "--chat", "--temperature", 0, "--max-new-tokens", 3, "--json", *flags)
+        self.assert_exit(result, 0)
+        return json.loads(result.stdout)
+
     def test_a_template_that_asks_for_the_date_is_told_that_of_training(self):
         self.say()
         (self.model / "chat_template.jinja").write_text("<bos> {{ strftime_now('%Y') | int - 2021 }} + 1 =")
 
-        def first(model, *flags):
-            result = keel("generate", "--model", model, "--prompt", "x", "--chat", "--temperature", 0, "--max-new-tokens", 3, "--json",
-                          *flags)
-            self.assert_exit(result, 0)
-            return json.loads(result.stdout)
-
-        plain = [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
-        self.assertEqual(first(self.model), plain[3])  # data.date is 2024-07-26 by default
-        self.assertEqual(first(self.model, "--date", "2023-01-02"), plain[2])
+        plain = self.sums()
+        self.assertEqual(self.reply(self.model), plain[3])  # data.date is 2024-07-26 by default
+        self.assertEqual(self.reply(self.model, "--date", "2023-01-02"), plain[2])
         self.assertNotEqual(plain[2]["logprobs"], plain[3]["logprobs"])
         checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
         shutil.copytree(self.model, checkpoint)
         (self.folder / "made" / "config.yaml").write_text("data:\n  date: 2025-03-01\n")
-        self.assertEqual(first(checkpoint), plain[4])
-        self.assertEqual(first(checkpoint, "--date", "2022-01-02"), plain[1])
+        self.assertEqual(self.reply(checkpoint), plain[4])
+        self.assertEqual(self.reply(checkpoint, "--date", "2022-01-02"), plain[1])
         self.assert_refused(self.generate("--chat", "--date", "soon"), 2, "--date", "soon", "2024-07-26")
         self.assert_refused(self.generate("--date", "2023-01-02"), 2, "--date", "--chat")
 
@@ -202,21 +205,15 @@ class Generate(support.Test):
         self.say()
         (self.model / "chat_template.jinja").write_text("<bos> {% if enable_thinking is defined and not enable_thinking %}1{% else %}{{ number or 2 }}{% endif %} + 1 =")
 
-        def first(model, *flags):
-            result = keel("generate", "--model", model, "--prompt", "x", "--chat", "--temperature", 0, "--max-new-tokens", 3, "--json",
-                          *flags)
-            self.assert_exit(result, 0)
-            return json.loads(result.stdout)
-
-        plain = [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
-        self.assertEqual(first(self.model), plain[2])
-        self.assertEqual(first(self.model, "--chat-template-word", "enable_thinking=false"), plain[1])
-        self.assertEqual(first(self.model, "--chat-template-word", "enable_thinking=true", "--chat-template-word", "number=4"), plain[4])
+        plain = self.sums()
+        self.assertEqual(self.reply(self.model), plain[2])
+        self.assertEqual(self.reply(self.model, "--chat-template-word", "enable_thinking=false"), plain[1])
+        self.assertEqual(self.reply(self.model, "--chat-template-word", "enable_thinking=true", "--chat-template-word", "number=4"), plain[4])
         checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
         shutil.copytree(self.model, checkpoint)
         (self.folder / "made" / "config.yaml").write_text("data:\n  template_words: [number=3]\n")
-        self.assertEqual(first(checkpoint), plain[3])
-        self.assertEqual(first(checkpoint, "--chat-template-word", "enable_thinking=false"), plain[1])
+        self.assertEqual(self.reply(checkpoint), plain[3])
+        self.assertEqual(self.reply(checkpoint, "--chat-template-word", "enable_thinking=false"), plain[1])
         self.assert_refused(self.generate("--chat", "--chat-template-word", "enable_thinkng=false"), 2, "--chat-template-word", "enable_thinkng", "does not speak")
         self.assert_refused(self.generate("--chat", "--chat-template-word", "number"), 2, "--chat-template-word", "name=value")
         self.assert_refused(self.generate("--chat-template-word", "number=3"), 2, "--chat-template-word", "--chat")

@@ -347,6 +347,14 @@ class Finished(support.Test):
         self.assertEqual(len(extra), 1)
         self.assertEqual([row for row in support.metrics(run) if row not in extra], support.metrics(whole))
 
+    def test_a_setting_that_the_program_of_then_did_not_have_keeps_no_run_from_going_on(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 4}), 0)
+        last = run / "checkpoints" / support.checkpoints(run)[-1]
+        support.change_state(last, unset=["optimizer.beta1"])
+        self.assert_refused(train(run, "--resume", train={"steps": 6}, optimizer={"beta1": 0.5}), 2, "optimizer.beta1: absent then, 0.5 now")
+        self.assert_exit(train(run, "--resume", train={"steps": 6}), 0)
+
 
 class DamagedCheckpoints(support.Test):
     def test_without_a_sound_one_a_run_is_refused_and_nothing_changes(self):

@@ -330,14 +330,16 @@ def verify_checkpoint(folder):
         assert crc32c(data) == entry["crc32c"], (folder, name)
 
 
-def change_state(checkpoint, without=(), format=None, config=None, **fields):
-    """Writes other values into a checkpoint's state and the settings in it ({section: {key: value}}), and a manifest that fits, of that
-    format where one is given."""
+def change_state(checkpoint, without=(), format=None, config=None, unset=(), **fields):
+    """Writes other values into a checkpoint's state and the settings in it ({section: {key: value}}; without
+    those of `unset`, as a program that did not have them), and a manifest that fits, of that format where one is given."""
     checkpoint = pathlib.Path(checkpoint)
     state = json.loads((checkpoint / "state.json").read_text())
     state["state"].update(fields)
     for name in without:
         del state["state"][name]
+    for section, key in (name.split(".") for name in unset):
+        del state["config"][section][key]
     for section, values in (config or {}).items():
         state["config"][section].update(values)
     (checkpoint / "state.json").write_text(json.dumps(state))

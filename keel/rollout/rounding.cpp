@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "keel/ops/float8.h"
+
 namespace keel {
 namespace {
 
@@ -11,6 +13,10 @@ constexpr float kLargestE4m3 = 448, kLargestE5m2 = 57344, kLargestE2m1 = 6;
 constexpr float kLeast = std::numeric_limits<float>::min();  // a scale of zeros must not be 0
 
 bool is_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2; }
+
+bool has_kernel(const Tensor& x, at::ScalarType type) {
+  return x.is_cuda() && is_float8(type) && x.scalar_type() != at::kDouble && x.dim() > 0;
+}
 
 float largest_of_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn ? kLargestE4m3 : kLargestE5m2; }
 
@@ -31,12 +37,14 @@ Tensor rounded_to_e2m1(const Tensor& x) {
 }  // namespace
 
 Tensor rounded_to(const Tensor& x, at::ScalarType type) {
+  if (has_kernel(x, type)) return gpu::rounded_to_float8(x, type, /*scaled=*/false);
   const Tensor plain = x.detach();
   const float largest = largest_of_float8(type);
   return (is_float8(type) ? plain.clamp(-largest, largest) : plain).to(type).to(x.scalar_type());
 }
 
 Tensor rounded_by_rows(const Tensor& x, at::ScalarType type) {
+  if (has_kernel(x, type)) return gpu::rounded_to_float8(x, type, /*scaled=*/true);
   const Tensor plain = x.detach().to(at::kFloat), scales = scales_of_rows(plain, largest_of_float8(type));
   return rounded_to(plain / scales, type).mul_(scales).to(x.scalar_type());
 }

@@ -9,6 +9,7 @@
 #include "keel/ops/next_token.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
+#include "keel/rollout/rounding.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/agreement.h"
@@ -62,16 +63,36 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
 
 TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
   const at::Device cuda = open_device("cuda");
-  Tensor weight = at::randn({300, 100});
-  weight[3].zero_();
-  weight[4].mul_(1e-3);
-  weight[5][7] = 50;
-  for (const SamplingPrecision& precision : sampling_precisions())
-    for (const Round round :
-         {precision.rounding.weights, precision.rounding.activations, precision.rounding.keys_and_values})
-      if (round) {
-        EXPECT_TRUE(round(weight.to(cuda)).cpu().equal(round(weight))) << precision.name;
-      }
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t width : {1, 37, 96, 100, 4864}) {
+      Tensor x = at::randn({300, width});
+      x[3].zero_();
+      x[4].mul_(1e-3);
+      x[5][width / 2] = 50;
+      x[6].mul_(1e-41);  // subnormal
+      x[7].mul_(1e30);
+      x = x.to(type);
+      for (const SamplingPrecision& precision : sampling_precisions())
+        for (const Round round :
+             {precision.rounding.weights, precision.rounding.activations, precision.rounding.keys_and_values})
+          if (round) {
+            EXPECT_TRUE(round(x.to(cuda)).cpu().allclose(round(x), 0, 0, /*equal_nan=*/true))
+                << precision.name << ", " << type << ", width " << width;
+          }
+    }
+}
+
+TEST(Sampling, InEightBitsRoundsWhatHasNoLargestNumberAsOnTheCpu) {
+  const at::Device cuda = open_device("cuda");
+  Tensor x = at::randn({4, 3, 40});
+  x[0][0][7] = NAN;
+  x[1][1][0] = INFINITY;
+  x[2][2] = 70000;
+  for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
+    for (const Tensor& given : {x, x.transpose(0, 1), x.narrow(2, 1, 33), x.narrow(0, 0, 0)}) {
+      EXPECT_TRUE(rounded_to(given.to(cuda), type).cpu().allclose(rounded_to(given, type), 0, 0, true));
+      EXPECT_TRUE(rounded_by_rows(given.to(cuda), type).cpu().allclose(rounded_by_rows(given, type), 0, 0, true));
+    }
 }
 
 TEST(Sampling, HasTheSameNoiseOnTheLogitsAsOnTheCpu) {

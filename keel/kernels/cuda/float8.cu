@@ -1,0 +1,74 @@
+#include "keel/kernels/cuda/float8.h"
+
+#include <cuda_fp8.h>
+
+#include <cfloat>
+
+#include "keel/kernels/cuda/launch.cuh"
+#include "keel/kernels/cuda/several.cuh"
+
+namespace keel::cuda {
+namespace {
+
+constexpr int kRowThreads = 128, kWarps = kRowThreads / 32;
+constexpr float kLargestE4m3 = 448, kLargestE5m2 = 57344;
+
+/// A row with a NaN has no largest number, and nothing of it is one afterwards.
+__device__ float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
+
+template <Float8 format>
+__device__ float nearest(float x) {
+  constexpr __nv_fp8_interpretation_t kKind = format == Float8::kE4m3 ? __NV_E4M3 : __NV_E5M2;
+  return __half2float(__nv_cvt_fp8_to_halfraw(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, kKind), kKind));
+}
+
+/// N numbers at a time, of rows whose width N divides. Divides and multiplies as the tensor library's operators one
+/// after the other would, so that a CPU's numbers are the same to the bit.
+template <class T, int N, Float8 format>
+__global__ void __launch_bounds__(kRowThreads) float8_kernel(const T* x, int width, bool scaled, T* y) {
+  using Some = Several<T, N>;
+  __shared__ float parts[kWarps];
+  start_the_next();
+  wait_for_what_was_queued();
+  const long long begin = static_cast<long long>(blockIdx.x) * width;
+  const auto load = [&](int i) { return *reinterpret_cast<const Some*>(x + begin + i); };
+  const int first = static_cast<int>(threadIdx.x) * N;
+  float scale = 1;
+  if (scaled) {
+    float largest = 0;
+    for (int i = first; i < width; i += kRowThreads * N) {
+      const Some some = load(i);
+      for (int j = 0; j < N; ++j) largest = larger(fabsf(to_float(some.of[j])), largest);
+    }
+    for (int half = 16; half > 0; half /= 2) largest = larger(__shfl_xor_sync(~0u, largest, half), largest);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int warp = 0; warp < kWarps; ++warp) largest = larger(parts[warp], largest);
+    scale = larger(__fdiv_rn(largest, format == Float8::kE4m3 ? kLargestE4m3 : kLargestE5m2), FLT_MIN);
+  }
+  for (int i = first; i < width; i += kRowThreads * N) {
+    Some some = load(i);
+    for (int j = 0; j < N; ++j)
+      some.of[j] = from_float<T>(__fmul_rn(nearest<format>(__fdiv_rn(to_float(some.of[j]), scale)), scale));
+    *reinterpret_cast<Some*>(y + begin + i) = some;
+  }
+}
+
+}  // namespace
+
+int round_to_float8(const void* x, FloatType type, Float8 format, bool scaled, int64_t rows, int64_t width, void* y,
+                    void* stream) {
+  if (rows * width == 0) return 0;
+  for_type(type, [&]<class T>(T*) {
+    const auto start = [&]<Float8 kFormat>() {
+      const bool several = in_several(x, width, width) && in_several(y, width, width);
+      launch(several ? float8_kernel<T, kSeveral, kFormat> : float8_kernel<T, 1, kFormat>,
+             dim3(static_cast<unsigned int>(rows)), kRowThreads, 0, stream, static_cast<const T*>(x),
+             static_cast<int>(width), scaled, static_cast<T*>(y));
+    };
+    format == Float8::kE4m3 ? start.template operator()<Float8::kE4m3>() : start.template operator()<Float8::kE5m2>();
+  });
+  return static_cast<int>(cudaGetLastError());
+}
+
+}  // namespace keel::cuda

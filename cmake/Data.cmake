@@ -68,7 +68,5 @@ function(keel_link_data target)
     list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
     message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
   endif()
-  # --as-needed: the Python module is linked with this library as well and reads no files. Not push-state and pop-state,
-  # of which CMake would drop one, as LibTorch's line has them too.
-  target_link_libraries(${target} PRIVATE "-Wl,--as-needed" ${libraries} "-Wl,--no-as-needed")
+  target_link_libraries(${target} PRIVATE ${libraries})
 endfunction()

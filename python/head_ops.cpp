@@ -174,6 +174,14 @@ void add_topk(KnownTokens& known, const std::string& method, const HeadProblem& 
     fail(ExitCode::kBadConfiguration, method,
          " needs topk_ids [N, K], the sampler's likeliest tokens, and their log-probabilities topk_behavior_logp");
   check_ids("topk_ids", *ids, problem.hidden, problem.weight, 2);
+  if (behavior_logp && behavior_logp->sizes() != ids->sizes())
+    fail(ExitCode::kBadConfiguration, "topk_behavior_logp is ", behavior_logp->sizes(), " beside topk_ids of ",
+         ids->sizes(), "; wanted one log-probability for each token");
+  const Tensor sorted = std::get<0>(ids->sort(1));
+  const Tensor twice = (sorted.diff(1, 1) == 0).any(1);
+  if (twice.any().item<bool>())
+    fail(ExitCode::kBadConfiguration, "topk_ids[", twice.nonzero()[0].item<int64_t>(),
+         "] names a token twice; wanted distinct tokens, whose probabilities add up");
   known.behavior.topk_ids = *ids;
   known.policy.topk_behavior_logp = or_none(behavior_logp);
   known.policy.sampled_in_topk = (*ids == problem.targets.unsqueeze(1)).any(1);

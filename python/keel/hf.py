@@ -92,6 +92,8 @@ def _checked(batch, *more):
                              f"wanted {list(shape)}")
     if "advantages" in shapes and shapes["advantages"] not in (completions, completions[:1]):
         raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; wanted {list(completions[:1])} or {list(completions)}")
+    if "advantages" in shapes and batch["advantages"].is_complex():
+        raise ValueError("batch['advantages'] has complex numbers; wanted real ones")
     _require_padding(batch, "prompt_mask", "left")
     _require_padding(batch, "completion_mask", "right")
     return batch["completion_mask"].bool()

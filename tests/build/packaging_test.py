@@ -14,6 +14,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from effort import count  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["KEEL_BINARY"]).parent
+OF_TORCH = r"lib(torch|torch_cpu|torch_cuda|c10|c10_cuda)\.so|libcudart\.so\.\d+"
+OF_THE_COMPILER = r"lib(c|m|pthread|stdc\+\+|gcc_s|gomp|asan|ubsan)\.so\.\d+|ld-linux-.*"
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "ENTRYPOINT"}
 
 
@@ -81,10 +84,9 @@ class Packaging(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; wanted ON, or OFF")
 
-    def test_the_module_alone_has_all_sources_that_it_stands_on(self):
-        """What its sources include, and the sources of what these include, is among what CMake leaves with KEEL_PROGRAM=OFF."""
-        kept = re.search(r"if\(NOT KEEL_PROGRAM\)(.*?)endif", text_of("CMakeLists.txt"), re.S)[1]
-        kept = re.compile("|".join(re.findall(r'REGEX "(.+)"', kept)))
+    def test_the_module_has_all_sources_that_it_stands_on(self):
+        """What its sources include, and the sources of what these include, is in keel_base, with which alone CMake links it."""
+        chosen = dict(re.findall(r'list\(FILTER base_sources (INCLUDE|EXCLUDE) REGEX "(.+)"\)', text_of("CMakeLists.txt")))
         todo, seen = [str(file.relative_to(ROOT)) for file in (ROOT / "python").glob("*.cpp")], set()
         while todo:
             file = todo.pop()
@@ -92,10 +94,25 @@ class Packaging(unittest.TestCase):
                 continue
             seen.add(file)
             if file.startswith("keel/") and file.endswith(".cpp"):
-                self.assertRegex(f"/{file}", kept)
+                self.assertRegex(f"/{file}", chosen["INCLUDE"])
+                self.assertNotRegex(f"/{file}", chosen["EXCLUDE"])
             for included in re.findall(r'#include "((?:keel|python)/[^"]+)\.h"', text_of(file)):
                 todo += [f"{included}.h", f"{included}.cpp"]
         self.assertGreater(len(seen), 60)
+
+    def assert_needs_torch_alone(self, library):
+        """A wheel works on another node if what its library needs is torch's, or is everywhere, and is looked for beside torch."""
+        entries = re.findall(r"\((NEEDED|RUNPATH|RPATH)\).*\[(.*)\]", run("readelf", "--dynamic", "--wide", library).stdout)
+        needed = {name for kind, name in entries if kind == "NEEDED"}
+        self.assertIn("libtorch_cpu.so", needed)
+        self.assertEqual({name for name in needed if not re.fullmatch(f"{OF_TORCH}|{OF_THE_COMPILER}", name)}, set())
+        folders = [folder for kind, names in entries if kind != "NEEDED" for folder in names.split(":")]
+        self.assertEqual(folders[0], "$ORIGIN/../torch/lib")
+        self.assertNotIn("", folders)  # the loader would take it for the folder that somebody stands in
+        self.assertNotRegex(" ".join(folders), "pyarrow")
+
+    def test_the_module_needs_torch_alone(self):
+        self.assert_needs_torch_alone(BUILD / "python" / "keel" / "libkeel_ops.so")
 
     @unittest.skipUnless(count(False, True), "it compiles the module anew: make test-full")
     def test_pip_installs_the_module_alone_where_it_is_told_to(self):
@@ -106,6 +123,7 @@ class Packaging(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         result = run(programs / "python", "-c", "import keel; print(len(keel.methods()))", cwd=self.folder)
         self.assertGreater(int(result.stdout.split()[-1]), 50, result.stdout)
+        self.assert_needs_torch_alone(next(programs.parent.glob("lib/python3*/site-packages/keel/libkeel_ops.so")))
         result = run(programs / "keel", "methods", cwd=self.folder)
         self.assertEqual(result.returncode, 1)
         self.assertIn("installed without the program (KEEL_PROGRAM=OFF)", result.stdout)
@@ -121,16 +139,16 @@ class Packaging(unittest.TestCase):
         self.assertIn("blocked", result.stdout)
         result = run(programs / "python", "-c", "import keel; print(len(keel.methods()))", cwd=self.folder)
         self.assertGreater(int(result.stdout.split()[-1]), 50, result.stdout)
+        self.assert_needs_torch_alone(next(programs.parent.glob("lib/python3*/site-packages/keel/libkeel_ops.so")))
 
     def test_cmake_installs_them_too(self):
-        build = pathlib.Path(os.environ["KEEL_BINARY"]).parent
-        result = run("cmake", "--install", build, "--prefix", self.folder / "there")
+        result = run("cmake", "--install", BUILD, "--prefix", self.folder / "there")
         self.assertEqual(result.returncode, 0, result.stdout)
         result = run(self.folder / "there" / "bin" / "keel", "methods", "drpo")
         self.assertIn("delta", result.stdout)
         for file in ("bash-completion/completions/keel", "zsh/site-functions/_keel", "fish/vendor_completions.d/keel.fish"):
             self.assertIn("run.precision=", (self.folder / "there" / "share" / file).read_text())
-        if "KEEL_SANITIZE:BOOL=ON" in (build / "CMakeCache.txt").read_text():
+        if "KEEL_SANITIZE:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text():
             return  # a Python that was not built with the sanitizers cannot load the module
         result = run(os.environ["KEEL_PYTHON"], "-c", "import keel; print(keel.__file__)",
                      env={**os.environ, "PYTHONPATH": str(self.folder / "there" / "lib" / "keel" / "python")})

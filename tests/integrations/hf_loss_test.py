@@ -113,6 +113,9 @@ def what_it_cannot_do_is_refused():
     scaled = make("Granite", logits_scaling=4.0)
     adapted = peft.get_peft_model(make("Llama", tie_word_embeddings=False), peft.LoraConfig(r=2, target_modules=["lm_head"]))
 
+    top = own_logp(model, batch).float().topk(3)
+    likeliest = dict(topk_ids=top.indices, topk_behavior_logp=top.values.detach())
+
     class Wrapped(torch.nn.parallel.DistributedDataParallel):
         def __init__(self, module):
             torch.nn.Module.__init__(self)
@@ -134,7 +137,12 @@ def what_it_cannot_do_is_refused():
         (lambda: loss(model, {**batch, "completion_mask": batch["completion_mask"] / 2}), "batch['completion_mask'] has other numbers than 0 and 1"),
         (lambda: keel.hf.log_probs(model, {**batch, "prompt_mask": batch["prompt_mask"] * float("nan")}), "batch['prompt_mask'] has other numbers"),
         (lambda: loss(model, batch), "horizon is not given"),
+        (lambda: loss(model, {**batch, "advantages": batch["advantages"] * 1j}, horizon=8), "batch['advantages'] has complex numbers"),
         (lambda: loss(model, batch, "dppo_topk_tv", horizon=8), "needs topk_ids"),
+        (lambda: loss(model, {**batch, **likeliest, "topk_behavior_logp": likeliest["topk_behavior_logp"][..., :2]}, "dppo_topk_tv", horizon=8),
+         "topk_behavior_logp is [23, 2] beside topk_ids of [23, 3]"),
+        (lambda: loss(model, {**batch, **likeliest, "topk_ids": likeliest["topk_ids"][..., [0, 1, 1]]}, "dppo_topk_tv", horizon=8),
+         "topk_ids[0] names a token twice"),
     ]
     refused(cases)
 

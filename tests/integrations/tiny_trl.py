@@ -21,11 +21,11 @@ def tokenizer():
                                    padding_side="left")
 
 
-def model(seed=0):
+def model(seed=0, **changes):
     torch.manual_seed(seed)
     return LlamaForCausalLM(LlamaConfig(
         vocab_size=4 + len(WORDS), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False))
+        num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False, **changes))
 
 
 def prompts(number=64):
@@ -55,7 +55,8 @@ def trainer(kind, changes=None, **more):
             self.losses.append(loss.item())
             return loss
 
-    made = Remembering(model=model(), reward_funcs=reward, args=config(**(changes or {})), train_dataset=prompts(),
+    network = more.pop("model", None) or model()
+    made = Remembering(model=network, reward_funcs=reward, args=config(**(changes or {})), train_dataset=prompts(),
                        processing_class=tokenizer(), **more)
     made.losses = []
     made.remove_callback(PrinterCallback)

@@ -21,6 +21,7 @@ os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # of rollout_func
 warnings.filterwarnings("ignore")
 
 import trl  # noqa: E402
+from peft import LoraConfig  # noqa: E402
 from trl import GRPOTrainer  # noqa: E402
 from trl.trainer import grpo_trainer  # noqa: E402
 
@@ -281,6 +282,8 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
         ({}, {"method": "dppo_topk_tv", "rollout_func": tiny.fixed_rollout}, "asks vLLM for logprobs=0"),
         ({"use_vllm": True}, {"method": "drpo_topk_kl"}, "set anchor='recomputed'"),
         ({}, {"method": "dppo_topk_tv", "parameters": {"k": 0}}, "k"),
+        ({}, {"method": "dppo_topk_tv", "model": tiny.model(attention_dropout=0.1)}, "dropout (model.layers.0.self_attn: 0.1)"),
+        ({}, {"method": "drpo_topk_kl", "peft_config": LoraConfig(r=2, lora_dropout=0.05)}, "set disable_dropout=True"),
         ({}, {"method": "dppo_full_tv"}, "hidden states"),
         ({}, {"method": "ppo_gae"}, "a critic"),
         ({}, {"method": "m2po"}, "decides over a whole update"),

@@ -214,6 +214,13 @@ def what_does_not_fit_is_refused_by_name():
         arguments = dict(hidden=hidden, weight=weight, targets=targets, lengths=LENGTHS, aggregation="token_mean", **known)
         return keel.fused_policy_loss(changes.pop("region", "dppo_tv"), **{**arguments, **changes})
 
+    ids = torch.stack([targets, (targets + 5) % VOCABULARY, (targets + 9) % VOCABULARY], 1)
+    three = torch.stack([known["behavior_logp"], *[torch.full_like(known["behavior_logp"], -30)] * 2], 1)
+
+    def likeliest(**changes):
+        return loss(region="dppo_topk_tv", **{"topk_ids": ids, "topk_behavior_logp": three, **changes})
+
+    assert likeliest().loss.isfinite()
     cases = [
         (lambda: keel.fused_log_probs(hidden[:, :4], weight, targets), "one H"),
         (lambda: keel.fused_log_probs(hidden.double(), weight.double(), targets), "float32, bfloat16 or float16"),
@@ -227,6 +234,9 @@ def what_does_not_fit_is_refused_by_name():
         (lambda: loss(behavior_logp=known["behavior_logp"] + 5), "behavior_logp["),
         (lambda: loss(advantages=known["advantages"] * float("nan")), "advantages["),
         (lambda: loss(region="dppo_topk_tv"), "needs topk_ids"),
+        (lambda: likeliest(topk_behavior_logp=three[:, :2]), "topk_behavior_logp is [24, 2] beside topk_ids of [24, 3]"),
+        (lambda: likeliest(topk_behavior_logp=three[:, :1].expand(24, 4)), "topk_behavior_logp is [24, 4] beside topk_ids of [24, 3]"),
+        (lambda: likeliest(topk_ids=torch.where(torch.arange(24)[:, None] == 7, ids[:, [2, 1, 2]], ids)), "topk_ids[7] names a token twice"),
         (lambda: loss(region="dppo_full_tv"), "needs behavior_hidden"),
         (lambda: loss(region="tis"), "old_logp"),
         (lambda: loss(lengths=[5, 5]), "lengths"),

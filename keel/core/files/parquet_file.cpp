@@ -22,7 +22,7 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
   return builder.memory_pool(&memory)->properties(arrow_properties)->Build();
 }
 
-std::string one_line(const std::string& message) {
+std::string arrow_message(const std::string& message) {
   const std::string line = shorten(message.substr(0, message.find('\n')), 300);
   return line.empty() ? "for no reason that the library gives" : line;
 }

@@ -22,8 +22,8 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
                                                                         arrow::MemoryPool& memory,
                                                                         int64_t rows_at_once);
 
-/// One line: the library's messages can have several.
-std::string one_line(const std::string& message);
+/// One line of a message of the library's, which can have several.
+std::string arrow_message(const std::string& message);
 
 /// What goes wrong in a call of the library, in one line; empty where nothing does. The library throws inside, and not
 /// all of that is caught there; Errors, which are ours, pass.
@@ -35,9 +35,9 @@ std::string arrow_problem(const Call& call) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    return one_line(error.what());
+    return arrow_message(error.what());
   }
-  return status.ok() ? "" : one_line(status.message());
+  return status.ok() ? "" : arrow_message(status.message());
 }
 
 }  // namespace keel

@@ -47,7 +47,7 @@ class GroupUnpacker {
     const bool sound = batch.ValidateFull().ok();
     for (int64_t i = 0; i < batch.num_rows(); ++i) {
       const arrow::Status status = sound ? arrow::Status::OK() : batch.Slice(i, 1)->ValidateFull();
-      put(status.ok() ? line_of(batch, i) : "!1 " + one_line(status.message()));
+      put(status.ok() ? line_of(batch, i) : "!1 " + arrow_message(status.message()));
       ++row_;
     }
   }

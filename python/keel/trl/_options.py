@@ -126,5 +126,15 @@ def check_text_alone(batch, method):
             raise ValueError(f"method {method} needs the likeliest tokens of a model that is given images ({name}), which is not supported: take dppo_tv")
 
 
+def check_dropout(model, method):
+    """The likeliest tokens' probabilities and the sampled one's come from two forward passes, which must be of one network."""
+    for name, module in model.named_modules():
+        share = module.p if isinstance(module, torch.nn.modules.dropout._DropoutNd) else getattr(module, "attention_dropout", 0)
+        if isinstance(share, float) and share > 0:
+            raise ValueError(f"the model has dropout ({name}: {share}), and method {method} sets probabilities of one forward pass beside those of "
+                             "another, in which other units are left out: set disable_dropout=True in GRPOConfig, attention_dropout=0 in the "
+                             "model's configuration and lora_dropout=0 in an adapter's, or take dppo_tv")
+
+
 def anchor_in_words(anchor, sampler_speaks):
     return "the sampler's, where it gives them" if sampler_speaks and anchor != "recomputed" else "recomputed at the weights that sampled"

@@ -31,6 +31,8 @@ class KeelGRPOTrainer(GRPOTrainer):
         needs = methods()[method]["requirements"]
         self._needs_recomputed = needs["recomputed_logp"]
         self._top_k = int(self.keel_parameters.get("k", needs["top_k"])) if needs["top_k"] else 0
+        if self._top_k:
+            _options.check_dropout(self.model, method)
         self._clips_like_trl = _options.clips_like_trl(method, self.keel_parameters)
         if self._clips_like_trl:  # of blocked tokens its loss has the value of the clip, and its metrics count them
             self.epsilon_low, self.epsilon_high = (self.keel_parameters[name] for name in ("low", "high"))

@@ -4,6 +4,7 @@ and is not read says nothing."""
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import tempfile
 
@@ -66,7 +67,30 @@ def check_batches_and_the_reference():
     expect("use_bias_correction_kl" in told, True, "the correction of the KL is not Keel's, and that is told")
 
 
+def check_words_in_a_text():
+    """TRL takes a mapping as JSON in a text, too, and makes numbers and booleans of its texts then."""
+    text = '{"enable_thinking": "False", "style": "off", "n": "007", "share": "0.50", "below": "-3", "in": {"on": "TRUE", "list": ["1"]}, "x": "1.2.3"}'
+    meant = GRPOConfig(output_dir="runs/trl", chat_template_kwargs=text, **ON_CPU).chat_template_kwargs
+    with tempfile.TemporaryDirectory() as folder:
+        recipe, script = pathlib.Path(folder) / "recipe.yaml", pathlib.Path(folder) / "run.sh"
+        recipe.write_text(yaml.safe_dump({"GRPOConfig": {"chat_template_kwargs": text}, "dataset_name": "rows.jsonl"}))
+        script.write_text(f"trl grpo --dataset_name rows.jsonl --chat_template_kwargs {shlex.quote(text)}\n")
+        for file in (recipe, script):
+            result = subprocess.run([KEEL, "import", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            assert result.returncode == 0, result.stderr
+            words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
+            expect({name: as_json(word) for name, word in words.items()}, meant, file.name)
+
+
+def as_json(word):
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
 if __name__ == "__main__":
+    check_words_in_a_text()
     check_defaults()
     check_losses()
     check_batches_and_the_reference()

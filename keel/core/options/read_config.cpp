@@ -6,6 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/json_reader.h"
 #include "keel/core/options/tree_builder.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
@@ -72,25 +73,6 @@ void read_plain_list(std::string_view text, TreeBuilder& builder) {
     text = trimmed(text.substr(std::min(comma + 1, text.size())));
   }
   builder.end();
-}
-
-/// The value of an override as a tree of its own; paths in it are relative.
-ConfigTree override_value(std::string_view text, TreeBuilder builder) {
-  check_characters(text, builder, 0);
-  text = trimmed(text);
-  const char first = text.empty() ? ' ' : text[0];
-  if (is_plain_list(text)) {
-    read_plain_list(text, builder);
-  } else if (first == '[' && text.back() != ']') {
-    builder.refuse(0, "the list is not closed; wanted ] at its end, as in [a.jsonl,b.jsonl]");
-  } else if (first == '[' || first == '{' || first == '"') {
-    read_json(text, 0, builder);
-  } else if (first == '\'') {
-    builder.scalar(single_quoted(text, builder), 0);
-  } else {
-    builder.scalar(plain_scalar(text, builder.place(0)), 0);
-  }
-  return std::move(builder).finish();
 }
 
 void forget_lines_below(ConfigTree& tree, const std::string& path) {
@@ -188,7 +170,25 @@ ConfigTree parse_config(std::string_view text, const std::string& file_name, Anc
        ", wanted a mapping such as \"rollout: {temperature: 1.0}\"; is there a space after each colon?");
 }
 
-void apply_override(ConfigTree& tree, std::string_view assignment) {
+void read_typed_value(std::string_view text, TreeBuilder& builder) {
+  text = trimmed(text);
+  const char first = text.empty() ? ' ' : text[0];
+  if (is_plain_list(text)) {
+    read_plain_list(text, builder);
+  } else if (first == '[' && text.back() != ']') {
+    builder.refuse(0, "the list is not closed; wanted ] at its end, as in [a.jsonl,b.jsonl]");
+  } else if (first == '{' && !try_parse_json(text, {.depth = kDataDepth})) {
+    builder.refuse(0, "a mapping is typed as JSON, its names and texts in double quotes: {\"enable_thinking\": false}");
+  } else if (first == '[' || first == '{' || first == '"') {
+    read_json(text, 0, builder);
+  } else if (first == '\'') {
+    builder.scalar(single_quoted(text, builder), 0);
+  } else {
+    builder.scalar(plain_scalar(text, builder.place(0)), 0);
+  }
+}
+
+void apply_override(ConfigTree& tree, std::string_view assignment, const ValueReader& read) {
   const TreeBuilder builder(std::string(kCommandLine) + ": " + std::string(assignment));
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) builder.refuse(0, "wanted key=value");
@@ -201,7 +201,10 @@ void apply_override(ConfigTree& tree, std::string_view assignment) {
     if (part.empty())
       builder.refuse(0, "a part of the key is empty; wanted key=value, such as rollout.temperature=1.0");
   }
-  ConfigTree value = override_value(assignment.substr(equals + 1), builder);
+  check_characters(assignment.substr(equals + 1), builder, 0);
+  TreeBuilder own = builder;  // paths in it are relative
+  read(assignment.substr(equals + 1), own);
+  ConfigTree value = std::move(own).finish();
   parent_mapping(tree, parts, builder)[parts.back()] = std::move(value.value);
   forget_lines_below(tree, path);
   tree.lines[path] = 0;

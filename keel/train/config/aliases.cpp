@@ -2,6 +2,7 @@
 #include "keel/core/json_reader.h"
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_adapter.h"
+#include "keel/train/config/foreign_mapping.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
@@ -60,7 +61,7 @@ constexpr const char* kWordsByName = "each as name=value";
 
 Json words_by_name(const Json& value, const ConfigTree&, const OptionTable&) {
   if (value.is_null()) return kSetsNothing;
-  const Json named = value.is_string() ? try_parse_json(value.get<std::string>()).value_or(value) : value;  // as TRL
+  const Json named = mapping_in_text(value);
   if (!named.is_object())
     fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted names with values, as {enable_thinking: false}");
   Json words = Json::array();

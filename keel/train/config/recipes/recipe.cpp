@@ -8,7 +8,9 @@
 #include "keel/core/options/read_config.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
+#include "keel/train/config/foreign_mapping.h"
 #include "keel/train/config/foreign_names.h"
+#include "keel/train/config/recipes/hydra_value.h"
 #include "keel/train/config/recipes/shell_script.h"
 
 namespace keel {
@@ -25,24 +27,23 @@ void erase_value(ConfigTree& tree, const std::string& path) {
   tree.lines.erase(path);
 }
 
-/// Hydra's lists may have single quotes, as Python's do.
-std::string with_double_quotes(std::string setting) {
-  const size_t value = setting.find('=') + 1;
-  const bool is_list = value < setting.size() && (setting[value] == '[' || setting[value] == '{');
-  if (is_list && setting.find('"', value) == std::string::npos)
-    std::replace(setting.begin() + static_cast<std::ptrdiff_t>(value), setting.end(), '\'', '"');
-  return setting;
-}
-
-void apply_setting(ConfigTree& tree, std::string_view setting) {
+void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written) {
   if (setting.starts_with('~')) {
     const std::string path(setting.substr(1, setting.find('=') - 1));
     if (find_value(tree, path) == nullptr)
-      fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting, ": there is no ", path, " to leave out");
+      fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting, ": there is no ", path,
+           " in this recipe to leave ",
+           "recipe; remove this, or, if it takes away a default, give the value that is to hold");
     return erase_value(tree, path);
   }
   while (setting.starts_with('+')) setting.remove_prefix(1);
-  apply_override(tree, with_double_quotes(std::string(setting)));
+  if (const std::string_view key = setting.substr(0, setting.find('=')); key.find_first_of("/@") != key.npos)
+    fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting,
+         ": this chooses a file of a group of Hydra's, which ",
+         "is not read; give the settings that stand in it, as key=value");
+  apply_override(tree, setting, [written](std::string_view text, TreeBuilder& builder) {
+    read_setting_value(text, written, builder);
+  });
 }
 
 // The sections of Python's arguments --------------------------------------------------------------------------------
@@ -73,8 +74,24 @@ void take_adapter(ConfigTree& tree) {
   tree.value[section] = true;
 }
 
+/// Where TRL takes a mapping, it takes one that is written as JSON in a text, too.
+void take_mappings_in_texts(ConfigTree& tree) {
+  for (const std::string& section :
+       {std::string(), std::string(kGrpoArguments) + ".", std::string(kSftArguments) + "."})
+    for (const std::string& name : kTrlMappings) {
+      Json* value = const_cast<Json*>(find_value(tree, section + name));
+      if (value == nullptr) continue;
+      try {
+        *value = mapping_in_text(*value);
+      } catch (const Error& error) {
+        fail(error.code(), place_of(tree, section + name), ": ", section + name, " (TRL): ", error.what());
+      }
+    }
+}
+
 /// Those of a trainer's own arguments stay, empty: they tell which trainer it is.
 ConfigTree without_sections(ConfigTree tree) {
+  take_mappings_in_texts(tree);
   for (const char* section : {kGrpoArguments, kSftArguments, "ModelConfig", "ScriptArguments", "GRPOScriptArguments",
                               "DatasetMixtureConfig", "model_init_kwargs"}) {
     if (!tree.value.contains(section) || !tree.value[section].is_object()) continue;
@@ -105,16 +122,6 @@ void erase_targets(Json& node) {
   if (!node.is_structured()) return;
   if (node.is_object()) node.erase("_target_");
   for (Json& child : node) erase_targets(child);
-}
-
-/// Where a reference ends that begins there, with those that are in it; npos: nowhere.
-size_t end_of_reference(const std::string& text, size_t begin) {
-  size_t open = 0;
-  for (size_t at = begin; at < text.size(); ++at) {
-    if (text.compare(at, 2, "${") == 0) ++open;
-    if (text[at] == '}' && --open == 0) return at;
-  }
-  return std::string::npos;
 }
 
 /// Resolves ${a.b} and ${oc.select:a.b,default}, whose default may be another, everywhere.
@@ -222,7 +229,7 @@ ConfigTree read_file(const std::string& file) {
   tree.file = name;
   for (const ScriptSetting& setting : settings_of_script(text, name)) {
     try {
-      apply_setting(tree, setting.text);
+      apply_setting(tree, setting.text, setting.written);
     } catch (const Error& error) {
       const std::string what = error.what(), typed = kCommandLine;
       if (!what.starts_with(typed)) throw;
@@ -239,7 +246,7 @@ ConfigTree read_file(const std::string& file) {
 ConfigTree read_recipe(const std::string& file, const std::vector<std::string>& settings) {
   ConfigTree tree;
   if (!file.empty()) tree = without_sections(read_file(file));
-  for (const std::string& setting : settings) apply_setting(tree, setting);
+  for (const std::string& setting : settings) apply_setting(tree, setting, WrittenAs::kTyped);
   tree = without_sections(std::move(tree));  // such as are typed
   take_defaults(tree);
   erase_targets(tree.value);

@@ -110,7 +110,7 @@ std::vector<ScriptSetting> with_equals(const Words& words, Trainer trainer, cons
     const std::string& word = words[i].text;
     const int line = words[i].line;
     if (!word.starts_with("--")) {
-      if (is_setting(word)) settings.push_back({word, line});
+      if (is_setting(word)) settings.push_back({word, line, WrittenAs::kHydra});
       continue;
     }
     const size_t equals = word.find('=');
@@ -223,7 +223,7 @@ class Reader {
       return setting.text.starts_with("num_processes=");
     });
     if (processes_ && !says_processes) settings.push_back(*processes_);
-    if (supervised_) settings.push_back({std::string(kSftArguments) + "={}", found_on_});
+    if (supervised_) settings.push_back({std::string(kSftArguments) + "={}", found_on_, WrittenAs::kHydra});
     return settings;
   }
 

@@ -4,12 +4,15 @@
 #include <string_view>
 #include <vector>
 
+#include "keel/train/config/recipes/hydra_value.h"
+
 namespace keel {
 
 /// A key=value, and where it stands.
 struct ScriptSetting {
   std::string text;
   int line;
+  WrittenAs written = WrittenAs::kArgument;
 };
 
 /// The settings that a shell script starts a training with, as key=value words: what stands behind

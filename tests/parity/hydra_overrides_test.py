@@ -1,0 +1,129 @@
+"""Settings in Hydra's override grammar, as verl's scripts have them: `keel import` reads the values that Hydra itself reads."""
+
+import json
+import os
+import pathlib
+import random
+import shlex
+import subprocess
+import tempfile
+
+import yaml
+
+from packages import count, use
+
+use("verl")
+from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: E402
+from hydra.core.override_parser.types import Sweep  # noqa: E402
+from hydra.errors import HydraException  # noqa: E402
+
+KEEL = os.environ["KEEL_BINARY"]
+WORDS = "data.apply_chat_template_kwargs"  # the setting that takes any value: each comes back as name=JSON, a plain text as it is
+NEEDED = ["algorithm.adv_estimator=grpo", "data.train_files=rows.parquet", "actor_rollout_ref.model.path=model", "actor_rollout_ref.rollout.n=4"]
+hydra = OverridesParser.create()
+
+VALUES = [
+    "{enable_thinking:False}", '{enable_thinking: false, x: "a b"}', "{a: {b: [1, {c: d}]}}", "{a b: c d , e : f}", "{}", "[]", "[[1,2],[3]]",
+    "[a,b]", "'[a,b]'", "null", "NULL", "None", "''", '""', "", "true", "TrUe", "FALSE", "yes", "off", "3", "-4", "+2", "1_000", "1e5", "1e-6",
+    ".5", "5.", "-1.5E+3", "1_0.5", "010", "0x10", "1.5.2", "1e", "1_", "a b", "  a b ", r"a\,b", r"a\=b", r"a\b", r"\ a\ ", '"a=b"', "'it\\'s'",
+    '"a\\"b"', r'"a\\b"', r'"a\nb"', r"'\\'", r'"a\\\"b"', "hdfs://x/y", "[hdfs://x/y, /a/b-c_1.0%20+$HOME*@?|]", "a:b", "{a:b:c}", "-", "--x",
+    "['console','wandb']", '["console","wandb"]', "['a,b', \"c:d\"]", r'["a\nb"]', "[true,TRUE,Null,1e-6]", "{a: '', b: null}",
+    "{1: x, null: y}", "[{a: 1}, {b: [c]}]", r"{\{x: 1}", "{a:True,b:TRUE,c:nUlL}", "[ ]", "{ }", "{a: 'true', b: \"1\"}"]
+NO_VALUES = ["a,b", "1e-6,1e-5", "choice(1,2)", "range(1,3)", "{a}", "{a:1", "[a", "{a:}", "[a,,b]", "[a,]", "{a:1,}", "[1,2]x", "{a:1}{b:2}",
+             "'it''s'", '"', "[a, 'b'c]", "x(1)", "a[1]"]  # whose messages are in tests/train/config/recipes/hydra_value_test.cpp
+
+
+def read(values, as_script):
+    """The values under the names v0, v1, ... that `keel import` reads; a message where it reads none."""
+    settings = NEEDED + [f"+{WORDS}.v{i}={value}" for i, value in enumerate(values)]
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "v.sh"
+        script.write_text(" ".join(["python3 -m verl.trainer.main_ppo", *map(shlex.quote, settings)]) + "\n")
+        result = subprocess.run([KEEL, "import", *([str(script)] if as_script else settings)], capture_output=True, text=True)
+    if result.returncode:
+        assert result.returncode == 2, result.stderr
+        return result.stderr
+    words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
+    return [as_json(words[f"v{i}"]) for i in range(len(values))]
+
+
+def as_json(word):
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
+def of_hydra(value):
+    return json.loads(json.dumps(hydra.parse_override(f"a={value}").value()))  # its keys as texts, as JSON has them
+
+
+def check_values(values, as_script):
+    got = read(values, as_script)
+    assert isinstance(got, list), got
+    for value, ours in zip(values, got):
+        want = of_hydra(value)
+        assert ours == want and type(ours) is type(want), f"{value}: got {ours!r}, want {want!r}"
+
+
+def check_no_values():
+    for value in NO_VALUES:
+        try:
+            parsed = hydra.parse_override(f"a={value}").value()
+            assert isinstance(parsed, Sweep), f"Hydra reads {value} as {parsed!r}"
+        except HydraException:
+            pass
+    for value in random.Random(3).sample(NO_VALUES, count(3, len(NO_VALUES))):
+        got = read([value], True)
+        assert "v.sh:1" in got and f"{WORDS}.v0={value}" in got, f"{value}: {got}"
+
+
+def random_value(random_number, depth=0):
+    kind = random_number.randrange(8 if depth < 3 else 6)
+    if kind == 6:
+        return "[" + ", ".join(random_value(random_number, depth + 1) for _ in range(random_number.randrange(4))) + "]"
+    if kind == 7:
+        return "{" + ",".join(f"k{i}: {random_value(random_number, depth + 1)}" for i in range(random_number.randrange(4))) + "}"
+    signs = {0: "0123456789._e-+", 1: "truefalsnl", 2: "abz019_- /.$%*@?|", 3: "\\,[]{}:= (", 4: "'\"\\a", 5: "a '\\\""}[kind]
+    text = "".join(random_number.choice(signs) for _ in range(random_number.randrange(1, 7)))
+    return {3: "".join("\\" + c for c in text), 4: "'" + text.replace("'", "\\'") + "'"}.get(kind, text)
+
+
+def check_random_values():
+    """What Hydra takes as a value is the same value; most of what is drawn is one."""
+    random_number = random.Random(17)
+    taken = []
+    while len(taken) < count(200, 20000):
+        value = random_value(random_number)
+        try:
+            parsed = of_hydra(value)
+        except (HydraException, TypeError, ValueError):  # no value, or a sweep
+            continue
+        is_finite = "Infinity" not in json.dumps(parsed) and "NaN" not in json.dumps(parsed)
+        if is_finite and "${" not in value:
+            taken.append(value)
+    for begin in range(0, len(taken), 200):
+        check_values(taken[begin:begin + 200], True)
+
+
+def check_other_forms():
+    """++ sets as + does, ~ takes away, references are resolved, and what JSON alone has is read as JSON."""
+    def words(*settings):
+        result = subprocess.run([KEEL, "import", *NEEDED, *settings], capture_output=True, text=True)
+        return yaml.safe_load(result.stdout)["data"]["template_words"] if result.returncode == 0 else result.stderr
+
+    assert words(f"++{WORDS}={{a: 1}}", f"++{WORDS}.a=2") == ["a=2"]
+    assert words(f"+{WORDS}={{a: 1, b: 2}}", f"~{WORDS}.b") == ["a=1"]
+    assert "to leave out" in words("~trainer.logger")
+    assert words("trainer.nnodes=1", f"+{WORDS}={{a: ${{trainer.nnodes}}, b: 'x${{trainer.nnodes}}'}}") == ["a=1", "b=x1"]
+    assert words(f'+{WORDS}={{"ab": "c\\nd", "e": [true]}}') == ["ab=c\nd", "e=[true]"]
+    assert "group of Hydra's" in words("algorithm/rollout_correction=decoupled")
+
+
+if __name__ == "__main__":
+    for script in (False, True):
+        check_values([value for value in VALUES if script or "\\n" not in value and "\\\\" not in value], script)
+    check_no_values()
+    check_random_values()
+    check_other_forms()
+    print("ok")

@@ -32,8 +32,7 @@ void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written
     const std::string path(setting.substr(1, setting.find('=') - 1));
     if (find_value(tree, path) == nullptr)
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting, ": there is no ", path,
-           " in this recipe to leave ",
-           "recipe; remove this, or, if it takes away a default, give the value that is to hold");
+           " to leave out in this recipe; remove this, or, if it takes away a default, give the value that is to hold");
     return erase_value(tree, path);
   }
   while (setting.starts_with('+')) setting.remove_prefix(1);

@@ -9,6 +9,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -26,28 +27,17 @@ std::vector<int32_t> tokens_behind(const std::vector<int32_t>& prompt, const std
 }
 
 /// Other readers of YAML take these for true or false.
-const std::set<std::string> kSwitches = {"on", "off", "yes", "no", "On", "Off", "Yes", "No", "ON", "OFF", "YES", "NO"};
+const std::set<std::string> kSwitches = {"on", "off", "yes", "no",  "On", "Off",  "Yes",
+                                         "No", "ON",  "OFF", "YES", "NO", "TRUE", "FALSE"};
 
 /// JSON, Python's True, False and None, or else a text.
 Json value_of_word(const std::string& value) {
-  if (value == "True" || value == "False") return value == "True";
-  return value == "None" ? Json() : try_parse_json(value).value_or(Json(value));
+  const std::string_view word = trimmed(value);
+  if (word == "True" || word == "False") return word == "True";
+  return word == "None" ? Json() : try_parse_json(value).value_or(Json(value));
 }
 
 bool is_part_of_name(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
-/// Whether a template asks for a variable of this name, which is neither a part of another name nor what a message has:
-/// message.role, message['role'].
-bool asks_for(const std::string& source, const std::string& name) {
-  for (size_t at = source.find(name); at != std::string::npos; at = source.find(name, at + 1)) {
-    const char before = at == 0 ? ' ' : source[at - 1],
-               behind = at + name.size() < source.size() ? source[at + name.size()] : ' ';
-    if (!is_part_of_name(before) && !is_part_of_name(behind) &&
-        std::string_view(".'\"").find(before) == std::string_view::npos)
-      return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -74,10 +64,11 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) refuse("; wanted name=value, as enable_thinking=false");
     const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    const std::string word(trimmed(value));
     if (!std::ranges::all_of(name, is_part_of_name)) refuse("; wanted the name of a variable before =");
     if (kGiven.contains(name)) refuse(", and ", name, " is what the conversation gives; remove it");
     if (words.contains(name)) refuse(", and ", name, " is there already; remove one of them");
-    if (kSwitches.contains(value)) refuse("; wanted true or false, or \"", value, "\" in quotes for that text");
+    if (kSwitches.contains(word)) refuse("; wanted true or false, or \"", word, "\" in quotes for that text");
     words[name] = value_of_word(value);
   }
   return words;
@@ -86,7 +77,7 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
 void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
   const auto& templates = templates_.all();
   for (const auto& [name, value] : words.items())
-    if (std::ranges::none_of(templates, [&](const auto& one) { return asks_for(one.second.source(), name); }))
+    if (std::ranges::none_of(templates, [&](const auto& one) { return one.second.asked_for().contains(name); }))
       fail(ExitCode::kBadConfiguration, setting, " has ", name,
            ", of which the model's chat template does not speak, so ",
            "that it would change nothing; remove it, or mend its name");

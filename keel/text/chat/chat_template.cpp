@@ -8,6 +8,7 @@
 #include "keel/text/jinja/objects/runtime.h"
 #include "keel/text/jinja/renderer.h"
 #include "keel/text/jinja/syntax/parser.h"
+#include "keel/text/jinja/syntax/scopes.h"
 
 namespace keel {
 namespace {
@@ -95,6 +96,12 @@ RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const
   jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, place_));
   const TracedText text = renderer.render();
   return {text.bytes(), renderer.generation_spans(text.bytes()), text.foreign()};
+}
+
+std::set<std::string> ChatTemplate::asked_for() const {
+  std::set<std::string> names = jinja::context_names(*tree_);
+  for (std::string_view name : jinja::function_names()) names.erase(std::string(name));
+  return names;
 }
 
 ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& place) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ class ChatTemplate {
                       const RenderOptions& options = {}) const;
 
   const std::string& source() const { return source_; }
+  /// The variables that the template asks for, its functions aside.
+  std::set<std::string> asked_for() const;
 
  private:
   ChatTemplate() = default;

@@ -133,13 +133,28 @@ TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
   EXPECT_EQ(told({"style=brief = short"}), "abrief = short");
   EXPECT_NO_THROW(encoder.require_known({{"style", 1}}, "s"));
   EXPECT_EQ(told({"enable_thinking=False"}), "a!");
+  EXPECT_EQ(told({"enable_thinking= False"}), "a!");
   for (const char* unknown : {"enable_thinkng", "thinking", "enable", "style2", "content", "e"})
     EXPECT_THROW(encoder.require_known({{unknown, false}}, "s"), Error) << unknown;
 }
 
+TEST(ChatEncoding, AWordThatATemplateWritesOrAssignsItselfIsNotAskedFor) {
+  const std::string source =
+      "{# legacy #}{% set tone = 'plain' %}{% macro say(text) %}<{{ text ~ end_mark }}>{% endmacro %}"
+      "{% for m in messages if m.role not in skipped %}{{ say(m.content) }}{{ '<think></think>' }}{% endfor %}"
+      "Be brief.{% if kind is not defined %}{% set kind = tone %}{% endif %}{{ raise_exception('x') if kind == 1 }}";
+  const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
+  for (const char* asked : {"skipped", "end_mark", "kind"})
+    EXPECT_NO_THROW(encoder.require_known({{asked, 1}}, "s")) << asked;
+  for (const char* written :
+       {"think", "legacy", "brief", "m", "text", "say", "tone", "if", "defined", "raise_exception"})
+    EXPECT_THROW(encoder.require_known({{written, false}}, "s"), Error) << written;
+}
+
 TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {
-  for (const std::string wrong : {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false",
-                                  "enable_thinking=off", "enable_thinking=No", "enable_thinking =false"})
+  for (const std::string wrong :
+       {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false", "enable_thinking=off",
+        "enable_thinking=No", "enable_thinking= off", "enable_thinking=FALSE", "enable_thinking =false"})
     EXPECT_THROW(template_words({wrong}, "data.template_words"), Error) << wrong;
   EXPECT_THROW(template_words({"a=1", "a=2"}, "data.template_words"), Error);
 }

@@ -204,8 +204,28 @@ class Placer {
   const std::string& place_;
 };
 
+void add_context_names(const std::vector<VariableLoad>& loads, std::set<std::string>& names) {
+  for (const VariableLoad& load : loads)
+    if (load.from == VariableLoad::From::kContext) names.insert(load.name);
+}
+
+void add_context_names(const Body& body, std::set<std::string>& names) {
+  for (const StatementPtr& child : body) {
+    for (const auto* loads : {&child->loads, &child->otherwise_loads, &child->test_loads})
+      add_context_names(*loads, names);
+    for (const Body* inner : {&child->body, &child->otherwise, &child->elifs}) add_context_names(*inner, names);
+  }
+}
+
 }  // namespace
 
 void place_variables(TemplateTree& tree, const std::string& place) { Placer(place).place(tree); }
+
+std::set<std::string> context_names(const TemplateTree& tree) {
+  std::set<std::string> names;
+  add_context_names(tree.loads, names);
+  add_context_names(tree.body, names);
+  return names;
+}
 
 }  // namespace keel::jinja

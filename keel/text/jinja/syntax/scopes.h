@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "keel/text/jinja/syntax/ast.h"
@@ -13,5 +14,8 @@ namespace keel::jinja {
 /// first reads it. Frames that are functions in Jinja's generated code (macros, call blocks, recursive loops, loop
 /// conditions) have their own slots; the others share those of the function around them.
 void place_variables(TemplateTree& tree, const std::string& place);
+
+/// The names that a placed tree reads without having assigned them: what it asks its caller for.
+std::set<std::string> context_names(const TemplateTree& tree);
 
 }  // namespace keel::jinja

@@ -149,6 +149,10 @@ void StudyOptions::describe(OptionTable& t) {
         at_least(1).at_most(1000));
   t.add("first_seed", first_seed, "The first of them.", at_least(0).at_most(1000000000));
   t.add("jobs", jobs, "Runs at a time.", at_least(1).at_most(1000));
+  t.add(
+      "keep_checkpoints", keep_checkpoints,
+      "Whether the networks of runs that are done stay on the disk. Without them a study of large models has room, and "
+      "its tables stay.");
   t.add("last", last, "Steps that count as the end of a run, at most a third of them.", at_least(1));
   t.add("baseline", baseline, "The variant that others are compared with, seed by seed. Empty: the first.");
   t.add("measures", measures,

@@ -16,6 +16,7 @@ struct StudyOptions {
   uint64_t first_seed = 0;
   int64_t jobs = 1;
   int64_t last = 20;
+  bool keep_checkpoints = true;
   std::string baseline;
   std::vector<std::string> measures;
 

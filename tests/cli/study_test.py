@@ -167,6 +167,34 @@ class StudyTest(unittest.TestCase):
         outcome = json.loads((self.folder / "out" / "outcomes" / "grpo-0.json").read_text())
         self.assertEqual(len(outcome["rewards"]), 4)
 
+    def test_networks_of_runs_that_are_done_go_where_they_are_not_wanted(self):
+        self.study["study"] |= {"dir": str(self.folder / "kept"), "seeds": 1}
+        result = self.run_study()
+        kept = (self.folder / "kept" / "runs.csv").read_text()
+        self.study["study"] |= {"dir": str(self.folder / "out"), "keep_checkpoints": False}
+        self.run_study()
+        self.assertEqual((self.folder / "out" / "runs.csv").read_text(), kept)
+        runs = sorted((self.folder / "out" / "runs").iterdir())
+        with_networks = [run.name for run in runs if (run / "checkpoints").exists()]
+        self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
+        self.assertGreater(len(runs), len(with_networks))
+        self.assertNotIn("the runs to come take", result.stdout + result.stderr)  # there is room here
+
+    def test_a_disk_without_room_for_the_runs_to_come_is_told_after_the_first(self):
+        self.study["study"]["dir"] = str(self.folder / "disk" / "out")
+        file = self.folder / "small.yaml"
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        disk = self.folder / "disk"
+        disk.mkdir()
+        script = 'mount -t tmpfs -o size=1200k keel "$1" || exit 99; exec "$2" study "$3"'
+        tried = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", disk, KEEL, file], capture_output=True, text=True,
+                               env=environment())
+        if tried.returncode == 99 or "unshare" in tried.stderr:
+            self.skipTest("no file system can be mounted here")
+        said = tried.stdout + tried.stderr
+        self.assertEqual(said.count("the runs to come take "), 1, said)
+        self.assertIn("go on with study.keep_checkpoints=false", said)
+
     def test_what_a_run_is_made_of_is_more_than_its_settings(self):
         self.study["study"]["seeds"] = 1
         reward = self.folder / "own.py"

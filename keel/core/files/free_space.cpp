@@ -11,17 +11,21 @@
 
 namespace keel {
 
-void require_free_space(const std::filesystem::path& folder, uint64_t bytes) {
+std::optional<uint64_t> free_space(const std::filesystem::path& folder) {
   const Place place = reached(folder);
   const FileHandle handle(
       uninterrupted([&] { return ::openat(place.folder, place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  struct statvfs disk{};
-  if (!handle.is_open() || uninterrupted([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return;
-  if (disk.f_blocks == 0) return;  // some filesystems of other machines count nothing
-  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (free < bytes)
+  struct statvfs disk {};
+  if (!handle.is_open() || uninterrupted([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return {};
+  if (disk.f_blocks == 0) return {};  // some filesystems of other machines count nothing
+  return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+void require_free_space(const std::filesystem::path& folder, uint64_t bytes) {
+  const std::optional<uint64_t> free = free_space(folder);
+  if (free && *free < bytes)
     fail(ExitCode::kHealthGuard, "cannot write to ", folder, ": No space left on device, for it takes ",
-         format_bytes(static_cast<int64_t>(bytes)), " and the disk has ", format_bytes(static_cast<int64_t>(free)),
+         format_bytes(static_cast<int64_t>(bytes)), " and the disk has ", format_bytes(static_cast<int64_t>(*free)),
          " left; free some space or choose a folder on another disk");
 }
 

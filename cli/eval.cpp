@@ -90,14 +90,11 @@ void refuse_files_of_training(const ConfigTree& tree, const Config& config) {
 /// A run's own configuration means the run that it lies in, wherever that was moved or copied to, unless a folder is
 /// typed.
 void follow_moved_run(const std::string& file, const ConfigTree& tree, Config& config, Console& messages) {
-  const std::filesystem::path path = full_path(file), folder = path.parent_path();
-  std::error_code unseen;
-  if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") || !typed_name(tree, "run.dir").empty() ||
-      std::filesystem::equivalent(folder, config.run.dir, unseen))
-    return;
+  const auto folder = run_around(file, tree, config);
+  if (!folder) return;
   messages.line("run.dir of " + file + " is " + config.run.dir + "; the run is taken that the file lies in, " +
-                folder.string());
-  config.run.dir = folder.string();
+                folder->string());
+  config.run.dir = folder->string();
 }
 
 std::string with_adapter(const std::string& model, const std::string& adapter) {

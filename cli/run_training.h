@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, bo
 
 /// A configuration file with the key=value settings behind it, or those alone: the first word may be one.
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings);
+
+/// The run that a configuration lies in, where its run.dir is another folder and none is typed: the run was moved, or
+/// copied.
+std::optional<std::filesystem::path> run_around(const std::string& file, const ConfigTree& tree, const Config& config);
 
 /// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);

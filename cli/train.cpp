@@ -5,7 +5,9 @@
 #include "cli/description_parts.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
+#include "keel/core/files/file.h"
 #include "keel/core/options/read_config.h"
+#include "keel/core/shell_words.h"
 #include "keel/train/config/sft_settings.h"
 #include "keel/train/open_run.h"
 
@@ -18,6 +20,15 @@ struct TrainArguments {
   bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false, quiet = false,
        watch = false;
 };
+
+/// A copy's configuration names the folder of the run that it was copied from, which nobody who names the copy means to
+/// go on with, or to replace.
+void require_own_folder(const std::string& file, const ConfigTree& tree, const Config& config) {
+  const auto folder = run_around(file, tree, config);
+  if (folder && path_exists(config.run.dir))
+    fail(ExitCode::kBadConfiguration, file, ": its run.dir is ", config.run.dir, ", and the run that it lies in is ",
+         folder->string(), "; say which of the two you mean, as run.dir=", shell_word(folder->string()));
+}
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.
 Action add_training(CommandLine& line, const char* name, const char* help, const char* example,
@@ -61,6 +72,7 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
     const StartMode mode = arguments->resume      ? StartMode::kResume
                            : arguments->overwrite ? StartMode::kReplace
                                                   : StartMode::kNew;
+    if (mode != StartMode::kNew) require_own_folder(arguments->config, tree, config);
     return run_training(config, mode, console, arguments->watch,
                         {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };

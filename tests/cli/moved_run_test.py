@@ -59,6 +59,18 @@ class Elsewhere(support.Test):
         self.assert_refused(result, 3, f"{self.folder}/old", "run.dir=FOLDER", "moved")
         self.assert_exit(keel("train", config, "--resume", "train.steps=2", f"run.dir={self.folder}/new"), 0)
 
+    def test_the_configuration_of_a_copy_does_not_go_on_with_the_run_that_was_copied_nor_replace_it(self):
+        old, copy = self.folder / "old", self.folder / "copy"
+        self.assert_exit(train(old, train={"steps": 1}), 0)
+        shutil.copytree(old, copy)
+        before = support.checkpoints(old)
+        for how in ("--resume", "--overwrite"):
+            self.assert_refused(keel("train", copy / "config.yaml", how, "train.steps=2"), 2, f"is {old}", f"run.dir={copy}")
+        self.assertEqual(support.checkpoints(old), before)
+        self.assert_exit(keel("train", copy / "config.yaml", "--resume", "train.steps=2", f"run.dir={copy}"), 0)
+        self.assertNotEqual(support.checkpoints(copy), before)
+        self.assert_exit(keel("train", copy / "config.yaml", "--resume", "train.steps=2", f"run.dir={old}"), 0)
+
 
 class MovedProject(own_files.Test):
     def test_an_evaluation_by_a_runs_own_configuration_is_of_the_run_it_lies_in(self):

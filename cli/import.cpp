@@ -1,11 +1,13 @@
 #include "keel/train/config/recipes/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
+#include "keel/core/strings.h"
 #include "keel/record/run_folder.h"
 #include "keel/train/config/recipes/recipe.h"
 
@@ -18,16 +20,50 @@ struct ImportArguments {
   bool overwrite = false;
 };
 
+/// How many names there are of each section, by so many parts of their paths.
+std::vector<std::pair<std::string, size_t>> sections_of(const std::vector<std::string>& names, size_t parts) {
+  std::vector<std::pair<std::string, size_t>> sections;
+  for (const std::string& name : names) {
+    size_t dot = name.find('.');
+    for (size_t part = 1; part < parts && dot != name.rfind('.'); ++part) dot = name.find('.', dot + 1);
+    const std::string section = name.substr(0, dot);
+    const auto known = std::find_if(sections.begin(), sections.end(), [&](auto& s) { return s.first == section; });
+    known == sections.end() ? void(sections.emplace_back(section, 1)) : void(++known->second);
+  }
+  return sections;
+}
+
+/// "41 names (actor_rollout_ref.actor 20, critic.model 21): why" of an entry with many.
+std::string with_few_names(const std::string& entry) {
+  constexpr size_t kMostNames = 6, kMostSections = 5;
+  std::vector<std::string> names;
+  const size_t end = entry.find(": ");
+  for (size_t start = 0; start < end;) {
+    const size_t comma = std::min(entry.find(", ", start), end);
+    names.push_back(entry.substr(start, comma - start));
+    start = comma + 2;
+  }
+  if (names.size() <= kMostNames) return entry;
+  auto sections = sections_of(names, 2);
+  if (sections.size() > kMostSections) sections = sections_of(names, 1);
+  std::vector<std::string> counts;
+  for (const auto& [section, count] : sections) counts.push_back(section + " " + std::to_string(count));
+  const std::string where = sections.size() == 1 ? " of " + sections[0].first : " (" + joined(counts) + ")";
+  return std::to_string(names.size()) + " names" + where + entry.substr(end);
+}
+
+enum class Names { kAll, kFew };
+
 /// One list of the report.
-std::string list(const std::string& title, const std::vector<std::string>& entries) {
+std::string list(const std::string& title, const std::vector<std::string>& entries, Names shown) {
   std::string text = entries.empty() ? "" : title + "\n";
-  for (const std::string& entry : entries) text += "  " + entry + "\n";
+  for (const std::string& entry : entries) text += "  " + (shown == Names::kFew ? with_few_names(entry) : entry) + "\n";
   return text;
 }
 
-std::string report(const Imported& imported) {
-  return list("always so in Keel:", imported.by_nature) + list("left out:", imported.dropped) +
-         list("not as in " + imported.program + ":", imported.remarks);
+std::string report(const Imported& imported, Names shown) {
+  return list("always so in Keel:", imported.by_nature, shown) + list("left out:", imported.dropped, shown) +
+         list("not as in " + imported.program + ":", imported.remarks, Names::kAll);
 }
 
 std::string as_comments(const std::string& text) {
@@ -51,11 +87,13 @@ ExitCode import_file(ImportArguments arguments) {
          "--overwrite");
   if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
   const Imported imported = import_recipe(read_recipe(arguments.recipe, arguments.settings));
-  const std::string told = report(imported), name = arguments.recipe.empty() ? "settings" : arguments.recipe;
+  const std::string told = report(imported, Names::kFew), all = report(imported, Names::kAll);
+  const std::string name = arguments.recipe.empty() ? "settings" : arguments.recipe;
   const std::string text = "# From " + escape_controls(name) + ", a recipe of " + imported.program +
-                           "'s, by keel import\n" + imported.yaml + (told.empty() ? "" : "\n") + as_comments(told);
+                           "'s, by keel import\n" + imported.yaml + (all.empty() ? "" : "\n") + as_comments(all);
   Console messages(stderr);
   if (!told.empty()) messages.line(told.substr(0, told.size() - 1));
+  if (told != all) messages.line("(every name stands in the comments at the end of the configuration)");
   if (arguments.output.empty()) {
     Console().line(text.substr(0, text.size() - 1));
   } else {

@@ -64,8 +64,9 @@ int64_t largest_of(const CausalLm& model) {
   return largest;
 }
 
-/// How many rows there are and how they are read.
+/// How many rows there are and how they are read; of a task what the chat template is told.
 std::string rows_read(const Problems& problems) {
+  if (problems.task() != nullptr) return joined(problems.notes(), "\n");
   std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   if (const auto trained = static_cast<int64_t>(problems.trained_on()); trained > 0)
@@ -88,10 +89,10 @@ std::string describe_data(const Config& config, const std::string& read, const s
   for (const std::string& text : config.rollout.stop_strings) ends.push_back(shown_json(text));
   const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens" +
                             (ends.empty() ? "" : ", which stop at " + joined(ends));
-  if (config.data.files.empty()) return entry("task", config.task.name + ", " + limit);
-  std::string text =
-      entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) +
-                        (config.data.shuffle ? "" : "\nrows in the order of the files") + "\n" + limit);
+  if (config.data.files.empty())
+    return entry("task", config.task.name + ", " + limit + (read.empty() ? "" : "\n" + read));
+  std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) +
+                                       (config.data.shuffle ? "" : "\nrows in the order of the files") + "\n" + limit);
   if (!config.data.eval_files.empty()) text += entry("held out", joined(config.data.eval_files));
   if (config.data.held_out > 0)
     text += entry("held out", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
@@ -333,7 +334,7 @@ Inputs read_inputs(Config& config) {
   plan_steps(config, problems);
   plan_supervised_steps(config, demonstrations);
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
-  return {.read = config.data.files.empty() ? "" : rows_read(problems),
+  return {.read = config.has_rl() ? rows_read(problems) : "",
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),

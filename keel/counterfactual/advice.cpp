@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
@@ -121,8 +122,29 @@ std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer
 }
 
 std::string setting_for(const AskedMethod& asked, double threshold) {
-  const AskedMethod chosen = with_threshold(asked, threshold);
-  return "objective.method=" + asked.method + " (" + chosen.name.substr(chosen.name.find(':') + 1) + ")";
+  static const std::map<std::string, std::string> kKeys = {{"delta", "delta"},
+                                                           {"low", "delta_low"},
+                                                           {"high", "delta_high"},
+                                                           {"ratio_cap", "ratio_cap"},
+                                                           {"anchor", "anchor"}};
+  const TrustRegion chosen = with_threshold(asked, threshold).region, own = method_named(asked.method, "").region;
+  const std::vector<std::string> thresholds = thresholds_of(asked);
+  // A delta of the configuration's would contradict two thresholds.
+  std::string settings = "objective.method=" + asked.method + (thresholds.size() > 1 ? " objective.delta=null" : "");
+  std::vector<std::string> others;
+  const auto add = [&](const std::string& name, const std::string& value, bool by_name) {
+    if (kKeys.contains(name) && !by_name)
+      settings += " objective." + kKeys.at(name) + "=" + value;
+    else
+      others.push_back(name + "=" + value);
+  };
+  for (const auto& [name, value] : parameters(chosen))
+    if (std::ranges::find(thresholds, name) != thresholds.end() || value != number_of(own, name))
+      add(name, std::isinf(value) ? "null" : written(value), /*by_name=*/std::isinf(value));
+  const auto own_words = word_parameters(own);
+  for (const auto& [name, word] : word_parameters(chosen))
+    if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
+  return others.empty() ? settings : settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
 }
 
 }  // namespace keel

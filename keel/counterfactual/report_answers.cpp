@@ -68,12 +68,13 @@ ThresholdAdvice advice_on(const std::vector<std::filesystem::path>& files) {
 
 /// What keeps an answer from a report is told in it; a machine that fails is an error all the same.
 template <class Ask>
-std::string refusal_of(const Ask& ask) {
+std::string refusal_of(bool& is_damaged, const Ask& ask) {
   try {
     ask();
     return "";
   } catch (const Error& error) {
     if (error.code() == ExitCode::kHealthGuard || error.code() == ExitCode::kInternal) throw;
+    is_damaged = is_damaged || error.code() == ExitCode::kBadInput;
     return error.what();
   }
 }
@@ -89,7 +90,7 @@ void add_counterfactuals(RecordedTokens& tokens, int64_t most) {
                   " tokens, which a report asks about; keel tokens RUN and keel advise RUN ask about any";
     return;
   }
-  out.refusal = refusal_of([&] {
+  out.refusal = refusal_of(out.is_damaged, [&] {
     const TokenAnswers answers = answer(files, {.methods = asked_methods(kAsked), .leave_out = true});
     out.tokens = answers.tokens, out.steps = answers.steps;
     out.first_step = answers.first_step, out.last_step = answers.last_step;
@@ -97,7 +98,7 @@ void add_counterfactuals(RecordedTokens& tokens, int64_t most) {
     for (const MethodAnswer& each : answers.methods) out.others.push_back(counterfactual_of(each));
     out.not_asked = answers.refused;
   });
-  if (out.refusal.empty()) out.advice.refusal = refusal_of([&] { out.advice = advice_on(files); });
+  if (out.refusal.empty()) out.advice.refusal = refusal_of(out.is_damaged, [&] { out.advice = advice_on(files); });
 }
 
 }  // namespace keel

@@ -36,6 +36,8 @@ struct RowEncoder {
   std::function<size_t(const Item&)> length;                       // in tokens
   std::function<Json(const Example&)> question;                    // by which a row is kept for evaluation or not
   std::function<bool(const Example&)> misses_template;
+  std::function<bool(const Example&)> is_chat;
+  std::function<std::string(bool asked)> template_note;
   std::string word_of_text;
   RowWords words = {};
 };
@@ -89,13 +91,12 @@ void try_first_row(const RowSource<Item>& source) {
   if (source.options.check) in_order.at(0);
 }
 
-/// As the first row of a file does, if it can be read.
-template <class Item>
-bool misses_template(const Dataset& dataset, const RowEncoder<Item>& encoder) {
+/// Whether the first row of a file is so, if it can be read.
+bool any_first_row(const Dataset& dataset, const std::function<bool(const Example&)>& is_so) {
   const std::vector<uint64_t> rows = dataset.first_rows();
   return std::any_of(rows.begin(), rows.end(), [&](uint64_t row) {
     try {
-      return encoder.misses_template(dataset.read(row));
+      return is_so(dataset.read(row));
     } catch (const BadRow&) {  // is told where it is met
       return false;
     }
@@ -124,11 +125,13 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
                           .held_out = std::nullopt,
                           .rows = dataset->rows(),
                           .notes = dataset->notes(),
-                          .misses_template = misses_template(*dataset, *encoder),
+                          .misses_template = any_first_row(*dataset, encoder->misses_template),
                           .sources = dataset->sources(),
                           .fingerprint = dataset->fingerprint(),
                           .eval_fingerprint = "",
                           .eval_files = nullptr};
+  if (const std::string note = encoder->template_note(any_first_row(*dataset, encoder->is_chat)); !note.empty())
+    opened.notes.push_back(note);
   if (splits)
     opened.held_out = stream_of(RowSource<Item>{dataset, encoder, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
@@ -159,6 +162,8 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
        .length = [](const Prompt& prompt) { return prompt.tokens.size(); },
        .question = [](const Example& example) { return example.prompt; },
        .misses_template = [prompts](const Example& example) { return prompts->misses_template(example); },
+       .is_chat = [prompts](const Example& example) { return prompts->is_chat(example.prompt, example.place); },
+       .template_note = [prompts](bool asked) { return prompts->template_note(asked); },
        .word_of_text = prompts->word_of_text()},
       kPromptRows, check, limit);
 }
@@ -174,6 +179,12 @@ OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t s
                                        [rows](const Example& example) {
                                          return example.answer.is_string() && rows->prompts().misses_template(example);
                                        },
+                                   .is_chat =
+                                       [rows](const Example& example) {
+                                         return example.answer.is_array() ||
+                                                rows->prompts().is_chat(example.prompt, example.place);
+                                       },
+                                   .template_note = [rows](bool asked) { return rows->prompts().template_note(asked); },
                                    .word_of_text = rows->prompts().word_of_text(),
                                    .words = {.item = "a sequence", .section = "sft"}},
                                   kSupervisedRows, {}, limit);

@@ -17,6 +17,11 @@ TemplateWords words_of(const DataOptions& options) {
   return {date_of(options.date, "data.date"), template_words(options.template_words, "data.template_words")};
 }
 
+std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words) {
+  const std::string told = encoder.told(words);
+  return told.empty() ? "" : "the chat template is told " + told;
+}
+
 RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
     : encoder_(std::move(encoder)),
       section_(std::move(section)),
@@ -28,7 +33,7 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::s
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
   if (chat_ == "never" && !words_.others.empty())
     fail(ExitCode::kBadConfiguration, "data.template_words is for the chat template, and data.chat is never; drop one");
-  if (encoder_.has_template()) encoder_.require_known(words_.others, "data.template_words");
+  encoder_.require_known(words_.others, "data.template_words");
 }
 
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
@@ -60,6 +65,11 @@ bool RowPrompts::misses_template(const Example& example) const {
 std::string RowPrompts::word_of_text() const {
   if (texts_are_chat()) return "a text, as the user's message";
   return encoder_.has_template() ? "a text, given as it is" : "a text";
+}
+
+std::string RowPrompts::template_note(bool asked) const {
+  if (asked) return template_sentence(encoder_, words_);
+  return words_.others.empty() ? "" : "data.template_words says nothing here: no prompt goes through the chat template";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

@@ -12,6 +12,9 @@ namespace keel {
 /// What the chat template is told, as section `data` says.
 TemplateWords words_of(const DataOptions& options);
 
+/// "the chat template is told enable_thinking=false"; empty where it is told nothing.
+std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
+
 /// Rows to what a model is given.
 class RowPrompts {
  public:
@@ -38,6 +41,8 @@ class RowPrompts {
 
   /// What becomes of prompts that are texts: "a text, as the user's message".
   std::string word_of_text() const;
+  /// What the chat template is told; that it is not asked, where words are for it.
+  std::string template_note(bool asked) const;
 
  private:
   bool texts_are_chat() const;

@@ -288,6 +288,8 @@ Columns recognise(const Row& row, const DataOptions& options) {
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;
   columns.conversation = required_column(row, columns.prompt, columns.section, "prompt_key").is_array();
+  const Json* words = find_column(row.value, "chat_template_kwargs");
+  columns.has_template_words = words != nullptr && !words->is_null();
   return columns;
 }
 
@@ -304,6 +306,7 @@ std::string Columns::sentence(const std::string& text) const {
   sentence += prompt.empty() ? ", no prompt"
                              : ", prompt from " + prompt + " (" + (conversation ? "a conversation" : text) + ")";
   if (!source.empty()) sentence += ", source from " + source;
+  if (has_template_words) sentence += "; column chat_template_kwargs is not read: data.template_words is for all rows";
   return sentence;
 }
 

@@ -36,6 +36,7 @@ struct Columns {
   bool answer_is_messages = false;  // of that row, in rows to be imitated
   bool prompt_named = false;        // by data.prompt_key: it alone is meant, whatever stands beside it
   bool whole_text = false;          // a text that is learned whole, in rows to be imitated
+  bool has_template_words = false;  // a column of words for the chat template, which no row has of its own
   std::string section = "data";     // of the configuration, that names columns and files
 
   /// Takes answer and source from a later row of the file where the rows before it have none.

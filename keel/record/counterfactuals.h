@@ -45,6 +45,7 @@ struct ThresholdAdvice {
 /// Both, for the newest of the recorded steps.
 struct Counterfactuals {
   std::string refusal = {};  // why nothing can be told; empty as well where nobody asked
+  bool is_damaged = false;   // for a record says what cannot be
   int64_t tokens = 0, steps = 0, first_step = 0, last_step = 0;  // that were asked about
   Counterfactual own = {};                                       // the run's method: shares alone
   std::vector<Counterfactual> others = {};

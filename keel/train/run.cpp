@@ -58,7 +58,11 @@ Run::Run(OpenedRun opened, Console& console)
   }
   if (state_.adapter_apart) policy_.model.keep_adapter_apart();
   begin(state_.phase, std::move(opened.companions));
-  if (last_checkpoint_.empty()) return;
+  if (last_checkpoint_.empty()) {
+    for (const std::string& note : demonstrations_.notes()) folder_.log("sft: " + note);
+    for (const std::string& note : problems_.notes()) folder_.log("data: " + note);
+    return;
+  }
   if (warm_up_)
     warm_up_->load_optimizer(opened.optimizer, last_checkpoint_.string());
   else

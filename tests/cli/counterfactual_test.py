@@ -11,6 +11,7 @@ import math
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import struct
 import sys
@@ -273,10 +274,10 @@ class Numbers(support.Test):
         self.assertEqual(again["methods"][0]["outside"]["all"], said["recommended_share"])
         text = keel("advise", run)
         self.assert_exit(text, 0)
-        self.assertIn("For 0.50 % outside: objective.method=dppo_tv (low=", text.stdout)
+        self.assertIn("For 0.50 % outside: objective.method=dppo_tv objective.delta=null objective.delta_low=", text.stdout)
         self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
         # No limit on a side stays none.
-        for parameters, sign, setting in (("low=null,high=0.3", 1, "low=null,high="), ("low=0.3,high=null", -1, "high=null)")):
+        for parameters, sign, setting in (("low=null,high=0.3", 1, "[low=null]"), ("low=0.3,high=null", -1, "[high=null]")):
             result = keel("advise", run, "--method", f"dppo_tv:{parameters}", "--thresholds", "0.01", "--json")
             self.assert_exit(result, 0)
             said = json.loads(result.stdout)
@@ -286,6 +287,27 @@ class Numbers(support.Test):
             self.assertEqual(said["threshold"], 0.3)
             self.assertIsNotNone(said["recommended"])
             self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
+
+    def test_what_is_recommended_can_be_typed(self):
+        """Beside the run's own configuration, and beside one that has a delta, the settings train with what was asked for."""
+        with_delta = self.folder / "delta.json"
+        with_delta.write_text(json.dumps({"train": {"steps": 1}, "objective": {"delta": 0.3}}))
+        of_run = self.folder / "run.json"
+        of_run.write_text(json.dumps({"train": {"steps": 1}, "objective": {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}}))
+        run = run_of(PLAIN)
+        for method, meant in (("dppo_tv:low=0.02,high=0.01", ()), ("ppo:low=0.02,high=0.01,dual=1.5", ("dual = 1.5",)), ("drpo:delta=0.3", ()),
+                              ("minimal_mask", ()), ("dppo_tv:low=null,high=0.3", ("low = none",)), ("", ("ratio_cap = ",))):
+            result = keel("advise", run, *(["--method", method] if method else []))
+            self.assert_exit(result, 0)
+            typed = shlex.split(re.search("outside: (.*), which leaves", result.stdout)[1])
+            thresholds = {setting.split("=")[0]: setting.split("=")[1] for setting in typed if "delta" in setting.split("=")[0]}
+            explained = keel("train", with_delta if method else of_run, "--explain", *typed)
+            self.assert_exit(explained, 0)
+            for key, value in thresholds.items():
+                name = key.removeprefix("objective.").removeprefix("delta_")
+                self.assertIn(f"{name} = {value}" if value != "null" else "", explained.stdout, typed)
+            for words in (*meant, typed[0].removeprefix("objective.method=") + ": "):
+                self.assertIn(words, explained.stdout, typed)
 
 
 class InTheReport(support.Test):
@@ -406,6 +428,10 @@ class Refusals(support.Test):
             for command in (("tokens", run), ("tokens", run, "--method", "dppo_tv")):
                 self.refused(3, reason, *command)
                 self.refused(3, f"{file}: ", *command)
+            report = keel("report", run, "-o", self.folder / "damaged.html")
+            self.assert_exit(report, 0)
+            self.assertIn(f"warning: {file}", report.stderr)
+            self.assertIn(reason, report.stderr)
         # A token may be any text; it does not steer a terminal.
         tokens = pyarrow.array(["a\0b\n"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)

@@ -4,6 +4,7 @@ has verl's own default and is not read is no obstacle, and what is read means wh
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -60,7 +61,37 @@ def check_what_is_on():
         assert setting.split("=")[0] in result.stderr, result.stderr
 
 
+def check_with_a_critic():
+    """verl's critic has what the policy has, but for its model, its rate and its clip."""
+    result = imported("algorithm.adv_estimator=gae", "actor_rollout_ref.rollout.n=1", "critic.model.path=model")
+    assert result.returncode == 0, result.stderr
+    theirs, settings = yaml.safe_load(CONFIGURATION.read_text()), yaml.safe_load(result.stdout)
+    for section, key, want in (("objective", "method", "ppo_gae"), ("objective", "advantage", "gae"), ("critic", "body", "separate"),
+                               ("critic", "lr", theirs["critic"]["optim"]["lr"]), ("critic", "value_clip", theirs["critic"]["cliprange_value"]),
+                               ("critic", "gamma", theirs["algorithm"]["gamma"]), ("critic", "lambda", theirs["algorithm"]["lam"])):
+        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 takes 1e-05 for a text
+    for setting in ("critic.model.path=another", "critic.optim.weight_decay=0.5", "critic.ppo_epochs=2"):
+        other = imported("algorithm.adv_estimator=gae", "actor_rollout_ref.rollout.n=1", "critic.model.path=model", setting)
+        expect(other.returncode, 2, setting)
+        assert setting.split("=")[0] in other.stderr, other.stderr
+
+
+def check_what_is_told():
+    """The screen counts by section what the comments of the configuration name one by one."""
+    result = imported()
+    names = [name for line in result.stdout.split("# left out:\n")[1].splitlines() if line.startswith("#   ")
+             for name in line[4:].split(": ")[0].split(", ")]
+    assert len(names) > 300 and "critic.model.use_shm" in names, names
+    assert len(result.stderr) < 8000 and "critic.model.use_shm" not in result.stderr, result.stderr
+    counts = [int(count) for count in re.findall(r"^  (\d+) names", result.stderr, re.M)]
+    assert counts and sum(counts) > 300, result.stderr
+    for line in re.findall(r"^  (\d+) names \((.*?)\)", result.stderr, re.M):
+        expect(sum(int(part.split()[-1]) for part in line[1].split(", ")), int(line[0]), line[1])
+
+
 if __name__ == "__main__":
+    check_with_a_critic()
+    check_what_is_told()
     check_defaults()
     check_what_is_on()
     print("ok")

@@ -26,6 +26,10 @@ TRACEBACKS = []  # for the next reply
 TRL_NAMES = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
+class NoReward(Exception):
+    """A file without the function that is asked for: its message says all, and no line of anyone's failed."""
+
+
 def load_function(path, name):
     folder, file = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
@@ -33,16 +37,16 @@ def load_function(path, name):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    if name:
-        if not callable(getattr(module, name, None)):
-            raise LookupError(f"{path} has no function {name}")
-        return getattr(module, name)
     own = {key: value for key, value in vars(module).items()
            if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")}
+    if name:
+        if not callable(getattr(module, name, None)):
+            raise NoReward(f"{path} has no function {name}; those that it has: {', '.join(own) or 'none'}")
+        return getattr(module, name)
     usual = [key for key in USUAL_NAMES if callable(getattr(module, key, None))]
     if usual or len(own) == 1:
         return getattr(module, (usual or list(own))[0])
-    raise LookupError(f"{path}: which function is the reward? Write python:{path}:NAME; there is {', '.join(own) or 'none'}")
+    raise NoReward(f"{path}: which function is the reward? Write python:{path}:NAME; there is {', '.join(own) or 'none'}")
 
 
 def number(value):
@@ -219,9 +223,9 @@ def judge_with(function):
             return lambda r: judge_batch(call_openrlhf(function, r), len(r["completions"]))
     if not TRL_NAMES.isdisjoint(parameters) or takes_any_name(parameters):
         return lambda r: judge_batch(call_trl(function, r), len(r["completions"]))
-    raise TypeError(f"{getattr(function, '__name__', function)}({', '.join(parameters)}) is no reward function that is "
-                    "known here; wanted TRL's (prompts, completions, **columns), verl's (data_source, solution_str, "
-                    "ground_truth, extra_info; or all as lists) or OpenRLHF's (queries, prompts, labels)")
+    raise NoReward(f"{getattr(function, '__name__', function)}({', '.join(parameters)}) is no reward function that is "
+                   "known here; wanted TRL's (prompts, completions, **columns), verl's (data_source, solution_str, "
+                   "ground_truth, extra_info; or all as lists) or OpenRLHF's (queries, prompts, labels)")
 
 
 def main():
@@ -242,8 +246,10 @@ def main():
     try:
         judge = judge_with(load_function(*sys.argv[1:3], *([""] if len(sys.argv) < 3 else [])))
     except FAILURES as error:
-        traceback.print_exc()
-        say({"ready": False, "error": reason(error)})
+        own_words = isinstance(error, NoReward)
+        if not own_words:
+            traceback.print_exc()
+        say({"ready": False, "error": str(error) if own_words else reason(error)})
         return
     say({"ready": True})
     for line in requests:

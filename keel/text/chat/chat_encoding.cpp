@@ -76,11 +76,26 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
 
 void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
   const auto& templates = templates_.all();
+  if (!words.empty() && templates.empty())
+    fail(ExitCode::kBadConfiguration, setting, " has ", words.begin().key(),
+         ", which is for a chat template, and the model has none; remove it, or take a model that has one");
   for (const auto& [name, value] : words.items())
     if (std::ranges::none_of(templates, [&](const auto& one) { return one.second.asked_for().contains(name); }))
       fail(ExitCode::kBadConfiguration, setting, " has ", name,
            ", of which the model's chat template does not speak, so ",
            "that it would change nothing; remove it, or mend its name");
+}
+
+std::string PromptEncoder::told(const TemplateWords& words) const {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : words.others.items()) parts.push_back(name + "=" + value.dump());
+  const auto asks_date = [](const auto& one) { return asks_for(one.second.source(), "strftime_now"); };
+  if (std::ranges::any_of(templates_.all(), asks_date)) {
+    char date[16];
+    std::strftime(date, sizeof(date), "%Y-%m-%d", &words.now);
+    parts.push_back("today is " + std::string(date));
+  }
+  return joined(parts);
 }
 
 EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) const {
@@ -122,7 +137,8 @@ EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const Temp
   if (!whole.text.starts_with(result.prompt.text))
     fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",
          "go on from (add_generation_prompt), so that what the model is to say cannot be told from what it is given; ",
-         "write prompt and completion as texts");
+         "write prompt and completion as texts, or learn from all tokens (sft.loss_on=all)",
+         words.others.empty() ? "" : ", or leave out data.template_words, if it writes them for the model alone");
   const ByteRanges foreign = ranges_within(whole.foreign, begin, whole.text.size());
   result.tokens = tokens_behind(result.prompt.tokens, encode(whole), [&] {
     return tokenizer_.encode(std::string_view(whole.text).substr(begin),

@@ -52,6 +52,10 @@ class PromptEncoder {
   /// so that it would change nothing.
   void require_known(const Json& words, const std::string& setting) const;
 
+  /// What the templates are told beside the conversation: "enable_thinking=false, today is 2024-07-26" where they ask
+  /// for the date; empty: nothing.
+  std::string told(const TemplateWords& words) const;
+
   /// A text, with what the tokenizer's post-processor adds, such as <bos>. With `parse_special` the special tokens that
   /// it spells out are those tokens, as in transformers' tokenizer(text).
   EncodedPrompt text(const std::string& text, bool parse_special = false) const;

@@ -204,6 +204,11 @@ std::string typed_name(const ConfigTree& tree, const std::string& option) {
 
 namespace {
 
+/// The prompts of a built-in task go through the chat template of a model that has one.
+bool is_read_of_task(const Config& c, const std::string& key) {
+  return !c.model.path.empty() && (key == "template_words" || key == "date");
+}
+
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c, Purpose purpose) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
@@ -223,7 +228,7 @@ void check_sources(const Config& c, Purpose purpose) {
              key == "answer_key"          ? "sft.completion_key names the column of what is to be said"
              : key == "max_prompt_tokens" ? "sft.max_tokens bounds the rows"
                                           : "remove it");
-    else if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
+    else if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)) && !is_read_of_task(c, key))
       refuse("data.", key, " is set, but no data.files are, and the built-in task ", c.task.name,
              " does not read it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())

@@ -129,7 +129,7 @@ Json verl_advantage(const Json& value, const ConfigTree& tree, const OptionTable
 Json verl_norm(const Json& value, const ConfigTree& tree, const OptionTable&) {
   if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
   const std::string estimator = word_at(tree, kAdvEstimator);
-  if (estimator != "grpo" && estimator != "grpo_vectorized")
+  if (value == false && estimator != "grpo" && estimator != "grpo_vectorized")  // true is verl's default
     fail(ExitCode::kBadConfiguration, "it changes the advantages of grpo only, and ", kAdvEstimator, " is ",
          estimator.empty() ? "not set" : estimator, "; remove it");
   return kSetsNothing;  // read with adv_estimator

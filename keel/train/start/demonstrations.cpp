@@ -148,6 +148,12 @@ RowLengths Demonstrations::lengths() {
     return some.empty() ? 0 : tokens / count;
   };
   RowLengths lengths;
+  lengths.rows_of_update = lengths.most_rows = static_cast<double>(batch_);
+  if (data_epochs_) {
+    const int64_t rows_in_all = planned_rows(), updates = (rows_in_all + batch_ - 1) / batch_;
+    lengths.most_rows = static_cast<double>(std::min(batch_, rows_in_all));
+    lengths.rows_of_update = static_cast<double>(rows_in_all) / static_cast<double>(updates);
+  }
   double count = 0;
   lengths.tokens_of_row = mean(files_->train, count, few);
   if (!files_->held_out) return lengths;

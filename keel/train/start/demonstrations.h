@@ -12,8 +12,10 @@
 
 namespace keel {
 
-/// How long the rows of files are.
+/// How long the rows of files are, and how many an update has.
 struct RowLengths {
+  double rows_of_update = 0;   // on average: the last of a number of passes has what is left
+  double most_rows = 0;        // of an update
   double tokens_of_row = 0;    // on average
   double held_out_tokens = 0;  // of all rows that the loss is measured on
 };

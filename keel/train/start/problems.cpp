@@ -7,6 +7,7 @@
 #include "keel/core/strings.h"
 #include "keel/data/open_dataset.h"
 #include "keel/data/repeated_rows.h"
+#include "keel/data/row_prompt.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/task_prompts.h"
 
@@ -81,14 +82,17 @@ Problems::Problems(PromptStream training, RewardSum reward)
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
-  const size_t longest = keel::longest_prompt(*task_, config.run.seed, [&](const std::string& text) {
-    return prompt_tokens(policy, text, words_of(config.data));
-  });
+  const PromptEncoder encoder(policy.tokenizer, policy.templates);
+  const TemplateWords words = words_of(config.data);
+  encoder.require_known(words.others, "data.template_words");
+  if (const std::string told = template_sentence(encoder, words); !told.empty()) notes_.push_back(told);
+  const size_t longest = keel::longest_prompt(
+      *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, words); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
   longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
-    return PromptStream([task = task_, policy, name = config.task.name, words = words_of(config.data),
-                         seed = config.run.seed, split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
+    return PromptStream([task = task_, policy, name = config.task.name, words, seed = config.run.seed,
+                         split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
       return task_prompt(*task, policy, name, words, seed, index, split);
     });
   };

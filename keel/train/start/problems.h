@@ -63,7 +63,7 @@ class Problems {
   /// The built-in task; null with files.
   const Task* task() const { return task_.get(); }
 
-  /// Sentences to print: how the files were read.
+  /// Sentences to print: how the files were read, and what the chat template is told.
   const std::vector<std::string>& notes() const { return notes_; }
   /// And what is odd: functions for sources that there are not.
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -168,11 +168,11 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
 StepEstimate estimate_supervised_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
                                       const RowLengths& rows, const DeviceSpeed& speed) {
   const Network network(config, shape, type, speed);
-  const double tokens = static_cast<double>(config.sft.batch) * rows.tokens_of_row;
+  const double tokens = rows.rows_of_update * rows.tokens_of_row, most = rows.most_rows * rows.tokens_of_row;
   const auto batches = [&](double count) {
     return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
   };
-  StepEstimate estimate = network.held(static_cast<int64_t>(tokens), /*small_moments=*/false);
+  StepEstimate estimate = network.held(static_cast<int64_t>(most), /*small_moments=*/false);
   estimate.update_seconds = network.seconds(network.passes(), tokens, batches(tokens));
   estimate.evaluation_seconds = network.seconds(1, rows.held_out_tokens, batches(rows.held_out_tokens));
   return estimate;

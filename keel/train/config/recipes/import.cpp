@@ -84,6 +84,16 @@ bool is_of_unused_critic(const ConfigTree& recipe, const std::string& path) {
   return !used && path.starts_with("critic.");
 }
 
+/// What a critic has of the policy's here, and a recipe may say again of it.
+bool is_as_of_the_policy(const ConfigTree& recipe, const std::string& path) {
+  static const Names kShared = {"optim.weight_decay", "optim.betas", "optim.num_cycles",
+                                "ppo_epochs",         "grad_clip",   "ppo_mini_batch_size"};
+  const std::string critic = "critic.", name = path.substr(std::min(critic.size(), path.size()));
+  if (!path.starts_with(critic) || !contains(kShared, name)) return false;
+  const Json* of_policy = find_value(recipe, "actor_rollout_ref.actor." + name);
+  return of_policy != nullptr && *of_policy == *find_value(recipe, path);
+}
+
 /// The recipe without what says nothing about the training.
 ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Imported& result) {
   Reasons dropped, by_nature;
@@ -94,6 +104,10 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
   for (const std::string& path : paths) {
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
     const bool of_unused_critic = is_of_unused_critic(whole, path);
+    if (!of_unused_critic && is_as_of_the_policy(whole, path)) {
+      erase_path(recipe.value, path);
+      continue;
+    }
     if (refusal == nullptr || (refusal->fate == Fate::kRefused && !of_unused_critic)) continue;
     const Json value = *find_value(recipe, path);
     const bool changes_nothing = refusal->allows(value) || refusal->allows(*find_value(whole, refusal->name));
@@ -142,6 +156,17 @@ std::string program_of(const ConfigTree& recipe, const OptionTable& table) {
 
 // The text ----------------------------------------------------------------------------------------------------------
 
+/// Whether a number is computed, and only happens to stay the same: another one would not.
+bool computes(const Alias& alias, const Json& number, const ConfigTree& filled, const OptionTable& table) {
+  if (!number.is_number() || !alias.converter) return false;
+  const Json other = number.is_number_float() ? Json(number.get<double>() * 2) : Json(number.get<int64_t>() * 2);
+  try {
+    return alias.converter(other, filled, table) != other;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 /// Where a line comes from, and how its unit changed.
 std::string origin(const Option& option, const std::string& name, const ConfigTree& recipe, const ConfigTree& filled,
                    const OptionTable& table, const std::string& program) {
@@ -152,9 +177,8 @@ std::string origin(const Option& option, const std::string& name, const ConfigTr
   const auto alias = std::find_if(table.aliases().begin(), table.aliases().end(),
                                   [&](const Alias& a) { return a.name == name && a.target == option.path; });
   std::string text = (is_default ? program + "'s default of " : "") + name;
-  // A number that is computed may happen to be the same.
-  const bool says_more = theirs.is_number() && !alias->conversion.empty();
-  if (theirs == table.get(option.path) && !says_more) return text;
+  const Json ours = table.get(option.path);
+  if ((theirs == ours && !computes(*alias, theirs, filled, table)) || Json::array({theirs}) == ours) return text;
   text += " " + yaml_inline(theirs);
   return alias->conversion.empty() ? text : text + ": " + alias->conversion;
 }

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/options/yaml_text.h"
@@ -146,8 +147,9 @@ class References {
   }
 
   [[noreturn]] void refuse(const std::string& path, const std::string& reference, const std::string& why) const {
-    fail(ExitCode::kBadConfiguration, place_of(tree_, path), ": ", path, ": ", reference, " ", why,
-         "; write the value out");
+    constexpr size_t kShown = 200;
+    fail(ExitCode::kBadConfiguration, place_of(tree_, path), ": ", shorten(path, kShown), ": ",
+         shorten(reference, kShown), " ", why, "; write the value out");
   }
 
   /// A text that is one reference gets the type of what it names, one that has some in it stays a text.

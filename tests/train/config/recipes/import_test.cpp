@@ -71,7 +71,41 @@ TEST(Import, SaysWhereEachLineComesFromAndHowItsUnitChanged) {
               AllOf(HasSubstr("sequences_per_update: 8"),
                     HasSubstr("# actor_rollout_ref.actor.ppo_mini_batch_size 2: times rollout.samples_per_prompt"),
                     HasSubstr("prompts_per_step: 8"), HasSubstr("# data.train_batch_size\n"),
-                    HasSubstr("# verl's default of actor_rollout_ref.actor.clip_ratio_high 0.2: ")));
+                    HasSubstr("# verl's default of actor_rollout_ref.actor.clip_ratio_high\n")));
+}
+
+TEST(Import, TheRuleOfANameIsSaidWhereTheValueChangedOrWasComputed) {
+  const std::string yaml =
+      import_recipe(read_recipe("", {"max_completion_length=12", "dataset_name=a.jsonl", "lora_r=8", "use_peft=true",
+                                     "per_device_train_batch_size=8", "num_generations=8", "loss_type=bnpo"}))
+          .yaml;
+  for (const char* unchanged : {"max_new_tokens: 12", "files: [a.jsonl]", "rank: 8", "samples_per_prompt: 8"}) {
+    const size_t at = yaml.find(unchanged);
+    ASSERT_NE(at, std::string::npos) << yaml;
+    const std::string comment = yaml.substr(yaml.find('#', at), yaml.find('\n', at) - yaml.find('#', at));
+    EXPECT_THAT(comment, Not(HasSubstr(":"))) << unchanged;
+  }
+  EXPECT_THAT(yaml, AllOf(HasSubstr("# per_device_train_batch_size 8: per_device_train_batch_size x "),
+                          HasSubstr("# loss_type bnpo: ")));
+}
+
+TEST(Import, ACriticThatIsTrainedAsThePolicyIsMayBeSaidToBe) {
+  const std::vector<std::string> same = {
+      "critic.optim.weight_decay=0.01", "critic.optim.betas=[0.9,0.999]", "critic.ppo_epochs=1",
+      "critic.grad_clip=1.0",           "critic.ppo_mini_batch_size=256", "algorithm.norm_adv_by_std_in_grpo=true"};
+  std::vector<std::string> recipe = {"algorithm.adv_estimator=gae", "actor_rollout_ref.rollout.n=1"};
+  for (std::string setting : same) {
+    recipe.push_back(setting);
+    if (setting.starts_with("critic.")) recipe.push_back("actor_rollout_ref.actor." + setting.substr(7));
+  }
+  EXPECT_THAT(import_recipe(read_recipe("", recipe)).yaml, HasSubstr("method: ppo_gae"));
+  for (const char* other : {"critic.optim.weight_decay=0.1", "critic.ppo_epochs=2", "critic.grad_clip=0.5"}) {
+    std::vector<std::string> differs = recipe;
+    differs.push_back(other);
+    EXPECT_THAT(error_of(2, [&] { import_recipe(read_recipe("", differs)); }),
+                HasSubstr(std::string(other).substr(0, std::string(other).find("="))))
+        << other;
+  }
 }
 
 // verl 0.9.1, ppo_trainer.yaml.

@@ -1,0 +1,95 @@
+"""What the chat template is told beside the conversation: said at a run's start, in --explain and in log.txt, and refused where
+it would say nothing."""
+
+import json
+import re
+
+import byte_model
+import support
+from support import keel
+
+# As Qwen's: an empty block of thoughts, for the model to go on from alone; and a date.
+THINKING = byte_model.TEMPLATE.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n"
+                                       "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}")
+DATED = "{{ strftime_now('%Y') }} " + byte_model.TEMPLATE
+
+
+class TemplateWords(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.model = byte_model.write_model(self.folder / "model")
+        self.template(THINKING)
+        self.rows = self.write_rows("rows.jsonl", [{"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}] * 2)
+
+    def template(self, source):
+        config = {"eos_token": "<|im_end|>"} | ({"chat_template": source} if source else {})
+        (self.model / "tokenizer_config.json").write_text(json.dumps(config))
+
+    def write_rows(self, name, rows):
+        path = self.folder / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def train(self, *settings, files=True):
+        return keel("train", f"model={self.model}", "model.random_weights=true", *([f"data.files=[{self.rows}]"] if files else []),
+                    *(["reward.functions=[length:3]"] if files else []), "rollout.max_new_tokens=4", "rollout.samples_per_prompt=2", "train.steps=1",
+                    "train.prompts_per_step=1", "eval.prompts=0", f"run.dir={self.folder / 'run'}", "run.threads=1", *settings)
+
+    def explained(self, *settings, files=True):
+        result = self.train("--explain", *settings, files=files)
+        self.assert_exit(result, 0)
+        return " ".join(result.stdout.split())
+
+    def test_a_run_says_what_the_template_is_told(self):
+        told = "the chat template is told enable_thinking=false"
+        word = "data.template_words=[enable_thinking=False]"
+        self.assertIn(told, self.explained(word))
+        result = self.train(word)
+        self.assert_exit(result, 0)
+        for where in (result.stdout + result.stderr, (self.folder / "run" / "log.txt").read_text()):
+            self.assertIn(told, " ".join(where.split()))
+        self.assertNotIn("chat template is told", self.explained())
+
+    def test_a_date_is_said_where_the_template_asks_for_it(self):
+        self.assertNotIn("2031", self.explained("data.date=2031-02-03"))
+        self.template(DATED)
+        self.assertIn("the chat template is told today is 2031-02-03", self.explained("data.date=2031-02-03"))
+
+    def test_words_that_no_prompt_goes_by_are_told_so(self):
+        self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}])
+        self.assertIn("data.template_words says nothing here: no prompt goes through the chat template",
+                      self.explained("data.template_words=[enable_thinking=false]"))
+        self.assertIn("the chat template is told enable_thinking=false", self.explained("data.template_words=[enable_thinking=false]", "data.chat=always"))
+
+    def test_a_model_without_a_template_is_told_so(self):
+        self.template("")
+        self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}])
+        self.assert_exit(self.train("checkpoint.every=1"), 0)
+        model = self.folder / "run" / "checkpoints" / "step-000001"
+        for result in (self.train("--explain", "data.template_words=[enable_thinking=false]"),
+                       keel("generate", "--model", model, "--prompt", "hi", "--chat", "--chat-template-word", "enable_thinking=false")):
+            self.assert_refused(result, 2, "enable_thinking", "the model has none; remove it")
+
+    def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
+        settings = ("task.name=letters", "data.template_words=[enable_thinking=false]")
+        self.assertIn("the chat template is told enable_thinking=false", self.explained(*settings, files=False))
+        lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=letters", *more, files=False))[1])
+                   for more in ((), settings[1:])]
+        self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # a token for each byte
+        for settings in (("task.name=letters", "data.template_words=[enable_thinkng=false]"), ("task.name=letters", "data.chat=always")):
+            self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
+
+    def test_a_column_of_them_in_rows_of_rl_is_told_to_be_unread(self):
+        self.rows = self.write_rows("own.jsonl", [{"prompt": [{"role": "user", "content": "hi"}], "answer": "1", "chat_template_kwargs": {"enable_thinking": False}}])
+        self.assertIn("column chat_template_kwargs is not read: data.template_words is for all rows", self.explained())
+
+    def test_supervised_rows_that_it_keeps_from_being_learned_are_told_the_ways_out(self):
+        talk = self.write_rows("talk.jsonl", [{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}] * 2)
+        sft = ["sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{talk}]", f"run.dir={self.folder / 'sft'}", "--explain"]
+        self.assert_refused(keel(*sft, "data.template_words=[enable_thinking=false]"), 3, "sft.loss_on=all", "leave out data.template_words")
+        for way_out in (["data.template_words=[enable_thinking=false]", "sft.loss_on=all"], []):
+            self.assert_exit(keel(*sft, *way_out), 0)
+
+
+if __name__ == "__main__":
+    support.main()

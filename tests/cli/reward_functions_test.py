@@ -427,11 +427,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     def test_a_function_that_nobody_calls_is_refused(self):
         path = self.write("odd.py", "def f(answer, label):\n    return [1]\n")
         self.assertIn("f(answer, label) is no reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
-        path = self.write("two.py", "def brevity(completions, **columns):\n    return [1]\n\n\ndef form(completions, **columns):\n    return [1]\n")
+        path = self.write("two.py", "def brevity(completions):\n    return [1]\n\n\ndef form(completions):\n    return [1]\n")
         for name, said in ((":breviti", "has no function breviti; those that it has: brevity, form"), ("", "which function is the reward?")):
-            told = self.reward(rows(1), f"python:{path}{name}", code=5).stderr
-            self.assertEqual(told.count(said), 1, told)
-            self.assertEqual(len(told.splitlines()), 1, told)
+            self.assertEqual([said in line for line in self.reward(rows(1), f"python:{path}{name}", code=5).stderr.splitlines()], [True])
 
     def test_the_rewards_of_an_earlier_run_are_replaced(self):
         data = [{"completion": "A", "answer": "A", "rewards": r, "reward": r, "failures": r} for r in (7, {"math": 1}, None)]

@@ -89,7 +89,7 @@ void PromptEncoder::require_known(const Json& words, const std::string& setting)
 std::string PromptEncoder::told(const TemplateWords& words) const {
   std::vector<std::string> parts;
   for (const auto& [name, value] : words.others.items()) parts.push_back(name + "=" + value.dump());
-  const auto asks_date = [](const auto& one) { return asks_for(one.second.source(), "strftime_now"); };
+  const auto asks_date = [](const auto& one) { return one.second.asks_for_date(); };
   if (std::ranges::any_of(templates_.all(), asks_date)) {
     char date[16];
     std::strftime(date, sizeof(date), "%Y-%m-%d", &words.now);

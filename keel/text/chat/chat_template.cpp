@@ -98,6 +98,8 @@ RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const
   return {text.bytes(), renderer.generation_spans(text.bytes()), text.foreign()};
 }
 
+bool ChatTemplate::asks_for_date() const { return jinja::context_names(*tree_).contains("strftime_now"); }
+
 std::set<std::string> ChatTemplate::asked_for() const {
   std::set<std::string> names = jinja::context_names(*tree_);
   for (std::string_view name : jinja::function_names()) names.erase(std::string(name));

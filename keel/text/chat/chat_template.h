@@ -54,6 +54,7 @@ class ChatTemplate {
   const std::string& source() const { return source_; }
   /// The variables that the template asks for, its functions aside.
   std::set<std::string> asked_for() const;
+  bool asks_for_date() const;
 
  private:
   ChatTemplate() = default;

@@ -152,11 +152,11 @@ TEST(Import, ADefaultOfAnAdapterIsSaidToBeWhoseItIs) {
                     HasSubstr("dropout: 0.05  # TRL's default of lora_dropout\n"), HasSubstr(layers)));
   const std::string alpha = "alpha: 8.0  # PEFT's default of lora_alpha\n";
   EXPECT_THAT(yaml("r=4"),
-              AllOf(HasSubstr("rank: 4  # r 4: of PEFT's LoraConfig\n"), HasSubstr(alpha), HasSubstr(layers)));
+              AllOf(HasSubstr("rank: 4  # r\n"), HasSubstr(alpha), HasSubstr(layers)));
   EXPECT_EQ(yaml(R"(LoraConfig={"r": 4})"), yaml("r=4"));
   EXPECT_THAT(yaml("LoraConfig={}"),
               AllOf(HasSubstr("rank: 8  # PEFT's default of r\n"), HasSubstr(alpha), HasSubstr(layers)));
-  EXPECT_THAT(yaml(R"(LoraConfig={"r": 4, "lora_alpha": 8})"), HasSubstr("alpha: 8.0  # lora_alpha 8: "));
+  EXPECT_THAT(yaml(R"(LoraConfig={"r": 4, "lora_alpha": 8})"), HasSubstr("alpha: 8.0  # lora_alpha\n"));
 }
 
 TEST(Import, ALoraConfigAsksForAnAdapterWithItsOwnDefaults) {
@@ -289,6 +289,12 @@ TEST(Recipe, AReferenceToASectionTakesWhatThatRefersTo) {
   EXPECT_EQ(read_recipe("", {R"(a={"b": "${c}/m", "d": ["${c}"]})", "c=out", "e=${a}"}).value["e"].dump(),
             R"({"b":"out/m","d":["out"]})");
   EXPECT_THAT(error_of(2, [] { read_recipe("", {R"(a={"b": "${a}"})"}); }), HasSubstr("leads back to itself"));
+}
+
+TEST(Recipe, AReferenceThatIsLongIsQuotedInPart) {
+  std::string nested = "x";
+  for (int i = 0; i < 20000; ++i) nested = "${oc.select:q," + nested + "}";
+  EXPECT_LT(error_of(2, [&] { read_recipe("", {"a=" + nested}); }).size(), 1000u);
 }
 
 TEST(Recipe, WhatGrowsWithoutBoundsIsRefused) {

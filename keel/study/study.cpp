@@ -5,6 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/tilde.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/strings.h"
@@ -172,6 +173,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   table.section("study", "", study.options);
   table.load(own);
   check_measures(tree, study.options);
+  require_no_tilde("study.dir", study.options.dir);
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
 
   ConfigTree base = base_of(tree);

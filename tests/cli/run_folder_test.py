@@ -135,6 +135,16 @@ class FolderOfARun(support.Test):
             first.wait()
         self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)  # free again, even after a kill
 
+    def test_a_home_folder_that_no_shell_has_put_in_is_no_folder_called_tilde(self):
+        study = self.folder / "s.yaml"
+        study.write_text("base: {train: {steps: 1}}\nvariants: {a: {}}\n")
+        for setting, command in (("run.dir", ("train",)), ("study.dir", ("study", study))):
+            refused = keel(*command, f"{setting}=~/x", cwd=self.folder)
+            self.assert_refused(refused, 2, f"{setting} is ~/x", "$HOME/x", "./~/x")
+        self.assertFalse((self.folder / "~").exists())
+        self.assert_exit(train("./~/x", cwd=self.folder, train={"steps": 1}), 0)
+        self.assertTrue((self.folder / "~" / "x" / "checkpoints").exists())
+
     def test_an_empty_folder_and_missing_parents_are_fine(self):
         (self.folder / "empty").mkdir()
         for run in (self.folder / "empty", self.folder / "a" / "b" / "c"):

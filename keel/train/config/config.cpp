@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "keel/core/error.h"
+#include "keel/core/files/tilde.h"
 #include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
 #include "keel/evaluation/statistics.h"
@@ -315,6 +316,7 @@ void check_reward_penalties(const Config& c, const Objective& objective) {
 
 void check_consistency(const Config& c, Purpose purpose) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  require_no_tilde("run.dir", c.run.dir);
   check_sources(c, purpose);
   // Refuses what the method does not have or would not read.
   const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);

@@ -64,11 +64,26 @@ ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcom
   return agrees ? ExitCode::kDone : ExitCode::kAnsweredNo;
 }
 
+/// base.KEY=VALUE is a setting of the base's file where there is one.
+Study read_with_overrides(const StudyArguments& arguments) {
+  constexpr std::string_view kBase = "base.";
+  ConfigTree tree = read_config(arguments.file);
+  std::optional<ConfigTree> base = read_base_file(tree);
+  std::vector<std::string> of_study, of_base;
+  for (const std::string& setting : arguments.overrides) {
+    if (base && setting.starts_with(kBase))
+      of_base.push_back(setting.substr(kBase.size()));
+    else
+      of_study.push_back(setting);
+  }
+  apply_overrides(tree, of_study);
+  if (base) apply_overrides(*base, of_base);
+  return read_study(tree, base, arguments.size);
+}
+
 ExitCode study_command(const StudyArguments& arguments) {
   Console console(stdout, arguments.quiet);
-  ConfigTree tree = read_config(arguments.file);
-  apply_overrides(tree, arguments.overrides);
-  Study study = read_study(tree, arguments.size);
+  Study study = read_with_overrides(arguments);
   for (const std::string& note : check_variants(study)) console.line(note);
   std::vector<Outcome> others;
   if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);

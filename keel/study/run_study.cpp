@@ -178,7 +178,15 @@ class Runner {
       remove_tree(newest_checkpoint(run));
     }
     write_atomically(file, text);
-    if (!read_outcome(run)) waiting_.push_back(run);
+    if (!read_outcome(run))
+      waiting_.push_back(run);
+    else
+      remove_unwanted_network(run);
+  }
+
+  /// That of a warm-up stays: others start from it.
+  void remove_unwanted_network(const StudyRun& run) const {
+    if (!run.variant.empty() && !study_.options.keep_checkpoints) remove_tree(folder_.run(run.name) / "checkpoints");
   }
 
   /// A warm-up that is done may have been removed since; who starts from it needs it again, and gets the same.
@@ -316,11 +324,8 @@ class Runner {
     }
     (run.variant.empty() ? warm_up_times_ : run_times_).add(steady_seconds() - ended.began);
     ++made_;
-    if (run.variant.empty()) return;  // others start from it
-    if (study_.options.keep_checkpoints)
-      look_for_room(run);
-    else
-      remove_tree(folder_.run(run.name) / "checkpoints");
+    remove_unwanted_network(run);
+    if (!run.variant.empty() && study_.options.keep_checkpoints) look_for_room(run);
   }
 
   /// A disk that will be full at the end is told at the first run's end, when there is still something to be done.

@@ -58,15 +58,10 @@ const Json& section(const ConfigTree& tree, const std::string& name) {
 }
 
 ConfigTree base_of(const ConfigTree& tree) {
-  const Json* const base = find_value(tree, "base");
-  if (base == nullptr)
+  if (find_value(tree, "base") == nullptr)
     fail(ExitCode::kBadConfiguration, tree.file,
          ": base is missing, the configuration that the variants share; write "
          "it there, or the name of its file");
-  if (base->is_string()) {
-    const std::filesystem::path beside = std::filesystem::path(tree.file).parent_path();
-    return read_config(beside / base->get<std::string>());
-  }
   ConfigTree result;
   result.file = tree.file;
   put_over(result, section(tree, "base"), tree, "base");
@@ -160,7 +155,13 @@ void StudyOptions::describe(OptionTable& t) {
         "Metrics whose mean over the last steps stands in the tables too, as trust_region/masked.");
 }
 
-Study read_study(const ConfigTree& tree, const std::string& size) {
+std::optional<ConfigTree> read_base_file(const ConfigTree& tree) {
+  const Json* const base = find_value(tree, "base");
+  if (base == nullptr || !base->is_string()) return std::nullopt;
+  return read_config(std::filesystem::path(tree.file).parent_path() / base->get<std::string>());
+}
+
+Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_file, const std::string& size) {
   check_names(tree);
   Study study;
   study.name = std::filesystem::path(tree.file).stem().string();
@@ -176,7 +177,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   require_no_tilde("study.dir", study.options.dir);
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
 
-  ConfigTree base = base_of(tree);
+  ConfigTree base = base_file ? *base_file : base_of(tree);
   const Json& sizes = section(tree, "sizes");
   std::vector<std::string> names;
   for (const auto& [name, settings] : sizes.items()) names.push_back(name);

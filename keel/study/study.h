@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,13 @@ struct Study {
   std::vector<Variant> variants;  // in the file's order
 };
 
-/// Reads a study: its sections are `study`, `base` (a configuration, or the name of its file), `variants` (a name to
-/// settings) and `sizes` (a name to settings, of which `size` is put over the base). What was typed
-/// behind the file wins over all of them.
-Study read_study(const ConfigTree& tree, const std::string& size);
+/// The configuration that the variants share, where a study names its file.
+std::optional<ConfigTree> read_base_file(const ConfigTree& tree);
+
+/// Reads a study: its sections are `study`, `base` (a configuration, or the name of its file, which is read
+/// already), `variants` (a name to settings) and `sizes` (a name to settings, of which `size` is put over the base).
+/// What was typed behind the file wins over all of them.
+Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_file, const std::string& size);
 
 /// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and
 /// verl's become ours, since a study puts settings of its own beside them; what that means is returned, to be printed.

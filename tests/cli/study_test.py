@@ -171,13 +171,14 @@ class StudyTest(unittest.TestCase):
         self.study["study"] |= {"dir": str(self.folder / "kept"), "seeds": 1}
         result = self.run_study()
         kept = (self.folder / "kept" / "runs.csv").read_text()
-        self.study["study"] |= {"dir": str(self.folder / "out"), "keep_checkpoints": False}
-        self.run_study()
-        self.assertEqual((self.folder / "out" / "runs.csv").read_text(), kept)
-        runs = sorted((self.folder / "out" / "runs").iterdir())
-        with_networks = [run.name for run in runs if (run / "checkpoints").exists()]
-        self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
-        self.assertGreater(len(runs), len(with_networks))
+        for folder in ("out", "kept"):  # made without them, and made with them before
+            self.study["study"] |= {"dir": str(self.folder / folder), "keep_checkpoints": False}
+            self.run_study()
+            self.assertEqual((self.folder / folder / "runs.csv").read_text(), kept)
+            runs = sorted((self.folder / folder / "runs").iterdir())
+            with_networks = [run.name for run in runs if (run / "checkpoints").exists()]
+            self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
+            self.assertGreater(len(runs), len(with_networks))
         self.assertNotIn("the runs to come take", result.stdout + result.stderr)  # there is room here
 
     def test_a_disk_without_room_for_the_runs_to_come_is_told_after_the_first(self):
@@ -194,6 +195,14 @@ class StudyTest(unittest.TestCase):
         said = tried.stdout + tried.stderr
         self.assertEqual(said.count("the runs to come take "), 1, said)
         self.assertIn("go on with study.keep_checkpoints=false", said)
+
+    def test_settings_typed_behind_a_study_win_over_the_file_of_its_base(self):
+        base, self.study["base"] = self.study["base"], "base.yaml"
+        (self.folder / "base.yaml").write_text(yaml.safe_dump(base))
+        self.study["study"]["seeds"] = 1
+        self.run_study("base.train.steps=3")
+        self.assertEqual({len(json.loads(file.read_text())["rewards"]) for file in (self.folder / "out" / "outcomes").glob("[dg]*.json")}, {3})
+        self.assertIn("train.stps", self.run_study("base.train.stps=3", code=2).stderr)
 
     def test_what_a_run_is_made_of_is_more_than_its_settings(self):
         self.study["study"]["seeds"] = 1

@@ -28,20 +28,26 @@ bool names_function(const ConfigTree& tree, const Names& functions) {
   return std::any_of(list.begin(), list.end(), [&](const Json& name) { return contains(functions, word_of(name)); });
 }
 
-/// Whether verl's actor has another schedule, warm-up or weight decay than its critic has where nothing is said of it.
+const std::string kActorOptim = "actor_rollout_ref.actor.optim.";
+
+/// Whether the learning rate of verl's actor rises or falls.
 bool moves_the_actors_rate(const ConfigTree& tree) {
-  const std::string optim = "actor_rollout_ref.actor.optim.";
-  const Json* decay = said(tree, optim + "weight_decay");
   const auto is_above_zero = [&](const char* name) {
-    const Json* value = said(tree, optim + name);
+    const Json* value = said(tree, kActorOptim + name);
     return value != nullptr && value->is_number() && *value > 0;
   };
   const auto falls = [&](const char* name) {
-    const std::string word = word_at(tree, optim + name);
+    const std::string word = word_at(tree, kActorOptim + name);
     return !word.empty() && word != "constant";
   };
   return is_above_zero("lr_warmup_steps") || is_above_zero("lr_warmup_steps_ratio") || falls("lr_scheduler_type") ||
-         falls("warmup_style") || (decay != nullptr && *decay != 0.01);
+         falls("warmup_style");
+}
+
+/// Whether verl's actor has another schedule, warm-up or weight decay than its critic has where nothing is said of it.
+bool differs_from_the_critics(const ConfigTree& tree) {
+  const Json* decay = said(tree, kActorOptim + "weight_decay");
+  return moves_the_actors_rate(tree) || (decay != nullptr && *decay != 0.01);
 }
 
 struct Remark {
@@ -67,6 +73,27 @@ const std::vector<Remark>& remarks() {
        },
        "entropy_coef: TRL takes the mean of the entropy over all tokens whatever loss_type is, Keel averages it as the "
        "loss does (objective.aggregation); a coefficient of another size may be needed"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return contains({"", "group", "true"}, word_at(tree, "scale_rewards")) &&
+                said(tree, "objective.advantage") == nullptr;
+       },
+       "scale_rewards: TRL divides by a group's standard deviation plus 1e-4, Keel by it plus 1e-6; where rewards of a "
+       "group differ by hundredths or less, advantages are larger here"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return is_used(tree, {"steps_per_generation", "generation_batch_size"}) &&
+                contains(kByTokens, word_at(tree, "loss_type").empty() ? "dapo" : word_at(tree, "loss_type"));
+       },
+       "loss_type: TRL divides every update of a batch of completions by the batch's tokens and the number of its "
+       "updates, Keel by the update's own tokens: the same on average"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         const Json* parts = said(tree, "gradient_accumulation_steps");
+         return word_at(tree, "loss_type") == "bnpo" && parts != nullptr && *parts != 1;
+       },
+       "loss_type bnpo: TRL averages over the tokens of each micro-batch and then over those of an update, Keel over "
+       "all tokens of the update"},
       {"TRL",
        [](const ConfigTree& tree) {
          const Json* temperature = said(tree, "temperature");
@@ -140,11 +167,14 @@ const std::vector<Remark>& remarks() {
        "verl 0.7.1 to 0.9.0 always average as seq-mean-token-mean: set loss_agg_mode to it for theirs"},
       {"verl",
        [](const ConfigTree& tree) {
-         return contains({"", "gae"}, word_at(tree, kAdvEstimator)) && moves_the_actors_rate(tree);
+         return contains({"", "gae"}, word_at(tree, kAdvEstimator)) && differs_from_the_critics(tree);
        },
        "actor_rollout_ref.actor.optim: the critic follows the policy's schedule, warm-up and weight decay (section "
        "optimizer), verl's has its own (critic.optim): a constant rate, no warm-up and weight decay 0.01 where nothing "
        "is said"},
+      {"verl", moves_the_actors_rate,
+       "actor_rollout_ref.actor.optim: verl moves the learning rate once a step, all updates of which have that of the "
+       "first (with a warm-up the first step's is 0), Keel at every update, on the same curve"},
       {"verl", [](const ConfigTree& tree) { return is_used(tree, {kFiltered}); },
        "algorithm.filter_groups: verl ends with an error where max_num_gen_batches did not fill a step, Keel makes it "
        "with the groups that there are"},

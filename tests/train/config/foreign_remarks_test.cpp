@@ -212,6 +212,42 @@ TEST(ForeignRemarks, TrlsBatchesAreThoseOfOneProcess) {
   EXPECT_THAT(notes({"num_generations=4"}), Not(told));
 }
 
+// TRL 1.16, trainer/grpo_trainer.py: advantages / (std_rewards + 1e-4).
+TEST(ForeignRemarks, TrlAddsMoreToADeviation) {
+  const auto told = Contains(HasSubstr("deviation plus 1e-4"));
+  EXPECT_THAT(notes({"num_generations=4"}), told);
+  EXPECT_THAT(notes({"num_generations=4", "scale_rewards=group"}), told);
+  EXPECT_THAT(notes({"num_generations=4", "scale_rewards=none"}), Not(told));
+  EXPECT_THAT(notes({"num_generations=4", "objective.advantage=rloo"}), Not(told));
+}
+
+// TRL 1.16, compute_loss: num_items_in_batch are the tokens of what was generated at a time.
+TEST(ForeignRemarks, TrlAveragesOverAGenerationBatch) {
+  const auto told = Contains(HasSubstr("by the batch's tokens and the number of its updates"));
+  const std::string batch = "steps_per_generation=8";
+  EXPECT_THAT(notes({"num_generations=4", batch}), told);
+  EXPECT_THAT(notes({"num_generations=4", batch, "loss_type=grpo"}), Not(told));
+  EXPECT_THAT(notes({"num_generations=4"}), Not(told));
+}
+
+// TRL 1.16, compute_loss: bnpo divides by the micro-batch's own mask.
+TEST(ForeignRemarks, TrlsBnpoAveragesMicroBatches) {
+  const auto told = Contains(HasSubstr("tokens of each micro-batch"));
+  EXPECT_THAT(notes({"num_generations=4", "loss_type=bnpo", "gradient_accumulation_steps=4"}), told);
+  EXPECT_THAT(notes({"num_generations=4", "loss_type=bnpo", "gradient_accumulation_steps=1"}), Not(told));
+  EXPECT_THAT(notes({"num_generations=4", "loss_type=dapo", "gradient_accumulation_steps=4"}), Not(told));
+}
+
+// verl 0.9.1, workers/engine_workers.py: the scheduler is stepped after the last mini-batch of a step.
+TEST(ForeignRemarks, VerlMovesTheRateOnceAStep) {
+  const auto told = Contains(HasSubstr("verl moves the learning rate once a step"));
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  for (const char* moved : {"lr_warmup_steps=2", "lr_warmup_steps_ratio=0.1", "lr_scheduler_type=cosine"})
+    EXPECT_THAT(notes({kVerlsGrpo, optim + moved}), told) << moved;
+  for (const char* same : {"lr_warmup_steps=-1", "lr_scheduler_type=constant", "weight_decay=0.1"})
+    EXPECT_THAT(notes({kVerlsGrpo, optim + same}), Not(told)) << same;
+}
+
 // verl 0.9.1, trainer/config/critic/critic.yaml: optim is its own, constant, without warm-up, weight decay 0.01.
 TEST(ForeignRemarks, VerlsCriticHasAScheduleOfItsOwn) {
   const auto told = Contains(HasSubstr("critic follows the policy's schedule"));

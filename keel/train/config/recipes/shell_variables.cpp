@@ -294,6 +294,9 @@ std::string ShellVariables::expand_quoted(std::string_view text, size_t& i, size
 }
 
 std::string ShellVariables::tilde(std::string_view text, size_t& i) const {
+  // Hydra's ~key, which bash leaves as it is: there is no such user.
+  const bool is_word = i == 0 && text.size() > 1 && text.find('/') == std::string_view::npos;
+  if (is_word) return ++i, "~";
   const std::optional<std::string> home = value_of("HOME");
   if ((text.size() > i + 1 && text[i + 1] != '/') || !home) refuse("~ is read for your own home alone");
   return ++i, *home;

@@ -21,7 +21,8 @@ bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
 }
 
 bool is_setting(const std::string& word) {
-  return word.find('=') != std::string::npos && !word.starts_with('-') && !word.starts_with('=');
+  const bool leaves_out = word.starts_with('~') && word.size() > 1 && word[1] != '/';  // Hydra's ~key
+  return leaves_out || (word.find('=') != std::string::npos && !word.starts_with('-') && !word.starts_with('='));
 }
 
 /// Of another program, which bash itself would take for the name of a command.

@@ -376,6 +376,7 @@ TEST(Recipe, TheSettingsOfAShellScript) {
               ElementsAre("a.b=5", "a.c=p q", "a.d=5", "a.e=1"));
   EXPECT_THAT(of_script("a.b=1 \\\n  +a.c=2\n"), ElementsAre("a.b=1", "+a.c=2"));
   EXPECT_THAT(of_script("a.b=1 \\\n  ~a.c ~d +e=~f\n"), ElementsAre("a.b=1", "~a.c", "~d", "+e=~f"));
+  EXPECT_THAT(of_script(verl + "a.b=1 ~a.c\n"), ElementsAre("a.b=1", "~a.c"));
   EXPECT_THAT(
       of_script("accelerate launch --config_file z.yaml grpo.py --learning_rate 1e-5 --use_peft "
                 "--lora_target_modules q_proj v_proj --beta=0.1\n"),

@@ -13,12 +13,13 @@ import yaml
 from packages import count, use
 
 use("verl")
+import omegaconf  # noqa: E402
 from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: E402
 from hydra.core.override_parser.types import Sweep  # noqa: E402
 from hydra.errors import HydraException  # noqa: E402
 
 KEEL = os.environ["KEEL_BINARY"]
-WORDS = "data.apply_chat_template_kwargs"  # the setting that takes any value: each comes back as name=JSON, a plain text as it is
+WORDS = "data.apply_chat_template_kwargs"  # the setting that takes any value: each comes back as name=JSON
 NEEDED = ["algorithm.adv_estimator=grpo", "data.train_files=rows.parquet", "actor_rollout_ref.model.path=model", "actor_rollout_ref.rollout.n=4"]
 hydra = OverridesParser.create()
 
@@ -44,14 +45,7 @@ def read(values, as_script):
         assert result.returncode == 2, result.stderr
         return result.stderr
     words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
-    return [as_json(words[f"v{i}"]) for i in range(len(values))]
-
-
-def as_json(word):
-    try:
-        return json.loads(word)
-    except ValueError:
-        return word
+    return [json.loads(words[f"v{i}"]) for i in range(len(values))]
 
 
 def of_hydra(value):
@@ -107,16 +101,29 @@ def check_random_values():
 
 
 def check_other_forms():
-    """++ sets as + does, ~ takes away, references are resolved, and what JSON alone has is read as JSON."""
-    def words(*settings):
-        result = subprocess.run([KEEL, "import", *NEEDED, *settings], capture_output=True, text=True)
-        return yaml.safe_load(result.stdout)["data"]["template_words"] if result.returncode == 0 else result.stderr
+    """++ sets as + does, ~ takes away, a mapping goes into the one that is there, references are resolved, and what JSON alone has is read as JSON."""
+    def words(*settings, forms=("typed", "in a script")):
+        read = []
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "v.sh"
+            script.write_text(" ".join(["python3 -m verl.trainer.main_ppo", *map(shlex.quote, (*NEEDED, *settings))]) + "\n")
+            for form in forms:
+                result = subprocess.run([KEEL, "import", *([*NEEDED, *settings] if form == "typed" else [str(script)])], capture_output=True, text=True)
+                read.append(yaml.safe_load(result.stdout)["data"]["template_words"] if result.returncode == 0 else result.stderr)
+        assert isinstance(read[0], str) or read[0] == read[-1], read
+        return read[-1]
 
     assert words(f"++{WORDS}={{a: 1}}", f"++{WORDS}.a=2") == ["a=2"]
     assert words(f"+{WORDS}={{a: 1, b: 2}}", f"~{WORDS}.b") == ["a=1"]
     assert "to leave out" in words("~trainer.logger")
-    assert words("trainer.nnodes=1", f"+{WORDS}={{a: ${{trainer.nnodes}}, b: 'x${{trainer.nnodes}}'}}") == ["a=1", "b=x1"]
-    assert words(f'+{WORDS}={{"ab": "c\\nd", "e": [true]}}') == ["ab=c\nd", "e=[true]"]
+    for before, after in (("{a: 1, b: {c: 2, d: [3]}}", "{b: {d: [4], e: 5}, f: null}"), ("{a: 1}", "{}"), ("{a: {b: 1}}", "{a: 2}"), ("{a: 2}", "{a: {b: 1}}")):
+        for sign in ("+", "++", ""):
+            want = omegaconf.OmegaConf.create({"m": of_hydra(before)})
+            omegaconf.OmegaConf.update(want, "m", of_hydra(after), merge=True)  # what Hydra does with an override
+            got = dict(word.split("=", 1) for word in words(f"+{WORDS}={before}", f"{sign}{WORDS}={after}"))
+            assert {name: json.loads(word) for name, word in got.items()} == omegaconf.OmegaConf.to_container(want)["m"], (before, after, got)
+    assert words("trainer.nnodes=1", f"+{WORDS}={{a: ${{trainer.nnodes}}, b: 'x${{trainer.nnodes}}'}}") == ["a=1", 'b="x1"']
+    assert words(f'+{WORDS}={{"ab": "c\\nd", "e": [true]}}', forms=["typed"]) == ['ab="c\\nd"', "e=[true]"]
     assert "group of Hydra's" in words("algorithm/rollout_correction=decoupled")
 
 

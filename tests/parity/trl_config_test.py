@@ -79,14 +79,7 @@ def check_words_in_a_text():
             result = subprocess.run([KEEL, "import", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             assert result.returncode == 0, result.stderr
             words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
-            expect({name: as_json(word) for name, word in words.items()}, meant, file.name)
-
-
-def as_json(word):
-    try:
-        return json.loads(word)
-    except ValueError:
-        return word
+            expect({name: json.loads(word) for name, word in words.items()}, meant, file.name)
 
 
 if __name__ == "__main__":

@@ -65,10 +65,8 @@ Json words_by_name(const Json& value, const ConfigTree&, const OptionTable&) {
   if (!named.is_object())
     fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted names with values, as {enable_thinking: false}");
   Json words = Json::array();
-  for (const auto& [name, word] : named.items()) {
-    const bool is_plain = word.is_string() && !try_parse_json(word.get<std::string>());
-    words.push_back(name + "=" + (is_plain ? word.get<std::string>() : word.dump()));
-  }
+  // Texts in quotes, too: without them "False" would be read as Python's.
+  for (const auto& [name, word] : named.items()) words.push_back(name + "=" + word.dump());
   return words;
 }
 

@@ -104,7 +104,7 @@ const std::vector<AliasCase> kAliases = {
     {"data.train_files", "a.parquet", "data.files", Json::array({"a.parquet"})},
     {"data.val_files", R"(["a.jsonl", "b.jsonl"])", "data.eval_files", {"a.jsonl", "b.jsonl"}},
     {"data.max_prompt_length", "512", "data.max_prompt_tokens", 512},
-    {"data.apply_chat_template_kwargs", R"({"style": "brief"})", "data.template_words", Json::array({"style=brief"})},
+    {"data.apply_chat_template_kwargs", R"({"style": "brief"})", "data.template_words", Json::array({R"(style="brief")"})},
     {"data.reward_fn_key", "kind", "data.source_key", "kind"},
     {"data.train_batch_size", "64", "train.prompts_per_step", 64},
     {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
@@ -293,7 +293,7 @@ TEST(ConfigAliases, WordsOfAChatTemplateAreTakenByName) {
     EXPECT_EQ(words(name + "={}"), std::vector<std::string>{});
     EXPECT_EQ(words(name + "=null"), std::vector<std::string>{});
     EXPECT_EQ(words(name + ".enable_thinking=false"), std::vector<std::string>{"enable_thinking=false"});
-    EXPECT_EQ(words(name + R"(={"a": "3", "b": "off"})"), (std::vector<std::string>{"a=\"3\"", "b=off"}));
+    EXPECT_EQ(words(name + R"(={"a": "3", "b": "off"})"), (std::vector<std::string>{"a=\"3\"", R"(b="off")"}));
     EXPECT_THAT(refusal_of({name + "=false", "objective.method=dppo_tv"}), HasSubstr("enable_thinking"));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <optional>
 
 #include "keel/core/console.h"
@@ -28,6 +29,15 @@ void erase_value(ConfigTree& tree, const std::string& path) {
   tree.lines.erase(path);
 }
 
+/// A mapping with another put into it; what is no mapping in both is the other's.
+Json merged(Json mapping, const Json& other) {
+  for (const auto& [key, value] : other.items()) {
+    Json& mine = mapping[key];
+    mine = mine.is_object() && value.is_object() ? merged(mine, value) : value;
+  }
+  return mapping;
+}
+
 void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written) {
   if (setting.starts_with('~')) {
     const std::string path(setting.substr(1, setting.find('=') - 1));
@@ -41,9 +51,19 @@ void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written
     fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting,
          ": this chooses a file of a group of Hydra's, which ",
          "is not read; give the settings that stand in it, as key=value");
+  const std::string path(trimmed(setting.substr(0, setting.find('='))));
+  const Json* const found = find_value(tree, path);
+  const Json before = found == nullptr ? Json() : *found;
+  const std::map<std::string, int> lines = tree.lines;
   apply_override(tree, setting, [written](std::string_view text, TreeBuilder& builder) {
     read_setting_value(text, written, builder);
   });
+  // Hydra puts a mapping into the one that is there; an argument of TRL's, a name without sections, takes its place.
+  auto* const now = const_cast<Json*>(find_value(tree, path));
+  const bool merges = written == WrittenAs::kHydra || path.find('.') != std::string::npos;
+  if (!merges || !before.is_object() || now == nullptr || !now->is_object()) return;
+  *now = merged(before, *now);
+  tree.lines.insert(lines.begin(), lines.end());  // of what stays as it was
 }
 
 // The sections of Python's arguments --------------------------------------------------------------------------------

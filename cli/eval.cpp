@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
+#include "cli/speaker.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -12,6 +13,7 @@
 #include "keel/core/files/replaceable.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
+#include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/data/dataset.h"
 #include "keel/evaluation/evaluation.h"
@@ -101,9 +103,20 @@ std::string with_adapter(const std::string& model, const std::string& adapter) {
   return adapter.empty() ? model : model + " with the adapter " + adapter;
 }
 
+/// An evaluation goes by its configuration; prompts that are not those of training are told.
+void note_other_words(const std::string& model, const Config& config, Console& messages) {
+  const std::vector<std::string> words = chat_of_run(model).template_words;
+  if (words.empty() || words == config.data.template_words) return;
+  const std::string ours = joined(config.data.template_words), of_run = joined(words, ",");
+  messages.warning("the run of " + model + " told the chat template " + joined(words) + ", and this configuration " +
+                   (ours.empty() ? "tells it nothing" : "tells it " + ours) + "; data.template_words=[" + of_run +
+                   "] gives the prompts of training");
+}
+
 /// A model by its name, with the adapter that was asked for beside it.
 Evaluated named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
                       Console& messages) {
+  note_other_words(name, config, messages);
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};

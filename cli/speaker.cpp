@@ -65,30 +65,6 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   });
 }
 
-/// That of the run that the model is a checkpoint of, or of any run where nothing else is said.
-RunChat chat_of_run(const std::string& model) {
-  const DataOptions usual;
-  RunChat chat{.date = usual.date, .system_prompt = usual.system_prompt};
-  const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
-                              config = checkpoints.parent_path() / "config.yaml";
-  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return chat;
-  const ConfigTree run = read_config(config.string());
-  const auto take = [&](const char* key, std::string& to) {
-    const Json* said = find_value(run, key);
-    if (said != nullptr && said->is_string()) to = said->get<std::string>();
-  };
-  take("data.date", chat.date);
-  take("data.system_prompt", chat.system_prompt);
-  const auto take_list = [&](const char* key, std::vector<std::string>& to) {
-    if (const Json* said = find_value(run, key); said != nullptr && said->is_array())
-      for (const Json& text : *said)
-        if (text.is_string() && text != "") to.push_back(text.get<std::string>());
-  };
-  take_list("data.template_words", chat.template_words);
-  take_list("rollout.stop_strings", chat.stop_strings);
-  return chat;
-}
-
 TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
   return {asked.date.empty() ? date_of(run.date, "data.date") : date_of(asked.date, "--date"),
           asked.template_words ? template_words(*asked.template_words, "--chat-template-word")
@@ -149,6 +125,29 @@ size_t shared_beginning(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+RunChat chat_of_run(const std::string& model) {
+  const DataOptions usual;
+  RunChat chat{.date = usual.date, .system_prompt = usual.system_prompt};
+  const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
+                              config = checkpoints.parent_path() / "config.yaml";
+  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return chat;
+  const ConfigTree run = read_config(config.string());
+  const auto take = [&](const char* key, std::string& to) {
+    const Json* said = find_value(run, key);
+    if (said != nullptr && said->is_string()) to = said->get<std::string>();
+  };
+  take("data.date", chat.date);
+  take("data.system_prompt", chat.system_prompt);
+  const auto take_list = [&](const char* key, std::vector<std::string>& to) {
+    if (const Json* said = find_value(run, key); said != nullptr && said->is_array())
+      for (const Json& text : *said)
+        if (text.is_string() && text != "") to.push_back(text.get<std::string>());
+  };
+  take_list("data.template_words", chat.template_words);
+  take_list("rollout.stop_strings", chat.stop_strings);
+  return chat;
+}
 
 void add_model_option(Command& command, const char* name, SpeakerArguments& arguments) {
   command

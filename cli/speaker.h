@@ -36,6 +36,9 @@ struct RunChat {
   std::vector<std::string> stop_strings = {}, template_words = {};
 };
 
+/// Those of the run that the model is a checkpoint of, or of any run where nothing else is said.
+RunChat chat_of_run(const std::string& model);
+
 /// A model that goes on with prompts, as its generation_config.json and the command line say.
 class Speaker {
  public:

@@ -50,6 +50,17 @@ class TemplateWords(support.Test):
             self.assertIn(told, " ".join(where.split()))
         self.assertNotIn("chat template is told", self.explained())
 
+    def test_an_evaluation_with_other_words_than_the_runs_is_told_so(self):
+        word = "data.template_words=[enable_thinking=false]"
+        self.assert_exit(self.train(word), 0)
+        config = self.folder / "own.yaml"
+        config.write_text(f"data: {{files: [{self.rows}]}}\nreward: {{functions: ['length:3']}}\nrollout: {{max_new_tokens: 4}}\n")
+        told = "gives the prompts of training"
+        for settings, is_told in (((), True), ((word,), False)):
+            result = keel("eval", config, "--model", self.folder / "run", *settings)
+            self.assert_exit(result, 0)
+            self.assertEqual(told in " ".join(result.stderr.split()), is_told, result.stderr)
+
     def test_a_date_is_said_where_the_template_asks_for_it(self):
         self.assertNotIn("2031", self.explained("data.date=2031-02-03"))
         self.template(DATED)

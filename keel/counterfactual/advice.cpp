@@ -122,19 +122,19 @@ std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer
 }
 
 std::string setting_for(const AskedMethod& asked, double threshold) {
-  static const std::map<std::string, std::string> kKeys = {{"delta", "delta"},
-                                                           {"low", "delta_low"},
-                                                           {"high", "delta_high"},
-                                                           {"ratio_cap", "ratio_cap"},
-                                                           {"anchor", "anchor"}};
+  static const std::vector<std::pair<std::string, std::string>> kKeys = {{"delta", "delta"},
+                                                                         {"low", "delta_low"},
+                                                                         {"high", "delta_high"},
+                                                                         {"ratio_cap", "ratio_cap"},
+                                                                         {"anchor", "anchor"}};
   const TrustRegion chosen = with_threshold(asked, threshold).region, own = method_named(asked.method, "").region;
   const std::vector<std::string> thresholds = thresholds_of(asked);
-  // A delta of the configuration's would contradict two thresholds.
-  std::string settings = "objective.method=" + asked.method + (thresholds.size() > 1 ? " objective.delta=null" : "");
+  // A threshold of the configuration's that the method does not have, or that says the same, would contradict it.
+  std::map<std::string, std::string> by_key = {{"delta", "null"}, {"low", "null"}, {"high", "null"}};
   std::vector<std::string> others;
   const auto add = [&](const std::string& name, const std::string& value, bool by_name) {
-    if (kKeys.contains(name) && !by_name)
-      settings += " objective." + kKeys.at(name) + "=" + value;
+    if (std::ranges::find(kKeys, name, &std::pair<std::string, std::string>::first) != kKeys.end() && !by_name)
+      by_key[name] = value;
     else
       others.push_back(name + "=" + value);
   };
@@ -144,6 +144,9 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
   const auto own_words = word_parameters(own);
   for (const auto& [name, word] : word_parameters(chosen))
     if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
+  std::string settings = "objective.method=" + asked.method;
+  for (const auto& [name, key] : kKeys)
+    if (by_key.contains(name)) settings += " objective." + key + "=" + by_key[name];
   return others.empty() ? settings : settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
 }
 

@@ -289,11 +289,11 @@ class Numbers(support.Test):
             self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
 
     def test_what_is_recommended_can_be_typed(self):
-        """Beside the run's own configuration, and beside one that has a delta, the settings train with what was asked for."""
+        """Beside a configuration with one threshold, and beside one with two, the settings train with what was asked for."""
         with_delta = self.folder / "delta.json"
         with_delta.write_text(json.dumps({"train": {"steps": 1}, "objective": {"delta": 0.3}}))
-        of_run = self.folder / "run.json"
-        of_run.write_text(json.dumps({"train": {"steps": 1}, "objective": {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}}))
+        with_two = self.folder / "two.json"
+        with_two.write_text(json.dumps({"train": {"steps": 1}, "objective": {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}}))
         run = run_of(PLAIN)
         for method, meant in (("dppo_tv:low=0.02,high=0.01", ()), ("ppo:low=0.02,high=0.01,dual=1.5", ("dual = 1.5",)), ("drpo:delta=0.3", ()),
                               ("minimal_mask", ()), ("dppo_tv:low=null,high=0.3", ("low = none",)), ("", ("ratio_cap = ",))):
@@ -301,13 +301,14 @@ class Numbers(support.Test):
             self.assert_exit(result, 0)
             typed = shlex.split(re.search("outside: (.*), which leaves", result.stdout)[1])
             thresholds = {setting.split("=")[0]: setting.split("=")[1] for setting in typed if "delta" in setting.split("=")[0]}
-            explained = keel("train", with_delta if method else of_run, "--explain", *typed)
-            self.assert_exit(explained, 0)
-            for key, value in thresholds.items():
-                name = key.removeprefix("objective.").removeprefix("delta_")
-                self.assertIn(f"{name} = {value}" if value != "null" else "", explained.stdout, typed)
-            for words in (*meant, typed[0].removeprefix("objective.method=") + ": "):
-                self.assertIn(words, explained.stdout, typed)
+            for configuration in (with_delta, with_two):
+                explained = keel("train", configuration, "--explain", *typed)
+                self.assert_exit(explained, 0)
+                for key, value in thresholds.items():
+                    name = key.removeprefix("objective.").removeprefix("delta_")
+                    self.assertIn(f"{name} = {value}" if value != "null" else "", explained.stdout, typed)
+                for words in (*meant, typed[0].removeprefix("objective.method=") + ": "):
+                    self.assertIn(words, explained.stdout, typed)
 
 
 class InTheReport(support.Test):

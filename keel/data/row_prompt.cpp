@@ -69,7 +69,8 @@ std::string RowPrompts::word_of_text() const {
 
 std::string RowPrompts::template_note(bool asked) const {
   if (asked) return template_sentence(encoder_, words_);
-  return words_.others.empty() ? "" : "data.template_words says nothing here: no prompt goes through the chat template";
+  const std::string note = "data.template_words is for the chat template, and the first row of no file goes through it";
+  return words_.others.empty() ? "" : note;
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

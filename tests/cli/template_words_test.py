@@ -66,9 +66,10 @@ class TemplateWords(support.Test):
         self.template(DATED)
         self.assertIn("the chat template is told today is 2031-02-03", self.explained("data.date=2031-02-03"))
 
-    def test_words_that_no_prompt_goes_by_are_told_so(self):
-        self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}])
-        self.assertIn("data.template_words says nothing here: no prompt goes through the chat template",
+    def test_words_that_no_first_prompt_goes_by_are_told_so(self):
+        """Later rows may be conversations, so that nothing is said of all of them."""
+        self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
+        self.assertIn("data.template_words is for the chat template, and the first row of no file goes through it",
                       self.explained("data.template_words=[enable_thinking=false]"))
         self.assertIn("the chat template is told enable_thinking=false", self.explained("data.template_words=[enable_thinking=false]", "data.chat=always"))
 

@@ -6,7 +6,7 @@ import tempfile
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
+from transformers import LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 from trl import GRPOConfig
 
 WORDS = [f"w{i}" for i in range(28)]
@@ -26,6 +26,12 @@ def model(seed=0, **changes):
     return LlamaForCausalLM(LlamaConfig(
         vocab_size=4 + len(WORDS), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False, **changes))
+
+
+def model_of_opt():
+    """With dropout as it is by default, in which its modules call torch's function."""
+    return OPTForCausalLM(OPTConfig(vocab_size=4 + len(WORDS), hidden_size=32, ffn_dim=48, num_hidden_layers=1, num_attention_heads=4,
+                                    max_position_embeddings=64, word_embed_proj_dim=32, pad_token_id=0, bos_token_id=1, eos_token_id=2))
 
 
 def prompts(number=64):

@@ -126,14 +126,22 @@ def check_text_alone(batch, method):
             raise ValueError(f"method {method} needs the likeliest tokens of a model that is given images ({name}), which is not supported: take dppo_tv")
 
 
+def dropout_of(module):
+    """The shares of units that a module leaves out, by attribute: torch's own modules, and numbers that are given to torch's functions."""
+    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+        return {"p": module.p}
+    return {name: value for name, value in vars(module).items() if "drop" in name and isinstance(value, float)}
+
+
 def check_dropout(model, method):
     """The likeliest tokens' probabilities and the sampled one's come from two forward passes, which must be of one network."""
     for name, module in model.named_modules():
-        share = module.p if isinstance(module, torch.nn.modules.dropout._DropoutNd) else getattr(module, "attention_dropout", 0)
-        if isinstance(share, float) and share > 0:
-            raise ValueError(f"the model has dropout ({name}: {share}), and method {method} sets probabilities of one forward pass beside those of "
-                             "another, in which other units are left out: set disable_dropout=True in GRPOConfig, attention_dropout=0 in the "
-                             "model's configuration and lora_dropout=0 in an adapter's, or take dppo_tv")
+        for attribute, share in dropout_of(module).items():
+            if share > 0:
+                raise ValueError(f"the model has dropout ({name}.{attribute}: {share}), and method {method} sets probabilities of one forward pass "
+                                 "beside those of another, in which other units are left out: set disable_dropout=True in GRPOConfig, and to 0 "
+                                 "what the model's configuration has of dropout, attention_dropout, layerdrop and the like, and an adapter's "
+                                 "lora_dropout, or take dppo_tv")
 
 
 def anchor_in_words(anchor, sampler_speaks):

@@ -100,6 +100,17 @@ Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, co
   return *node;
 }
 
+/// JSON; where it is none, its writer may have meant YAML.
+void read_typed_mapping(std::string_view text, TreeBuilder& builder) {
+  try {
+    read_json(text, 0, builder);
+  } catch (const Error& error) {
+    if (try_parse_json(text, {.depth = kDataDepth})) throw;
+    fail(error.code(), error.what(),
+         "; a mapping is typed as JSON, its names and texts in double quotes: {\"enable_thinking\": false}");
+  }
+}
+
 /// A file that cannot be read is a bad configuration here, whatever it is elsewhere.
 std::string content_of(const std::filesystem::path& path) {
   try {
@@ -177,9 +188,9 @@ void read_typed_value(std::string_view text, TreeBuilder& builder) {
     read_plain_list(text, builder);
   } else if (first == '[' && text.back() != ']') {
     builder.refuse(0, "the list is not closed; wanted ] at its end, as in [a.jsonl,b.jsonl]");
-  } else if (first == '{' && !try_parse_json(text, {.depth = kDataDepth})) {
-    builder.refuse(0, "a mapping is typed as JSON, its names and texts in double quotes: {\"enable_thinking\": false}");
-  } else if (first == '[' || first == '{' || first == '"') {
+  } else if (first == '{') {
+    read_typed_mapping(text, builder);
+  } else if (first == '[' || first == '"') {
     read_json(text, 0, builder);
   } else if (first == '\'') {
     builder.scalar(single_quoted(text, builder), 0);

@@ -432,7 +432,10 @@ TEST(Override, SaysWhatIsWrongWithIt) {
   EXPECT_TRUE(contains(tree_override_error("a..b=3"), "command line: a..b=3: a part of the key is empty"));
   EXPECT_TRUE(contains(tree_override_error("a.=3"), "a part of the key is empty"));
   EXPECT_TRUE(contains(tree_override_error("a=[1,"), "command line: a=[1,: the list is not closed"));
-  EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,"), "command line: a={\"b\":1,: a mapping is typed as JSON"));
+  EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,"), "command line: a={\"b\":1,: not valid JSON: "));
+  EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,}"), "unexpected '}'"));
+  EXPECT_TRUE(contains(tree_override_error("a={\"b\":1e999}"), "number overflow parsing '1e999'"));
+  EXPECT_TRUE(contains(tree_override_error("a={b: 1}"), "; a mapping is typed as JSON, its names and texts in double"));
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,\"b\":2}"), "b: duplicate key"));
   EXPECT_EQ(tree_override_error("a='x"), "command line: a='x: the closing quote is missing");
   EXPECT_TRUE(contains(tree_override_error("a='x'y'"), "a single quote inside single quotes is written ''"));

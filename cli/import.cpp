@@ -28,42 +28,45 @@ std::vector<std::pair<std::string, size_t>> sections_of(const std::vector<std::s
     for (size_t part = 1; part < parts && dot != name.rfind('.'); ++part) dot = name.find('.', dot + 1);
     const std::string section = name.substr(0, dot);
     const auto known = std::find_if(sections.begin(), sections.end(), [&](auto& s) { return s.first == section; });
-    known == sections.end() ? void(sections.emplace_back(section, 1)) : void(++known->second);
+    if (known == sections.end())
+      sections.emplace_back(section, 1);
+    else
+      ++known->second;
   }
   return sections;
 }
 
-/// "41 names (actor_rollout_ref.actor 20, critic.model 21): why" of an entry with many.
-std::string with_few_names(const std::string& entry) {
+enum class Shown { kAll, kFew };
+
+/// "a, b", or of many "41 names (actor_rollout_ref.actor 20, critic.model 21)".
+std::string shown_names(const std::vector<std::string>& names, Shown shown) {
   constexpr size_t kMostNames = 6, kMostSections = 5;
-  std::vector<std::string> names;
-  const size_t end = entry.find(": ");
-  for (size_t start = 0; start < end;) {
-    const size_t comma = std::min(entry.find(", ", start), end);
-    names.push_back(entry.substr(start, comma - start));
-    start = comma + 2;
-  }
-  if (names.size() <= kMostNames) return entry;
+  if (shown == Shown::kAll || names.size() <= kMostNames) return joined(names);
   auto sections = sections_of(names, 2);
   if (sections.size() > kMostSections) sections = sections_of(names, 1);
   std::vector<std::string> counts;
   for (const auto& [section, count] : sections) counts.push_back(section + " " + std::to_string(count));
   const std::string where = sections.size() == 1 ? " of " + sections[0].first : " (" + joined(counts) + ")";
-  return std::to_string(names.size()) + " names" + where + entry.substr(end);
+  return std::to_string(names.size()) + " names" + where;
 }
 
-enum class Names { kAll, kFew };
-
 /// One list of the report.
-std::string list(const std::string& title, const std::vector<std::string>& entries, Names shown) {
+std::string list(const std::string& title, const std::vector<std::string>& entries) {
   std::string text = entries.empty() ? "" : title + "\n";
-  for (const std::string& entry : entries) text += "  " + (shown == Names::kFew ? with_few_names(entry) : entry) + "\n";
+  for (const std::string& entry : entries) text += "  " + entry + "\n";
   return text;
 }
 
-std::string report(const Imported& imported, Names shown) {
-  return list("always so in Keel:", imported.by_nature, shown) + list("left out:", imported.dropped, shown) +
-         list("not as in " + imported.program + ":", imported.remarks, Names::kAll);
+std::vector<std::string> with_reasons(const std::vector<NamesWithReason>& entries, Shown shown) {
+  std::vector<std::string> texts;
+  for (const auto& [names, reason] : entries) texts.push_back(shown_names(names, shown) + ": " + reason);
+  return texts;
+}
+
+std::string report(const Imported& imported, Shown shown) {
+  return list("always so in Keel:", with_reasons(imported.by_nature, shown)) +
+         list("left out:", with_reasons(imported.dropped, shown)) +
+         list("not as in " + imported.program + ":", imported.remarks);
 }
 
 std::string as_comments(const std::string& text) {
@@ -87,7 +90,7 @@ ExitCode import_file(ImportArguments arguments) {
          "--overwrite");
   if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
   const Imported imported = import_recipe(read_recipe(arguments.recipe, arguments.settings));
-  const std::string told = report(imported, Names::kFew), all = report(imported, Names::kAll);
+  const std::string told = report(imported, Shown::kFew), all = report(imported, Shown::kAll);
   const std::string name = arguments.recipe.empty() ? "settings" : arguments.recipe;
   const std::string text = "# From " + escape_controls(name) + ", a recipe of " + imported.program +
                            "'s, by keel import\n" + imported.yaml + (all.empty() ? "" : "\n") + as_comments(all);

@@ -34,25 +34,18 @@ const Refusal* refusal_of(const OptionTable& table, std::string path) {
 
 // What is left out --------------------------------------------------------------------------------------------------
 
-/// "a, b: reason" for the names of each reason, in the order of the recipe.
-class Reasons {
- public:
-  void add(const std::string& name, std::string reason) {
-    for (const char* order : {"; remove it", ", and remove it"})  // import does
-      if (reason.ends_with(order)) reason.resize(reason.size() - std::string(order).size());
-    if (!names_.contains(reason)) order_.push_back(reason);
-    names_[reason].push_back(name);
-  }
-  std::vector<std::string> texts() const {
-    std::vector<std::string> texts;
-    for (const std::string& reason : order_) texts.push_back(joined(names_.at(reason)) + ": " + reason);
-    return texts;
-  }
+using Reasons = std::vector<NamesWithReason>;
 
- private:
-  std::vector<std::string> order_;
-  std::map<std::string, Names> names_;
-};
+/// Names of one reason stand together, in the order of the recipe.
+void add_to(Reasons& reasons, const std::string& name, std::string reason) {
+  for (const char* order : {"; remove it", ", and remove it"})  // import does
+    if (reason.ends_with(order)) reason.resize(reason.size() - std::string(order).size());
+  const auto known = std::ranges::find(reasons, reason, &NamesWithReason::reason);
+  if (known == reasons.end())
+    reasons.push_back({{name}, std::move(reason)});
+  else
+    known->names.push_back(name);
+}
 
 void erase_path(Json& node, std::string_view path) {
   const size_t dot = path.find('.');
@@ -69,7 +62,7 @@ void leave_out_tools(ConfigTree& recipe, Reasons& dropped) {
     if (value == nullptr) continue;
     const Names tools = tools_of(*value);
     for (const std::string& tool : tools)
-      if (tool != kTensorBoard) dropped.add(name, tool + ": " + way_to_tool(tool));
+      if (tool != kTensorBoard) add_to(dropped, name, tool + ": " + way_to_tool(tool));
     if (contains(tools, kTensorBoard))
       *value = kTensorBoard;
     else
@@ -96,8 +89,7 @@ bool is_as_of_the_policy(const ConfigTree& recipe, const std::string& path) {
 
 /// The recipe without what says nothing about the training.
 ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Imported& result) {
-  Reasons dropped, by_nature;
-  leave_out_tools(recipe, dropped);
+  leave_out_tools(recipe, result.dropped);
   Names paths;
   add_leaves(recipe.value, "", paths);
   const ConfigTree whole = recipe;
@@ -115,12 +107,10 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
     if (!accepted) erase_path(recipe.value, path);
     if (value.is_null() || (changes_nothing && refusal->fate != Fate::kByNature)) continue;
     if (refusal->fate == Fate::kRefused)
-      dropped.add(path, "verl reads it only where there is a critic");
+      add_to(result.dropped, path, "verl reads it only where there is a critic");
     else
-      (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
+      add_to(refusal->fate == Fate::kDropped ? result.dropped : result.by_nature, path, refusal->reason);
   }
-  result.dropped = dropped.texts();
-  result.by_nature = by_nature.texts();
   return recipe;
 }
 

@@ -149,7 +149,8 @@ class Import(own_files.Test):
         self.assertEqual(quiet.returncode, 0, quiet.stderr)
         self.assertEqual(quiet.stderr, plain.stderr)
         trl = self.run_import("num_generations=4", "max_steps=2", "push_to_hub=false", "report_to=none", "save_total_limit=2",
-                              "num_generations_eval=1", "num_processes=1", "lr_scheduler_type=constant", "deepspeed=null", "loss_type=grpo", "beta=0")
+                              "num_generations_eval=1", "num_processes=1", "lr_scheduler_type=constant", "deepspeed=null", "loss_type=grpo", "beta=0",
+                              "scale_rewards=none")
         self.assertEqual((trl.returncode, trl.stderr), (0, ""))
 
     def test_peft_s_names_may_stand_beside_those_of_the_trainer(self):

@@ -103,6 +103,8 @@ class Runner {
     const std::vector<StudyRun> runs = planned_runs(study_);
     for (const StudyRun& run : runs) prepare(run);
     make_missing_warm_ups(runs);
+    for (const StudyRun& run : runs)  // now that none of them refuses the folder
+      if (outcomes_.contains(run.name)) remove_unwanted_network(run);
     all_ = waiting_.size();
     if (all_ < runs.size())
       console_.line(std::to_string(runs.size() - all_) + " of " + std::to_string(runs.size()) +
@@ -178,10 +180,7 @@ class Runner {
       remove_tree(newest_checkpoint(run));
     }
     write_atomically(file, text);
-    if (!read_outcome(run))
-      waiting_.push_back(run);
-    else
-      remove_unwanted_network(run);
+    if (!read_outcome(run)) waiting_.push_back(run);
   }
 
   /// That of a warm-up stays: others start from it.

@@ -171,6 +171,9 @@ class StudyTest(unittest.TestCase):
         self.study["study"] |= {"dir": str(self.folder / "kept"), "seeds": 1}
         result = self.run_study()
         kept = (self.folder / "kept" / "runs.csv").read_text()
+        networks = len(list((self.folder / "kept").rglob("*.safetensors")))
+        self.run_study("study.keep_checkpoints=false", "variants.grpo.optimizer.lr=0.5", code=2)  # which changes nothing
+        self.assertEqual(len(list((self.folder / "kept").rglob("*.safetensors"))), networks)
         for folder in ("out", "kept"):  # made without them, and made with them before
             self.study["study"] |= {"dir": str(self.folder / folder), "keep_checkpoints": False}
             self.run_study()

@@ -58,10 +58,9 @@ void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written
   apply_override(tree, setting, [written](std::string_view text, TreeBuilder& builder) {
     read_setting_value(text, written, builder);
   });
-  // Hydra puts a mapping into the one that is there; an argument of TRL's, a name without sections, takes its place.
+  // Hydra puts a mapping into the one that is there; an argument of TRL's takes its place.
   auto* const now = const_cast<Json*>(find_value(tree, path));
-  const bool merges = written == WrittenAs::kHydra || path.find('.') != std::string::npos;
-  if (!merges || !before.is_object() || now == nullptr || !now->is_object()) return;
+  if (contains(kTrlMappings, path) || !before.is_object() || now == nullptr || !now->is_object()) return;
   *now = merged(before, *now);
   tree.lines.insert(lines.begin(), lines.end());  // of what stays as it was
 }

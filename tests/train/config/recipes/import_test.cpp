@@ -277,6 +277,9 @@ TEST(Import, AFileThatIsNeitherIsToldWithWhatItHas) {
 TEST(Recipe, HydrasSigns) {
   const ConfigTree tree = read_recipe("", {"+a.b=1", "++a.c=[x, y]", "d='[1]'", "e=['p','q']", "a.f=2", "~a.f"});
   EXPECT_EQ(tree.value.dump(), R"({"a":{"b":1,"c":["x","y"]},"d":"[1]","e":["p","q"]})");
+  const ConfigTree sections =
+      read_recipe("", {"a.b=1", "a={c: 2}", "chat_template_kwargs={d: 3}", "chat_template_kwargs={e: 4}"});
+  EXPECT_EQ(sections.value, (Json{{"a", {{"b", 1}, {"c", 2}}}, {"chat_template_kwargs", {{"e", 4}}}}));
   EXPECT_THAT(error_of(2, [] { read_recipe("", {"~nothing"}); }), HasSubstr("no nothing to leave out"));
 }
 

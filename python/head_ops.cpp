@@ -215,8 +215,12 @@ PolicyHead policy_head(const HeadProblem& problem, PolicyLoss& loss, bool gradie
         [&](const TokenStats& stats, int64_t begin, int64_t end) { return loss(stats, begin, end); },
         loss.known().behavior);
   }
-  if (!gradients || rows == 0)  // no chunk has asked for anything
-    loss(problem.head().statistics(problem.hidden, problem.targets, loss.known().behavior), 0, rows);
+  if (!gradients || rows == 0) {  // no chunk has asked for anything
+    TokenStats stats = problem.head().statistics(problem.hidden, problem.targets, loss.known().behavior);
+    if (rows == 0 && loss.known().behavior.topk_ids.defined())  // of no rows no head has looked for them
+      stats.topk_logp = stats.logp.new_empty({0, loss.known().behavior.topk_ids.size(1)});
+    loss(stats, 0, rows);
+  }
   return {at::full({}, loss.loss(), of_hidden.options()),
           of_hidden,
           of_weight,

@@ -91,6 +91,18 @@ def an_adapter_learns_while_the_head_stands_still():
     assert model.get_base_model().lm_head.weight.grad is None
 
 
+def a_batch_without_a_token_to_learn_from_teaches_nothing():
+    model = make("Llama", tie_word_embeddings=False)
+    batch = make_batch(model)
+    batch["completion_mask"] = batch["completion_mask"] * 0
+    likeliest = own_logp(model, batch, 1.0).detach().topk(3)
+    for method in ("dppo_tv", "grpo", "dppo_topk_tv", "dppo_topk_kl"):
+        rows = {"topk_ids": likeliest.indices, "topk_behavior_logp": likeliest.values.float()} if "topk" in method else {}
+        out = keel.hf.fused_policy_loss(model, {**batch, **rows}, method, horizon=8)
+        assert out.loss.item() == 0, f"{method}: {out.loss.item()}"
+        assert all(gradient.abs().max() == 0 for gradient in gradients(model, out.loss).values()), method
+
+
 def parts_with_the_weights_of_the_whole_add_up():
     model = make("Llama", tie_word_embeddings=False)
     batch = make_batch(model)
@@ -150,4 +162,5 @@ def what_it_cannot_do_is_refused():
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.exit(run([loss_and_gradients_are_those_of_the_models_logits, an_adapter_learns_while_the_head_stands_still,
-                  parts_with_the_weights_of_the_whole_add_up, what_it_cannot_do_is_refused]))
+                  parts_with_the_weights_of_the_whole_add_up, a_batch_without_a_token_to_learn_from_teaches_nothing,
+                  what_it_cannot_do_is_refused]))

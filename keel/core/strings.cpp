@@ -11,6 +11,12 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 std::string joined(const std::vector<std::string>& items, const std::string& separator) {
   std::string text;
   for (const std::string& item : items) text += (text.empty() ? "" : separator) + item;

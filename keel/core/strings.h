@@ -14,6 +14,9 @@ inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 /// Without the white space (blanks, tabs, line ends) at both ends.
 std::string_view trimmed(std::string_view text);
 
+/// Whatever the locale says: A to Z alone.
+std::string lower_case(std::string text);
+
 /// `items` with `separator` between them.
 std::string joined(const std::vector<std::string>& items, const std::string& separator = ", ");
 

@@ -1,7 +1,6 @@
 #include "keel/data/schema.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "keel/core/foreign_text.h"
@@ -184,8 +183,7 @@ std::string text_of(const Json& prompt) {
 void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place) {
   for (const auto& [column, value] : row.items()) {
     if (column == columns.prompt || column == columns.answer) continue;
-    std::string name = column;
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string name = lower_case(column);
     const bool of_text = kParts.contains(name) && !is_said_in(text_of(prompt), value);
     if (!of_text && (!kMedia.contains(name) || is_said_in("", value))) continue;
     throw BadRow(place, "the row has " + printable(column) + " beside " + printable(columns.prompt) +

@@ -1,7 +1,6 @@
 #include "keel/objective/methods.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -166,11 +165,6 @@ void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>
   }
 }
 
-std::string in_lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 /// What is said of known methods that are not in the table; their names are a letter away from others.
 std::string word_on_absent(const std::string& name) {
   for (const char* of_preferences : {"dpo", "kto", "orpo", "rpo", "cpo", "simpo"})
@@ -278,8 +272,8 @@ const Method& method_named(const std::string& name, const std::string& what) {
   for (const auto& [other, row] : same) names.push_back(other);
   const auto elsewhere = similar.find(name);
   const std::optional<std::string> near =
-      elsewhere == similar.end() ? nearest_method(in_lower_case(name), names) : elsewhere->second;
-  std::string hint = word_on_absent(in_lower_case(name));
+      elsewhere == similar.end() ? nearest_method(lower_case(name), names) : elsewhere->second;
+  std::string hint = word_on_absent(lower_case(name));
   if (hint.empty() && near) hint = "did you mean " + *near + "? ";
   fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", hint,
        "`keel methods`, in Python keel.methods(), lists the known ones");

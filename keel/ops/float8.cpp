@@ -13,7 +13,7 @@ Tensor rounded_to_float8(const Tensor& x, at::ScalarType type, bool scaled) {
   Tensor y = at::empty_like(rows);
   if (rows.numel() == 0) return y;
   const int64_t width = rows.size(-1);
-  const auto format = type == at::kFloat8_e4m3fn ? cuda::Float8::kE4m3 : cuda::Float8::kE5m2;
+  const auto format = float8_format(type);
   launch_on_cuda(x, "rounding", [&](auto stream) {
     return cuda::round_to_float8(rows.const_data_ptr(), float_type(x), format, scaled, rows.numel() / width, width,
                                  y.mutable_data_ptr(), stream);

@@ -9,16 +9,17 @@
 namespace keel {
 namespace {
 
-constexpr float kLargestE4m3 = 448, kLargestE5m2 = 57344, kLargestE2m1 = 6;
+constexpr float kLargestE2m1 = 6;
 constexpr float kLeast = std::numeric_limits<float>::min();  // a scale of zeros must not be 0
 
 bool is_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2; }
 
-bool has_kernel(const Tensor& x, at::ScalarType type) {
-  return x.is_cuda() && is_float8(type) && x.scalar_type() != at::kDouble && x.dim() > 0;
-}
+float largest_of_float8(at::ScalarType type) { return largest_of(float8_format(type)); }
 
-float largest_of_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn ? kLargestE4m3 : kLargestE5m2; }
+bool has_kernel(const Tensor& x, at::ScalarType type) {
+  const auto of = x.scalar_type();
+  return x.is_cuda() && is_float8(type) && x.dim() > 0 && (of == at::kFloat || of == at::kBFloat16 || of == at::kHalf);
+}
 
 /// By a tensor: a GPU would multiply with the inverse of a plain number, and its scales would differ from a CPU's.
 Tensor divided(const Tensor& x, float by) { return x / at::full_like(x, by); }
@@ -60,7 +61,7 @@ Tensor rounded_to_nvfp4(const Tensor& x) {
   const Tensor blocks = at::constant_pad_nd(x.detach().to(at::kFloat), {0, missing}).view({rows, -1, kBlock});
   const Tensor largest = blocks.abs().amax(-1, /*keepdim=*/true);
   // The block with the largest number of all has the largest scale that e4m3 can hold.
-  const Tensor of_all = divided(largest.max(), kLargestE4m3 * kLargestE2m1).clamp_min_(kLeast);
+  const Tensor of_all = divided(largest.max(), largest_of(Float8::kE4m3) * kLargestE2m1).clamp_min_(kLeast);
   const Tensor scales = rounded_to(divided(largest, kLargestE2m1) / of_all, at::kFloat8_e4m3fn).mul_(of_all);
   // Beside much larger blocks a scale may round to 0, and its block with it.
   return rounded_to_e2m1(blocks / scales.clamp_min(kLeast))

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "keel/core/parallel.h"
+#include "keel/core/strings.h"
 #include "keel/watch/connection.h"
 
 namespace keel {
@@ -140,9 +141,7 @@ class Protocol : public httplib::Server {
 
   bool is_asked_by_name(const httplib::Request& request) const {
     if (request.get_header_value_count("Host") != 1) return false;
-    std::string host = request.get_header_value("Host");
-    std::ranges::transform(host, host.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return listener_.hosts.contains(host);
+    return listener_.hosts.contains(lower_case(request.get_header_value("Host")));
   }
 
   /// The rest of the path, behind what all addresses begin with.

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -44,9 +44,8 @@ std::string numeric(const sockaddr* address) {
 }
 
 /// As it stands in an address.
-std::string bracketed(std::string host) {
-  std::ranges::transform(host, host.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+std::string bracketed(const std::string& name) {
+  const std::string host = lower_case(name);
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 

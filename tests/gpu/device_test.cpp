@@ -84,14 +84,25 @@ TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
 
 TEST(Sampling, InEightBitsRoundsWhatHasNoLargestNumberAsOnTheCpu) {
   const at::Device cuda = open_device("cuda");
-  Tensor x = at::randn({4, 3, 40});
+  Tensor x = at::randn({40, 30, 40});
   x[0][0][7] = NAN;
   x[1][1][0] = INFINITY;
   x[2][2] = 70000;
-  for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
-    for (const Tensor& given : {x, x.transpose(0, 1), x.narrow(2, 1, 33), x.narrow(0, 0, 0)}) {
-      EXPECT_TRUE(rounded_to(given.to(cuda), type).cpu().allclose(rounded_to(given, type), 0, 0, true));
-      EXPECT_TRUE(rounded_by_rows(given.to(cuda), type).cpu().allclose(rounded_by_rows(given, type), 0, 0, true));
+  const auto views = [](const Tensor& whole) {
+    return std::vector<Tensor>{whole,
+                               whole.transpose(0, 1),
+                               whole.narrow(2, 1, 33),
+                               whole.narrow(0, 0, 0),
+                               whole.flatten(),
+                               whole.flatten().narrow(0, 3, 457)};
+  };
+  for (const auto number : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
+    for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+      const std::vector<Tensor> on_host = views(x.to(number)), on_device = views(x.to(cuda, number));
+      for (size_t i = 0; i < on_host.size(); ++i)
+        for (const auto round : {rounded_to, rounded_by_rows})
+          EXPECT_TRUE(round(on_device[i], type).cpu().allclose(round(on_host[i], type), 0, 0, true))
+              << number << ", " << type << ", view " << i;
     }
 }
 

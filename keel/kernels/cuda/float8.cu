@@ -11,7 +11,11 @@ namespace keel::cuda {
 namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32;
-constexpr float kLargestE4m3 = 448, kLargestE5m2 = 57344;
+constexpr int kUnscaledWidth =
+    2 * kRowThreads * kSeveral;  // of the pieces that one block rounds where rows do not matter
+
+template <Float8 format>
+constexpr float kLargest = largest_of(format);
 
 /// A row with a NaN has no largest number, and nothing of it is one afterwards.
 __device__ float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
@@ -22,15 +26,18 @@ __device__ float nearest(float x) {
   return __half2float(__nv_cvt_fp8_to_halfraw(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, kKind), kKind));
 }
 
-/// N numbers at a time, of rows whose width N divides. Divides and multiplies as the tensor library's operators one
-/// after the other would, so that a CPU's numbers are the same to the bit.
+/// N numbers at a time, of rows whose width N divides; the last may end early, with `count` numbers in all. Divides and
+/// multiplies as the tensor library's operators one after the other would, so that a CPU's numbers are the same to the
+/// bit.
 template <class T, int N, Float8 format>
-__global__ void __launch_bounds__(kRowThreads) float8_kernel(const T* x, int width, bool scaled, T* y) {
+__global__ void __launch_bounds__(kRowThreads)
+    float8_kernel(const T* x, long long count, int row_width, bool scaled, T* y) {
   using Some = Several<T, N>;
   __shared__ float parts[kWarps];
   start_the_next();
   wait_for_what_was_queued();
-  const long long begin = static_cast<long long>(blockIdx.x) * width;
+  const long long begin = static_cast<long long>(blockIdx.x) * row_width;
+  const int width = static_cast<int>(min(static_cast<long long>(row_width), count - begin));
   const auto load = [&](int i) { return *reinterpret_cast<const Some*>(x + begin + i); };
   const int first = static_cast<int>(threadIdx.x) * N;
   float scale = 1;
@@ -44,7 +51,7 @@ __global__ void __launch_bounds__(kRowThreads) float8_kernel(const T* x, int wid
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = largest;
     __syncthreads();
     for (int warp = 0; warp < kWarps; ++warp) largest = larger(parts[warp], largest);
-    scale = larger(__fdiv_rn(largest, format == Float8::kE4m3 ? kLargestE4m3 : kLargestE5m2), FLT_MIN);
+    scale = larger(__fdiv_rn(largest, kLargest<format>), FLT_MIN);
   }
   for (int i = first; i < width; i += kRowThreads * N) {
     Some some = load(i);
@@ -58,13 +65,15 @@ __global__ void __launch_bounds__(kRowThreads) float8_kernel(const T* x, int wid
 
 int round_to_float8(const void* x, FloatType type, Float8 format, bool scaled, int64_t rows, int64_t width, void* y,
                     void* stream) {
-  if (rows * width == 0) return 0;
+  const int64_t count = rows * width;
+  if (count == 0) return 0;
+  const int row_width = scaled ? static_cast<int>(width) : kUnscaledWidth;
   for_type(type, [&]<class T>(T*) {
     const auto start = [&]<Float8 kFormat>() {
-      const bool several = in_several(x, width, width) && in_several(y, width, width);
+      const bool several = in_several(x, row_width, count) && in_several(y, row_width, count);
       launch(several ? float8_kernel<T, kSeveral, kFormat> : float8_kernel<T, 1, kFormat>,
-             dim3(static_cast<unsigned int>(rows)), kRowThreads, 0, stream, static_cast<const T*>(x),
-             static_cast<int>(width), scaled, static_cast<T*>(y));
+             dim3(static_cast<unsigned int>((count + row_width - 1) / row_width)), kRowThreads, 0, stream,
+             static_cast<const T*>(x), static_cast<long long>(count), row_width, scaled, static_cast<T*>(y));
     };
     format == Float8::kE4m3 ? start.template operator()<Float8::kE4m3>() : start.template operator()<Float8::kE5m2>();
   });

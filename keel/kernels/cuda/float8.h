@@ -2,11 +2,10 @@
 
 #include <cstdint>
 
+#include "keel/kernels/float8_format.h"
 #include "keel/kernels/float_type.h"
 
 namespace keel::cuda {
-
-enum class Float8 { kE4m3, kE5m2 };
 
 /// y: the numbers of x [rows, width], of one type, as the nearest ones that the format can hold, its largest for what
 /// is beyond; with `scaled` in multiples of a scale for each row, with which its largest number becomes the format's

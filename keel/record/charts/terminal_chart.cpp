@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keel/core/console.h"
+#include "keel/core/strings.h"
 #include "keel/record/charts/chart_scale.h"
 
 namespace keel {
@@ -144,8 +145,7 @@ bool terminal_has_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set decides
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    std::string lower(value);
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string lower = lower_case(value);
     return lower.find("utf-8") != std::string::npos || lower.find("utf8") != std::string::npos;
   }
   return false;

@@ -13,8 +13,7 @@ namespace {
 
 /// transformers' _convert_str_dict: digits with at most one point are a number, and signs and exponents are not.
 Json without_quotes(const std::string& text) {
-  std::string lower = text;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  const std::string lower = lower_case(text);
   if (lower == "true" || lower == "false") return lower == "true";
   const bool is_number = std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '.'; }) &&
                          std::count(text.begin(), text.end(), '.') <= 1 &&

@@ -1,7 +1,5 @@
 #include "keel/train/config/recipes/hydra_value.h"
 
-#include <algorithm>
-
 #include "keel/core/console.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/options/yaml_text.h"
@@ -11,11 +9,6 @@ namespace keel {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
 
 // Words without quotes ----------------------------------------------------------------------------------------------
 

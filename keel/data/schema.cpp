@@ -32,6 +32,15 @@ std::string best_present(const Json& row, const std::vector<std::string>& paths)
   return filled.empty() ? first_present(row, paths, Nulls::kPresent) : filled;
 }
 
+/// A label may be the answer, or the kind of question beside it: who has both says which.
+void refuse_two_answers(const Row& row, const Columns& columns) {
+  if (columns.answer != "label") return;
+  const std::string other = first_present(row.value, {"ground_truth", "answer", "solution"});
+  if (other.empty() || *find_column(row.value, other) == *find_column(row.value, "label")) return;
+  throw BadRow(row.place, "the row has label and " + other + ", and either may be the answer; data.answer_key=" +
+                              other + " or data.answer_key=label says which");
+}
+
 bool has_hashes(const Json* answer) {
   return answer != nullptr && answer->is_string() &&
          answer->get_ref<const std::string&>().find(kHashes) != std::string::npos;
@@ -157,13 +166,17 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
   return prompt;
 }
 
-/// Columns that are a part of the question, in whoever's rows: they would be asked for and never shown.
-const std::set<std::string> kParts = {"choices", "options",   "context", "passage",
-                                      "tools",   "functions", "system",  "system_prompt"},
+/// Columns that are a part of the question, in whoever's rows, or that others take for the prompt: they would be asked
+/// for and never shown.
+const std::set<std::string> kParts = {"choices",   "options", "context", "passage",       "tools",
+                                      "functions", "system",  "history", "system_prompt", "prompt",
+                                      "question",  "problem", "input",   "instruction"},
                             kMedia = {"image", "images", "video", "videos", "audio", "audios"};
 
 /// Whether everything that a value says stands in a text; a value that says nothing does.
 bool is_said_in(const std::string& text, const Json& value) {
+  if (value.is_object() && value.contains("role") && value.contains("content"))
+    return is_said_in(text, value["content"]);
   if (value.is_structured())
     return std::all_of(value.begin(), value.end(), [&](const Json& part) { return is_said_in(text, part); });
   if (value.is_string()) return text.find(trimmed(value.get_ref<const std::string&>())) != std::string::npos;
@@ -242,11 +255,11 @@ const std::vector<Schema>& schema_table() {
       {"SkyRL", {"reward_spec.ground_truth"}, {"prompt"}, {"reward_spec.ground_truth"}, {"data_source"}},
       {"open-instruct", {"ground_truth"}, {"messages"}, {"ground_truth"}, {"dataset"}},
       {"slime", {"label"}, {"prompt"}, {"label"}, kSources},
-      {"OpenRLHF", {}, {"input"}, {"label", "answer"}, {"datasource"}},
       {"GSM8K", {}, {"question"}, {"answer"}, kSources, /*answer_after_hashes=*/true},
       {"TRL", {}, {"prompt"}, kAnswers, kSources},
       {"problem and answer", {}, {"problem", "question", "Problem", "Question"}, kAnswers, kSources},
       {"conversation", {}, {"messages"}, kAnswers, kSources},
+      {"OpenRLHF", {}, {"input"}, {"label", "answer"}, {"datasource"}},
   };
   return table;
 }
@@ -282,6 +295,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
     throw BadRow(row.place, "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; " +
                                 std::string("write both into one, or name one with data.prompt_key"));
   if (!options.prompt_key.empty()) columns.prompt = options.prompt_key, columns.prompt_named = true;
+  if (options.answer_key.empty()) refuse_two_answers(row, columns);
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;

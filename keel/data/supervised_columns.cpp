@@ -88,18 +88,6 @@ Columns recognise_supervised(const Row& row, const DataOptions& options) {
   return columns;
 }
 
-/// Alpaca asks in two columns, the second of which many rows leave empty: each row is looked at by itself.
-void refuse_half_a_question(const Row& row, const Columns& columns) {
-  const char* const other = columns.prompt == "instruction" ? "input" : "instruction";
-  if (columns.prompt_named || (columns.prompt != "instruction" && columns.prompt != "input")) return;
-  const Json* value = find_column(row.value, other);
-  if (value == nullptr || (value->is_string() ? trimmed(value->get_ref<const std::string&>()).empty() : value->empty()))
-    return;
-  throw BadRow(row.place,
-               "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; write both "
-               "into one, or name one with sft.prompt_key (and sft.completion_key); data.bad_rows=skip passes over");
-}
-
 /// ShareGPT's messages have from and value, and words of its own for two of the roles.
 Json with_roles(Json messages, const std::string& what, const std::string& place) {
   static const std::map<std::string, std::string> kRoles = {{"human", "user"},    {"gpt", "assistant"},
@@ -208,7 +196,6 @@ Example supervised_example(Row row, const Columns& columns) {
                                   ") is a list; sft.prompt_key=" + columns.prompt + " reads it as a conversation");
     return example;
   }
-  refuse_half_a_question(row, columns);
   const bool alone = columns.answer.empty();
   example.prompt = part(columns.prompt, "prompt_key", alone ? "the conversation" : "the prompt");
   if (alone && !example.prompt.is_array())

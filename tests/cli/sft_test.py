@@ -215,7 +215,7 @@ class Sft(own_rows.Test):
             bad = self.write("bad.jsonl", [first, asked])
             message = self.refused(3, f"data.files=[{bad}]")
             self.assertIn("bad.jsonl:2: ", message)
-            self.assertIn("Alpaca's columns", message)
+            self.assertIn("a prompt is one column", message)
         self.assert_exit(self.sft(f"data.files=[{bad}]", "sft.prompt_key=input", "sft.completion_key=output"), 0)
 
     def test_a_completion_that_looks_like_messages_is_learned_where_that_is_said(self):

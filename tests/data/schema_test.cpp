@@ -174,6 +174,12 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
       {R"({"prompt": [{"role": "user", "content": "q"}], "tools": [{"name": "add"}], "answer": "3"})", "\"tools\""},
       {R"({"prompt": [{"role": "user", "content": "q"}], "functions": [{"name": "add"}], "answer": "3"})",
        "\"functions\""},
+      // Two columns of which either may be the prompt; LLaMA-Factory's earlier turns.
+      {R"({"prompt": "Translate to French:", "input": "cheese", "answer": "fromage"})", "\"input\""},
+      {R"({"Question": "Sort these.", "Input": "3 1 2", "answer": "1 2 3"})", "\"Input\""},
+      {R"({"problem": "Sort these.", "instruction": "Be brief.", "answer": "1"})", "\"instruction\""},
+      {R"({"question": "How many?", "prompt": "Answer in French: how many?", "answer": "#### 3"})", "\"prompt\""},
+      {R"({"prompt": "And then?", "history": [["How many?", "Three."]], "answer": "3"})", "\"history\""},
       {R"({"prompt": "How many?", "images": ["a.png"], "answer": "3"})", "Keel reads texts only"},
       {R"({"prompt": "a.png", "image": {"path": "a.png"}, "answer": "3"})", "Keel reads texts only"}};
   for (const auto& [row, part] : cases) {
@@ -190,9 +196,24 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
        R"({"prompt": "Which gas? A: O2 B: CO2", "choices": ["O2", "CO2"], "answer": "B"})",
        R"({"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "There are 3. How many?"}],
             "system": "Be brief.", "context": "There are 3.", "answer": "3"})",
+       R"({"prompt": "Q: How many?\nA:", "question": "How many?", "history": [], "input": "", "answer": "3"})",
+       R"({"messages": [{"role": "user", "content": "How many?"}], "input": [{"role": "user", "content": "How many?"}]})",
        R"({"data_source": "d", "prompt": "q", "ability": "math", "reward_model": {"ground_truth": "1"}, "id": 3,
             "extra_info": {"choices": ["a"]}, "level": "5", "type": "algebra", "subject": "math", "solution": "s"})"})
     EXPECT_NO_THROW(example_of(row_of(row), recognise(row_of(row), {}))) << row;
+}
+
+TEST(Schema, AsksWhichIsTheAnswerWhereALabelStandsBesideIt) {
+  const char* both = R"({"prompt": "What is 1+1?", "answer": "2", "label": "algebra"})";
+  const std::string refusal = bad_row_of([&] { recognise(row_of(both), {}); });
+  EXPECT_NE(refusal.find("data.answer_key=answer or data.answer_key=label"), std::string::npos) << refusal;
+  EXPECT_NE(bad_row_of([&] { recognise(row_of(R"({"input": "q", "label": 1, "answer": "2"})"), {}); }), "");
+  DataOptions options;
+  options.answer_key = "answer";
+  EXPECT_EQ(recognise(row_of(both), options).answer, "answer");
+  EXPECT_EQ(recognise(row_of(R"({"prompt": "q", "label": "2", "answer": null})"), {}).answer, "label");
+  EXPECT_EQ(recognise(row_of(R"({"prompt": "q", "label": "2", "answer": "2"})"), {}).answer, "label");
+  EXPECT_EQ(recognise(row_of(R"({"problem": "q", "label": "easy", "answer": "2"})"), {}).answer, "answer");
 }
 
 TEST(Schema, PassesOverAPromptThatIsNullWhereAnotherIsThere) {

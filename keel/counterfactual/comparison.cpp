@@ -115,6 +115,9 @@ class Answering {
     TokenReader reader(file, question_.see ? std::vector<std::string>() : needed_columns());
     const StepFacts facts = step_facts(reader.facts(), file.string());
     if (answers_.steps++ == 0) answers_.first_step = facts.step, answers_.method = facts.method;
+    if (facts.method != answers_.method)
+      fail(ExitCode::kBadInput, file.string(), ": is of the method ", facts.method, ", and the record of step ",
+           answers_.first_step, " of ", answers_.method, "; ask for the steps of one method with --steps");
     answers_.last_step = facts.step;
     Scope scope = Scope::kToken;
     for (Asking& each : asking_)

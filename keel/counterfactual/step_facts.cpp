@@ -31,7 +31,12 @@ StepFacts step_facts(const Json& facts, const std::string& place) {
   get("whole_sequences", result.whole_sequences);
   get("whole_batch", result.whole_batch);
   get("rollouts", result.rollouts);
-  get("recorded_rollouts", result.recorded_rollouts);
+  read("recorded_rollouts", [&](const Json& said) {
+    const int64_t recorded = said.get_to(result.recorded_rollouts);
+    if (recorded > result.rollouts || (result.whole_batch && recorded < result.rollouts))
+      fail(ExitCode::kBadInput, recorded, " of ", result.rollouts, " completions, beside whole_batch ",
+           result.whole_batch ? "true" : "false");
+  });
   return result;
 }
 

@@ -16,7 +16,7 @@ SCHEMA = pyarrow.schema([*((name, pyarrow.int64()) for name in INTEGERS), ("posi
                          ("reward", pyarrow.float64())])
 HIGH, LOW = 0.2, 0.15
 # What a record says of its step for other methods to be asked.
-ASKABLE = {"top_k": 0, "kl_coefficient": 0, "kl_estimator": "k3", "rollouts": 8, "recorded_rollouts": 3}
+ASKABLE = {"top_k": 0, "kl_coefficient": 0, "kl_estimator": "k3", "rollouts": 8}
 
 
 def token(text, mu, pi, advantage, entropy=0.5, **more):
@@ -37,7 +37,8 @@ def completion(step, update, prompt, rollout, reward, tokens):
 def write_records(run, step, rows, method="dppo_tv", **more):
     facts = {"method": method, "parameters": {"low": LOW, "high": HIGH, "ratio_cap": None, "k": 20, "divergence": "binary_tv",
                                               "anchor": "behavior", "support": "union"},
-             "step": step, "updates": 2, "whole_sequences": True, "whole_batch": False, **more}
+             "step": step, "updates": 2, "recorded_rollouts": len({row["rollout"] for row in rows}), "rows": len(rows),
+             "whole_sequences": True, "whole_batch": False, **more}
     schema = SCHEMA.with_metadata({"keel.format": "1", "keel.step": json.dumps(facts)})
     columns = {name: [row.get(name) for row in rows] for name in SCHEMA.names}
     (run / "tokens").mkdir(parents=True, exist_ok=True)

@@ -58,7 +58,8 @@ std::string no_token_files(const std::filesystem::path& run) {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 16'384;
-const std::vector<std::string> kChecked{"update", "rollout", "position"};  // by which the rows' order is seen
+// By which is seen that the rows are in order, and of one kind.
+const std::vector<std::string> kChecked{"step", "update", "rollout", "position", "ratio", "kept", "outside", "reward"};
 
 }  // namespace
 
@@ -71,8 +72,11 @@ class TokenReader::Source {
     InputFile::open(path_);  // what is no file, or may not be read, is told in our words
     within_library([&] { return open(); });
     read_facts();
+    check_.emplace(facts_);
     pick(columns);
     within_library([&] { return count_rows(); });
+    if (const auto said = facts_.find("rows"); said != facts_.end() && *said != rows())  // files of before say nothing
+      refuse(written("it has ", rows(), " rows, and by keel.step ", shorten(said->dump(), 20)));
     seek(0);
   }
 
@@ -89,7 +93,7 @@ class TokenReader::Source {
       ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
       row_ = begins_[static_cast<size_t>(part)];
       skip_ = row - row_;
-      check_.begin_at(row);
+      check_->begin_at(row);
       return arrow::Status::OK();
     });
   }
@@ -97,6 +101,8 @@ class TokenReader::Source {
   std::vector<TokenRow> next() {
     std::vector<TokenRow> rows;
     while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
+    if (rows.empty())
+      if (const std::string wrong = check_->wrong_at_the_end(); !wrong.empty()) refuse(wrong);
     return rows;
   }
 
@@ -190,7 +196,7 @@ class TokenReader::Source {
       column->fill(*array, rows);
     }
     for (const TokenRow& row : rows)
-      if (const std::string wrong = check_.wrong_with(row); !wrong.empty()) refuse(wrong);
+      if (const std::string wrong = check_->wrong_with(row); !wrong.empty()) refuse(wrong);
     return arrow::Status::OK();
   }
 
@@ -205,7 +211,7 @@ class TokenReader::Source {
   std::unique_ptr<arrow::RecordBatchReader> batches_;
   int64_t row_ = 0;   // up to which the batches were read
   int64_t skip_ = 0;  // rows that are read and not wanted
-  TokenRowCheck check_;
+  std::optional<TokenRowCheck> check_;
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)

@@ -22,8 +22,8 @@ std::string no_token_files(const std::filesystem::path& run);
 /// being written, of another format, without a column that the format has, or with rows that no update wrote so.
 class TokenReader {
  public:
-  /// With these columns (by their names in the file) and those that say the rows' order, or with all; other members
-  /// stay as a new row has them.
+  /// With these columns (by their names in the file) and those that say the rows' order and kind, or with all; other
+  /// members stay as a new row has them.
   explicit TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns = {});
   ~TokenReader();
   TokenReader(TokenReader&&) noexcept;

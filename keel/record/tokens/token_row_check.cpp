@@ -25,7 +25,8 @@ constexpr const char* kOther = "the log-probability of any other token: not abov
 constexpr const char* kVariation = "a total variation, 0 to 1";
 constexpr const char* kDivergence = "a divergence, from 0 on";
 constexpr const char* kNumber = "a finite number";
-constexpr float kOne = 1 + static_cast<float>(kRounding);
+constexpr const char* kEntropy = "an entropy, from 0 on";
+constexpr float kSlack = static_cast<float>(kRounding), kOne = 1 + kSlack;
 
 constexpr Range kRanges[] = {{"log_mu", &TokenRow::log_mu, false, -kMost, 0, kLogProbability},
                              {"log_pi", &TokenRow::log_pi, false, -kMost, 0, kLogProbability},
@@ -40,6 +41,9 @@ constexpr Range kRanges[] = {{"log_mu", &TokenRow::log_mu, false, -kMost, 0, kLo
                              {"topk_kl", &TokenRow::topk_kl, true, 0, kInfinity, kDivergence},
                              {"topk_kl_replace_last", &TokenRow::topk_kl_replace_last, true, 0, kInfinity, kDivergence},
                              {"full_kl", &TokenRow::full_kl, true, 0, kInfinity, kDivergence},
+                             {"ratio", &TokenRow::ratio, false, 0, kMost, "a finite ratio, from 0 on"},
+                             {"entropy", &TokenRow::entropy, true, -kSlack, kMost, kEntropy},
+                             {"entropy_mu", &TokenRow::entropy_mu, true, -kSlack, kMost, kEntropy},
                              {"advantage", &TokenRow::advantage, false, -1e30f, 1e30f, "a number from -1e30 to 1e30"},
                              {"coefficient", &TokenRow::coefficient, false, -kMost, kMost, kNumber},
                              {"weight", &TokenRow::weight, false, -kMost, kMost, kNumber}};
@@ -68,12 +72,27 @@ std::string wrong_number(const TokenRow& row) {
       return written("its column ", pair.column, " has ", other, " beside ", pair.of, " ", logp,
                      "; wanted probabilities that add up to 1");
   }
+  if (!std::isfinite(row.reward)) return written("its column reward has ", row.reward, "; wanted ", kNumber);
+  if (!row.kept && !row.outside)
+    return "its column kept has false beside outside false; wanted one that is blocked to be outside";
   return "";
+}
+
+std::optional<int64_t> whole_number(const Json& facts, const char* name) {
+  const auto found = facts.find(name);
+  if (found == facts.end() || !found->is_number_integer()) return {};
+  return found->get<int64_t>();
 }
 
 }  // namespace
 
+TokenRowCheck::TokenRowCheck(const Json& facts)
+    : step_(whole_number(facts, "step")), recorded_(whole_number(facts, "recorded_rollouts")) {}
+
 void TokenRowCheck::begin_at(int64_t row) {
+  from_the_first_ = row == 0;
+  passes_ = 0;
+  all_.clear();
   row_ = row;
   begun_ = false;
   rollouts_.clear();
@@ -88,6 +107,8 @@ std::string TokenRowCheck::out_of_order(const TokenRow& row) {
   if (!is_same_update) rollouts_.clear();
   const bool is_fresh = goes_on || rollouts_.insert(row.rollout).second;
   begun_ = true;
+  passes_ += !goes_on;
+  all_.insert(row.rollout);
   update_ = row.update, rollout_ = row.rollout, position_ = row.position;
   if (is_next && is_fresh && !falls) return "";
   return written("its rows are in another order than they were written in: position ", row.position, " of completion ",
@@ -96,10 +117,23 @@ std::string TokenRowCheck::out_of_order(const TokenRow& row) {
 
 std::string TokenRowCheck::wrong_with(const TokenRow& row) {
   std::string wrong = wrong_number(row);
+  if (wrong.empty() && step_ && row.step != *step_)
+    wrong = written("its column step has ", row.step, "; wanted ", *step_, ", the file's own");
   if (wrong.empty()) wrong = out_of_order(row);
   if (!wrong.empty()) wrong = written("row ", row_ + 1, " (from 1), completion ", row.rollout, ": ", wrong);
   ++row_;
   return wrong;
+}
+
+std::string TokenRowCheck::wrong_at_the_end() const {
+  if (!from_the_first_ || !recorded_) return "";
+  const int64_t seen = std::ssize(all_);
+  if (seen != *recorded_)
+    return written("it has ", seen, " completions, and by recorded_rollouts of keel.step ", *recorded_);
+  if (seen > 0 && passes_ % seen != 0)
+    return written("its ", seen, " completions come ", passes_,
+                   " times in its updates; wanted each as often as the others");
+  return "";
 }
 
 }  // namespace keel

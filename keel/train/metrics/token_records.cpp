@@ -152,6 +152,7 @@ void TokenRecords::write_rows() {
   try {
     if (!failure_ && !file_) file_ = std::make_unique<TokenFile>(folder_, step_);
     if (!failure_) file_->add(rows_);
+    written_ += std::ssize(rows_);
   } catch (...) {
     failure_ = std::current_exception();
     file_.reset();
@@ -181,6 +182,7 @@ void TokenRecords::commit(Json facts) {
   facts["updates"] = update_;
   facts["rollouts"] = learned_from_;
   facts["recorded_rollouts"] = recorded;
+  facts["rows"] = written_;
   facts["whole_sequences"] = true;
   facts["whole_batch"] = recorded == learned_from_;
   facts["prompts"] = prompts();

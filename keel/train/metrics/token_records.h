@@ -63,6 +63,7 @@ class TokenRecords {
   int64_t rollout_of_texts_ = -1;   // the last one
   std::vector<std::string> texts_;  // of its tokens
   int64_t update_ = 0;
+  int64_t written_ = 0;  // rows
 };
 
 }  // namespace keel

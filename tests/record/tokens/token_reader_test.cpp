@@ -66,18 +66,22 @@ std::vector<TokenRow> some_rows(int64_t step, int count) {
     for (const auto kl : {&TokenRow::topk_kl, &TokenRow::topk_kl_replace_last, &TokenRow::full_kl})
       row.*kl = -(row.*kl);
     if (i % 5 == 0) row.log_recomputed = row.topk_kl = row.entropy = TokenRow::kUnknown;
+    for (const auto size : {&TokenRow::ratio, &TokenRow::entropy, &TokenRow::entropy_mu}) row.*size = -(row.*size);
     if (i % 7 == 0) row.divergence = kInfinity, row.coefficient = -0.0f, row.weight = 1e-42f;
-    row.kept = i % 3 != 0, row.outside = i % 2 == 0, row.reward = 1.0 / (i + 3);
+    row.outside = i % 2 == 0, row.kept = !row.outside || i % 3 != 0, row.reward = 1.0 / (i + 3);
     rows.push_back(row);
   }
   return rows;
 }
 
 /// A file of these rows, in parts of `part` rows.
-std::filesystem::path file_of(const std::filesystem::path& folder, std::span<const TokenRow> rows, size_t part) {
+std::filesystem::path file_of(const std::filesystem::path& folder, std::span<const TokenRow> rows, size_t part,
+                              const Json& more = Json::object()) {
   TokenFile file(folder, rows[0].step);
   for (size_t i = 0; i < rows.size(); i += part) file.add(rows.subspan(i, std::min(part, rows.size() - i)));
-  file.commit({{"step", rows[0].step}, {"method", "dppo_tv"}});
+  Json facts = {{"step", rows[0].step}, {"method", "dppo_tv"}};
+  facts.update(more);
+  file.commit(facts);
   return folder / TokenFile::name(rows[0].step);
 }
 
@@ -153,6 +157,8 @@ TEST_F(TokenReaderTest, ReadsAPartOfTheRowsAndColumns) {
   for (size_t i = 0; i < some.size(); ++i) {
     TokenRow wanted;
     wanted.kept = rows[i].kept, wanted.token = rows[i].token;
+    wanted.step = rows[i].step, wanted.outside = rows[i].outside, wanted.ratio = rows[i].ratio;
+    wanted.reward = rows[i].reward;
     wanted.update = rows[i].update, wanted.rollout = rows[i].rollout, wanted.position = rows[i].position;
     ASSERT_EQ(bits_of(some[i]), bits_of(wanted));
   }
@@ -217,6 +223,10 @@ TEST_F(TokenReaderTest, RefusesNumbersThatAreNoneOfTheirKind) {
         {&TokenRow::log_other_recomputed, -0.1f, "its column log_other_recomputed has -0.1 beside log_recomputed"},
         {&TokenRow::topk_tv, 1.1f, "its column topk_tv has 1.1; wanted a total variation"},
         {&TokenRow::full_kl, -1.0f, "its column full_kl has -1"},
+        {&TokenRow::ratio, TokenRow::kUnknown, "its column ratio has nan; wanted a finite ratio"},
+        {&TokenRow::ratio, kInfinity, "its column ratio has inf"},
+        {&TokenRow::entropy, -5.0f, "its column entropy has -5; wanted an entropy"},
+        {&TokenRow::entropy_mu, kInfinity, "its column entropy_mu has inf"},
         {&TokenRow::advantage, 1e31f, "its column advantage has 1e+31"},
         {&TokenRow::coefficient, TokenRow::kUnknown, "its column coefficient has nan"}}) {
     std::vector<TokenRow> rows = some_rows(12, 40);
@@ -228,6 +238,18 @@ TEST_F(TokenReaderTest, RefusesNumbersThatAreNoneOfTheirKind) {
         << error;
     EXPECT_NE(error.find(why), std::string::npos) << error;
   }
+  const auto refused = [&](const std::string& why, const auto& change) {
+    std::vector<TokenRow> rows = some_rows(12, 40);
+    change(rows[23]);
+    const std::filesystem::path file = file_of(made_.path, rows, 10);
+    for (const std::vector<std::string>& columns : {std::vector<std::string>(), {"token"}}) {
+      const std::string error = error_of(3, [&] { all_rows(TokenReader(file, columns)); });
+      EXPECT_NE(error.find("row 24 (from 1), completion 2: " + why), std::string::npos) << error;
+    }
+  };
+  refused("its column step has 99; wanted 12", [](TokenRow& row) { row.step = 99; });
+  refused("its column reward has nan; wanted", [](TokenRow& row) { row.reward = TokenRow::kUnknown; });
+  refused("its column kept has false beside outside false", [](TokenRow& row) { row.kept = row.outside = false; });
   std::vector<TokenRow> rows = some_rows(12, 10);
   rows[1].log_mu = 0, rows[1].log_other_mu = -kInfinity, rows[2].full_kl = kInfinity;  // as they may be
   EXPECT_EQ(all_rows(TokenReader(file_of(made_.path, rows, 10))).size(), 10u);
@@ -254,6 +276,27 @@ TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
   refused("row 21 (from 1), completion 0", [](auto& rows) {
     std::copy(rows.begin(), rows.begin() + 10, rows.begin() + 20);  // it is there twice in its update
   });
+}
+
+TEST_F(TokenReaderTest, RefusesRowsThatAreNotAllThere) {
+  std::vector<TokenRow> rows = some_rows(12, 40);  // four completions
+  for (const TokenRow& row : some_rows(12, 40)) rows.push_back(row), rows.back().update = 1;
+  const auto reads = [&](std::span<const TokenRow> some, const Json& facts) {
+    return all_rows(TokenReader(file_of(made_.path, some, 7, facts))).size();
+  };
+  const auto refused = [&](std::span<const TokenRow> some, const Json& facts, const std::string& why) {
+    const std::string error = error_of(3, [&] { reads(some, facts); });
+    EXPECT_NE(error.find("not a sound token record: " + why), std::string::npos) << error;
+  };
+  const std::span<const TokenRow> all = rows;
+  EXPECT_EQ(reads(all, {{"recorded_rollouts", 4}, {"rows", 80}}), 80u);
+  refused(all, {{"recorded_rollouts", 5}}, "it has 4 completions, and by recorded_rollouts of keel.step 5");
+  refused(all.first(30), {{"recorded_rollouts", 4}}, "it has 3 completions");
+  refused(all.first(70), {{"recorded_rollouts", 4}}, "its 4 completions come 7 times");
+  refused(all.first(79), {{"recorded_rollouts", 4}, {"rows", 80}}, "it has 79 rows, and by keel.step 80");
+  TokenReader part(file_of(made_.path, all, 7, {{"recorded_rollouts", 4}}));
+  part.seek(75);
+  EXPECT_EQ(all_rows(std::move(part)).size(), 5u);  // the first ones were not seen
 }
 
 /// A page's values have a checksum; its header and the footer, which say where and what they are, have none.

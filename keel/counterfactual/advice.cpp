@@ -129,8 +129,9 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
                                                                          {"anchor", "anchor"}};
   const TrustRegion chosen = with_threshold(asked, threshold).region, own = method_named(asked.method, "").region;
   const std::vector<std::string> thresholds = thresholds_of(asked);
-  // A threshold of the configuration's that the method does not have, or that says the same, would contradict it.
-  std::map<std::string, std::string> by_key = {{"delta", "null"}, {"low", "null"}, {"high", "null"}};
+  // What the configuration says and the method does not have, or has by another name, would contradict it.
+  std::map<std::string, std::string> by_key;
+  for (const auto& [name, key] : kKeys) by_key[name] = "null";
   std::vector<std::string> others;
   const auto add = [&](const std::string& name, const std::string& value, bool by_name) {
     if (std::ranges::find(kKeys, name, &std::pair<std::string, std::string>::first) != kKeys.end() && !by_name)
@@ -145,9 +146,8 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
   for (const auto& [name, word] : word_parameters(chosen))
     if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
   std::string settings = "objective.method=" + asked.method;
-  for (const auto& [name, key] : kKeys)
-    if (by_key.contains(name)) settings += " objective." + key + "=" + by_key[name];
-  return others.empty() ? settings : settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
+  for (const auto& [name, key] : kKeys) settings += " objective." + key + "=" + by_key[name];
+  return settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
 }
 
 }  // namespace keel

@@ -42,9 +42,8 @@ Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod
 /// Up to three texts that an answer has outside most often.
 std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer);
 
-/// The setting that trains with a threshold: "objective.method=dppo_tv objective.delta=null
-/// objective.delta_low=0.15 objective.delta_high=0.2", to be typed beside the run's configuration, whichever
-/// thresholds that has.
+/// The settings that train with a threshold, "objective.method=dppo_tv objective.delta=null objective.delta_low=0.15
+/// ... 'objective.parameters=[]'", to be typed beside any configuration, whichever thresholds and parameters that has.
 std::string setting_for(const AskedMethod& asked, double threshold);
 
 }  // namespace keel

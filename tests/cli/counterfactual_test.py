@@ -23,6 +23,7 @@ from terminal import on_terminal
 
 try:
     import pyarrow
+    import pyarrow.compute
     import pyarrow.parquet
 except ImportError as error:
     print(f"{error}; scripts/bootstrap.sh --tests installs it")
@@ -274,7 +275,7 @@ class Numbers(support.Test):
         self.assertEqual(again["methods"][0]["outside"]["all"], said["recommended_share"])
         text = keel("advise", run)
         self.assert_exit(text, 0)
-        self.assertIn("For 0.50 % outside: objective.method=dppo_tv objective.delta=null objective.delta_low=", text.stdout)
+        self.assertIn("\n  objective.method=dppo_tv objective.delta=null objective.delta_low=", text.stdout)
         self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
         # No limit on a side stays none.
         for parameters, sign, setting in (("low=null,high=0.3", 1, "[low=null]"), ("low=0.3,high=null", -1, "[high=null]")):
@@ -289,19 +290,22 @@ class Numbers(support.Test):
             self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
 
     def test_what_is_recommended_can_be_typed(self):
-        """Beside a configuration with one threshold, and beside one with two, the settings train with what was asked for."""
-        with_delta = self.folder / "delta.json"
-        with_delta.write_text(json.dumps({"train": {"steps": 1}, "objective": {"delta": 0.3}}))
-        with_two = self.folder / "two.json"
-        with_two.write_text(json.dumps({"train": {"steps": 1}, "objective": {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}}))
+        """Beside a configuration with one threshold, with two, or with other parameters, the settings train with what was asked for."""
+        configurations = []
+        for objective in ({"delta": 0.3}, {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}, {"method": "ppo", "parameters": ["dual=3.0"]},
+                          {"method": "dppo_tv", "ratio_cap": 5}, {"method": "minimal_mask", "anchor": "recomputed"}):
+            configurations.append(self.folder / f"{len(configurations)}.json")
+            configurations[-1].write_text(json.dumps({"train": {"steps": 1}, "objective": objective}))
         run = run_of(PLAIN)
         for method, meant in (("dppo_tv:low=0.02,high=0.01", ()), ("ppo:low=0.02,high=0.01,dual=1.5", ("dual = 1.5",)), ("drpo:delta=0.3", ()),
                               ("minimal_mask", ()), ("dppo_tv:low=null,high=0.3", ("low = none",)), ("", ("ratio_cap = ",))):
             result = keel("advise", run, *(["--method", method] if method else []))
             self.assert_exit(result, 0)
-            typed = shlex.split(re.search("outside: (.*), which leaves", result.stdout)[1])
+            typed = shlex.split(result.stdout.splitlines()[-1])  # the line as it stands
+            self.assertRegex(result.stdout.splitlines()[-2], r"^For 0\.50 % outside type this, which leaves .* %:$")
+            decided = set()
             thresholds = {setting.split("=")[0]: setting.split("=")[1] for setting in typed if "delta" in setting.split("=")[0]}
-            for configuration in (with_delta, with_two):
+            for configuration in configurations:
                 explained = keel("train", configuration, "--explain", *typed)
                 self.assert_exit(explained, 0)
                 for key, value in thresholds.items():
@@ -309,6 +313,8 @@ class Numbers(support.Test):
                     self.assertIn(f"{name} = {value}" if value != "null" else "", explained.stdout, typed)
                 for words in (*meant, typed[0].removeprefix("objective.method=") + ": "):
                     self.assertIn(words, explained.stdout, typed)
+                decided.add(re.search(r"^ *method +.*\n.*", explained.stdout, re.M)[0])
+            self.assertEqual(len(decided), 1, decided)
 
 
 class InTheReport(support.Test):
@@ -358,8 +364,8 @@ class InTheReport(support.Test):
         for row, each in zip(thresholds, advice["thresholds"]):
             for cell, mean in ((row[4], each["outside_mu"]), (row[5], each["outside_entropy"])):
                 self.assertEqual(cell, "–") if mean is None else self.assertAlmostEqual(float(cell), mean, delta=0.006 * abs(mean))
-        recommended = keel("advise", run).stdout.splitlines()[-1]
-        self.assertIn(recommended + ".", html.unescape(re.sub("<[^>]*>", "", page)))
+        recommended = " ".join(line.strip() for line in keel("advise", run).stdout.splitlines()[-2:])
+        self.assertIn(recommended, html.unescape(re.sub("<[^>]*>", "", page)))
 
 
 class Refusals(support.Test):
@@ -402,17 +408,35 @@ class Refusals(support.Test):
         def with_value(name, value):
             values = table[name].to_pylist()
             values[2] = value
-            return table.set_column(table.schema.get_field_index(name), table.schema.field(name), pyarrow.array(values, pyarrow.float32()))
+            return table.set_column(table.schema.get_field_index(name), table.schema.field(name), pyarrow.array(values, table.schema.field(name).type))
+
+        def without(place):
+            """One completion of one update, or of all."""
+            return table.filter(pyarrow.array([not place(row) for row in table.select(["update", "rollout"]).to_pylist()]))
+
+        turned = table.set_column(table.schema.get_field_index("kept"), table.schema.field("kept"), pyarrow.compute.invert(table["kept"]))
 
         def with_facts(**changes):
             facts = {**json.loads(table.schema.metadata[b"keel.step"]), **changes}
+            return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
+
+        def without_rows(table):
+            """As a program of before wrote it, which did not say how many there are."""
+            facts = json.loads(table.schema.metadata[b"keel.step"])
+            del facts["rows"]
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
 
         shuffled = list(range(len(table)))
         random.Random(1).shuffle(shuffled)
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
                                 *((f"row 3 (from 1), completion 0: its column {name} has {value}", with_value(name, value))
-                                  for name, value in (("log_mu", math.nan), ("log_pi", 0.5), ("log_other_mu", math.inf), ("log_other_pi", -math.inf))),
+                                  for name, value in (("log_mu", math.nan), ("log_pi", 0.5), ("log_other_mu", math.inf), ("log_other_pi", -math.inf),
+                                                      ("step", 99), ("ratio", math.nan), ("reward", math.inf), ("entropy", -5))),
+                                ("its column kept has false beside outside false", turned),
+                                ("rows, and by keel.step", table.slice(0, len(table) - 1)),
+                                ("it has 15 completions, and by recorded_rollouts of keel.step 16", without_rows(without(lambda row: row["rollout"] == 3))),
+                                ('has no sound "recorded_rollouts": 16 of 1 completions', with_facts(rollouts=1)),
+                                ('has no sound "recorded_rollouts": 16 of 20 completions', with_facts(rollouts=20)),
                                 *(("its rows are in another order than they were written in", changed)
                                   for changed in (table.sort_by("position"), table.sort_by("log_mu"), table.take(shuffled))),
                                 ('has no sound "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
@@ -433,6 +457,15 @@ class Refusals(support.Test):
             self.assert_exit(report, 0)
             self.assertIn(f"warning: {file}", report.stderr)
             self.assertIn(reason, report.stderr)
+        # A later step of another method.
+        pyarrow.parquet.write_table(table, file)
+        other = without_rows(with_facts(step=2, method="grpo", parameters={}))
+        other = other.set_column(0, other.schema.field("step"), pyarrow.array([2] * len(other)))
+        second = file.with_name("step-00000002.parquet")
+        pyarrow.parquet.write_table(other, second)
+        self.refused(3, f"{second}: is of the method grpo, and the record of step 1 of dppo_tv", "tokens", run)
+        self.assertEqual([answers(run, "--steps", step)["own"]["method"] for step in ("1", "2")], ["dppo_tv", "grpo"])
+        second.unlink()
         # A token may be any text; it does not steer a terminal.
         tokens = pyarrow.array(["a\0b\n"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)

@@ -92,9 +92,9 @@ std::string other_thresholds(const RecordedTokens& tokens) {
   }
   const std::string advised = advice.recommended.empty()
                                   ? "No threshold leaves a token outside: the policy did not move in these steps."
-                                  : "For " + percent(advice.target) + " outside: <b>" +
-                                        escape_foreign(advice.recommended) + "</b>, which leaves " +
-                                        percent(advice.recommended_share) + ".";
+                                  : "For " + percent(advice.target) + " outside type this, which leaves " +
+                                        percent(advice.recommended_share) + ": <code>" +
+                                        escape_foreign(advice.recommended) + "</code>";
   return title + "<p class=\"note\">Of <code>" + escape_foreign(advice.method) + "</code>, whose own is " +
          number(advice.own, 3) + ". Mean μ, mean entropy (nats) and texts are of the tokens outside. " +
          asked_about(tokens, "advise") + "</p><p class=\"advised\">" + advised +

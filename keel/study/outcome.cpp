@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -113,10 +112,15 @@ Outcome outcome_from(const Json& json, const std::string& place) {
   }
 }
 
-std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
+std::set<std::string> measures_of(const std::vector<Outcome>& outcomes) {
   std::set<std::string> names;
   for (const Outcome& outcome : outcomes)
     for (const auto& [name, value] : outcome.measures) names.insert(name);
+  return names;
+}
+
+std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
+  const std::set<std::string> names = measures_of(outcomes);
   std::string table = "variant,seed";
   for (const std::string& name : names) table += "," + name;
   table += "\n";
@@ -135,6 +139,7 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
   const std::string text = read_file(file, 64 << 20);
   std::vector<Outcome> outcomes;
   std::vector<std::string> names;
+  std::set<std::pair<std::string, uint64_t>> runs;
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -145,6 +150,9 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
       names = fields;
       if (names.size() < 3 || names[0] != "variant" || names[1] != "seed")
         fail(ExitCode::kBadInput, place, ": wanted a study's runs.csv, whose first line begins with variant,seed");
+      for (auto name = names.begin(); name != names.end(); ++name)
+        if (std::find(names.begin(), name, *name) != name)
+          fail(ExitCode::kBadInput, place, ": has the column ", *name, " twice; remove one");
       continue;
     }
     if (fields.size() != names.size())
@@ -163,6 +171,9 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
         fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted 0 or 1");
       if (i > 1) outcome.measures[names[i]] = value;
     }
+    if (!runs.emplace(outcome.variant, outcome.seed).second)
+      fail(ExitCode::kBadInput, place, ": has the run ", outcome.variant, "-", outcome.seed,
+           " a second time; a run is one measurement, remove one of the rows");
     outcomes.push_back(std::move(outcome));
   }
   if (outcomes.empty()) fail(ExitCode::kBadInput, file.string(), ": has no runs; wanted a study's runs.csv");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ bool has_collapsed(const std::vector<double>& rewards, int64_t last);
 Json to_json(const Outcome& outcome);
 /// Reads what to_json wrote; `place` names it in errors.
 Outcome outcome_from(const Json& json, const std::string& place);
+
+/// What is measured of any of them.
+std::set<std::string> measures_of(const std::vector<Outcome>& outcomes);
 
 /// A row for each run: variant, seed, and each measure that any of them has.
 std::string outcomes_csv(const std::vector<Outcome>& outcomes);

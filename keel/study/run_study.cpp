@@ -20,6 +20,7 @@
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/link.h"
 #include "keel/core/files/place.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
@@ -185,7 +186,13 @@ class Runner {
 
   /// That of a warm-up stays: others start from it.
   void remove_unwanted_network(const StudyRun& run) const {
-    if (!run.variant.empty() && !study_.options.keep_checkpoints) remove_tree(folder_.run(run.name) / "checkpoints");
+    if (run.variant.empty() || study_.options.keep_checkpoints) return;
+    const std::filesystem::path folder = folder_.run(run.name);
+    if (leads_into(folder, folder_.path())) return remove_tree(folder / "checkpoints");
+    if (path_exists(folder / "checkpoints"))
+      console_.warning(folder.string() +
+                       " leads out of the study's folder; the networks there stay, also with "
+                       "study.keep_checkpoints=false: remove them yourself, if nobody needs them");
   }
 
   /// A warm-up that is done may have been removed since; who starts from it needs it again, and gets the same.

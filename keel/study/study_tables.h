@@ -48,7 +48,7 @@ std::string study_page(const Study& study, const std::vector<VariantSummary>& va
 struct StudyComparison {
   std::string table;                          // Markdown: a row for each test, the least likely first
   double least_p = 1;                         // corrected
-  std::vector<std::string> only_in_one = {};  // variants that were not compared
+  std::vector<std::string> only_in_one = {};  // variants and measures that were not compared
   int64_t same_seeds = 0;                     // runs of a variant and seed that both have
 };
 StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outcome>& theirs,

@@ -127,6 +127,17 @@ class StudyTest(unittest.TestCase):
         self.run_study("--explain", "--compare", str(other))
         self.assertIn("wanted a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
         self.assertIn("gone.csv", self.run_study("--explain", "--compare", str(self.folder / "gone.csv"), code=3).stderr)
+        text = runs.read_text().splitlines()
+        for changed, reason in (([*text, text[1]], "6: has the run dppo_tv-0 a second time"),
+                                ([line + "," + line.split(",")[-1] for line in text], f"1: has the column {lines[0][-1]} twice")):
+            twice = self.folder / "twice.csv"
+            twice.write_text("\n".join(changed) + "\n")
+            self.assertIn(f"{twice}:{reason}", self.run_study("--explain", "--compare", str(twice), code=3).stderr)
+        fewer = self.folder / "fewer.csv"
+        after = lines[0].index("eval_after")
+        fewer.write_text("\n".join(",".join(field for i, field in enumerate(line.split(",")) if i != after) for line in text) + "\n")
+        result = self.run_study("--compare", str(fewer))
+        self.assertIn("not compared, since only one of the two has it: eval_after", result.stdout + result.stderr)
         for number, line in enumerate(lines[1:]):
             line[at] = f"{1 + number / 1e4}e308"
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")
@@ -183,6 +194,18 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
             self.assertGreater(len(runs), len(with_networks))
         self.assertNotIn("the runs to come take", result.stdout + result.stderr)  # there is room here
+
+    def test_networks_outside_of_the_study_stay(self):
+        self.study["study"]["seeds"] = 1
+        self.run_study()
+        run, elsewhere = self.folder / "out" / "runs" / "grpo-0", self.folder / "elsewhere"
+        run.rename(elsewhere)
+        run.symlink_to(elsewhere)
+        networks = sorted(elsewhere.rglob("*.safetensors"))
+        result = self.run_study("study.keep_checkpoints=false")
+        self.assertIn(f"{run} leads out of the study's folder; the networks there stay", result.stdout + result.stderr)
+        self.assertEqual(sorted(elsewhere.rglob("*.safetensors")), networks)
+        self.assertEqual(list((self.folder / "out" / "runs" / "dppo_tv-0").rglob("*.safetensors")), [])
 
     def test_a_disk_without_room_for_the_runs_to_come_is_told_after_the_first(self):
         self.study["study"]["dir"] = str(self.folder / "disk" / "out")

@@ -21,6 +21,15 @@ std::optional<std::string> link_target(const std::filesystem::path& link) {
   return target;
 }
 
+bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  const auto real = [](const std::filesystem::path& each) {
+    std::error_code unseen;
+    const std::filesystem::path followed = std::filesystem::weakly_canonical(full_path(each), unseen);
+    return (unseen ? full_path(each) : followed.string()) + "/";
+  };
+  return real(path).starts_with(real(folder));
+}
+
 void point_link(const std::filesystem::path& link, const std::string& target) {
   const std::optional<std::string> before = link_target(link);
   if (before == target) return;

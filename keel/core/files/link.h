@@ -13,4 +13,7 @@ void point_link(const std::filesystem::path& link, const std::string& target);
 /// Where a link leads; nothing where there is none.
 std::optional<std::string> link_target(const std::filesystem::path& link);
 
+/// Whether a path leads to a folder or to what lies in it, by whatever links.
+bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 }  // namespace keel

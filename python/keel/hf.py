@@ -22,7 +22,9 @@ from . import fused_policy_loss as _fused_policy_loss
 __all__ = ["fused_policy_loss", "log_probs"]
 
 _REQUIRED = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
-_PER_TOKEN = ("behavior_logp", "old_logp", "behavior_other_logp", "old_other_logp", "topk_ids", "topk_behavior_logp")
+_TOP_K = ("topk_ids", "topk_behavior_logp")
+_PER_TOKEN = ("behavior_logp", "old_logp", "behavior_other_logp", "old_other_logp", *_TOP_K)
+_IDS = ("prompt_ids", "completion_ids", "topk_ids")
 _known_heads: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
 
 
@@ -46,6 +48,9 @@ def fused_policy_loss(
     `aggregation`, the row's own where it is not given, and `horizon` make them of this batch. What is returned about
     tokens is [B, C], and 0 (kept, inside) where there is none."""
     mask = _checked(batch, "behavior_logp", "advantages")
+    if weights is not None and (not isinstance(weights, torch.Tensor) or weights.shape != mask.shape):
+        given = list(weights.shape) if isinstance(weights, torch.Tensor) else f"{repr(weights):.80}"
+        raise ValueError(f"weights is {given}; wanted a tensor {list(mask.shape)}, a weight for each token of the completions")
     hidden, weight, softcap = _states(model, batch, mask)
     advantages = batch["advantages"]
     if advantages.dim() == 1:
@@ -80,6 +85,12 @@ def _checked(batch, *more):
         if not isinstance(batch.get(name), torch.Tensor):
             given = f"{batch[name]!r}"[:80] if name in batch else "missing"
             raise ValueError(f"batch[{name!r}] is {given}; wanted a tensor. A batch has {', '.join((*_REQUIRED, *more))}")
+    for name in _PER_TOKEN:
+        if batch.get(name) is not None and not isinstance(batch[name], torch.Tensor):
+            raise ValueError(f"batch[{name!r}] is {repr(batch[name]):.80}; wanted a tensor [{'B, C, K' if name in _TOP_K else 'B, C'}]")
+    for name in _IDS:
+        if batch.get(name) is not None and batch[name].dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"batch[{name!r}] is of {batch[name].dtype}; wanted the numbers of tokens, torch.int64")
     shapes = {name: tuple(value.shape) for name, value in batch.items() if isinstance(value, torch.Tensor)}
     completions, prompts = shapes["completion_ids"], shapes["prompt_ids"]
     if len(completions) != 2 or len(prompts) != 2 or prompts[1] == 0:
@@ -87,9 +98,9 @@ def _checked(batch, *more):
     wanted = {"completion_mask": completions, "prompt_mask": prompts, "prompt_ids": (completions[0], prompts[1]),
               **dict.fromkeys(_PER_TOKEN, completions)}
     for name, shape in wanted.items():
-        if name in shapes and shapes[name][:2] != shape:
+        if name in shapes and (shapes[name][:2] != shape or len(shapes[name]) != (3 if name in _TOP_K else 2)):
             raise ValueError(f"batch[{name!r}] is {list(shapes[name])} beside completions {list(completions)} and prompts {list(prompts)}; "
-                             f"wanted {list(shape)}")
+                             f"wanted {list(shape)}{', with K behind them' if name in _TOP_K else ''}")
     if "advantages" in shapes and shapes["advantages"] not in (completions, completions[:1]):
         raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; wanted {list(completions[:1])} or {list(completions)}")
     if "advantages" in shapes and batch["advantages"].is_complex():

@@ -155,6 +155,17 @@ def what_it_cannot_do_is_refused():
          "topk_behavior_logp is [23, 2] beside topk_ids of [23, 3]"),
         (lambda: loss(model, {**batch, **likeliest, "topk_ids": likeliest["topk_ids"][..., [0, 1, 1]]}, "dppo_topk_tv", horizon=8),
          "topk_ids[0] names a token twice"),
+        *((lambda name=name, value=value: loss(model, {**batch, **likeliest, name: value}, "dppo_topk_tv", horizon=8), message)
+          for name, value, message in (
+              ("topk_ids", top.indices.tolist(), "batch['topk_ids'] is [[["),
+              ("topk_ids", top.indices.float(), "batch['topk_ids'] is of torch.float32; wanted the numbers of tokens"),
+              ("topk_ids", top.indices[..., 0], "batch['topk_ids'] is [4, 9] beside completions [4, 9] and prompts [4, 6]; wanted [4, 9], with K"),
+              ("old_logp", [0.5], "batch['old_logp'] is [0.5]; wanted a tensor [B, C]"),
+              ("behavior_logp", top.values.detach(), "batch['behavior_logp'] is [4, 9, 3]"),
+              ("completion_ids", batch["completion_ids"].double(), "batch['completion_ids'] is of torch.float64"))),
+        *((lambda weights=weights: loss(model, batch, weights=weights), message)
+          for weights, message in ((torch.ones(4), "weights is [4]; wanted a tensor [4, 9]"), (torch.ones(9, 4), "weights is [9, 4]; wanted"),
+                                   ([1.0], "weights is [1.0]; wanted a tensor [4, 9]"))),
     ]
     refused(cases)
 

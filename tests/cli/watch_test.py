@@ -343,11 +343,18 @@ class Lives(support.Test):
 
     def test_training_is_watched_and_stays_what_it_is(self):
         plain, run, reward = self.folder / "plain", self.folder / "watched", self.folder / "reward.py"
-        # Its program is ended with all that it left behind, and the server is not taken for that.
-        reward.write_text("def reward(completions, **_):\n    return [float(len(text) % 7) for text in completions]\n")
+        # Its program is ended with all that it left behind, and the server is not taken for that. After the first record it waits until a page
+        # with it was seen, however busy the machine is.
+        hold = self.folder / "hold"
+        reward.write_text("import pathlib, time\n"
+                          f"HOLD, TOKENS = pathlib.Path({str(hold)!r}), pathlib.Path({str(run / 'tokens')!r})\n"
+                          "def reward(completions, **_):\n"
+                          "    while HOLD.exists() and any(TOKENS.glob('*.parquet')):\n        time.sleep(0.02)\n"
+                          "    return [float(len(text) % 7) for text in completions]\n")
         rewards = {"functions": json.dumps([f"python:{reward}"])}
         record = {"tokens": "sample" if made_runs else "none", "tokens_every": 1}
         self.assert_exit(support.train(plain, reward=rewards, record=record), 0)
+        hold.touch()
         process = start_train(run, "--watch", "-q", reward=rewards, record=record)
         self.assertTrue(wait_for(process, lambda: "live report: " in process.output.read_text()))
         port = int(re.search(r"http://127\.0\.0\.1:(\d+)/\n", process.output.read_text())[1])
@@ -361,7 +368,10 @@ class Lives(support.Test):
         def asked():
             try:
                 seen.add(only(json.loads(answer_to(b"state")))["state"])
-                tables.update(re.findall(rb"scroll (counterfactuals|thresholds)", answer_to(b"")))
+                if hold.exists() and made_runs:
+                    tables.update(re.findall(rb"scroll (counterfactuals|thresholds)", answer_to(b"")))
+                if len(tables) == 2:
+                    hold.unlink(missing_ok=True)
             except ConnectionError:  # it has ended
                 pass
 

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
+#include "keel/core/error.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
 #include "keel/core/parallel.h"
@@ -37,8 +39,30 @@ void keep_standard_streams_open() {
       _exit(static_cast<int>(ExitCode::kInternal));
 }
 
+/// A value of some 100 KB would hide what is said of it: of a long line the beginning and the end stay.
+std::string with_short_lines(std::string_view message) {
+  constexpr size_t kHead = 1000, kTail = 1000;
+  std::string result;
+  for (size_t begin = 0; begin <= message.size();) {
+    const size_t end = std::min(message.find('\n', begin), message.size());
+    const std::string_view line = message.substr(begin, end - begin);
+    result += begin == 0 ? "" : "\n";
+    if (line.size() <= 2 * (kHead + kTail)) {
+      result += line;
+    } else {
+      size_t tail = line.size() - kTail;
+      while (tail < line.size() && (static_cast<unsigned char>(line[tail]) & 0xC0) == 0x80) ++tail;
+      result += keel::shorten(line.substr(0, tail), kHead) + " … " + std::string(line.substr(tail));
+    }
+    begin = end + 1;
+  }
+  return result;
+}
+
 /// A message may quote a file that strangers wrote.
-std::string visible(std::string_view message) { return keel::escape_controls(message, keel::Newlines::kKeep); }
+std::string visible(std::string_view message) {
+  return keel::escape_controls(with_short_lines(message), keel::Newlines::kKeep);
+}
 
 /// The libraries take a good part of a second to get ready, and a signal in it is not to be a death without a word:
 /// this comes before them.
@@ -151,9 +175,19 @@ bool complain_about_empty_option(int argc, char** argv) {
   return false;
 }
 
+/// With less, LibTorch would end in a crash.
+void require_stack() {
+  constexpr rlim_t kLeast = 256 << 10;
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kLeast)
+    keel::fail(ExitCode::kHealthGuard, "the stack is limited to ", stack.rlim_cur >> 10, " KiB; wanted at least ",
+               kLeast >> 10, " (ulimit -s 8192)");
+}
+
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
+    require_stack();
     const ExitCode code = action();
     // What was printed may still be on its way: to a full disk, say, where it would be lost without a word.
     const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;

@@ -86,7 +86,9 @@ Action add_report(CommandLine& line) {
     for (const RunData& run : runs) {
       for (const std::string& damage : run.recorded.damage) messages.warning(damage + "; the report goes without it");
       if (const Counterfactuals& others = run.recorded.counterfactuals; others.is_damaged)
-        messages.warning(others.refusal + "; the report goes without what other methods would have done");
+        messages.warning(others.refusal.empty()
+                             ? others.advice.refusal + "; the report goes without advice on thresholds"
+                             : others.refusal + "; the report goes without what other methods would have done");
     }
     name_apart(runs, arguments->runs);
     const std::filesystem::path output = arguments->output.empty()

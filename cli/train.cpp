@@ -27,7 +27,8 @@ void require_own_folder(const std::string& file, const ConfigTree& tree, const C
   const auto folder = run_around(file, tree, config);
   if (folder && path_exists(config.run.dir))
     fail(ExitCode::kBadConfiguration, file, ": its run.dir is ", config.run.dir, ", and the run that it lies in is ",
-         folder->string(), "; say which of the two you mean, as run.dir=", shell_word(folder->string()));
+         folder->string(), "; say which of the two you mean: run.dir=", shell_word(config.run.dir),
+         " or run.dir=", shell_word(folder->string()));
 }
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.

@@ -12,8 +12,8 @@
 #include "keel/core/files/link.h"
 #include "keel/record/own_files.h"
 #include "keel/record/run_data.h"
-#include "keel/record/tools/event_texts.h"
 #include "keel/record/tokens/token_file.h"
+#include "keel/record/tools/event_texts.h"
 
 namespace keel {
 namespace {
@@ -142,10 +142,11 @@ RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std
   return folder;
 }
 
-void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
+namespace {
+
+/// By the names of the folders above.
+bool is_named_as_of_a_run(std::filesystem::path followed) {
   std::error_code unseen;
-  const std::filesystem::path whole = full_path(path);
-  std::filesystem::path followed = std::filesystem::weakly_canonical(whole.parent_path(), unseen) / whole.filename();
   bool is_own = false;
   while (!is_own && followed.has_relative_path()) {
     const std::string name = followed.filename().string();  // in each folder above the file, what leads to it
@@ -156,9 +157,22 @@ void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
                         (name != kReport && is_file_of_a_run(name));
     is_own = (in_run && of_run) || is_checkpoint(followed);
   }
-  if (is_own)
+  return is_own;
+}
+
+}  // namespace
+
+bool RunFolder::is_of_a_run(const std::filesystem::path& path) {
+  std::error_code unseen;
+  return is_named_as_of_a_run(std::filesystem::weakly_canonical(full_path(path), unseen));
+}
+
+void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
+  std::error_code unseen;
+  const std::filesystem::path whole = full_path(path);
+  if (is_named_as_of_a_run(std::filesystem::weakly_canonical(whole.parent_path(), unseen) / whole.filename()))
     fail(ExitCode::kBadConfiguration, "cannot write ", path,
-         ": it is a run's own file, which would be lost; choose another name");
+         ": it is a run's own file, or lies among these; choose another name");
 }
 
 HeldFolder RunFolder::claim(const std::filesystem::path& path) {
@@ -205,16 +219,17 @@ std::vector<std::string> RunFolder::note_used(Json settings, const std::string& 
   std::vector<std::string> notes;
   const auto name_of = [](const std::string& file) { return file.substr(0, fingerprint_in(file)); };
   const auto sum_of = [](const std::string& file) { return file.substr(fingerprint_in(file) + 1); };
-  for (const std::string& now : reward_files_in(path() / kUsed)) {
-    const std::filesystem::path file = name_of(now);
-    auto then = std::find_if(before.begin(), before.end(), [&](const auto& each) { return name_of(each) == file; });
-    if (then == before.end())  // a project that was moved
-      then = std::find_if(before.begin(), before.end(), [&](const auto& each) {
-        return std::filesystem::path(name_of(each)).filename() == file.filename();
-      });
-    if (then != before.end() && sum_of(*then) != sum_of(now))
-      notes.push_back("reward file " + file.string() + " was changed: " + sum_of(*then) +
-                      " when the run was last started, " + sum_of(now) + " now");
+  const std::vector<std::string> files = reward_files_in(path() / kUsed);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::filesystem::path file = name_of(files[i]);
+    auto then = std::ranges::find(before, file.string(), name_of);
+    const bool is_there = then != before.end();
+    if (!is_there && i < before.size() && std::filesystem::path(name_of(before[i])).filename() == file.filename())
+      then = before.begin() + static_cast<std::ptrdiff_t>(i);  // a project that was moved
+    if (then != before.end() && sum_of(*then) != sum_of(files[i]))
+      notes.push_back(written("reward file ", file.string(),
+                              is_there ? " was changed" : " is another than " + name_of(*then), ": ", sum_of(*then),
+                              " when the run was last started, ", sum_of(files[i]), " now"));
   }
   return notes;
 }

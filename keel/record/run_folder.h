@@ -58,7 +58,9 @@ class RunFolder {
   /// that rewards come from and that are others than when the run was last started.
   std::vector<std::string> note_used(Json settings, const std::string& run) const;
 
-  /// Refuses (exit code 2) the name of a file that a run has written or reads, or of one in its folders.
+  /// Whether a run has written or reads what has this name, or it lies in its folders; links to it are followed.
+  static bool is_of_a_run(const std::filesystem::path& path);
+  /// Refuses (exit code 2) such a name for something to be written; a link there is what it is.
   static void require_not_of_a_run(const std::filesystem::path& path);
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them. One that may not be

@@ -6,6 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_if_any.h"
+#include "keel/core/files/link.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
@@ -22,18 +23,19 @@ namespace {
 
 constexpr const char* kConfigHeading = "The full, resolved configuration of this run.";
 
-/// A run that starts from what it replaces would lose what it started from, also where a link leads there.
-void refuse_to_replace_start(const Config& config) {
-  const auto real = [](const std::string& path) {
-    std::error_code unseen;
-    const std::filesystem::path followed = std::filesystem::weakly_canonical(path, unseen);
-    return unseen ? full_path(path) : followed.string();
-  };
-  const std::string folder = real(config.run.dir) + "/";
-  for (const auto& [key, path] : {std::pair{"model.path", config.model.path}, {"lora.adapter", config.lora.adapter}})
-    if (!path.empty() && real(path).starts_with(folder))
+/// A run that starts or learns from what it replaces would lose it, also where a link leads there.
+void refuse_to_replace_start(Config config) {
+  const auto refuse = [&](const char* key, const std::string& path, const char* way_out) {
+    if (!path.empty() && leads_into(path, config.run.dir))
       fail(ExitCode::kBadConfiguration, key, " is ", path, ", which --overwrite would remove with the run in ",
-           config.run.dir, "; choose another run.dir, or `keel convert` the model to a folder of its own first");
+           config.run.dir, "; choose another run.dir, or ", way_out);
+  };
+  constexpr const char* kConvert = "`keel convert` the model to a folder of its own first";
+  refuse("model.path", config.model.path, kConvert);
+  refuse("lora.adapter", config.lora.adapter, kConvert);
+  for (const std::vector<std::string>* files : row_files(config))
+    for (const std::string& file : *files)  // one's own file in the folder stays
+      if (RunFolder::is_of_a_run(file)) refuse("a file of rows", file, "copy the file to another folder first");
 }
 
 /// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.

@@ -242,26 +242,6 @@ void require_same_start_adapter(const Config& config, const Checkpoint& checkpoi
        started_from, "; name that, or start a new run with another run.dir");
 }
 
-/// Of reward files that were moved, a sentence for each that is another one now. (Those in their old place are looked
-/// after by the run's folder.)
-std::vector<std::string> changed_by_moving(const Json& then, const Json& now) {
-  std::vector<std::string> notes;
-  const auto split = [](const std::string& file) {
-    const size_t space = file.rfind(' ');
-    return std::pair(file.substr(0, space), file.substr(space + 1));
-  };
-  if (!then.is_array() || !now.is_array() || then.size() != now.size()) return notes;
-  for (size_t i = 0; i < then.size(); ++i) {
-    if (!then[i].is_string()) continue;
-    const auto [old_path, old_content] = split(then[i].get<std::string>());
-    const auto [path, content] = split(now[i].get<std::string>());
-    if (path != old_path && content != old_content)
-      notes.push_back("reward file " + path + " is another than " + old_path + ": " + old_content +
-                      " when the run was last started, " + content + " now");
-  }
-  return notes;
-}
-
 /// The newest sound checkpoint of the run in this folder.
 std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, Console& console) {
   std::vector<std::string> notes;
@@ -321,12 +301,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   wait_for_saving();
   const std::optional<std::string> moved = finish_save(newest, checkpoint.state.best_step);
   const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
-  const Json reward_files_before = used_before(config.run.dir, "reward.files");
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
   if (moved) notes.push_back(*moved);
-  for (const std::string& note : changed_by_moving(reward_files_before, used.value("reward.files", Json())))
-    notes.push_back(note);
   const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;

@@ -45,6 +45,26 @@ class CommandLine(support.Test):
             result = keel("generate", "--model", "x", option, "--json", cwd=self.folder)
             self.assert_refused(result, 2, f"{option} has nothing behind it; write {option[:-1]} VALUE")
 
+    def test_a_long_value_does_not_hide_what_is_said_of_it(self):
+        long = "9" * 100_000
+        for arguments, *parts in ((("import", "algorithm.adv_estimator=grpo", f"data.max_prompt_length={long}"), "data.max_prompt_length=999", "wanted an integer"),
+                                  (("import", "algorithm.adv_estimator=grpo", "data.x=" + "[" * 50_000), "data.x=[[[", "64 levels"),
+                                  (("train", support.QUICKSTART, f"{long}=1"), "99999"), ((long,), "is not a command", "train"),
+                                  (("methods", "é" * 50_000), "éé")):
+            result = keel(*arguments, cwd=self.folder)
+            self.assert_exit(result, 2)
+            self.assertLess(len(result.stderr), 5000)
+            for part in (*parts, " more bytes) "):
+                self.assertIn(part, result.stderr)
+            self.assertNotIn("\\x", result.stderr)
+
+    def test_a_stack_that_is_too_small_is_told(self):
+        limited = ["bash", "-c", 'ulimit -s 64; exec "$@"', "bash", support.KEEL, "train", support.QUICKSTART, f"run.dir={self.folder}/run"]
+        result = subprocess.run(limited, capture_output=True, text=True, env=support.environment())
+        self.assert_exit(result, 4)
+        self.assertIn("the stack is limited to 64 KiB; wanted at least 256 (ulimit -s 8192)", result.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
     def test_a_gpu_is_called_cuda(self):
         self.assert_refused(train(self.folder / "run", run={"device": "gpu"}), 2, "run.device=gpu", "did you mean cuda?")
         result = keel("generate", "--model", "x", "--prompt", "y", "--device", "gpu")

@@ -65,7 +65,7 @@ class Elsewhere(support.Test):
         shutil.copytree(old, copy)
         before = support.checkpoints(old)
         for how in ("--resume", "--overwrite"):
-            self.assert_refused(keel("train", copy / "config.yaml", how, "train.steps=2"), 2, f"is {old}", f"run.dir={copy}")
+            self.assert_refused(keel("train", copy / "config.yaml", how, "train.steps=2"), 2, f"is {old}", f"run.dir={old} or run.dir={copy}")
         self.assertEqual(support.checkpoints(old), before)
         self.assert_exit(keel("train", copy / "config.yaml", "--resume", "train.steps=2", f"run.dir={copy}"), 0)
         self.assertNotEqual(support.checkpoints(copy), before)
@@ -140,6 +140,7 @@ class MovedProject(own_files.Test):
         self.assert_exit(changed, 0)
         self.assertRegex(changed.stdout, f"reward file {other} is another than {there}/reward.py: sha256:[0-9a-f]+ when the run was last "
                                          "started, sha256:[0-9a-f]+ now")
+        self.assertEqual(changed.stdout.count(f"reward file {other}"), 1)
 
     def test_another_adapter_of_the_same_name_is_no_moved_adapter(self):
         adapters = []

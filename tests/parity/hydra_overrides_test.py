@@ -14,6 +14,7 @@ from packages import count, use
 
 use("verl")
 import omegaconf  # noqa: E402
+from hydra._internal import config_loader_impl as hydra_loader  # noqa: E402
 from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: E402
 from hydra.core.override_parser.types import Sweep  # noqa: E402
 from hydra.errors import HydraException  # noqa: E402
@@ -116,6 +117,16 @@ def check_other_forms():
     assert words(f"++{WORDS}={{a: 1}}", f"++{WORDS}.a=2") == ["a=2"]
     assert words(f"+{WORDS}={{a: 1, b: 2}}", f"~{WORDS}.b") == ["a=1"]
     assert "to leave out" in words("~trainer.logger")
+    named_values = [("1", "2"), ("1", "1.0"), ("[a, b]", "[b,a]"), ("x", "null"), ("{x: 1}", "{x: 1}"), ("1", "1"), ("[a, b]", "[a,b]"), ("x", "'x'"),
+                    ("x", "y"), ("x", ""), ("true", "false")]
+    for there, named in named_values[:count(5, len(named_values))]:
+        composed, removed = {"m": {"a": 0, "b": of_hydra(there)}}, True
+        try:
+            hydra_loader.ConfigLoaderImpl._apply_overrides_to_config([hydra.parse_override(f"~m.b={named}")], omegaconf.OmegaConf.create(composed))
+        except HydraException:
+            removed = False
+        got = words(f"+{WORDS}={{a: 0}}", f"+{WORDS}.b={there}", f"~{WORDS}.b={named}")
+        assert got == ["a=0"] if removed else "which this does not take away" in got, (there, named, removed, got)
     for before, after in (("{a: 1, b: {c: 2, d: [3]}}", "{b: {d: [4], e: 5}, f: null}"), ("{a: 1}", "{}"), ("{a: {b: 1}}", "{a: 2}"), ("{a: 2}", "{a: {b: 1}}")):
         for sign in ("+", "++", ""):
             want = omegaconf.OmegaConf.create({"m": of_hydra(before)})

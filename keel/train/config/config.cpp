@@ -132,7 +132,8 @@ std::vector<std::string> unread_settings(const Config& config) {
 std::vector<std::string> kept_beside_typed_method(const ConfigTree& tree, const Config& config) {
   if (tree.file.empty() || !on_command_line(tree, "objective.method")) return {};
   std::vector<std::string> kept;
-  for (const char* key : {"delta", "delta_low", "delta_high", "ratio_cap", "parameters", "advantage", "aggregation"}) {
+  for (const char* key :
+       {"delta", "delta_low", "delta_high", "ratio_cap", "anchor", "parameters", "advantage", "aggregation"}) {
     const std::string path = std::string("objective.") + key;
     const Json* value = said(tree, path);
     if (value == nullptr || value->empty() || on_command_line(tree, path)) continue;

@@ -4,7 +4,8 @@
 
 namespace keel {
 
-/// What GRPOConfig and SFTConfig take as a mapping or as JSON in a text.
+/// What GRPOConfig and SFTConfig take as a mapping or as JSON in a text. (fsdp_config and deepspeed, which are such as
+/// well, are of several processes, and left out whatever they say.)
 inline const Names kTrlMappings = {"model_init_kwargs",
                                    "chat_template_kwargs",
                                    "generation_kwargs",

@@ -173,6 +173,9 @@ TEST(ConfigConsistency, WhatAFileSaysOfItsMethodIsToldBesideOneThatIsTyped) {
               Contains(testing::AllOf(told, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
                                       HasSubstr("objective.aggregation token_mean"))));
   EXPECT_THAT(load(file, {}).notes, testing::Not(Contains(told)));
+  const ConfigTree anchored = parse_config("objective: {method: minimal_mask, anchor: recomputed}\n", "own.yaml");
+  EXPECT_THAT(load(anchored, {"objective.method=dppo_tv"}).notes,
+              Contains(testing::AllOf(told, HasSubstr("objective.anchor recomputed"))));
   const std::vector<std::string> all_typed = {"objective.method=dppo_kl", "objective.delta_low=0.05",
                                               "objective.delta_high=null", "objective.aggregation=null"};
   EXPECT_THAT(load(file, all_typed).notes, testing::Not(Contains(told)));

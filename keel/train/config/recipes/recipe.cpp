@@ -38,12 +38,25 @@ Json merged(Json mapping, const Json& other) {
   return mapping;
 }
 
+/// ~key=VALUE takes a key away that has this value, and Hydra refuses any other; null is any.
+void require_value(const Json& there, const std::string& path, std::string_view text, WrittenAs written) {
+  TreeBuilder builder(std::string(kCommandLine) + ": ~" + path + "=" + std::string(text));
+  read_setting_value(text, written, builder);
+  const Json value = std::move(builder).finish().value;
+  if (!value.is_null() && value != there)
+    fail(ExitCode::kBadConfiguration, kCommandLine, ": ~", path, "=", text, ": ", path, " is ", yaml_inline(there),
+         ", which this does not take away; write ~", path, " alone");
+}
+
 void apply_setting(ConfigTree& tree, std::string_view setting, WrittenAs written) {
   if (setting.starts_with('~')) {
-    const std::string path(setting.substr(1, setting.find('=') - 1));
-    if (find_value(tree, path) == nullptr)
+    const size_t equals = setting.find('=');
+    const std::string path(setting.substr(1, equals - 1));
+    const Json* const there = find_value(tree, path);
+    if (there == nullptr)
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting, ": there is no ", path,
            " to leave out in this recipe; remove this, or, if it takes away a default, give the value that is to hold");
+    if (equals != setting.npos) require_value(*there, path, setting.substr(equals + 1), written);
     return erase_value(tree, path);
   }
   while (setting.starts_with('+')) setting.remove_prefix(1);

@@ -154,7 +154,8 @@ async function otherMethods(browser) {
   const outside = Object.fromEntries(await page.locator('.thresholds tbody tr').evaluateAll(
     rows => rows.map(row => [row.children[0].textContent, row.children[1].textContent])));
   checks.equal([outside['0.1'], outside['0.2'], outside['0.5']], ['9.38 %', '6.25 %', '0.00 %'], 'what thresholds would leave outside');
-  checks.that((await page.locator('.advised').textContent()).startsWith('For 0.50 % outside: objective.method=dppo_tv objective.delta=null objective.delta_low='), 'one is recommended');
+  checks.that((await page.locator('.advised').textContent()).startsWith('For 0.50 % outside type this, which leaves '), 'one is recommended');
+  checks.that((await page.locator('.advised code').textContent()).startsWith('objective.method=dppo_tv objective.delta=null objective.delta_low='), 'which can be copied');
   await page.close();
   browser.expectQuiet(pages.small);
 }

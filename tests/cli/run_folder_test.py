@@ -245,7 +245,8 @@ class Resume(support.Test):
             reward = {"functions": json.dumps([f"python:{file}"]), "python": sys.executable}
             result = train(run, *(["--resume"] if place == "b" else []), reward=reward, train={"steps": 1 if place == "a" else 2})
             self.assert_exit(result, 0)
-        self.assertIn(f"reward file {file} was changed", result.stdout)
+        self.assertIn(f"reward file {file} is another than {self.folder}/a/reward.py", result.stdout)
+        self.assertEqual(result.stdout.count("warning: reward file"), 1)
 
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"

@@ -99,20 +99,32 @@ at::ScalarType saved_type(const LoadedModel& policy) {
   return at::kFloat;
 }
 
-std::string describe_rate(const OptimizerOptions& o, double updates) {
+std::string describe_advantage(const Objective& objective) {
+  const Method& method = objective.method;
+  const bool by_horizon = method.aggregation == "seq_mean_token_sum_norm",
+             own_eps = method.advantage == "grpo" && objective.advantage_eps != kAdvantageEps;
+  return entry(
+      "advantage",
+      method.advantage + "; aggregation " + method.aggregation +
+          (by_horizon ? " by " + short_number(objective.horizon) : "") +
+          (own_eps ? "; " + short_number(objective.advantage_eps) + " is added to a group's standard deviation" : ""));
+}
+
+std::string describe_rate(const OptimizerOptions& o, double updates, double of_step) {
   const std::string rate = "learning rate " + short_number(o.lr);
+  const std::string by_steps = o.schedule_per == "step" && o.moves() && of_step > 1 ? ", moved once a step" : "";
   constexpr double kCounted = 1e15;  // digits behind it say nothing, and from 2^63 on no integer has them
-  const double warmup = o.warmup_of(updates);
+  const double warmup = o.warmup_of(updates, of_step);
   const std::string start = warmup < 1 ? ", no warm-up"
                             : warmup < kCounted
                                 ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")
                                 : " after a warm-up of " + short_number(warmup) + " updates";
   if (updates > 0 && updates <= warmup)
     return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(updates - 1, updates));
-  if (o.schedule == "constant") return rate + start;
+           short_number(o.lr_at(updates - 1, updates, of_step)) + by_steps;
+  if (o.schedule == "constant") return rate + start + by_steps;
   return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
-         short_number(updates);
+         short_number(updates) + by_steps;
 }
 
 namespace {

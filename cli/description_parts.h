@@ -28,8 +28,11 @@ std::string describe_saving(const Config& config, at::ScalarType saved_as);
 /// The first type of its weights in a folder that is not float32, if there is one.
 at::ScalarType saved_type(const LoadedModel& policy);
 
+/// How rewards become advantages, and tokens an average.
+std::string describe_advantage(const Objective& objective);
+
 /// The learning rate and its way through the run, and how far a warm-up gets that is longer than the run.
-std::string describe_rate(const OptimizerOptions& o, double updates);
+std::string describe_rate(const OptimizerOptions& o, double updates, double of_step = 1);
 
 /// Supervised updates on files; empty where there are none.
 std::string describe_supervised(const Config& config, const Demonstrations& demonstrations);

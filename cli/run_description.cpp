@@ -49,13 +49,11 @@ std::string describe_method(const Objective& objective) {
   for (const auto& [name, word] : word_parameters(region))
     if (is_read(region, name)) values.push_back(name + " = " + word);
   const std::vector<std::string> changed = changed_words(objective);
-  const bool by_horizon = objective.method.aggregation == "seq_mean_token_sum_norm";
   return entry("method",
                objective.method.name + ": " + objective.method.equation + "\n" +
                    (values.empty() ? "no parameters" : joined(values)) +
                    (changed.empty() ? "" : "\nwith " + joined(changed) + " in place of what the equation has")) +
-         entry("advantage", objective.method.advantage + "; aggregation " + objective.method.aggregation +
-                                (by_horizon ? " by " + short_number(objective.horizon) : ""));
+         describe_advantage(objective);
 }
 
 int64_t largest_of(const CausalLm& model) {
@@ -124,8 +122,9 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
-  return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps)) + ", weight decay " +
-                                short_number(o.weight_decay) + ", gradients clipped at " +
+  return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps),
+                                          static_cast<double>(config.updates_per_step())) +
+                                ", weight decay " + short_number(o.weight_decay) + ", gradients clipped at " +
                                 short_number(o.max_grad_norm) + moments);
 }
 

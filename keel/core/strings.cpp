@@ -31,4 +31,9 @@ std::string fixed(double value, int decimals) {
   return is_zero && text[0] == '-' ? text.substr(1) : text;
 }
 
+std::string scientific(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific, 1).ptr};
+}
+
 }  // namespace keel

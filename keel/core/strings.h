@@ -22,5 +22,7 @@ std::string joined(const std::vector<std::string>& items, const std::string& sep
 
 /// A number with this many decimals; never "-0.00".
 std::string fixed(double value, int decimals);
+/// The same as a power of ten, with one decimal: 1.6e-08.
+std::string scientific(double value);
 
 }  // namespace keel

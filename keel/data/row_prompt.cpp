@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -11,15 +12,35 @@ bool has_system_message(const Json& messages) {
   return std::any_of(messages.begin(), messages.end(), [](const Json& message) { return message["role"] == "system"; });
 }
 
+/// Whether another day is said than the one that holds where none is.
+bool is_dated(const TemplateWords& words) {
+  const std::tm unsaid = words_of(DataOptions()).now;
+  return words.now.tm_year != unsaid.tm_year || words.now.tm_yday != unsaid.tm_yday;
+}
+
 }  // namespace
 
 TemplateWords words_of(const DataOptions& options) {
   return {date_of(options.date, "data.date"), template_words(options.template_words, "data.template_words")};
 }
 
+std::vector<std::string> texts_for_values(const DataOptions& options) {
+  const Json words = words_of(options).others;
+  std::vector<std::string> texts;
+  for (const auto& [name, word] : words.items())
+    if (only_spells_a_value(word)) texts.push_back(name + "=" + word.dump());
+  return texts;
+}
+
 std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words) {
-  const std::string told = encoder.told(words);
-  return told.empty() ? "" : "the chat template is told " + told;
+  std::vector<std::string> sentences;
+  if (const std::string told = encoder.told(words); !told.empty())
+    sentences.push_back("the chat template is told " + told);
+  if (is_dated(words) && !encoder.asks_for_date())
+    sentences.push_back(
+        std::string("data.date changes nothing: the model ") +
+        (encoder.has_template() ? "has a chat template that asks for no date" : "has no chat template"));
+  return joined(sentences, "; ");
 }
 
 RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
@@ -69,8 +90,12 @@ std::string RowPrompts::word_of_text() const {
 
 std::string RowPrompts::template_note(bool asked) const {
   if (asked) return template_sentence(encoder_, words_);
-  const std::string note = "data.template_words is for the chat template, and the first row of no file goes through it";
-  return words_.others.empty() ? "" : note;
+  std::vector<std::string> unread;
+  if (!words_.others.empty()) unread.push_back("data.template_words");
+  if (is_dated(words_)) unread.push_back("data.date");
+  if (unread.empty()) return "";
+  return joined(unread, " and ") + (unread.size() == 1 ? " is" : " are") +
+         " for the chat template, and the first row of no file goes through it";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

@@ -12,7 +12,11 @@ namespace keel {
 /// What the chat template is told, as section `data` says.
 TemplateWords words_of(const DataOptions& options);
 
-/// "the chat template is told enable_thinking=false"; empty where it is told nothing.
+/// Words of data.template_words that are texts and only spell a value, which a template takes for true.
+std::vector<std::string> texts_for_values(const DataOptions& options);
+
+/// "the chat template is told enable_thinking=false", or that data.date changes nothing; empty where it is told
+/// nothing.
 std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
 
 /// Rows to what a model is given.

@@ -132,9 +132,9 @@ AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, dou
 }
 
 std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups, std::span<const int64_t> lengths) {
+                               std::span<const int64_t> groups, std::span<const int64_t> lengths, double eps) {
   if (kind == "group_mean") return group_mean_advantages(rewards, groups);
-  if (kind == "grpo") return grpo_advantages(rewards, groups);
+  if (kind == "grpo") return grpo_advantages(rewards, groups, eps);
   if (kind == "rloo") return rloo_advantages(rewards, groups);
   if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline")
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind,

@@ -13,18 +13,22 @@ namespace keel {
 /// R - mean of the group, without a standard deviation (the papers' choice).
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
+/// What is added to a group's standard deviation, where nothing else is said: verl's number; TRL adds 1e-4.
+inline constexpr double kAdvantageEps = 1e-6;
+
 /// GRPO (arXiv 2402.03300): (R - mean) / (std + eps), std with n - 1.
 std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<const int64_t> groups,
-                                    double eps = 1e-6);
+                                    double eps = kAdvantageEps);
 
 /// RLOO (arXiv 2402.14740): R - mean of the others of the group.
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
 /// By its configuration word, one per sequence: "group_mean", "grpo", "rloo", and "reinforce_pp" and
 /// "reinforce_pp_baseline" (below) without discounting, where all tokens of a sequence share one number. `lengths` [S],
-/// each at least 1, is what those two weigh sequences by.
+/// each at least 1, is what those two weigh sequences by, `eps` is grpo's.
 std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups, std::span<const int64_t> lengths);
+                               std::span<const int64_t> groups, std::span<const int64_t> lengths,
+                               double eps = kAdvantageEps);
 
 // One advantage per token. A masked token is stepped over: it is never read, takes no time (the tokens around it are
 // neighbours to discounting) and gets 0.

@@ -232,6 +232,10 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("advantage", advantage,
             "How rewards become advantages; null means the method's own. gae needs a critic (critic.body).",
             one_of({"group_mean", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "gae"}));
+  table.add("advantage_eps", advantage_eps,
+            "What grpo adds to the standard deviation of a group's rewards before it divides by it; null means 1e-6, "
+            "verl's number. TRL's is 1e-4.",
+            at_least(0));
   table.add("aggregation", aggregation, "How tokens are averaged; null means the method's own.",
             one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
@@ -295,6 +299,7 @@ TrustRegion make_region(const std::string& method, const Json& parameters) {
 
 Objective make_objective(const ObjectiveOptions& options, double default_horizon, const ReferenceOptions& reference) {
   Objective objective;
+  objective.advantage_eps = options.advantage_eps.value_or(kAdvantageEps);
   objective.horizon = options.horizon.value_or(default_horizon);
   objective.entropy_coefficient = options.entropy_coefficient;
   objective.kl_coefficient = reference.kl_coefficient;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/objective/advantage.h"
 #include "keel/objective/reference_kl.h"
 #include "keel/objective/regions/method_row.h"
 #include "keel/objective/regions/region_settings.h"
@@ -22,7 +23,7 @@ struct ObjectiveOptions {
   std::string method = "dppo_tv";
   std::optional<double> delta = {}, delta_low = {}, delta_high = {}, ratio_cap = {};
   std::optional<std::string> anchor = {}, advantage = {}, aggregation = {};
-  std::optional<double> horizon = {};
+  std::optional<double> advantage_eps = {}, horizon = {};
   std::vector<std::string> parameters = {};
   double entropy_coefficient = 0;
   std::optional<double> adapt_target_kept = {}, adapt_rate = {};
@@ -46,6 +47,7 @@ struct ReferenceOptions {
 /// A row with the options applied, and what is added to it.
 struct Objective {
   Method method;
+  double advantage_eps = kAdvantageEps;          // of the advantage grpo
   double horizon = 0;                            // the constant of seq_mean_token_sum_norm
   double entropy_coefficient = 0;                // of grad H, for every token
   double kl_coefficient = 0;                     // beta of the KL to the reference; 0: there is none

@@ -183,14 +183,14 @@ std::unique_ptr<Reward> make_code(const Written& w) {
   return code_reward(w.options.python, limits, w.has("fraction"));
 }
 
-struct Row {
+struct RewardRow {
   std::string name;
   std::unique_ptr<Reward> (*make)(const Written&);
   std::string sentence;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
+const std::vector<RewardRow>& rows() {
+  static const std::vector<RewardRow> kRows = {
       {"task", make_task, "what the built-in task says, the default where one runs."},
       {"math", [](const Written& w) { return w.has(""), math_reward(); },
        "1 when the final answer is the prompt's answer by the math verifier, else 0; the default for data sets."},
@@ -291,7 +291,7 @@ RewardTerm make_term(const std::string& function, double weight, const RewardOpt
   }
   const Written written{parts.text(), parts.name, parts.argument, options, task, reader};
   std::vector<std::string> names;
-  for (const Row& row : rows()) {
+  for (const RewardRow& row : rows()) {
     if (row.name == written.name) term.reward = row.make(written);
     if (row.name != "https") names.push_back(row.name);  // for http, whose message says what it wants
   }
@@ -333,7 +333,7 @@ void make_names_distinct(std::vector<RewardTerm>& terms) {
 
 std::vector<BuiltInReward> built_in_rewards() {
   std::vector<BuiltInReward> rewards;
-  for (const Row& row : rows()) rewards.push_back({row.name, row.sentence});
+  for (const RewardRow& row : rows()) rewards.push_back({row.name, row.sentence});
   return rewards;
 }
 

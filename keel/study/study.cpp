@@ -11,6 +11,7 @@
 #include "keel/core/strings.h"
 #include "keel/study/outcome.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 
 namespace keel {
@@ -87,9 +88,31 @@ void check_names(const ConfigTree& tree) {
   }
 }
 
-/// What a study decides itself; `given`: the name under which each setting stands in the file.
+/// What a study decides itself, and by which setting of its own.
+constexpr std::pair<const char*, const char*> kOfTheStudy[] = {{"run.dir", "study.dir"},
+                                                               {"run.seed", "study.first_seed"}};
+
+/// A file that stands for itself names its run's folder, under whatever name.
+void leave_out_own_settings(ConfigTree& base, std::vector<std::string>& notes) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  for (const auto& [setting, instead] : kOfTheStudy) {
+    Names names = {setting};
+    for (const Alias& alias : table.aliases())
+      if (alias.target == setting) names.push_back(alias.name);
+    for (const std::string& name : names) {
+      if (find_value(base, name) == nullptr || on_command_line(base, name)) continue;
+      notes.push_back(place_of(base, name) + ": " + name + " is not taken: a study gives every run its own (" +
+                      instead + ")");
+      erase_value(base, name);
+    }
+  }
+}
+
+/// `given`: the name under which each setting stands in the file.
 void refuse_own_settings(const Variant& variant, const std::map<std::string, std::string>& given) {
-  for (const auto& [setting, instead] : {std::pair{"run.dir", "study.dir"}, {"run.seed", "study.first_seed"}})
+  for (const auto& [setting, instead] : kOfTheStudy)
     if (const auto named = given.find(setting); named != given.end())
       fail(ExitCode::kBadConfiguration, place_of(variant.tree, named->second), ": ", named->second,
            ": a study gives every run its own; remove it, and set ", instead);
@@ -178,6 +201,7 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
 
   ConfigTree base = base_file ? *base_file : base_of(tree);
+  if (base_file) leave_out_own_settings(base, study.notes);
   const Json& sizes = section(tree, "sizes");
   std::vector<std::string> names;
   for (const auto& [name, settings] : sizes.items()) names.push_back(name);
@@ -206,12 +230,11 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
 
 std::vector<std::string> check_variants(Study& study) {
   bool has_other_names = false;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes, once = study.notes;
   std::vector<Json> configs;
   for (const Variant& variant : study.variants) configs.push_back(checked_config(variant, notes, has_other_names));
-  if (!has_other_names) return {};  // then each run notes what there is to be said
+  if (!has_other_names) return once;  // then each run notes what else there is to be said
   for (size_t i = 0; i < configs.size(); ++i) study.variants[i].tree.value = std::move(configs[i]);
-  std::vector<std::string> once;
   for (std::string& note : notes)
     if (!std::ranges::count(once, note)) once.push_back(std::move(note));
   return once;

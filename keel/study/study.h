@@ -35,7 +35,8 @@ struct Study {
   std::string name;  // of its file
   std::string file;  // from the root folder on
   StudyOptions options;
-  std::vector<Variant> variants;  // in the file's order
+  std::vector<Variant> variants;   // in the file's order
+  std::vector<std::string> notes;  // what of the base's file is not taken
 };
 
 /// The configuration that the variants share, where a study names its file.
@@ -43,7 +44,8 @@ std::optional<ConfigTree> read_base_file(const ConfigTree& tree);
 
 /// Reads a study: its sections are `study`, `base` (a configuration, or the name of its file, which is read
 /// already), `variants` (a name to settings) and `sizes` (a name to settings, of which `size` is put over the base).
-/// What was typed behind the file wins over all of them.
+/// What was typed behind the file wins over all of them. A base's file may be one that a run was made with: the folder
+/// and the seed that it names are not taken.
 Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_file, const std::string& size);
 
 /// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and

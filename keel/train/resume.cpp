@@ -146,7 +146,8 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
   if (before.train.steps == config.train.steps) return changes;
   changes.push_back(written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now"));
   const auto next_rate = [&](const Config& of) {
-    return of.optimizer.lr_at(of.planned_updates(state.rl_steps), of.planned_updates(of.train.steps));
+    return of.optimizer.lr_at(of.planned_updates(state.rl_steps), of.planned_updates(of.train.steps),
+                              static_cast<double>(of.updates_per_step()));
   };
   tell_of_rate(next_rate(before), next_rate(config), changes);
   return changes;

@@ -113,10 +113,11 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
   };
   const std::string standing =
       "RL " + std::to_string(done) + "/" + std::to_string(steps) + "  reward " + shown(numbers.rollouts.reward_mean, 3);
-  const std::string line = standing + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
-                           of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " +
-                           of_tokens(&TokenNumbers::mismatch_mean, 5) + "  length " +
-                           fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s";
+  const std::string line =
+      standing + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
+      of_tokens(&TokenNumbers::masked, 4) + "  divergence " + of_tokens(&TokenNumbers::divergence_mean, 5) +
+      "  length " + fixed(numbers.rollouts.length_mean, 1) + "  mismatch " +
+      (numbers.tokens ? scientific(numbers.tokens->mismatch_mean) : "-") + "  " + fixed(seconds, 2) + " s";
   {
     const std::scoped_lock lock(mutex_);
     note_step(standing, steps - done, seconds);

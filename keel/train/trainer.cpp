@@ -175,8 +175,9 @@ Experience Trainer::experience_of(RolloutBatch batch, const StepWatcher& watcher
 void Trainer::find_worth(Experience& experience, TrainState& state, StepNumbers& numbers) {
   RewardKl& kl = objective_.reward_kl;
   const std::optional<RewardPenalty> penalty = reward_penalty(kl, experience.rollouts);
-  experience.worth = token_worth(objective_.method.advantage, experience.rollouts, config_.critic,
-                                 penalty ? penalty->tokens : std::vector<std::vector<double>>{});
+  experience.worth =
+      token_worth(objective_.method.advantage, experience.rollouts, config_.critic,
+                  penalty ? penalty->tokens : std::vector<std::vector<double>>{}, objective_.advantage_eps);
   if (!penalty) return;
   numbers.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
   if (!kl.target) return;
@@ -240,9 +241,10 @@ void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, Gr
     sound = sound && !outcome.skipped;
     excused = excused && (!outcome.skipped || outcome.overflowed);
   };
+  const auto of_step = static_cast<double>(config_.updates_per_step());
   if (policy_learns(state)) {
     numbers.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl_steps) + static_cast<double>(number),
-                                         config_.planned_updates(config_.train.steps));
+                                         config_.planned_updates(config_.train.steps), of_step);
     ++state.rl_updates;
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
@@ -253,7 +255,7 @@ void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, Gr
   }
   if (critic_)
     judge(critic_->update(config_.planned_critic_updates(state.rl_steps) + static_cast<double>(number),
-                          config_.planned_critic_updates(config_.train.steps)));
+                          config_.planned_critic_updates(config_.train.steps), of_step));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
   if (!sound) watcher.skipped_update(overflowed);

@@ -30,14 +30,14 @@ class Screen(support.Test):
             self.assertGreater(len(rewritten), 8)  # the warm-up's steps
             self.assertEqual([line[:6] for line in kept], ["RL 1/4", "RL 2/4", "RL 3/4", "RL 4/4"])
             self.assertLess(max(map(len, rewritten + kept)), columns)
-            whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  length [\d.]+  [\d.]+ s", line)]
-            self.assertEqual(len(whole), 4 if columns == 200 else 0, kept)  # some 90 columns
+            whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  divergence [\d.]+  length [\d.]+  mismatch [\d.e+-]+  [\d.]+ s", line)]
+            self.assertEqual(len(whole), 4 if columns == 200 else 0, kept)  # some 110 columns
             head = lines[:next(i for i, line in enumerate(lines) if "self-test" in line)]
             self.assertLessEqual(max(map(len, head)), columns, head)
             chart = [line for line in text.splitlines() if "┤" in line or "┼" in line]
             self.assertLessEqual(max(map(len, chart), default=0), columns)
             log = (self.folder / f"of_{columns}" / "log.txt").read_text()
-            self.assertEqual(len(re.findall(r"RL \d/4  reward .*  length [\d.]+  [\d.]+ s", log)), 4)
+            self.assertEqual(len(re.findall(r"RL \d/4  reward .*  divergence [\d.]+  length [\d.]+  mismatch [\d.e+-]+  [\d.]+ s", log)), 4)
 
     def test_a_pipe_gets_plain_lines(self):
         result = keel(*self.command())

@@ -230,6 +230,22 @@ class StudyTest(unittest.TestCase):
         self.assertEqual({len(json.loads(file.read_text())["rewards"]) for file in (self.folder / "out" / "outcomes").glob("[dg]*.json")}, {3})
         self.assertIn("train.stps", self.run_study("base.train.stps=3", code=2).stderr)
 
+    def test_a_base_that_is_the_file_of_a_run_is_taken_without_its_folder_and_seed(self):
+        """As every file is that keel import wrote, or a recipe of TRL's."""
+        base, self.study["base"] = self.study["base"], "base.yaml"
+        named = {"run": {**base["run"], "dir": str(self.folder / "elsewhere"), "seed": 42}}
+        recipe = {"output_dir": str(self.folder / "elsewhere"), "seed": 42, "objective": {"method": "grpo"}}
+        for own, names in ((named, ("run.dir", "run.seed")), (recipe, ("output_dir", "seed"))):
+            (self.folder / "base.yaml").write_text(yaml.safe_dump(base | own))
+            told = self.run_study("study.seeds=1", "--explain").stdout
+            for name, instead in zip(names, ("study.dir", "study.first_seed")):
+                self.assertRegex(told, rf"base.yaml:\d+: {name} is not taken: a study gives every run its own \({instead}\)")
+            self.assertIn("seeds 0 to 0", told)
+        self.run_study("study.seeds=1")
+        self.assertFalse((self.folder / "elsewhere").exists())
+        self.assertEqual(len(self.rows()), 2)
+        self.assertIn("study.dir", self.run_study("base.run.dir=elsewhere", code=2).stderr)  # typed, it is meant
+
     def test_what_a_run_is_made_of_is_more_than_its_settings(self):
         self.study["study"]["seeds"] = 1
         reward = self.folder / "own.py"

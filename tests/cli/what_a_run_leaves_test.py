@@ -161,6 +161,18 @@ class FinishedRun(support.Test):
                          ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl", "used.json"])
         self.assertEqual(len((self.run / "log.txt").read_text().splitlines()), 12)  # a line per step
 
+    def test_a_steps_line_has_the_policys_movement_and_the_samplers_mismatch_apart(self):
+        rows = {row["step"]: row for row in support.metrics(self.run) if row["phase"] == "rl"}
+        lines = [line for line in (self.run / "log.txt").read_text().splitlines() if line.startswith("RL ")]
+        self.assertEqual(len(lines), len(rows))
+        for line, row in zip(lines, rows.values()):
+            numbers = dict(re.findall(r"(\w+) ([\d.e-]+)", line))
+            for name, key, digits in (("blocked", "trust_region/masked", 4), ("divergence", "trust_region/divergence_mean", 5)):
+                self.assertEqual(numbers[name], f"{row[key]:.{digits}f}", line)
+            self.assertEqual(numbers["mismatch"], f"{row['mismatch/abs_prob_mean']:.1e}", line)
+            self.assertLess(line.index("  length"), 79, line)  # what a terminal of 80 columns shows
+        self.assertGreater(max(row["trust_region/divergence_mean"] for row in rows.values()), 1e-4)
+
     def assert_self_contained(self, page):
         text = page.read_text(encoding="utf-8")
         links = Links()

@@ -328,7 +328,7 @@ TEST(Critic, LearnsAsOnTheCpu) {
       annotate(judged, prompts, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
       const TokenWorth worth = token_worth("gae", judged, options);
       training.accumulate_gradients({prompts, judged, worth.advantages, {}, worth.returns}, all, 100);
-      EXPECT_FALSE(training.update(update, 5).skipped);
+      EXPECT_FALSE(training.update(static_cast<double>(update), 5, 1).skipped);
     }
     std::vector<float> values;
     for (const Rollout& rollout : judged) values.insert(values.end(), rollout.values.begin(), rollout.values.end());

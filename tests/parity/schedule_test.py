@@ -1,5 +1,5 @@
 """The learning rate of every update of a run against transformers' schedulers, as Trainer (and with it TRL) makes them:
-one step of the scheduler after each step of the optimizer."""
+one step of the scheduler after each step of the optimizer; and as verl 0.9.1 does, after the last update of a step."""
 
 import pathlib
 import sys
@@ -29,6 +29,11 @@ CASES = [
     ({"schedule": "cosine", "min_lr_ratio": 0.125}, ("cosine_with_min_lr", {"min_lr": LR / 8}), 0),
     ({"schedule": "cosine", "warmup_updates": 40}, ("cosine", {}), 40),  # longer than the run
 ]
+# As verl's, with its warm-up in steps: int(share * steps) (workers/engine/fsdp/transformer_impl.py).
+BY_STEPS = [
+    ({"warmup_ratio": 0.1}, ("constant_with_warmup", {}), int(0.1 * STEPS)),
+    ({"schedule": "cosine", "warmup_updates": 10, "min_lr_ratio": 0.2}, ("cosine_with_min_lr", {"min_lr_rate": 0.2}), 5),
+]
 
 
 def theirs(name, arguments, warmup):
@@ -44,11 +49,11 @@ def theirs(name, arguments, warmup):
     return rates
 
 
-def ours(options):
-    """One update in each step, so that every update has a row."""
+def ours(options, sequences_per_update=0):
+    """The rate of each step's last update; there is one where nothing else is said."""
     with tempfile.TemporaryDirectory() as folder:
         result = support.train(pathlib.Path(folder) / "run", sft={"steps": 0, "noisy_steps": 0}, optimizer={"lr": LR, **options},
-                               train={"steps": STEPS, "prompts_per_step": 1, "sequences_per_update": 0},
+                               train={"steps": STEPS, "prompts_per_step": 1, "sequences_per_update": sequences_per_update, "shuffle": "rollouts"},
                                rollout={"samples_per_prompt": 2, "max_new_tokens": 2}, eval={"prompts": 0},
                                checkpoint={"every": 0}, record={"certificate_every": 0, "samples_per_step": 0})
         assert result.returncode == 0, result.stderr
@@ -57,14 +62,15 @@ def ours(options):
 
 def main():
     worst = 0.0
-    for options, (name, arguments), warmup in CASES:
-        want, got = theirs(name, arguments, warmup), ours(options)
+    per_step = [({"schedule_per": "step", **options}, *case) for options, *case in BY_STEPS]
+    for options, (name, arguments), warmup in CASES + per_step:
+        want, got = theirs(name, arguments, warmup), ours(options, 1 if "schedule_per" in options else 0)
         assert len(got) == STEPS, f"{options}: {len(got)} updates"
         for update, (mine, other) in enumerate(zip(got, want)):
             difference = abs(mine - other) / other if other else abs(mine)
             assert difference <= 1e-12, f"{options}: update {update} has {mine}, {name} has {other}"
             worst = max(worst, difference)
-    print(f"{len(CASES)} schedules of {STEPS} updates, worst relative difference {worst:.1e}")
+    print(f"{len(CASES + per_step)} schedules of {STEPS} updates, worst relative difference {worst:.1e}")
 
 
 main()

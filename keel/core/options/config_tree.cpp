@@ -33,6 +33,16 @@ const Json* find_value(const ConfigTree& tree, std::string_view path) {
   return node;
 }
 
+void erase_value(ConfigTree& tree, const std::string& path) {
+  const size_t dot = path.find_last_of('.');
+  const std::string above = dot == std::string::npos ? "" : path.substr(0, dot);
+  Json* section = above.empty() ? &tree.value : const_cast<Json*>(find_value(tree, above));
+  tree.lines.erase(path);
+  if (section == nullptr || !section->is_object()) return;
+  section->erase(path.substr(dot + 1));  // npos + 1 is 0
+  if (section->empty() && !above.empty()) erase_value(tree, above);
+}
+
 std::string place_of(const ConfigTree& tree, const std::string& path) {
   const auto line = tree.lines.find(path);
   if (line == tree.lines.end()) return tree.file.empty() ? "configuration" : tree.file;  // a tree made by a program

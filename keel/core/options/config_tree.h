@@ -27,6 +27,9 @@ std::vector<std::string> split_path(std::string_view path);
 /// The value at a dotted path, or nullptr.
 const Json* find_value(const ConfigTree& tree, std::string_view path);
 
+/// Takes away what stands at a dotted path, and the sections that it leaves empty.
+void erase_value(ConfigTree& tree, const std::string& path);
+
 /// Where a path was written: "run.yaml:3" or "command line".
 std::string place_of(const ConfigTree& tree, const std::string& path);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/nearest.h"
@@ -24,6 +25,17 @@ bool says_nothing_alone(const std::string& leaf) {
   static const std::set<std::string> kWords = {"enable", "enabled", "len",  "log",  "metric",
                                                "mode",   "n",       "name", "path", "type"};
   return kWords.contains(leaf);
+}
+
+/// Whether a longer name has all words of a shorter one, or words that they begin, in its order: grad_accum.
+bool has_words_of(const std::string& shorter, const std::string& longer) {
+  constexpr size_t kTelling = 3;
+  const std::string all = "_" + longer + "_";
+  std::istringstream words(shorter);
+  size_t at = 0;
+  for (std::string word; std::getline(words, word, '_'); at += word.size() + 1)
+    if (at = all.find("_" + word + (word.size() < kTelling ? "_" : ""), at); at == std::string::npos) return false;
+  return true;
 }
 
 /// A sentence up to its first stop, without it: enough to tell a setting from another of its name.
@@ -215,6 +227,7 @@ class Loader {
     if (leaf.size() >= kGuessable && !leaves.empty() && !says_nothing_alone(leaf))
       if (const auto near = nearest_name(leaf, leaves)) return alias_ending_in(*near);
     if (const std::string slip = slip_of_one(path, known_); !slip.empty()) return slip;
+    if (const std::string longer = names_with_words_of(leaf); !longer.empty()) return longer;
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
     std::vector<std::string> sections;
     for (const Section& known : table_.sections()) {
@@ -233,16 +246,21 @@ class Loader {
     return "did you mean " + *near + "?" + (refused == nullptr ? "" : " Of that: " + refused->reason);
   }
 
-  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none. What is
-  /// of the data comes first: elsewhere epochs are passes over them.
+  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none.
   std::string settings_called(const std::string& leaf) const {
+    const std::string found = settings_with_meaning(leaf);
+    return found.empty() ? "" : "what has that name is " + found;
+  }
+
+  /// The settings and sections of that name. What is of the data comes first: elsewhere epochs are passes over them.
+  std::string settings_with_meaning(const std::string& leaf) const {
     std::vector<std::string> texts;
     for (const std::string& name : {"data_" + leaf, leaf})
       for (const Option& option : table_.options())
         if (leaf_of(option.path) == name) texts.push_back(option.path + " (" + first_words(option.help) + ")");
     for (const Section& section : table_.sections())
       if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_words(section.help) + ")");
-    return texts.empty() ? "" : "what has that name is " + joined(texts, "; ");
+    return joined(texts, "; ");
   }
 
   /// "did you mean critic.lr?" for critic.learning_rate, where another program's learning_rate is the lr of a section;
@@ -270,6 +288,23 @@ class Loader {
     if (found == nullptr) return "";
     return found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here" +
            (found->conversion.empty() ? "" : ": " + found->conversion);
+  }
+
+  /// What a name with words left out or cut short may stand for, gradient_accumulation for
+  /// gradient_accumulation_steps: shown with what it means, since another word may make it another thing. Empty where
+  /// there is none, or too many to choose from.
+  std::string names_with_words_of(const std::string& leaf) const {
+    constexpr size_t kToChooseFrom = 3;
+    if (leaf.find('_') == std::string::npos) return "";  // one word is in too many names
+    std::vector<std::string> found, texts;
+    for (const std::string& name : known_)
+      if (has_words_of(leaf, leaf_of(name)) && std::ranges::find(found, leaf_of(name)) == found.end())
+        found.push_back(leaf_of(name));
+    if (found.empty() || found.size() > kToChooseFrom) return "";
+    for (const std::string& name : found)
+      for (const std::string& text : {settings_with_meaning(name), alias_ending_in(name)})
+        if (!text.empty()) texts.push_back(text);
+    return "with these words: " + joined(texts, "; ");
   }
 
   /// "did you mean algorithm.kl_ctrl?" for kl_ctrl; empty where no section ends in that name.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
@@ -179,6 +180,18 @@ Settings configured(const RunData& run) {
   return settings;
 }
 
+/// With lists whose order means nothing in one order, so that runs do not differ by it.
+Settings in_one_order(Settings settings) {
+  const auto found = settings.find("lora.target_modules");
+  if (found == settings.end()) return settings;
+  std::istringstream list(found->second);
+  std::vector<std::string> items;
+  for (std::string item; std::getline(list, item, ',');) items.emplace_back(trimmed(item));
+  std::sort(items.begin(), items.end());
+  found->second = joined(items);
+  return settings;
+}
+
 /// What runs must have in common for their evaluations to be compared: the measure, and what it was measured on.
 std::string evaluated_on(const RunData& run, const EvalPoint& eval) {
   std::string text = eval.name() + std::string(" ") + std::to_string(eval.count);
@@ -217,7 +230,7 @@ std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) 
 }  // namespace
 
 std::map<std::string, std::string> settings_of(const RunData& run) {
-  return run.used.empty() ? configured(run) : run.used;
+  return in_one_order(run.used.empty() ? configured(run) : run.used);
 }
 
 std::string plural(int64_t count, const std::string& noun) {
@@ -362,7 +375,7 @@ std::string differing_settings(const std::vector<RunData>& runs) {
   std::vector<Settings> settings;
   std::set<std::string> paths;
   for (const RunData& run : runs) {
-    settings.push_back(all_used ? run.used : configured(run));
+    settings.push_back(in_one_order(all_used ? run.used : configured(run)));
     for (const auto& [path, value] : settings.back()) paths.insert(path);
   }
   std::vector<std::string> names{"Setting"};

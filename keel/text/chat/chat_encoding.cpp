@@ -74,6 +74,16 @@ Json template_words(const std::vector<std::string>& assignments, const std::stri
   return words;
 }
 
+bool only_spells_a_value(const Json& word) {
+  if (!word.is_string()) return false;
+  const std::string text(trimmed(word.get_ref<const std::string&>()));
+  return kSwitches.contains(text) || !value_of_word(text).is_string() || text == "NULL" || text == "NONE";
+}
+
+bool PromptEncoder::asks_for_date() const {
+  return std::ranges::any_of(templates_.all(), [](const auto& one) { return one.second.asks_for_date(); });
+}
+
 void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
   const auto& templates = templates_.all();
   if (!words.empty() && templates.empty())
@@ -88,9 +98,10 @@ void PromptEncoder::require_known(const Json& words, const std::string& setting)
 
 std::string PromptEncoder::told(const TemplateWords& words) const {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : words.others.items()) parts.push_back(name + "=" + value.dump());
-  const auto asks_date = [](const auto& one) { return one.second.asks_for_date(); };
-  if (std::ranges::any_of(templates_.all(), asks_date)) {
+  for (const auto& [name, value] : words.others.items())
+    parts.push_back(name + "=" + value.dump() +
+                    (only_spells_a_value(value) ? " (a text, which counts as true; the value has no quotes)" : ""));
+  if (asks_for_date()) {
     char date[16];
     std::strftime(date, sizeof(date), "%Y-%m-%d", &words.now);
     parts.push_back("today is " + std::string(date));

@@ -39,6 +39,9 @@ struct TemplateWords {
 /// (kBadConfiguration) that names the setting where it is no name=value, or a name that the conversation gives.
 Json template_words(const std::vector<std::string>& assignments, const std::string& setting);
 
+/// Whether a word is a text, as "false" in quotes, that spells a value: a template takes it for true, as any text.
+bool only_spells_a_value(const Json& word);
+
 /// Prompts to token ids. Special tokens spelled out by whoever wrote a message stay text: nobody can end a turn, or
 /// begin one, by writing its token.
 class PromptEncoder {
@@ -47,13 +50,15 @@ class PromptEncoder {
       : tokenizer_(std::move(tokenizer)), templates_(std::move(templates)) {}
 
   bool has_template() const { return !templates_.empty(); }
+  /// Whether a template of the model asks what day it is.
+  bool asks_for_date() const;
 
   /// An Error (kBadConfiguration) that names the setting where no template of the model speaks of one of these words,
   /// so that it would change nothing.
   void require_known(const Json& words, const std::string& setting) const;
 
   /// What the templates are told beside the conversation: "enable_thinking=false, today is 2024-07-26" where they ask
-  /// for the date; empty: nothing.
+  /// for the date; empty: nothing. A text that spells a value is told to be one.
   std::string told(const TemplateWords& words) const;
 
   /// A text, with what the tokenizer's post-processor adds, such as <bos>. With `parse_special` the special tokens that

@@ -113,6 +113,15 @@ std::vector<std::string> unread_settings(const Config& config) {
     notes.push_back("reward.weights are all 0: every reward is 0, and nothing is learned from any");
   if (config.optimizer.schedule == "constant" && config.optimizer.min_lr_ratio > 0)
     notes.push_back("optimizer.min_lr_ratio does nothing: optimizer.schedule is constant");
+  const ObjectiveOptions& objective = config.objective;
+  const std::string advantage =
+      objective.advantage.value_or(method_named(objective.method, "objective.method is").advantage);
+  if (objective.advantage_eps && advantage != "grpo")
+    notes.push_back("objective.advantage_eps does nothing: the advantage " + advantage +
+                    " divides by no group's standard deviation");
+  const OptimizerOptions& optimizer = config.optimizer;
+  if (optimizer.schedule_per == "step" && !optimizer.moves())
+    notes.push_back("optimizer.schedule_per does nothing: the learning rate is constant, and there is no warm-up");
   if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)
     notes.push_back("checkpoint.best_metric does nothing: checkpoint.keep_best is false");
   const ReferenceOptions& reference = config.reference;
@@ -132,8 +141,8 @@ std::vector<std::string> unread_settings(const Config& config) {
 std::vector<std::string> kept_beside_typed_method(const ConfigTree& tree, const Config& config) {
   if (tree.file.empty() || !on_command_line(tree, "objective.method")) return {};
   std::vector<std::string> kept;
-  for (const char* key :
-       {"delta", "delta_low", "delta_high", "ratio_cap", "anchor", "parameters", "advantage", "aggregation"}) {
+  for (const char* key : {"delta", "delta_low", "delta_high", "ratio_cap", "anchor", "parameters", "advantage",
+                          "advantage_eps", "aggregation"}) {
     const std::string path = std::string("objective.") + key;
     const Json* value = said(tree, path);
     if (value == nullptr || value->empty() || on_command_line(tree, path)) continue;

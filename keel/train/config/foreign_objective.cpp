@@ -141,6 +141,13 @@ Json trl_advantage(const Json& value, const ConfigTree&, const OptionTable&) {
   return one_of_words(kWords, value, "or set objective.advantage: grpo divides by the group's standard deviation");
 }
 
+/// What TRL 1.16.0 adds to the standard deviation of a group (grpo_trainer.py).
+Json trl_advantage_eps(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  constexpr double kTrls = 1e-4;
+  const bool ours = said(tree, "objective.advantage") != nullptr || said(tree, "objective.advantage_eps") != nullptr;
+  return !ours && contains({"group", "true"}, word_of(value)) ? Json(kTrls) : kSetsNothing;
+}
+
 Json openrlhf_advantage(const Json& value, const ConfigTree&, const OptionTable&) {
   static const std::map<std::string, std::string> kWords = {
       {"gae", "gae"},   {"reinforce", "reinforce_pp"}, {"reinforce_baseline", "reinforce_pp_baseline"},
@@ -329,6 +336,8 @@ void add_objective_aliases(OptionTable& t) {
   t.alias(kTrlLoss, others, "TRL", trl_lower_bound_of_cispo, "low=null for cispo");
   t.alias(kSamplingLevel, "objective.method", "TRL", sampling_level, "see loss_type");
   t.alias("scale_rewards", "objective.advantage", "TRL", trl_advantage, "group is grpo, none is group_mean");
+  t.alias("scale_rewards", "objective.advantage_eps", "TRL", trl_advantage_eps,
+          "1e-4 for group, which TRL adds to the standard deviation");
   t.alias("epsilon", low, "TRL", unless_idle("epsilon", trl, shared_bound(trl, "low")), ratio_only);
   t.alias("epsilon", high, "TRL", unless_idle("epsilon", trl, shared_bound(trl, "high", "epsilon_high")),
           ratio_only + ", without epsilon_high");

@@ -4,7 +4,9 @@
 #include <functional>
 
 #include "keel/core/strings.h"
+#include "keel/data/row_prompt.h"
 #include "keel/train/config/foreign_names.h"
+#include "keel/train/config/foreign_schedule.h"
 
 namespace keel {
 namespace {
@@ -28,21 +30,12 @@ bool names_function(const ConfigTree& tree, const Names& functions) {
   return std::any_of(list.begin(), list.end(), [&](const Json& name) { return contains(functions, word_of(name)); });
 }
 
-const std::string kActorOptim = "actor_rollout_ref.actor.optim.";
-
-/// Whether the learning rate of verl's actor rises or falls.
-bool moves_the_actors_rate(const ConfigTree& tree) {
-  const auto is_above_zero = [&](const char* name) {
-    const Json* value = said(tree, kActorOptim + name);
-    return value != nullptr && value->is_number() && *value > 0;
-  };
-  const auto falls = [&](const char* name) {
-    const std::string word = word_at(tree, kActorOptim + name);
-    return !word.empty() && word != "constant";
-  };
-  return is_above_zero("lr_warmup_steps") || is_above_zero("lr_warmup_steps_ratio") || falls("lr_scheduler_type") ||
-         falls("warmup_style");
+/// Whether TRL evaluates while it trains.
+bool evaluates_at(const ConfigTree& tree, const char* strategy) {
+  return !contains({"", "no", "false"}, word_at(tree, strategy));
 }
+
+const std::string kActorOptim = "actor_rollout_ref.actor.optim.";
 
 /// Whether verl's actor has another schedule, warm-up or weight decay than its critic has where nothing is said of it.
 bool differs_from_the_critics(const ConfigTree& tree) {
@@ -75,13 +68,6 @@ const std::vector<Remark>& remarks() {
        "loss does (objective.aggregation); a coefficient of another size may be needed"},
       {"TRL",
        [](const ConfigTree& tree) {
-         return contains({"", "group", "true"}, word_at(tree, "scale_rewards")) &&
-                said(tree, "objective.advantage") == nullptr;
-       },
-       "scale_rewards: TRL divides by a group's standard deviation plus 1e-4, Keel by it plus 1e-6; where rewards of a "
-       "group differ by hundredths or less, advantages are larger here"},
-      {"TRL",
-       [](const ConfigTree& tree) {
          return is_used(tree, {"steps_per_generation", "generation_batch_size"}) &&
                 contains(kByTokens, word_at(tree, "loss_type").empty() ? "dapo" : word_at(tree, "loss_type"));
        },
@@ -108,6 +94,14 @@ const std::vector<Remark>& remarks() {
        },
        "mask_truncated_completions: with this loss_type TRL divides by all completions, Keel by those that are not cut "
        "off, so that the gradient is larger here the more are; max_grad_norm may clip more of it"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         const bool evaluates = evaluates_at(tree, "eval_strategy") || evaluates_at(tree, "evaluation_strategy");
+         return evaluates && is_used(tree, {"dataset_name", "data.files"}) &&
+                !is_used(tree, {"data.eval_files", "data.held_out"});
+       },
+       "eval_strategy: TRL evaluates on the data set's test split, and stops where there is none; here nothing is "
+       "evaluated without data.eval_files or data.held_out, and neither is set"},
       {"TRL",
        [](const ConfigTree& tree) {
          return contains({"epoch", "best"}, word_at(tree, "save_strategy")) ||
@@ -172,9 +166,6 @@ const std::vector<Remark>& remarks() {
        "actor_rollout_ref.actor.optim: the critic follows the policy's schedule, warm-up and weight decay (section "
        "optimizer), verl's has its own (critic.optim): a constant rate, no warm-up and weight decay 0.01 where nothing "
        "is said"},
-      {"verl", moves_the_actors_rate,
-       "actor_rollout_ref.actor.optim: verl moves the learning rate once a step, all updates of which have that of the "
-       "first (with a warm-up the first step's is 0), Keel at every update, on the same curve"},
       {"verl", [](const ConfigTree& tree) { return is_used(tree, {kFiltered}); },
        "algorithm.filter_groups: verl ends with an error where max_num_gen_batches did not fill a step, Keel makes it "
        "with the groups that there are"},
@@ -303,6 +294,20 @@ void note_judges(const std::string& program, const ConfigTree& tree, const Optio
       "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
 }
 
+/// A text is passed on as it is, which whoever wrote "false" in quotes hardly meant.
+void note_texts_for_values(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                           std::vector<std::string>& notes) {
+  for (const Alias& alias : table.aliases()) {
+    const Json* value = alias.target == "data.template_words" ? said(tree, alias.name) : nullptr;
+    if (value == nullptr || !value->is_object()) continue;
+    DataOptions options;
+    options.template_words = alias.converter(*value, tree, table).get<Names>();
+    for (const std::string& word : texts_for_values(options))
+      notes.push_back(alias.name + ": " + word + " is a text, which a chat template takes for true, in " + program +
+                      " as here; where the value is meant, write it without quotes");
+  }
+}
+
 /// Both take full batches alone: TRL's sampler leaves out what does not fill one (RepeatSampler, whatever
 /// dataloader_drop_last is), verl's loader has drop_last.
 void note_passes(const std::string& program, const ConfigTree& tree, const OptionTable& table,
@@ -359,6 +364,7 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
     note_unread_of_critic(tree, table, notes);
   }
   if (all) note_passes(program, tree, table, notes);
+  note_texts_for_values(program, tree, table, notes);
   if (program == "verl" || program == "TRL") note_judges(program, tree, table, notes);
   if (const std::string rest = defaults_not_taken(program, tree, table, purpose); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);

@@ -1,5 +1,6 @@
 #include "keel/train/config/foreign_schedule.h"
 
+#include <algorithm>
 #include <map>
 
 #include "keel/core/error.h"
@@ -11,7 +12,11 @@ namespace {
 
 constexpr const char *kTrlSchedule = "lr_scheduler_type", *kTrlWarmup = "warmup_steps",
                      *kTrlFloor = "lr_scheduler_kwargs.min_lr", *kTrlFloorRate = "lr_scheduler_kwargs.min_lr_rate";
-constexpr const char* kVerlWarmup = "actor_rollout_ref.actor.optim.lr_warmup_steps";
+const std::string kVerlOptim = "actor_rollout_ref.actor.optim.", kVerlWarmup = kVerlOptim + "lr_warmup_steps";
+const Names kVerlCurve = {kVerlWarmup, kVerlOptim + "lr_warmup_steps_ratio", kVerlOptim + "lr_scheduler_type",
+                          kVerlOptim + "warmup_style"};
+
+constexpr const char* kSchedulePer = "optimizer.schedule_per";
 
 bool is_above_zero(const Json* value) { return value != nullptr && value->is_number() && *value > 0; }
 
@@ -87,6 +92,17 @@ Json verl_warmup_ratio(const Json& value, const ConfigTree& tree, const OptionTa
   return value.is_null() || is_above_zero(said(tree, kVerlWarmup)) ? kSetsNothing : value;
 }
 
+/// Several names say that the rate moves: the first that is there gives it.
+AliasConverter verl_moves_by_steps(std::string mine) {
+  return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
+    const auto first = std::find_if(kVerlCurve.begin(), kVerlCurve.end(),
+                                    [&](const std::string& name) { return said(tree, name) != nullptr; });
+    const bool mine_gives_it = first != kVerlCurve.end() && *first == mine;
+    return mine_gives_it && moves_the_actors_rate(tree) && said(tree, kSchedulePer) == nullptr ? Json("step")
+                                                                                               : kSetsNothing;
+  };
+}
+
 /// OpenRLHF's cosine_with_min_lr ends at a tenth of the rate.
 Json openrlhf_floor(const Json& value, const ConfigTree& tree, const OptionTable&) {
   constexpr double kItsShare = 0.1;
@@ -107,6 +123,13 @@ const std::string kScheduleWords = "constant_with_warmup is constant, cosine_wit
 constexpr const char* kHalfWave = "cosine falls once, by half a wave; remove it";
 
 }  // namespace
+
+bool moves_the_actors_rate(const ConfigTree& tree) {
+  return std::any_of(kVerlCurve.begin(), kVerlCurve.end(), [&](const std::string& name) {
+    const Json* value = said(tree, name);
+    return is_above_zero(value) || (value != nullptr && value->is_string() && *value != "constant");
+  });
+}
 
 void add_trl_schedule(OptionTable& t, const std::string& section, const std::string& length) {
   const std::string floor = section + ".min_lr_ratio", ratio = section + ".warmup_ratio";
@@ -130,7 +153,9 @@ void add_schedule_aliases(OptionTable& t) {
                     with_steps = "nothing where train.steps is set";
   add_trl_schedule(t, "optimizer", "train");
 
-  const std::string verl = "actor_rollout_ref.actor.optim.";
+  const std::string& verl = kVerlOptim;
+  for (const std::string& name : kVerlCurve)
+    t.alias(name, kSchedulePer, "verl", verl_moves_by_steps(name), "step, where the learning rate moves");
   for (const char* name : {"lr_scheduler_type", "warmup_style"})
     t.alias(verl + name, schedule, "verl", schedule_word, kScheduleWords);
   t.alias(kVerlWarmup, updates, "verl", verl_warmup, "times the updates of a step");

@@ -5,6 +5,10 @@
 namespace keel {
 
 class OptionTable;
+struct ConfigTree;
+
+/// Whether the learning rate of verl's actor rises or falls, which it does once a step.
+bool moves_the_actors_rate(const ConfigTree& tree);
 
 /// TRL's names of the learning rate's schedule, in `section` of ours, and of passes over the data, in `length`.
 void add_trl_schedule(OptionTable& table, const std::string& section, const std::string& length);

@@ -10,8 +10,8 @@ Json written_for_tensorboard(const Json& value, const ConfigTree&, const OptionT
   Json written = kSetsNothing;
   for (const std::string& tool : tools_of(value)) {
     if (tool != kTensorBoard)
-      fail(ExitCode::kBadConfiguration, "of other tools a run is written for ", kTensorBoard, " alone; remove ", tool,
-           ": ", way_to_tool(tool));
+      fail(ExitCode::kBadConfiguration, "of other tools a run is written for ", kTensorBoard, " alone; ",
+           tool == kAllTools ? "write that in place of " : "remove ", tool, ": ", way_to_tool(tool));
     written = true;
   }
   return written;
@@ -27,6 +27,10 @@ Names tools_of(const Json& value) {
 }
 
 std::string way_to_tool(const std::string& tool) {
+  if (tool == kAllTools)
+    return "of the tools that are installed it is tensorboard here; for the others every step is in metrics.jsonl of "
+           "run.dir, and afterwards `keel export RUN --wandb DIR`, `--mlflow DIR` or `--csv FILE` makes a run or a "
+           "table of it";
   const bool has_own = contains({"wandb", "mlflow"}, tool);
   return "every step is in metrics.jsonl of run.dir, and afterwards `keel export RUN " +
          (has_own ? "--" + tool + " DIR` makes a run of it" : std::string("--csv FILE` makes a table of it"));

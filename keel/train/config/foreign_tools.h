@@ -15,6 +15,9 @@ Names tools_of(const Json& value);
 /// TensorBoard reads files, which a run writes, too.
 inline constexpr const char* kTensorBoard = "tensorboard";
 
+/// transformers' word for every tool that is installed.
+inline constexpr const char* kAllTools = "all";
+
 /// How a run gets to a tool that it is not written to while it goes on.
 std::string way_to_tool(const std::string& tool);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
 #include "keel/core/tensor/precision.h"
 #include "keel/train/update/gradients.h"
 #include "keel/train/update/policy_tokens.h"
@@ -24,12 +25,6 @@ Tensor distances(const Tensor& logp, const Tensor& behavior_logp) {
 }
 
 constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  // of |pi - mu|
-
-std::string figure(const char* text, double number) {
-  char shown[32];
-  snprintf(shown, sizeof(shown), "%.1e", number);
-  return text + std::string(shown);
-}
 
 }  // namespace
 
@@ -64,10 +59,10 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
 
 std::string agreement_sentence(const Agreement& agreement, const Requirements& needs) {
   std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) +
-                     " tokens: " + figure("|pi - mu| is on average ", agreement.mean_difference) +
-                     figure(", at most ", agreement.max_difference);
-  if (needs.top_k > 0) text += figure(", of the likeliest tokens ", agreement.topk_difference);
-  if (needs.hidden_states) text += figure(", largest total variation ", agreement.total_variation);
+                     " tokens: |pi - mu| is on average " + scientific(agreement.mean_difference) + ", at most " +
+                     scientific(agreement.max_difference);
+  if (needs.top_k > 0) text += ", of the likeliest tokens " + scientific(agreement.topk_difference);
+  if (needs.hidden_states) text += ", largest total variation " + scientific(agreement.total_variation);
   return text;
 }
 
@@ -96,7 +91,7 @@ void require_agreement(const Agreement& agreement, double limit, at::ScalarType 
 
 std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in) {
   if (!is_narrow(computed_in) || agreement.max_difference <= kDoubtful) return std::nullopt;
-  return figure("sampler and trainer give a token probabilities that differ by ", agreement.max_difference) +
+  return "sampler and trainer give a token probabilities that differ by " + scientific(agreement.max_difference) +
          " at equal weights, by rounding to " + precision_word(computed_in) +
          " alone; run.precision=float32 has no such gap";
 }

@@ -60,8 +60,8 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
   }
 }
 
-Optimizer::Outcome CriticTraining::update(double update, double planned) {
-  lr_ = optimizer_options_.lr_at(update, planned);
+Optimizer::Outcome CriticTraining::update(double update, double planned, double of_step) {
+  lr_ = optimizer_options_.lr_at(update, planned, of_step);
   const Optimizer::Outcome outcome = optimizer_.step(lr_);
   norms_.add(outcome);
   return outcome;

@@ -40,8 +40,8 @@ class CriticTraining {
   void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
 
   /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update` of so
-  /// many planned ones.
-  Optimizer::Outcome update(double update, double planned);
+  /// many planned ones, of which a step has `of_step`.
+  Optimizer::Outcome update(double update, double planned, double of_step);
 
   /// Of the updates since the last call; nothing where there was none.
   std::optional<CriticNumbers> take_numbers();

@@ -28,10 +28,15 @@ void OptimizerOptions::describe(OptionTable& table) {
             "begins where it would have begun after all of them. A run that is resumed with more or fewer steps goes "
             "on along the curve of its new length.",
             one_of({"constant", "linear", "cosine"}));
+  table.add("schedule_per", schedule_per,
+            "When the learning rate moves along its curve: with every update, as TRL's does; or once a step, all "
+            "updates of which have the rate of the first, as verl's does: with a warm-up the whole first step has 0.",
+            one_of({"update", "step"}));
   table.add("warmup_updates", warmup_updates,
             "Updates over which the learning rate rises linearly from 0, which the first one has.", at_least(0));
   table.add("warmup_ratio", warmup_ratio,
-            "The same as a share of the run's updates, rounded up; in place of warmup_updates.",
+            "The same as a share of the run's updates, rounded up (with schedule_per step of its steps, rounded down, "
+            "as verl does); in place of warmup_updates.",
             at_least(0).at_most(1));
   table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
   table.add(
@@ -41,12 +46,15 @@ void OptimizerOptions::describe(OptionTable& table) {
       one_of({"float32", "8bit"}));
 }
 
-double OptimizerOptions::warmup_of(double planned) const {
-  return warmup_ratio > 0 ? std::ceil(planned * warmup_ratio) : static_cast<double>(warmup_updates);
+double OptimizerOptions::warmup_of(double planned, double of_step) const {
+  if (warmup_ratio <= 0) return static_cast<double>(warmup_updates);
+  if (schedule_per == "step") return std::floor(planned / of_step * warmup_ratio) * of_step;
+  return std::ceil(planned * warmup_ratio);
 }
 
-double OptimizerOptions::lr_at(double update, double planned) const {
-  const double warmup = warmup_of(planned);
+double OptimizerOptions::lr_at(double update, double planned, double of_step) const {
+  if (schedule_per == "step") update -= std::fmod(update, of_step);
+  const double warmup = warmup_of(planned, of_step);
   if (update < warmup) return lr * (update / warmup);
   if (schedule == "constant") return lr;
   const double falling = std::max(planned - warmup, 1.0);

@@ -23,7 +23,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   double max_grad_norm = 1.0;
-  std::string schedule = "constant";
+  std::string schedule = "constant", schedule_per = "update";
   int64_t warmup_updates = 0;
   double warmup_ratio = 0.0;
   double min_lr_ratio = 0.0;
@@ -31,12 +31,16 @@ struct OptimizerOptions {
 
   void describe(OptionTable& table);
 
-  /// Updates of the warm-up in a run of so many planned ones.
-  double warmup_of(double planned) const;
+  /// Whether the learning rate is not always the same.
+  bool moves() const { return schedule != "constant" || warmup_updates > 0 || warmup_ratio > 0; }
+
+  /// Updates of the warm-up in a run of so many planned ones, of which a step has `of_step`.
+  double warmup_of(double planned, double of_step = 1) const;
 
   /// The learning rate of update number `update` (from 0) in such a run, as transformers' schedules have it: linear
-  /// from 0 over the warm-up, then the schedule's, whose end is reached after the last planned update.
-  double lr_at(double update, double planned) const;
+  /// from 0 over the warm-up, then the schedule's, whose end is reached after the last planned update. With
+  /// schedule_per step all updates of a step have that of its first.
+  double lr_at(double update, double planned, double of_step = 1) const;
 };
 
 /// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight

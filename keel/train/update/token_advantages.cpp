@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
 
 namespace keel {
@@ -20,7 +19,7 @@ std::vector<std::vector<float>> by_sequence(const std::vector<double>& tokens, s
 }  // namespace
 
 TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic,
-                       std::span<const std::vector<double>> penalties) {
+                       std::span<const std::vector<double>> penalties, double eps) {
   std::vector<double> rewards, token_rewards, values;
   std::vector<int64_t> groups, lengths;
   for (const Rollout& rollout : rollouts) {
@@ -37,7 +36,7 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
   TokenWorth worth;
   const bool of_tokens = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
   if (!of_tokens) {
-    const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths);
+    const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths, eps);
     for (size_t i = 0; i < rollouts.size(); ++i)
       worth.advantages.emplace_back(rollouts[i].tokens.size(), static_cast<float>(of_rollout[i]));
     return worth;

@@ -313,6 +313,15 @@ TEST(Report, ComparesValuesInForceAndNeverNull) {
   EXPECT_FALSE(has(old, "<code>model.parameters</code>"));
 }
 
+TEST(Report, LayersOfAnAdapterAreTheSameInWhateverOrder) {
+  RunData one = own_run("one"), other = own_run("other");
+  one.used["lora.target_modules"] = "q_proj, v_proj, o_proj";
+  other.used["lora.target_modules"] = "o_proj, q_proj, v_proj";
+  EXPECT_FALSE(has(render_report({one, other}), "<code>lora.target_modules</code>"));
+  other.used["lora.target_modules"] = "q_proj, v_proj, k_proj";
+  EXPECT_TRUE(has(render_report({one, other}), "<code>lora.target_modules</code></th><td>o_proj, q_proj, v_proj</td>"));
+}
+
 TEST(Report, SmoothsRunsSideBySideAlike) {
   const std::string html = render_report({small_run("short", 100), small_run("long", 1000)});
   EXPECT_GT(occurrences(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5

@@ -70,6 +70,14 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"objective.method=reinforce", "objective.advantage=reinforce_pp"},
       {"objective.method=reinforce++", "objective.advantage=reinforce_pp"},
       {"max_completion_length=null", "set rollout.max_new_tokens"},
+      {"gradient_accumulation=4", "with these words: TRL's gradient_accumulation_steps is train.prompts_per_step"},
+      {"grad_accum=4", "TRL's gradient_accumulation_steps is train.prompts_per_step"},
+      {"per_device_batch_size=4", "TRL's per_device_train_batch_size is train.prompts_per_step"},
+      {"mini_batch_size=4", "verl's actor_rollout_ref.actor.ppo_mini_batch_size is train.sequences_per_update here"},
+      {"num_epochs=4", "TRL's num_train_epochs is train.data_epochs here"},
+      {"train.new_tokens=4", "rollout.max_new_tokens (Longest completion"},
+      {"accumulation=4", "sections are"},           // one word is in too many names
+      {"steps_of_accumulation=4", "sections are"},  // nor in another order
       {"reward_model.colour=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
   EXPECT_THAT(refusal_of({"model.path=m", R"(data.files=["a.jsonl"])"}), HasSubstr("TRL's default is 512 tokens"));

@@ -459,5 +459,21 @@ TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
   EXPECT_THAT(notes, testing::Not(testing::Contains(HasSubstr("(TRL) is"))));  // what is not taken is not noted
 }
 
+// TRL 1.16.0, trainer/grpo_trainer.py: advantages / (std_rewards + 1e-4) where scale_rewards is not none; verl 0.9.1,
+// trainer/ppo/core_algos.py: epsilon 1e-6, as here.
+TEST(ConfigAliases, WhatIsAddedToADeviationIsTheProgramsOwn) {
+  const auto eps_of = [](const std::vector<std::string>& settings) {
+    return load(settings).config.objective.advantage_eps;
+  };
+  EXPECT_EQ(eps_of({"num_generations=4"}), 1e-4);
+  EXPECT_EQ(eps_of({"num_generations=4", "scale_rewards=true"}), 1e-4);
+  EXPECT_EQ(eps_of({"num_generations=4", "scale_rewards=none"}), std::nullopt);
+  EXPECT_EQ(eps_of({"num_generations=4", "objective.advantage=rloo"}), std::nullopt);
+  EXPECT_EQ(eps_of({"scale_rewards=group", "objective.advantage_eps=0.5"}), 0.5);
+  EXPECT_EQ(eps_of({"algorithm.adv_estimator=grpo"}), std::nullopt);
+  EXPECT_THAT(load({"objective.advantage_eps=0.5", "objective.advantage=rloo"}).notes,
+              testing::Contains(HasSubstr("objective.advantage_eps does nothing: the advantage rloo")));
+}
+
 }  // namespace
 }  // namespace keel

@@ -212,15 +212,6 @@ TEST(ForeignRemarks, TrlsBatchesAreThoseOfOneProcess) {
   EXPECT_THAT(notes({"num_generations=4"}), Not(told));
 }
 
-// TRL 1.16, trainer/grpo_trainer.py: advantages / (std_rewards + 1e-4).
-TEST(ForeignRemarks, TrlAddsMoreToADeviation) {
-  const auto told = Contains(HasSubstr("deviation plus 1e-4"));
-  EXPECT_THAT(notes({"num_generations=4"}), told);
-  EXPECT_THAT(notes({"num_generations=4", "scale_rewards=group"}), told);
-  EXPECT_THAT(notes({"num_generations=4", "scale_rewards=none"}), Not(told));
-  EXPECT_THAT(notes({"num_generations=4", "objective.advantage=rloo"}), Not(told));
-}
-
 // TRL 1.16, compute_loss: num_items_in_batch are the tokens of what was generated at a time.
 TEST(ForeignRemarks, TrlAveragesOverAGenerationBatch) {
   const auto told = Contains(HasSubstr("by the batch's tokens and the number of its updates"));
@@ -238,14 +229,37 @@ TEST(ForeignRemarks, TrlsBnpoAveragesMicroBatches) {
   EXPECT_THAT(notes({"num_generations=4", "loss_type=dapo", "gradient_accumulation_steps=4"}), Not(told));
 }
 
-// verl 0.9.1, workers/engine_workers.py: the scheduler is stepped after the last mini-batch of a step.
-TEST(ForeignRemarks, VerlMovesTheRateOnceAStep) {
-  const auto told = Contains(HasSubstr("verl moves the learning rate once a step"));
-  const std::string optim = "actor_rollout_ref.actor.optim.";
-  for (const char* moved : {"lr_warmup_steps=2", "lr_warmup_steps_ratio=0.1", "lr_scheduler_type=cosine"})
-    EXPECT_THAT(notes({kVerlsGrpo, optim + moved}), told) << moved;
-  for (const char* same : {"lr_warmup_steps=-1", "lr_scheduler_type=constant", "weight_decay=0.1"})
-    EXPECT_THAT(notes({kVerlsGrpo, optim + same}), Not(told)) << same;
+// TRL 1.16, scripts/grpo.py: eval_dataset is dataset[dataset_test_split] where eval_strategy is not no; transformers'
+// Trainer raises a ValueError where it is to evaluate and has no eval_dataset.
+TEST(ForeignRemarks, AnEvaluationWithoutRowsIsTold) {
+  const auto told = Contains(HasSubstr("nothing is evaluated without data.eval_files or data.held_out"));
+  const auto notes_with = [](std::vector<std::string> settings) {
+    for (const char* setting : {"model.path=m", "num_generations=4", "max_completion_length=8"})
+      settings.push_back(setting);
+    return notes(settings);
+  };
+  const std::string rows = "dataset_name=a.jsonl", steps = "eval_strategy=steps";
+  EXPECT_THAT(notes_with({rows, steps, "eval_steps=2"}), told);
+  EXPECT_THAT(notes_with({R"(data.files=["a.jsonl"])", "evaluation_strategy=epoch"}), told);
+  EXPECT_THAT(notes_with({rows, steps, R"(data.eval_files=["b.jsonl"])"}), Not(told));
+  EXPECT_THAT(notes_with({rows, steps, "data.held_out=0.1"}), Not(told));
+  EXPECT_THAT(notes_with({rows, "eval_strategy=no", "eval_steps=2"}), Not(told));
+  EXPECT_THAT(notes_with({rows}), Not(told));
+}
+
+// Python, and Jinja with it: bool("false") is True, `"false" is false` is not. verl hands the mapping on as it is.
+TEST(ForeignRemarks, ATextThatSpellsAValueIsTold) {
+  const auto told = [](const std::string& word) {
+    return Contains(HasSubstr(word + " is a text, which a chat template takes for true"));
+  };
+  const auto notes_with = [](const std::string& words) {
+    return notes({kVerlsGrpo, "data.apply_chat_template_kwargs=" + words, "model.path=m",
+                  R"(data.train_files=["a.jsonl"])", "data.max_response_length=8"});
+  };
+  for (const char* text : {"false", "False", "TRUE", "no", "null"})
+    EXPECT_THAT(notes_with(R"({"enable_thinking": ")" + std::string(text) + R"("})"),
+                told(R"(enable_thinking=")" + std::string(text) + "\""));
+  EXPECT_THAT(notes_with(R"({"enable_thinking": false, "style": "plain"})"), Not(told("")));
 }
 
 // verl 0.9.1, trainer/config/critic/critic.yaml: optim is its own, constant, without warm-up, weight decay 0.01.

@@ -111,6 +111,25 @@ TEST(Schedule, TwoWarmUpsAreRefusedAndAFloorOfAConstantRateIsTold) {
   EXPECT_THAT(refusal_of({"optimizer.schedule=polynomial"}), HasSubstr("constant, linear"));
 }
 
+// verl 0.9.1, workers/engine_workers.py: the scheduler is stepped after the last mini-batch of a step.
+TEST(ScheduleAliases, ARateOfVerlsMovesOnceAStep) {
+  const auto per = [](std::vector<std::string> settings) {
+    for (std::string& setting : settings) setting.insert(0, "actor_rollout_ref.actor.optim.");
+    return optimizer(settings).schedule_per;
+  };
+  EXPECT_EQ(per({"lr_warmup_steps=2"}), "step");
+  EXPECT_EQ(per({"lr_warmup_steps=-1", "lr_warmup_steps_ratio=0.1", "lr_scheduler_type=constant"}), "step");
+  EXPECT_EQ(per({"lr_scheduler_type=cosine"}), "step");
+  EXPECT_EQ(per({"warmup_style=cosine", "lr_warmup_steps=2"}), "step");
+  EXPECT_EQ(per({"lr_warmup_steps=-1", "lr_scheduler_type=constant"}), "update");
+  EXPECT_EQ(per({"lr=0.1"}), "update");
+  EXPECT_EQ(optimizer({"lr_scheduler_type=cosine", "warmup_steps=2"}).schedule_per, "update");  // TRL's
+  const std::string warmup = "actor_rollout_ref.actor.optim.lr_warmup_steps=2";
+  EXPECT_EQ(optimizer({warmup, "optimizer.schedule_per=update"}).schedule_per, "update");
+  EXPECT_THAT(load({"optimizer.schedule_per=step"}).notes,
+              testing::Contains(HasSubstr("optimizer.schedule_per does nothing")));
+}
+
 TEST(RunLength, PassesOverTheDataAreTakenOverAndStepsWin) {
   for (const std::string name : {"num_train_epochs", "trainer.total_epochs", "num_episodes", "train.data_epochs"}) {
     const TrainOptions said = length({name + "=1.5"});

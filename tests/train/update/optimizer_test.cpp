@@ -1,6 +1,7 @@
 #include "keel/train/update/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -204,6 +205,28 @@ TEST(OptimizerOptions, LetTheLearningRateFallToItsFloorAtTheEndOfTheRun) {
   EXPECT_NEAR(cosine.lr_at(6, 12), 6, 1e-14);
   EXPECT_EQ(cosine.lr_at(12, 12), 4);
   EXPECT_EQ(cosine.lr_at(30, 12), 4);
+}
+
+// verl 0.9.1: lr_lambda(step) of its get_constant_schedule_with_warmup and get_cosine_schedule_with_warmup, by hand,
+// for all mini-batches of a step; the warm-up of a share is int(share x steps).
+TEST(OptimizerOptions, MoveTheLearningRateOnceAStep) {
+  const auto rates = [](const OptimizerOptions& options, int steps) {
+    std::vector<double> result;
+    for (int update = 0; update < 3 * steps; ++update) result.push_back(options.lr_at(update, 3 * steps, 3));
+    return result;
+  };
+  using testing::ElementsAre;
+  const OptimizerOptions rises{.lr = 8.0, .schedule_per = "step", .warmup_updates = 6};  // 2 steps of 3
+  EXPECT_THAT(rates(rises, 4), ElementsAre(0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 8));
+  const OptimizerOptions share{.lr = 8.0, .schedule_per = "step", .warmup_ratio = 0.7};  // int(2.8) steps
+  EXPECT_THAT(rates(share, 4), ElementsAre(0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 8));
+  const OptimizerOptions falls{.lr = 8.0, .schedule = "linear", .schedule_per = "step"};
+  EXPECT_THAT(rates(falls, 4), ElementsAre(8, 8, 8, 6, 6, 6, 4, 4, 4, 2, 2, 2));
+  const std::vector<double> cosine = rates({.lr = 8.0, .schedule = "cosine", .schedule_per = "step"}, 3);
+  EXPECT_NEAR(cosine[5], 6, 1e-14);  // cos 60 degrees is 1/2
+  EXPECT_EQ(cosine[3], cosine[5]);
+  const OptimizerOptions by_updates{.lr = 8.0, .warmup_updates = 6};
+  EXPECT_EQ(by_updates.lr_at(1, 12, 3), 8.0 / 6);
 }
 
 /// A weight of ones that is trained, in another compute type.

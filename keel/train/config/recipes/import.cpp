@@ -47,14 +47,6 @@ void add_to(Reasons& reasons, const std::string& name, std::string reason) {
     known->names.push_back(name);
 }
 
-void erase_path(Json& node, std::string_view path) {
-  const size_t dot = path.find('.');
-  if (dot == std::string_view::npos) return static_cast<void>(node.erase(std::string(path)));
-  Json& below = node[std::string(path.substr(0, dot))];
-  erase_path(below, path.substr(dot + 1));
-  if (below.empty()) node.erase(std::string(path.substr(0, dot)));
-}
-
 /// Of the tools that are to show the run, those that it is written for while it goes on are kept.
 void leave_out_tools(ConfigTree& recipe, Reasons& dropped) {
   for (const std::string& name : kToolNames) {
@@ -63,10 +55,10 @@ void leave_out_tools(ConfigTree& recipe, Reasons& dropped) {
     const Names tools = tools_of(*value);
     for (const std::string& tool : tools)
       if (tool != kTensorBoard) add_to(dropped, name, tool + ": " + way_to_tool(tool));
-    if (contains(tools, kTensorBoard))
+    if (contains(tools, kTensorBoard) || contains(tools, kAllTools))
       *value = kTensorBoard;
     else
-      erase_path(recipe.value, name);
+      erase_value(recipe, name);
   }
 }
 
@@ -97,14 +89,14 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
     const bool of_unused_critic = is_of_unused_critic(whole, path);
     if (!of_unused_critic && is_as_of_the_policy(whole, path)) {
-      erase_path(recipe.value, path);
+      erase_value(recipe, path);
       continue;
     }
     if (refusal == nullptr || (refusal->fate == Fate::kRefused && !of_unused_critic)) continue;
     const Json value = *find_value(recipe, path);
     const bool changes_nothing = refusal->allows(value) || refusal->allows(*find_value(whole, refusal->name));
     const bool accepted = changes_nothing && refusal->name == path;  // it stays, for other names that go by it
-    if (!accepted) erase_path(recipe.value, path);
+    if (!accepted) erase_value(recipe, path);
     if (value.is_null() || (changes_nothing && refusal->fate != Fate::kByNature)) continue;
     if (refusal->fate == Fate::kRefused)
       add_to(result.dropped, path, "verl reads it only where there is a critic");
@@ -198,6 +190,33 @@ std::string yaml_of(const ConfigTree& recipe, const ConfigTree& filled, const Op
   return text;
 }
 
+bool is_named_in(const std::string& message, const std::string& name) {
+  const auto is_part = [](char c) { return c == '_' || c == '.' || is_digit(c) || is_letter(c); };
+  for (size_t at = message.find(name); at != std::string::npos; at = message.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !is_part(message[at - 1])) && (end == message.size() || !is_part(message[end]))) return true;
+  }
+  return false;
+}
+
+/// Whose default a setting is that an error is about and the recipe does not have.
+std::string defaults_behind(const std::string& message, const ConfigTree& recipe, const ConfigTree& filled,
+                            const OptionTable& table, const std::string& program) {
+  std::string text;
+  Names told;
+  for (const Alias& alias : table.aliases()) {
+    const Json* value = find_value(recipe, alias.name) == nullptr ? find_value(filled, alias.name) : nullptr;
+    const bool sets =
+        value != nullptr && sets_something(alias, *value, filled, table) && is_named_in(message, alias.target);
+    if (value == nullptr || contains(told, alias.name) || (!sets && !is_named_in(message, alias.name))) continue;
+    told.push_back(alias.name);
+    text += "\n" + alias.name + " is not in the recipe, and " + program + "'s default is " + yaml_inline(*value) +
+            (sets ? " (" + alias.target + (alias.conversion.empty() ? "" : ": " + alias.conversion) + ")" : "") +
+            "; write " + alias.name + "=... behind it";
+  }
+  return text;
+}
+
 /// The text must say what was read: it is all that the run will have.
 void check(const Imported& result, Config config) {
   std::vector<std::string> notes;
@@ -223,7 +242,13 @@ Imported import_recipe(const ConfigTree& given) {
                                 ? with_sft_defaults(kept, table, result.remarks)
                                 : with_foreign_defaults(kept, table, Purpose::kTraining, result.remarks, Unsaid::kAll);
   std::vector<std::string> aliases;  // which the comments say
-  const std::vector<std::string> unread = load_filled(config, table, filled, aliases);
+  const std::vector<std::string> unread = [&] {
+    try {
+      return load_filled(config, table, filled, aliases);
+    } catch (const Error& error) {
+      fail(error.code(), error.what(), defaults_behind(error.what(), kept, filled, table, result.program));
+    }
+  }();
   result.remarks.insert(result.remarks.end(), unread.begin(), unread.end());
   result.yaml = yaml_of(kept, filled, table, result.program);
   check(result, config);

@@ -20,15 +20,6 @@ namespace {
 
 // Settings ----------------------------------------------------------------------------------------------------------
 
-void erase_value(ConfigTree& tree, const std::string& path) {
-  const size_t dot = path.find_last_of('.');
-  Json* above = &tree.value;
-  if (dot != std::string::npos) above = const_cast<Json*>(find_value(tree, path.substr(0, dot)));
-  const std::string leaf = path.substr(dot == std::string::npos ? 0 : dot + 1);
-  if (above != nullptr && above->is_object()) above->erase(leaf);
-  tree.lines.erase(path);
-}
-
 /// A mapping with another put into it; what is no mapping in both is the other's.
 Json merged(Json mapping, const Json& other) {
   for (const auto& [key, value] : other.items()) {

@@ -39,7 +39,7 @@ enum class Trainer { kNone, kAnyFile, kTrlFile, kTrl, kVerl };
 struct Training {
   Trainer trainer = Trainer::kNone;
   size_t first = 0;
-  bool supervised = false;
+  std::string arguments = {};  // the class of TRL's that takes them, where that is said
 };
 
 bool is_module_of_verl(const std::string& module) {
@@ -55,10 +55,12 @@ Training training_of(const Words& words) {
     const std::string &word = words[i].text, &next = words[i + 1].text;
     const std::string program = word.substr(word.find_last_of('/') + 1);
     if (word == "-m" && is_module_of_verl(next)) return {Trainer::kVerl, i + 2};
-    if (word == "trl" && (next == "grpo" || next == "sft")) return {Trainer::kTrl, i + 2, next == "sft"};
+    if (word == "trl" && (next == "grpo" || next == "sft"))
+      return {Trainer::kTrl, i + 2, next == "sft" ? kSftArguments : kGrpoArguments};
     if (launches && word.ends_with(".py") && next.starts_with("--")) {
       const bool grpo = program.find("grpo") != std::string::npos, sft = program.starts_with("sft");
-      return {grpo || sft ? Trainer::kTrlFile : Trainer::kAnyFile, i + 1, sft && !grpo};
+      if (!grpo && !sft) return {Trainer::kAnyFile, i + 1};
+      return {Trainer::kTrlFile, i + 1, grpo ? kGrpoArguments : kSftArguments};
     }
     launches = launches || program.starts_with("python") || is_one_of(program, {"accelerate", "torchrun", "deepspeed"});
   }
@@ -224,7 +226,7 @@ class Reader {
       return setting.text.starts_with("num_processes=");
     });
     if (processes_ && !says_processes) settings.push_back(*processes_);
-    if (supervised_) settings.push_back({std::string(kSftArguments) + "={}", found_on_, WrittenAs::kHydra});
+    if (!arguments_.empty()) settings.push_back({arguments_ + "={}", found_on_, WrittenAs::kHydra});
     return settings;
   }
 
@@ -295,7 +297,7 @@ class Reader {
              "running the script could tell whether it is started");
     if (stopped_.first > 0) refuse(line, stopped_.second + std::to_string(stopped_.first));
     found_on_ = line;
-    supervised_ = training.supervised;
+    arguments_ = training.arguments;
     for (size_t i = training.first; i < words.size(); ++i) take(words[i]);
     if (trainer_ != Trainer::kVerl) processes_ = processes_of(words, training.first, variables_, file_);
   }
@@ -404,7 +406,7 @@ class Reader {
   std::pair<int, std::string> stopped_;  // where what follows is not what is run, and why
   bool leads_on_ = false;                // what stands behind && after it is run
   int found_on_ = 0;
-  bool supervised_ = false;  // it is TRL's SFTTrainer
+  std::string arguments_;  // SFTConfig or GRPOConfig, where it is known to be a training of TRL's
 };
 
 }  // namespace

@@ -66,6 +66,15 @@ TEST(Import, KeepsTensorBoardAndSaysHowToGetToTheOtherTools) {
   const Imported trl = import_recipe(read_recipe("", {"num_generations=4", "report_to=[mlflow, tensorboard]"}));
   EXPECT_THAT(trl.yaml, HasSubstr("  tensorboard: true"));
   EXPECT_THAT(trl.dropped, ElementsAre(said_of("report_to", AllOf(StartsWith("mlflow: "), HasSubstr("--mlflow DIR")))));
+  // transformers, TrainingArguments.report_to: "all" is every integration that is installed.
+  for (const char* everything : {"report_to=all", "report_to=[all]"}) {
+    const Imported all = import_recipe(read_recipe("", {"num_generations=4", everything}));
+    EXPECT_THAT(all.yaml, HasSubstr("  tensorboard: true"));
+    EXPECT_THAT(all.dropped, ElementsAre(said_of("report_to", AllOf(StartsWith("all: "), HasSubstr("--wandb DIR"),
+                                                                    HasSubstr("--mlflow DIR")))));
+  }
+  EXPECT_THAT(refusal_of({"num_generations=4", "report_to=all"}),
+              AllOf(HasSubstr("tensorboard alone; write that in place of all"), HasSubstr("--wandb DIR")));
   const Imported without = imported({"trainer.logger=[console,wandb]"});
   EXPECT_THAT(without.yaml, Not(HasSubstr("tensorboard")));
   EXPECT_THAT(without.dropped, testing::SizeIs(1));
@@ -124,9 +133,27 @@ TEST(Import, WritesDownTheDefaultsOfTheOtherProgram) {
   EXPECT_EQ(config.rollout.max_new_tokens, 512);
   // TRL 1.16.0: 8 completions for a device, of which generation_batch_size takes several.
   EXPECT_THAT(import_recipe(read_recipe("", {"num_generations=8", "generation_batch_size=64"})).yaml,
-              AllOf(HasSubstr("prompts_per_step: 8"), HasSubstr("sequences_per_update: 8 ")));
+              AllOf(HasSubstr("prompts_per_step: 8"), HasSubstr("sequences_per_update: 8 "),
+                    HasSubstr("advantage_eps: 0.0001 ")));
   const Imported ppo = import_recipe(read_recipe("", {"actor_rollout_ref.rollout.n=1"}));
   EXPECT_THAT(ppo.yaml, AllOf(HasSubstr("method: ppo_gae"), HasSubstr("body: separate"), HasSubstr("lr: 1e-05")));
+}
+
+// verl 0.9.1, actor.yaml: ppo_mini_batch_size 256; TRL 1.16.0: per_device_train_batch_size 8, of which GRPOConfig wants
+// a multiple of num_generations.
+TEST(Import, AnErrorAboutADefaultSaysWhoseItIsAndHowToSayAnother) {
+  const std::string verl = error_of(2, [] { imported({"data.train_batch_size=8"}); });
+  EXPECT_THAT(verl, AllOf(HasSubstr("train.sequences_per_update is 1024"),
+                          HasSubstr("actor_rollout_ref.actor.ppo_mini_batch_size is not in the recipe, and verl's "
+                                    "default is 256 (train.sequences_per_update: times rollout.samples_per_prompt)"),
+                          HasSubstr("write actor_rollout_ref.actor.ppo_mini_batch_size=... behind it")));
+  const std::string said = error_of(2, [] {
+    imported({"data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=3"});
+  });
+  EXPECT_THAT(said, AllOf(HasSubstr("train.sequences_per_update is 12"), Not(HasSubstr("not in the recipe"))));
+  const std::string trl = error_of(2, [] { import_recipe(read_recipe("", {"num_generations=16"})); });
+  EXPECT_THAT(trl, AllOf(HasSubstr("got 8 completions, wanted a multiple of rollout.samples_per_prompt, 16"),
+                         HasSubstr("per_device_train_batch_size is not in the recipe, and TRL's default is 8")));
 }
 
 /// A configuration whose comments stand right behind their lines.
@@ -386,10 +413,10 @@ TEST(Recipe, TheSettingsOfAShellScript) {
   EXPECT_THAT(of_script("a.b=1 \\\n  +a.c=2\n"), ElementsAre("a.b=1", "+a.c=2"));
   EXPECT_THAT(of_script("a.b=1 \\\n  ~a.c ~d +e=~f\n"), ElementsAre("a.b=1", "~a.c", "~d", "+e=~f"));
   EXPECT_THAT(of_script(verl + "a.b=1 ~a.c\n"), ElementsAre("a.b=1", "~a.c"));
-  EXPECT_THAT(
-      of_script("accelerate launch --config_file z.yaml grpo.py --learning_rate 1e-5 --use_peft "
-                "--lora_target_modules q_proj v_proj --beta=0.1\n"),
-      ElementsAre("learning_rate=1e-5", "use_peft=true", R"(lora_target_modules=["q_proj","v_proj"])", "beta=0.1"));
+  EXPECT_THAT(of_script("accelerate launch --config_file z.yaml grpo.py --learning_rate 1e-5 --use_peft "
+                        "--lora_target_modules q_proj v_proj --beta=0.1\n"),
+              ElementsAre("learning_rate=1e-5", "use_peft=true", R"(lora_target_modules=["q_proj","v_proj"])",
+                          "beta=0.1", "GRPOConfig={}"));
   EXPECT_EQ(settings_of_script("\n\n" + verl + "\\\n a.b=1\n", "run.sh")[0].line, 4);
 }
 
@@ -402,17 +429,26 @@ TEST(Recipe, TheLaunchersProcessesAreThoseOfTheRecipe) {
        {"accelerate launch --num_processes 8 --config_file z.yaml", "accelerate launch --num_processes=$N",
         "torchrun --nproc_per_node=8", "torchrun --nnodes 2 --nproc-per-node 4", "deepspeed --num_gpus 8",
         "CUDA_VISIBLE_DEVICES=0,1 python3 -m torch.distributed.run --nproc_per_node $N"})
-    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "num_processes=8")) << launcher;
+    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "num_processes=8", "GRPOConfig={}")) << launcher;
   for (const char* launcher : {"accelerate launch", "python3", "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --port $P"})
-    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5")) << launcher;
-  EXPECT_THAT(of_script("trl grpo --num_processes 8 --beta 0.1\n"), ElementsAre("num_processes=8", "beta=0.1"));
+    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "GRPOConfig={}")) << launcher;
+  EXPECT_THAT(of_script("trl grpo --num_processes 8 --beta 0.1\n"),
+              ElementsAre("num_processes=8", "beta=0.1", "GRPOConfig={}"));
   EXPECT_THAT(error_of(2, [&] { settings("torchrun --nproc_per_node=gpu"); }),
               AllOf(StartsWith("run.sh:2"), HasSubstr("\"gpu\" is no number of processes")));
 }
 
 TEST(Recipe, TheArgumentsOfAPythonProgram) {
   EXPECT_THAT(of_script("trl grpo --reward_weights 1.0 0.5 --no_bf16 --system_prompt 'a = b'\n"),
-              ElementsAre("reward_weights=[1.0,0.5]", "bf16=false", "system_prompt=a = b"));
+              ElementsAre("reward_weights=[1.0,0.5]", "bf16=false", "system_prompt=a = b", "GRPOConfig={}"));
+}
+
+TEST(Recipe, AScriptSaysWhichTrainerItStarts) {
+  const std::string names = " --dataset_name rows.jsonl --lr_scheduler_type cosine\n";  // both trainers have them
+  EXPECT_THAT(of_script("trl grpo" + names), Contains("GRPOConfig={}"));
+  EXPECT_THAT(of_script("trl sft" + names), Contains("SFTConfig={}"));
+  EXPECT_THAT(of_script("accelerate launch train_grpo.py" + names), Contains("GRPOConfig={}"));
+  EXPECT_THAT(of_script("python3 train.py" + names), Not(Contains(HasSubstr("Config={}"))));
 }
 
 TEST(Recipe, WhatOnlyRunningAScriptCouldTellIsRefusedWithItsLine) {

@@ -34,23 +34,24 @@ void print_next_steps(const Config& config, Console& console) {
   console.line("  (. scripts/env.sh puts keel on your PATH; the program is build/keel)");
 }
 
-/// Whether a run is of this command's kind: its network, made from nothing, on its task.
-bool is_quickstart(const std::filesystem::path& run) {
+/// Whether a run has these settings, in whatever folder, so that a new one only repeats it.
+bool has_settings(const std::filesystem::path& run, Config config) {
   if (!can_read_yaml()) return false;
-  const Json recorded = read_config(run / "config.yaml").value, own = to_json(quickstart_config());
-  for (const char* section : {"model", "lora", "data", "task"})
-    if (recorded.value(section, Json()) != own[section]) return false;
-  return true;
+  std::vector<std::string> notes;
+  const Config recorded = load_config(read_config(run / "config.yaml"), notes);
+  config.run.dir = recorded.run.dir;
+  return to_json(recorded) == to_json(config);
 }
 
-/// A run of its own kind in its own place is replaced unasked; any other is somebody's work.
+/// A run of the same settings in the command's own place is replaced unasked; any other is somebody's work.
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
   if (!holds_run(run)) return StartMode::kNew;
-  if (run == full_path(quickstart_config().run.dir) && is_quickstart(run)) return StartMode::kReplace;
+  if (run == full_path(quickstart_config().run.dir) && has_settings(run, config)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
-       " holds another run, which would be lost; choose another run.dir, or replace it with --overwrite");
+       " holds another run, of other settings, which would be lost; choose another run.dir, or replace it with "
+       "--overwrite");
 }
 
 }  // namespace
@@ -59,8 +60,8 @@ Action add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
   const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false),
              watch = std::make_shared<bool>(false);
-  Command command = line.add(
-      "quickstart", "The whole loop on a tiny built-in model and task; replaces its last run in runs/quickstart");
+  Command command =
+      line.add("quickstart", "The whole loop on a tiny built-in model and task; repeats the run in runs/quickstart");
   command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo")
       .settings();
   command.flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");

@@ -128,6 +128,10 @@ Json checked_config(const Variant& variant, std::vector<std::string>& notes, boo
   refuse_own_settings(variant, table.given());
   if (!config.train.has_steps())
     fail(ExitCode::kBadConfiguration, "train.steps is 0, so that there is no RL whose rewards a study could measure");
+  if (config.health.on_alarm == "stop")
+    fail(ExitCode::kBadConfiguration,
+         "health.on_alarm is stop, but a study measures its runs to their end, and counts ",
+         "those that collapsed; set health.on_alarm: warn");
   for (const auto& [setting, name] : table.given()) has_other_names |= setting != name;
   return to_json(config);
 } catch (const Error& error) {

@@ -45,9 +45,12 @@ class FolderOfARun(support.Test):
         self.assert_refused(quickstart(), 2, "runs/quickstart", "another run")
         self.assertEqual(tree(own), before)
         self.assert_exit(quickstart("--overwrite", "run.seed=1"), 0)
-        again = quickstart("run.seed=2")  # of its own kind
+        before = tree(own)
+        for other in ("run.seed=2", "objective.method=drpo", "train.steps=1"):
+            self.assert_refused(quickstart(other), 2, "of other settings", "--overwrite")
+        self.assertEqual(tree(own), before)
+        again = quickstart("run.seed=1")  # the same once more
         self.assert_exit(again, 0)
-        self.assertIn("seed: 2", (own / "config.yaml").read_text())
         self.assertIn("keel quickstart objective.method=grpo run.dir=runs/grpo ", again.stdout)
         self.assertIn("keel report runs/quickstart runs/grpo ", again.stdout)
 

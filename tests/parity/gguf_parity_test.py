@@ -60,11 +60,15 @@ def make_version_2(path, source):
     path.write_bytes(data)
 
 
+# Where the blocks of these formats have their scales, of half precision.
+SCALES = {Format.Q2_K: (80, 82), Format.Q3_K: (108,), Format.Q4_K: (0, 2), Format.Q5_K: (0, 2), Format.Q6_K: (208,)}
+
+
 def random_blocks(rng, format, rows, columns):
     """Blocks of any bits whose scales are ordinary numbers: the package cannot quantise to these formats."""
     elements, size = gguf.GGML_QUANT_SIZES[format]
     blocks = rng.integers(0, 256, (rows, columns // elements, size), dtype=np.uint8)
-    for at in {Format.Q4_K: (0, 2), Format.Q6_K: (208,)}[format]:
+    for at in SCALES[format]:
         scales = rng.normal(size=(rows, columns // elements, 1)).astype(np.float16)
         blocks[:, :, at:at + 2] = scales.view(np.uint8)
     return blocks.reshape(rows, -1)
@@ -73,11 +77,11 @@ def random_blocks(rng, format, rows, columns):
 def write_formats(folder):
     rng = np.random.default_rng(1)
     for format in (Format.F32, Format.F16, Format.BF16, Format.Q8_0, Format.Q4_0, Format.Q4_1, Format.Q5_0, Format.Q5_1,
-                   Format.Q4_K, Format.Q6_K):
+                   *SCALES):
         path = folder / f"{format.name}.v3.gguf"
         writer = gguf.GGUFWriter(path, "numbers")
         for name, rows, columns in (("small", 1, 256), ("large", 700, 1024)):
-            if format in (Format.Q4_K, Format.Q6_K):
+            if format in SCALES:
                 data = random_blocks(rng, format, rows, columns)
             else:
                 values = rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-9, 4, (rows, 1))

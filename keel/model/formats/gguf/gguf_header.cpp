@@ -289,8 +289,9 @@ class GgufHeaderReader {
     const auto type = cursor_.number<uint32_t>("the type of ", who);
     tensor.format = find_gguf_format(type);
     if (tensor.format == nullptr) {
-      refuse(path_, who, " has the type ", type, " (", gguf_format_name(type), "), which is not read; wanted one of ",
-             known_gguf_formats());
+      fail(ExitCode::kBadInput, path_, ": ", who, " has the type ", type, " (", gguf_format_name(type),
+           "), which is not read; wanted one of ", known_gguf_formats(),
+           ": take the model's file in one of them (Q4_K_M, Q8_0), or its folder");
     }
     tensor.begin = cursor_.number<uint64_t>("the offset of ", who);
     if (tensor.begin % header_.alignment != 0) {

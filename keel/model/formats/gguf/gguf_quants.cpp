@@ -145,27 +145,70 @@ void from_q5_1(const std::byte* from, size_t blocks, float* to) {
 
 // Super-blocks of 256.
 
-/// Eight groups of 32, each with a 6-bit scale and a 6-bit minimum. Twelve bytes hold them: groups 0 to 3 in the low
-/// six bits of bytes 0-3 (scales) and 4-7 (minima); groups 4 to 7 have their low four bits in the nibbles of bytes 8-11
-/// and their high two in the top bits of bytes 0-3 and 4-7.
-void from_q4_k(const std::byte* from, size_t blocks, float* to) {
-  for (size_t b = 0; b < blocks; ++b, from += 144) {
-    const float scale_of_scales = half(from), scale_of_minima = half(from + 2);
-    const std::byte* packed = from + 4;
-    for (int group = 0; group < 8; ++group, to += 32) {
-      int scale = 0, minimum = 0;
-      if (group < 4) {
-        scale = byte_at(packed + group) & 63;
-        minimum = byte_at(packed + 4 + group) & 63;
-      } else {
-        scale = low_nibble(packed[4 + group]) | (byte_at(packed + group - 4) >> 6) << 4;
-        minimum = high_nibble(packed[4 + group]) | (byte_at(packed + group) >> 6) << 4;
+/// 16 groups of 16: 16 bytes of a scale (low nibble) and a minimum (high), 64 of quants, two halves. Each half of the
+/// block is eight groups on 32 bytes, two for every bit pair from low to high.
+void from_q2_k(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 84) {
+    const float scale_of_scales = half(from + 80), scale_of_minima = half(from + 82);
+    for (int group = 0; group < 16; ++group, to += 16) {
+      const std::byte* quants = from + 16 + group / 8 * 32 + group % 2 * 16;
+      const float step = scale_of_scales * static_cast<float>(low_nibble(from[group]));
+      const float least = scale_of_minima * static_cast<float>(high_nibble(from[group]));
+      for (int j = 0; j < 16; ++j)
+        to[j] = step * static_cast<float>(byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - least;
+    }
+  }
+}
+
+/// 16 groups of 16: 32 bytes of third bits, 64 of bit pairs as in Q2_K, 12 of 6-bit scales less 32, one half. A quant
+/// without its third bit is less by 4. Of a scale's bits the low four are nibbles of the first eight bytes (low ones
+/// first), the high two are in the last four.
+void from_q3_k(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 110) {
+    const float scale_of_scales = half(from + 108);
+    const std::byte* scales = from + 96;
+    for (int group = 0; group < 16; ++group, to += 16) {
+      const int four = group < 8 ? low_nibble(scales[group]) : high_nibble(scales[group - 8]);
+      const int two = byte_at(scales + 8 + group % 4) >> group / 4 * 2 & 3;
+      const float step = scale_of_scales * static_cast<float>((four | two << 4) - 32);
+      const std::byte* quants = from + 32 + group / 8 * 32 + group % 2 * 16;
+      const std::byte* third = from + group % 2 * 16;
+      for (int j = 0; j < 16; ++j) {
+        const int less = byte_at(third + j) >> group / 2 & 1 ? 0 : 4;
+        to[j] = step * static_cast<float>((byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - less);
       }
+    }
+  }
+}
+
+struct ScaleAndMinimum {
+  int scale, minimum;
+};
+
+/// Of one of eight groups, each with 6 bits for both. Twelve bytes hold them: groups 0 to 3 in the low six bits of
+/// bytes 0-3 (scales) and 4-7 (minima); groups 4 to 7 have their low four bits in the nibbles of bytes 8-11 and their
+/// high two in the top bits of bytes 0-3 and 4-7.
+ScaleAndMinimum of_group(const std::byte* packed, int group) {
+  if (group < 4) return {byte_at(packed + group) & 63, byte_at(packed + 4 + group) & 63};
+  return {low_nibble(packed[4 + group]) | (byte_at(packed + group - 4) >> 6) << 4,
+          high_nibble(packed[4 + group]) | (byte_at(packed + group) >> 6) << 4};
+}
+
+/// Eight groups of 32: two halves, the scales and minima, for five bits 32 bytes with the fifth of each group, and 128
+/// of nibbles, of which two groups share 32: low ones, high ones.
+template <bool has_fifth_bit>
+void from_nibbles_k(const std::byte* from, size_t blocks, float* to) {
+  constexpr int kNibbles = has_fifth_bit ? 48 : 16;
+  for (size_t b = 0; b < blocks; ++b, from += kNibbles + 128) {
+    const float scale_of_scales = half(from), scale_of_minima = half(from + 2);
+    for (int group = 0; group < 8; ++group, to += 32) {
+      const auto [scale, minimum] = of_group(from + 4, group);
       const float step = scale_of_scales * static_cast<float>(scale);
       const float least = scale_of_minima * static_cast<float>(minimum);
-      const std::byte* quants = from + 16 + group / 2 * 32;  // two groups share 32 bytes: low nibbles, high nibbles
+      const std::byte* quants = from + kNibbles + group / 2 * 32;
       for (int j = 0; j < 32; ++j) {
-        const int quant = group % 2 == 0 ? low_nibble(quants[j]) : high_nibble(quants[j]);
+        int quant = group % 2 == 0 ? low_nibble(quants[j]) : high_nibble(quants[j]);
+        if (has_fifth_bit) quant |= (byte_at(from + 16 + j) >> group & 1) << 4;
         to[j] = step * static_cast<float>(quant) - least;
       }
     }
@@ -192,7 +235,7 @@ void from_q6_k(const std::byte* from, size_t blocks, float* to) {
 }
 
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
-constexpr std::array<GgufFormat, 10> kFormats = {{{0, "F32", 1, 4, from_f32, to_f32, kLargestFloat},
+constexpr std::array<GgufFormat, 13> kFormats = {{{0, "F32", 1, 4, from_f32, to_f32, kLargestFloat},
                                                   {1, "F16", 1, 2, from_f16, to_f16, 65504},
                                                   {30, "BF16", 1, 2, from_bf16, to_bf16, 0x1.fep127f},
                                                   {8, "Q8_0", 32, 34, from_q8_0, to_q8_0, 65504 * 127},
@@ -200,7 +243,10 @@ constexpr std::array<GgufFormat, 10> kFormats = {{{0, "F32", 1, 4, from_f32, to_
                                                   {3, "Q4_1", 32, 20, from_q4_1},
                                                   {6, "Q5_0", 32, 22, from_q5_0},
                                                   {7, "Q5_1", 32, 24, from_q5_1},
-                                                  {12, "Q4_K", 256, 144, from_q4_k},
+                                                  {10, "Q2_K", 256, 84, from_q2_k},
+                                                  {11, "Q3_K", 256, 110, from_q3_k},
+                                                  {12, "Q4_K", 256, 144, from_nibbles_k<false>},
+                                                  {13, "Q5_K", 256, 176, from_nibbles_k<true>},
                                                   {14, "Q6_K", 256, 210, from_q6_k}}};
 
 /// Named in errors only.
@@ -208,11 +254,10 @@ struct UnreadFormat {
   uint32_t id;
   std::string_view name;
 };
-constexpr std::array<UnreadFormat, 23> kUnread = {
-    {{9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},  {13, "Q5_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"},
-     {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},
-     {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},   {26, "I32"},    {27, "I64"},   {28, "F64"},
-     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},  {40, "NVFP4"}}};
+constexpr std::array<UnreadFormat, 20> kUnread = {
+    {{9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
+     {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},   {27, "I64"},
+     {28, "F64"},   {29, "IQ1_M"}, {34, "TQ1_0"},   {35, "TQ2_0"},  {39, "MXFP4"},   {40, "NVFP4"}}};
 
 }  // namespace
 

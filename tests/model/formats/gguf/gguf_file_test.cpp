@@ -156,9 +156,9 @@ std::vector<Reject> tensor_faults() {
       {"row that is no whole block", shaped({33}, 8), "rows of 33 elements; Q8_0 comes in blocks of 32"},
       {"rows that are blocks only together", shaped({16, 2}, 2), "rows of 16 elements; Q4_0 comes in blocks of 32"},
       {"type that was removed", shaped({32}, 4), "has the type 4 (type 4), which is not read; wanted one of F32 F16"},
-      {"type that is not read", shaped({256}, 10),
-       "has the type 10 (Q2_K), which is not read; wanted one of F32 F16 BF16 "
-       "Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q6_K"},
+      {"type that is not read", shaped({256}, 16),
+       "has the type 16 (IQ2_XXS), which is not read; wanted one of F32 F16 BF16 "
+       "Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K: take the model's file in one of them"},
       {"type 2^32-1", shaped({2}, ~0u), "has the type 4294967295"},
       {"offset off the alignment", with_tensor(tensor("a", {2}, 0, 8)),
        "begins at 8 of the data, which is not a multiple"},

@@ -1,10 +1,10 @@
 #include "keel/data/schema.h"
 
 #include <algorithm>
-#include <set>
 
 #include "keel/core/foreign_text.h"
 #include "keel/core/strings.h"
+#include "keel/data/question_parts.h"
 
 namespace keel {
 namespace {
@@ -166,45 +166,24 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
   return prompt;
 }
 
-/// Columns that are a part of the question, in whoever's rows, or that others take for the prompt: they would be asked
-/// for and never shown.
-const std::set<std::string> kParts = {"choices",   "options", "context", "passage",       "tools",
-                                      "functions", "system",  "history", "system_prompt", "prompt",
-                                      "question",  "problem", "input",   "instruction"},
-                            kMedia = {"image", "images", "video", "videos", "audio", "audios"};
-
-/// Whether everything that a value says stands in a text; a value that says nothing does.
-bool is_said_in(const std::string& text, const Json& value) {
-  if (value.is_object() && value.contains("role") && value.contains("content"))
-    return is_said_in(text, value["content"]);
-  if (value.is_structured())
-    return std::all_of(value.begin(), value.end(), [&](const Json& part) { return is_said_in(text, part); });
-  if (value.is_string()) return text.find(trimmed(value.get_ref<const std::string&>())) != std::string::npos;
-  return !value.is_number() || text.find(value.dump()) != std::string::npos;
-}
-
-std::string text_of(const Json& prompt) {
-  if (prompt.is_string()) return prompt;
-  std::string text;
-  for (const Json& message : prompt) text += message_content(message) + "\n";
-  return text;
-}
-
 }  // namespace
 
-/// A prompt is one column: whatever else belongs to the question must be in it, or be left out by the user's own word.
 void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place) {
-  for (const auto& [column, value] : row.items()) {
-    if (column == columns.prompt || column == columns.answer) continue;
-    const std::string name = lower_case(column);
-    const bool of_text = kParts.contains(name) && !is_said_in(text_of(prompt), value);
-    if (!of_text && (!kMedia.contains(name) || is_said_in("", value))) continue;
-    throw BadRow(place, "the row has " + printable(column) + " beside " + printable(columns.prompt) +
-                            (of_text ? ", and a prompt is one column: the model would never see it; write both into one"
-                                     : ", and Keel reads texts only") +
-                            "; " + columns.section + ".prompt_key=" + columns.prompt +
-                            " says that this alone is the prompt, data.bad_rows=skip passes over");
-  }
+  const std::optional<QuestionPart> part = part_left_out(row, prompt, {columns.prompt, columns.answer});
+  if (!part) return;
+  throw BadRow(place,
+               "the row has " + printable(part->column) + " beside " + printable(columns.prompt) +
+                   (part->is_text ? ", and a prompt is one column: the model would never see it; write both into one"
+                                  : ", and Keel reads texts only") +
+                   "; " + columns.section + ".prompt_key=" + columns.prompt +
+                   " says that this alone is the prompt, data.bad_rows=skip passes over");
+}
+
+void Columns::note_unseen(const Json& row) {
+  Json said = Json::array();
+  for (const std::string& path : {prompt, answer})
+    if (const Json* value = find_column(row, path)) said.push_back(*value);
+  unseen = unseen_texts(row, said, {prompt, answer, source});
 }
 
 namespace {
@@ -302,6 +281,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
   columns.conversation = required_column(row, columns.prompt, columns.section, "prompt_key").is_array();
   const Json* words = find_column(row.value, "chat_template_kwargs");
   columns.has_template_words = words != nullptr && !words->is_null();
+  columns.note_unseen(row.value);
   return columns;
 }
 
@@ -319,7 +299,15 @@ std::string Columns::sentence(const std::string& text) const {
                              : ", prompt from " + prompt + " (" + (conversation ? "a conversation" : text) + ")";
   if (!source.empty()) sentence += ", source from " + source;
   if (has_template_words) sentence += "; column chat_template_kwargs is not read: data.template_words is for all rows";
-  return sentence;
+  return sentence + unseen_sentence();
+}
+
+std::string Columns::unseen_sentence() const {
+  constexpr size_t kNamed = 6;
+  if (unseen.empty()) return "";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(unseen.size(), kNamed); ++i) names.push_back(printable(unseen[i]));
+  return "; texts that the model is not shown: " + joined(names) + (unseen.size() > kNamed ? ", ..." : "");
 }
 
 void ColumnNames::add(const Json& row) {

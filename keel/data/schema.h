@@ -30,21 +30,27 @@ struct Columns {
   std::string schema;
   std::string prompt, answer, source;
   bool answer_after_hashes = false;
-  bool answer_required = false;     // named by data.answer_key: a row without it is bad
-  bool source_required = false;     // named by data.source_key: the same
-  bool conversation = false;        // of the row they were recognised by
-  bool answer_is_messages = false;  // of that row, in rows to be imitated
-  bool prompt_named = false;        // by data.prompt_key: it alone is meant, whatever stands beside it
-  bool whole_text = false;          // a text that is learned whole, in rows to be imitated
-  bool has_template_words = false;  // a column of words for the chat template, which no row has of its own
-  std::string section = "data";     // of the configuration, that names columns and files
+  bool answer_required = false;          // named by data.answer_key: a row without it is bad
+  bool source_required = false;          // named by data.source_key: the same
+  bool conversation = false;             // of the row they were recognised by
+  bool answer_is_messages = false;       // of that row, in rows to be imitated
+  bool prompt_named = false;             // by data.prompt_key: it alone is meant, whatever stands beside it
+  bool whole_text = false;               // a text that is learned whole, in rows to be imitated
+  bool has_template_words = false;       // a column of words for the chat template, which no row has of its own
+  std::string section = "data";          // of the configuration, that names columns and files
+  std::vector<std::string> unseen = {};  // columns of that row with texts that are neither prompt nor answer
 
   /// Takes answer and source from a later row of the file where the rows before it have none.
   void complete(const Columns& later);
 
+  /// Fills `unseen`, when the others are known.
+  void note_unseen(const Json& row);
+
   /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."; `text` is said
   /// of prompts that are none.
   std::string sentence(const std::string& text = "a text") const;
+  /// Its end: "; texts that the model is not shown: ..."; empty where there are none.
+  std::string unseen_sentence() const;
 };
 
 /// The columns of rows like this one; keys of the options come first. A BadRow where there is no prompt.

@@ -85,6 +85,7 @@ Columns recognise_supervised(const Row& row, const DataOptions& options) {
                                 ") is no conversation, and sft.completion_key " +
                                 "does not name the column of what is to be said (sft.text_key=" + columns.prompt +
                                 " learns it whole); the row has " + column_names(row.value));
+  columns.note_unseen(row.value);
   return columns;
 }
 
@@ -223,13 +224,14 @@ Example supervised_example(Row row, const Columns& columns) {
 
 std::string sentence(const Columns& columns, const std::string& text) {
   if (columns.whole_text) return "read as: a text, learned whole and as it is, from " + columns.prompt;
-  if (columns.answer.empty()) return "read as: " + columns.schema + ", from " + columns.prompt;
+  if (columns.answer.empty())
+    return "read as: " + columns.schema + ", from " + columns.prompt + columns.unseen_sentence();
   return "read as: " + columns.schema + "; completion from " + columns.answer + ", prompt from " + columns.prompt +
          " (" +
          (columns.conversation         ? "a conversation"
           : columns.answer_is_messages ? "a text, as the user's message"
                                        : text) +
-         ")";
+         ")" + columns.unseen_sentence();
 }
 
 }  // namespace

@@ -33,6 +33,13 @@ bool is_taken(const std::filesystem::path& path) {
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
+/// Not by the name of its configuration: people call theirs config.yaml, too.
+bool holds_run(const std::filesystem::path& path) {
+  const std::filesystem::path config = path / kConfig;
+  if (!own_run(path).empty()) return true;
+  return path_exists(config) && read_file(config).starts_with("# " + std::string(RunFolder::kConfigHeading));
+}
+
 /// Whether a run writes a file of this name, or one that is half-written or was damaged.
 bool is_file_of_a_run(std::string name) {
   constexpr std::string_view kPartial = ".partial", kDamaged = ".damaged";
@@ -122,12 +129,13 @@ RunFolder::RunFolder(HeldFolder held, std::string_view config_yaml)
 
 void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
   if (!is_taken(path)) return;
+  if (!holds_run(path))
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists already and holds no run (no config.yaml ",
+         "that a run has written), so that a run neither goes on there nor replaces it. Choose another run.dir, or ",
+         "empty it yourself");
   if (!replace)
     fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
          " exists already. Continue it with --resume, replace it with --overwrite, or choose another run.dir");
-  if (!std::filesystem::exists(path / kConfig))
-    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
-         " holds no run (no config.yaml), so it is not replaced. Choose another run.dir, or empty it yourself");
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std::string_view config_yaml) {

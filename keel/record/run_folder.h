@@ -30,6 +30,9 @@ class FolderLost : public Error {
 /// held: whatever happens to its name, nothing is written to another's.
 class RunFolder {
  public:
+  /// The first line of a run's config.yaml: by it, or by the id in used.json, a folder is known to hold a run.
+  static constexpr std::string_view kConfigHeading = "The full, resolved configuration of this run.";
+
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
   static void require_free(const std::filesystem::path& path, bool replace);
 

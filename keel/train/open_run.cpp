@@ -21,8 +21,6 @@
 namespace keel {
 namespace {
 
-constexpr const char* kConfigHeading = "The full, resolved configuration of this run.";
-
 /// A run that starts or learns from what it replaces would lose it, also where a link leads there.
 void refuse_to_replace_start(Config config) {
   const auto refuse = [&](const char* key, const std::string& path, const char* way_out) {
@@ -124,7 +122,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
 
 std::string recorded_config(Config config) {
   config.run.dir = std::filesystem::absolute(config.run.dir).lexically_normal().string();
-  return to_yaml(config, kConfigHeading);
+  return to_yaml(config, std::string(RunFolder::kConfigHeading));
 }
 
 }  // namespace keel

@@ -46,7 +46,7 @@ class FolderOfARun(support.Test):
         self.assertEqual(tree(own), before)
         self.assert_exit(quickstart("--overwrite", "run.seed=1"), 0)
         before = tree(own)
-        for other in ("run.seed=2", "objective.method=drpo", "train.steps=1"):
+        for other in ("run.seed=2", "objective.method=drpo", "optimizer.lr=0.5"):
             self.assert_refused(quickstart(other), 2, "of other settings", "--overwrite")
         self.assertEqual(tree(own), before)
         again = quickstart("run.seed=1")  # the same once more
@@ -76,6 +76,17 @@ class FolderOfARun(support.Test):
             self.assert_refused(train(run, *flags), 2, str(run))
             self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
         self.assertIn("holds no run", train(run, "--overwrite").stderr)
+
+    def test_a_configuration_of_ones_own_is_no_run(self):
+        """People keep theirs as config.yaml, too, and name its folder in it."""
+        run = self.folder / "project"
+        run.mkdir()
+        for name in ("config.yaml", "metrics.jsonl", "used.json", "log.txt"):
+            (run / name).write_text('{"mine": 1}')
+        before = tree(run)
+        for flags in ((), ("--overwrite",)):
+            self.assert_refused(train(run, *flags), 2, "holds no run", "another run.dir")
+        self.assertEqual(tree(run), before)
         self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
         self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 

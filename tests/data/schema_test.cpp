@@ -179,6 +179,12 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
       {R"({"Question": "Sort these.", "Input": "3 1 2", "answer": "1 2 3"})", "\"Input\""},
       {R"({"problem": "Sort these.", "instruction": "Be brief.", "answer": "1"})", "\"instruction\""},
       {R"({"question": "How many?", "prompt": "Answer in French: how many?", "answer": "#### 3"})", "\"prompt\""},
+      // SVAMP, C-Eval, MedMCQA.
+      {R"({"Body": "A pack costs 76 dollars.", "Question": "How much?", "Answer": "51.0", "Type": "Subtraction"})",
+       "\"Body\""},
+      {R"({"question": "Which is prime?", "A": "4", "B": "7", "C": "9", "D": "8", "answer": "B"})", "\"A\""},
+      {R"({"question": "Which is prime?", "opa": "4", "opb": "7", "answer": "B"})", "\"opa\""},
+      {R"({"question": "Which is prime?", "option_a": "4", "option_b": "7", "answer": "B"})", "\"option_a\""},
       {R"({"prompt": "And then?", "history": [["How many?", "Three."]], "answer": "3"})", "\"history\""},
       {R"({"prompt": "How many?", "images": ["a.png"], "answer": "3"})", "Keel reads texts only"},
       {R"({"prompt": "a.png", "image": {"path": "a.png"}, "answer": "3"})", "Keel reads texts only"}};
@@ -196,11 +202,24 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
        R"({"prompt": "Which gas? A: O2 B: CO2", "choices": ["O2", "CO2"], "answer": "B"})",
        R"({"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "There are 3. How many?"}],
             "system": "Be brief.", "context": "There are 3.", "answer": "3"})",
+       R"({"prompt": "What is 3 + 5?", "a": 3, "b": 5, "answer": "8"})",
+       R"({"prompt": "q", "a": "short for answer", "answer": "8"})",
        R"({"prompt": "Q: How many?\nA:", "question": "How many?", "history": [], "input": "", "answer": "3"})",
        R"({"messages": [{"role": "user", "content": "How many?"}], "input": [{"role": "user", "content": "How many?"}]})",
        R"({"data_source": "d", "prompt": "q", "ability": "math", "reward_model": {"ground_truth": "1"}, "id": 3,
             "extra_info": {"choices": ["a"]}, "level": "5", "type": "algebra", "subject": "math", "solution": "s"})"})
     EXPECT_NO_THROW(example_of(row_of(row), recognise(row_of(row), {}))) << row;
+}
+
+TEST(Schema, NamesTheTextsThatTheModelIsNotShown) {
+  const char* row = R"({"prompt": "How many?", "answer": "51", "remark": "a pack costs 76 dollars", "id": "chal-1",
+                        "source": "a source with words", "said": "How many?", "level": 3})";
+  EXPECT_EQ(recognise(row_of(row), {}).sentence(),
+            "read as: TRL; answer from answer, prompt from prompt (a text), source from source"
+            "; texts that the model is not shown: \"remark\"");
+  const Json many = {{"prompt", "q"}, {"c1", "one two three"}, {"c2", "one two three"}, {"c3", "one two three"},
+                     {"c4", "a b c"}, {"c5", "d e f"},         {"c6", "g h i"},         {"c7", "j k l"}};
+  EXPECT_TRUE(recognise(row_of(many.dump().c_str()), {}).sentence().ends_with("\"c6\", ..."));
 }
 
 TEST(Schema, AsksWhichIsTheAnswerWhereALabelStandsBesideIt) {

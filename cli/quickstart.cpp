@@ -34,12 +34,13 @@ void print_next_steps(const Config& config, Console& console) {
   console.line("  (. scripts/env.sh puts keel on your PATH; the program is build/keel)");
 }
 
-/// Whether a run has these settings, in whatever folder, so that a new one only repeats it.
+/// Whether a run has these settings, so that a new one only repeats it. Where and on what it ran does not matter.
 bool has_settings(const std::filesystem::path& run, Config config) {
   if (!can_read_yaml()) return false;
   std::vector<std::string> notes;
-  const Config recorded = load_config(read_config(run / "config.yaml"), notes);
-  config.run.dir = recorded.run.dir;
+  Config recorded = load_config(read_config(run / "config.yaml"), notes);
+  if (recorded.run.seed != config.run.seed) return false;
+  recorded.run = config.run;
   return to_json(recorded) == to_json(config);
 }
 

@@ -76,6 +76,8 @@ class FolderOfARun(support.Test):
             self.assert_refused(train(run, *flags), 2, str(run))
             self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
         self.assertIn("holds no run", train(run, "--overwrite").stderr)
+        self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
+        self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 
     def test_a_configuration_of_ones_own_is_no_run(self):
         """People keep theirs as config.yaml, too, and name its folder in it."""
@@ -87,8 +89,6 @@ class FolderOfARun(support.Test):
         for flags in ((), ("--overwrite",)):
             self.assert_refused(train(run, *flags), 2, "holds no run", "another run.dir")
         self.assertEqual(tree(run), before)
-        self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
-        self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 
     def test_an_overwrite_removes_nothing_that_is_not_the_runs(self):
         run = self.folder / "run"
@@ -133,7 +133,7 @@ class FolderOfARun(support.Test):
     def test_an_overwrite_that_was_killed_half_way_can_be_asked_for_again(self):
         run = self.folder / "run"
         run.mkdir()
-        (run / "config.yaml").write_text("# removed last\n")  # all that is left of a run then
+        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\n")  # removed last
         self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)
 
     def test_belongs_to_one_process_at_a_time(self):

@@ -8,11 +8,13 @@ namespace keel {
 namespace {
 
 /// Columns that are a part of the question, in whoever's rows, or that others take for the prompt: they would be asked
-/// for and never shown.
-const std::set<std::string> kParts = {"article",   "body",    "choices",    "context",       "document",    "endings",
-                                      "functions", "history", "hypothesis", "input",         "instruction", "options",
-                                      "paragraph", "passage", "premise",    "problem",       "prompt",      "question",
-                                      "story",     "support", "system",     "system_prompt", "table",       "tools"};
+/// for and never shown. Without the s of several.
+const std::set<std::string> kParts = {
+    "article", "body",       "candidate", "choice",      "context", "document",  "ending",        "fact",    "function",
+    "history", "hypothesis", "input",     "instruction", "option",  "paragraph", "passage",       "premise", "problem",
+    "prompt",  "query",      "question",  "story",       "support", "system",    "system_prompt", "table",   "tool"};
+/// What programs keep beside the question on purpose.
+const std::set<std::string> kBeside = {"reward_model", "reward_spec", "extra_info", "metadata"};
 const std::set<std::string> kMedia = {"image", "images", "video", "videos", "audio", "audios"};
 
 /// Whether everything that a value says stands in a text; a value that says nothing does.
@@ -25,15 +27,21 @@ bool is_said_in(const std::string& text, const Json& value) {
   return !value.is_number() || text.find(value.dump()) != std::string::npos;
 }
 
-/// A, option_a, opa, choice1: the columns of files that have one for every choice.
+bool is_part(std::string name) {
+  if (kParts.contains(name)) return true;
+  if (name.ends_with('s')) name.pop_back();
+  return kParts.contains(name);
+}
+
+/// A, option_a, "Option A", opa, choice1, answerA: the columns of files that have one for every choice.
 bool is_of_a_choice(std::string name) {
-  for (const char* begin : {"option", "choice", "op"})
-    if (name.starts_with(begin)) {
-      name = name.substr(std::string(begin).size());
-      break;
-    }
-  if (name.starts_with('_')) name = name.substr(1);
-  return name.size() == 1 && ((name[0] >= 'a' && name[0] <= 'e') || (name[0] >= '0' && name[0] <= '5'));
+  static const std::set<std::string> kNumbered = {"option", "choice", "op", "ending", "sol"};
+  std::erase_if(name, [](char c) { return c == '_' || c == ' ' || c == '-'; });
+  if (name.empty()) return false;
+  const char last = name.back();
+  name.pop_back();
+  if (last >= 'a' && last <= 'e') return name.empty() || name == "answer" || kNumbered.contains(name);
+  return last >= '0' && last <= '5' && kNumbered.contains(name);  // answer1, answer2: several right ones
 }
 
 /// All texts in a value, one after the other.
@@ -45,7 +53,7 @@ std::string texts_in(const Json& value) {
   return text;
 }
 
-bool has_several_words(std::string_view text) { return std::count(text.begin(), text.end(), ' ') >= 2; }
+bool has_several_words(std::string_view text) { return trimmed(text).find(' ') != std::string_view::npos; }
 
 }  // namespace
 
@@ -56,8 +64,8 @@ std::optional<QuestionPart> part_left_out(const Json& row, const Json& prompt, c
   for (const auto& [column, value] : row.items()) {
     if (read.contains(column)) continue;
     const std::string name = lower_case(column);
-    const bool is_part = kParts.contains(name) || (choices > 1 && is_of_a_choice(name));
-    if (is_part && !is_said_in(said, value)) return QuestionPart{column};
+    if ((is_part(name) || (choices > 1 && is_of_a_choice(name))) && !is_said_in(said, value))
+      return QuestionPart{column};
     if (kMedia.contains(name) && !is_said_in("", value)) return QuestionPart{column, /*is_text=*/false};
   }
   return std::nullopt;
@@ -67,7 +75,7 @@ std::vector<std::string> unseen_texts(const Json& row, const Json& said, const s
   const std::string text = texts_in(said);
   std::vector<std::string> unseen;
   for (const auto& [column, value] : row.items())
-    if (!read.contains(column) && value.is_string() && has_several_words(value.get_ref<const std::string&>()) &&
+    if (!read.contains(column) && !kBeside.contains(column) && has_several_words(texts_in(value)) &&
         !is_said_in(text, value))
       unseen.push_back(column);
   return unseen;

@@ -108,7 +108,7 @@ Outcome outcome_from(const Json& json, const std::string& place) {
     return outcome;
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": not what a study writes about a run (", error.what(),
-         "); remove the file, and the run is measured again");
+         "); remove the file, and the run is measured again, or made again where its checkpoints are gone");
   }
 }
 

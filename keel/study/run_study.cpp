@@ -210,7 +210,8 @@ class Runner {
   bool read_outcome(const StudyRun& run) {
     const std::filesystem::path file = folder_.outcome(run.name);
     if (!path_exists(file)) return false;
-    const std::string way_out = "; remove the file, and the run is measured again";
+    const std::string way_out =
+        "; remove the file, and the run is measured again, or made again where its checkpoints are gone";
     Json json;
     try {
       json = read_json_file(file);

@@ -184,6 +184,11 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
        "\"Body\""},
       {R"({"question": "Which is prime?", "A": "4", "B": "7", "C": "9", "D": "8", "answer": "B"})", "\"A\""},
       {R"({"question": "Which is prime?", "opa": "4", "opb": "7", "answer": "B"})", "\"opa\""},
+      {R"({"question": "Which is prime?", "Option A": "4", "Option B": "7", "answer": "B"})", "\"Option A\""},
+      {R"({"question": "Which is prime?", "answerA": "4", "answerB": "7", "answer": "B"})", "\"answerA\""},
+      {R"({"question": "Who won?", "contexts": ["In 1998 France won"], "answer": "France"})", "\"contexts\""},
+      {R"({"question": "Is it so?", "premises": ["All men are mortal"], "answer": "yes"})", "\"premises\""},
+      {R"({"prompt": "Answer this question", "query": "How many?", "answer": "3"})", "\"query\""},
       {R"({"question": "Which is prime?", "option_a": "4", "option_b": "7", "answer": "B"})", "\"option_a\""},
       {R"({"prompt": "And then?", "history": [["How many?", "Three."]], "answer": "3"})", "\"history\""},
       {R"({"prompt": "How many?", "images": ["a.png"], "answer": "3"})", "Keel reads texts only"},
@@ -213,10 +218,11 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
 
 TEST(Schema, NamesTheTextsThatTheModelIsNotShown) {
   const char* row = R"({"prompt": "How many?", "answer": "51", "remark": "a pack costs 76 dollars", "id": "chal-1",
-                        "source": "a source with words", "said": "How many?", "level": 3})";
+                        "source": "a source with words", "said": "How many?", "level": 3,
+                        "notes": [{"by": "me", "text": "not asked"}], "extra_info": {"split": "the train part"}})";
   EXPECT_EQ(recognise(row_of(row), {}).sentence(),
             "read as: TRL; answer from answer, prompt from prompt (a text), source from source"
-            "; texts that the model is not shown: \"remark\"");
+            "; texts that the model is not shown: \"notes\", \"remark\"");
   const Json many = {{"prompt", "q"}, {"c1", "one two three"}, {"c2", "one two three"}, {"c3", "one two three"},
                      {"c4", "a b c"}, {"c5", "d e f"},         {"c6", "g h i"},         {"c7", "j k l"}};
   EXPECT_TRUE(recognise(row_of(many.dump().c_str()), {}).sentence().ends_with("\"c6\", ..."));

@@ -181,8 +181,8 @@ ConfigTree parse_config(std::string_view text, const std::string& file_name, Anc
        ", wanted a mapping such as \"rollout: {temperature: 1.0}\"; is there a space after each colon?");
 }
 
-void read_typed_value(std::string_view text, TreeBuilder& builder) {
-  text = trimmed(text);
+void read_typed_value(std::string_view typed, TreeBuilder& builder) {
+  const std::string_view text = trimmed(typed);
   const char first = text.empty() ? ' ' : text[0];
   if (is_plain_list(text)) {
     read_plain_list(text, builder);
@@ -195,7 +195,8 @@ void read_typed_value(std::string_view text, TreeBuilder& builder) {
   } else if (first == '\'') {
     builder.scalar(single_quoted(text, builder), 0);
   } else {
-    builder.scalar(plain_scalar(text, builder.place(0)), 0);
+    const Json value = plain_scalar(text, builder.place(0));
+    builder.scalar(value.is_string() ? Json(typed) : value, 0);  // a shell's quotes keep the blanks of a text
   }
 }
 

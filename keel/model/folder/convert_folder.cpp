@@ -81,8 +81,9 @@ void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::Sc
 void write_model_alone(const ModelFolder& from, const WeightSource& weights, const fs::path& folder,
                        std::optional<at::ScalarType> dtype) {
   write_new_folder(folder, [&](const fs::path& partial) {
+    const Tokenizer tokenizer =
+        Tokenizer::load(from.path);  // first: a run that goes on may remove its folder meanwhile
     const CausalLm model = CausalLm::load(from.config, weights, at::kCPU);
-    const Tokenizer tokenizer = Tokenizer::load(from.path);
     if (dtype)
       for (const NamedTensor& weight : model.parameters()) check_fits(weight.value.detach(), *dtype, weight.name);
     write_model_folder(partial, model, tokenizer, from.generation, dtype ? WeightDtypes(*dtype) : from.dtypes);

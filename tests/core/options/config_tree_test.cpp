@@ -145,6 +145,12 @@ TEST(Override, TypesUnquotedScalarsAsYamlDoes) {
   }
 }
 
+TEST(Override, KeepsTheBlanksOfATextThatAShellHasQuoted) {
+  ConfigTree tree;
+  for (const char* typed : {"text=Answer: ", "number= 3 ", "quoted= \"a \" ", "none= "}) apply_override(tree, typed);
+  EXPECT_EQ(tree.value, Json::parse(R"({"text": "Answer: ", "number": 3, "quoted": "a ", "none": null})"));
+}
+
 TEST_F(Yaml, TakesQuotedAndBlockScalarsAsStrings) {
   const Json value =
       parse_config("a: '3'\nb: \"true\"\nc: |\n  12\nd: >-\n  null\ne: ''\nf: 'it''s'\n", "run.yaml").value;

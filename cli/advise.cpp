@@ -67,7 +67,8 @@ void print_table(const Advice& advice, const AskedMethod& asked, const std::stri
   }
   console.result(text_table(rows, {6}));
   if (!advice.best)
-    return console.result("No threshold leaves a token outside: the policy did not move in these steps");
+    return console.result(
+        "No threshold leaves a token outside: no update was measured away from the policy that sampled its tokens");
   console.result("For " + percent(advice.target) + " outside type this, which leaves " + percent(advice.best_share) +
                  ":\n  " + setting_for(asked, *advice.best));
 }

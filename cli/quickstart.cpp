@@ -5,11 +5,10 @@
 #include "cli/run_training.h"
 #include "keel/core/files/file.h"
 #include "keel/core/options/read_config.h"
+#include "keel/record/run_folder.h"
 
 namespace keel::cli {
 namespace {
-
-bool holds_run(const std::filesystem::path& folder) { return path_exists(folder / "config.yaml"); }
 
 /// The ratio clip beside the run that was made; or, where that was the ratio clip, the run of before beside it.
 void print_next_steps(const Config& config, Console& console) {
@@ -23,9 +22,9 @@ void print_next_steps(const Config& config, Console& console) {
   };
   console.heading("Try next");
   if (config.objective.method == "grpo" || full_path(run) == full_path(clip)) {
-    if (holds_run(first) && full_path(run) != full_path(first)) print_report(first, run);
+    if (RunFolder::holds_run(first) && full_path(run) != full_path(first)) print_report(first, run);
   } else {
-    if (!holds_run(clip))
+    if (!RunFolder::holds_run(clip))
       print("keel quickstart objective.method=grpo run.dir=" + clip, "the ratio clip on the same task");
     print_report(run, clip);
   }
@@ -35,20 +34,24 @@ void print_next_steps(const Config& config, Console& console) {
 }
 
 /// Whether a run has these settings, so that a new one only repeats it. Where and on what it ran does not matter.
-bool has_settings(const std::filesystem::path& run, Config config) {
+bool has_settings(const std::filesystem::path& run, const Config& config) {
   if (!can_read_yaml()) return false;
-  std::vector<std::string> notes;
-  Config recorded = load_config(read_config(run / "config.yaml"), notes);
-  if (recorded.run.seed != config.run.seed) return false;
-  recorded.run = config.run;
-  return to_json(recorded) == to_json(config);
+  try {
+    std::vector<std::string> notes;
+    Config recorded = load_config(read_config(run / "config.yaml"), notes);
+    if (recorded.run.seed != config.run.seed) return false;
+    recorded.run = config.run;
+    return to_json(recorded) == to_json(config);
+  } catch (const Error&) {  // whoever wrote or changed it: it is not the same
+    return false;
+  }
 }
 
 /// A run of the same settings in the command's own place is replaced unasked; any other is somebody's work.
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
-  if (!holds_run(run)) return StartMode::kNew;
+  if (!RunFolder::holds_run(run)) return StartMode::kNew;
   if (run == full_path(quickstart_config().run.dir) && has_settings(run, config)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
        " holds another run, of other settings, which would be lost; choose another run.dir, or replace it with "

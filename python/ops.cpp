@@ -203,7 +203,7 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
     const AdvantageInputs in = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
     const double gamma = number_or("gamma", number_of(given_gamma), 1, 0, 1),
                  lambda = number_or("lambda", number_of(given_lambda), 1, 0, 1);
-    const double eps = number_or("eps", number_of(given_eps), kind == "grpo" ? 1e-6 : 1e-8, 0, 1e20);
+    const double eps = number_or("eps", number_of(given_eps), kind == "grpo" ? kAdvantageEps : 1e-8, 0, 1e20);
     const Tensor none = at::empty({0}, rewards.options());
     const auto result = [&](const std::vector<double>& numbers) { return tensor_like(numbers, rewards); };
     if (kind == "group_mean") return {result(group_mean_advantages(in.rewards, in.groups)), none};

@@ -1,6 +1,7 @@
 #include "keel/data/question_parts.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "keel/core/strings.h"
 
@@ -17,15 +18,48 @@ const std::set<std::string> kParts = {
 const std::set<std::string> kBeside = {"reward_model", "reward_spec", "extra_info", "metadata"};
 const std::set<std::string> kMedia = {"image", "images", "video", "videos", "audio", "audios"};
 
-/// Whether everything that a value says stands in a text; a value that says nothing does.
-bool is_said_in(const std::string& text, const Json& value) {
-  if (value.is_object() && value.contains("role") && value.contains("content"))
-    return is_said_in(text, value["content"]);
-  if (value.is_structured())
-    return std::all_of(value.begin(), value.end(), [&](const Json& part) { return is_said_in(text, part); });
-  if (value.is_string()) return text.find(trimmed(value.get_ref<const std::string&>())) != std::string::npos;
-  return !value.is_number() || text.find(value.dump()) != std::string::npos;
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return c <= ' '; });
+  return text;
 }
+
+/// All texts in a value, one after the other.
+void add_texts(const Json& value, std::string& text) {
+  if (value.is_string()) text += value.get_ref<const std::string&>() + "\n";
+  if (value.is_structured())
+    for (const Json& part : value) add_texts(part, text);
+}
+
+std::string texts_in(const Json& value) {
+  std::string text;
+  add_texts(value, text);
+  return text;
+}
+
+/// What prompt and answer say; blanks do not count.
+class Said {
+ public:
+  explicit Said(const Json& value) : text_(without_blanks(texts_in(value))) {}
+
+  /// Whether everything that a value says stands there; a value that says nothing does.
+  bool has(const Json& value) {
+    if (value.is_object() && value.contains("role") && value.contains("content")) return has(value["content"]);
+    if (value.is_structured())
+      return std::all_of(value.begin(), value.end(), [&](const Json& part) { return has(part); });
+    if (value.is_string()) return has_text(without_blanks(value));
+    return !value.is_number() || has_text(value.dump());
+  }
+
+ private:
+  bool has_text(const std::string& text) {
+    if (text.empty()) return true;
+    left_ -= static_cast<int64_t>(text_.size());
+    return left_ > 0 && memmem(text_.data(), text_.size(), text.data(), text.size()) != nullptr;  // in linear time
+  }
+
+  std::string text_;
+  int64_t left_ = int64_t{1} << 28;  // bytes to be looked through; what is not found within them does not stand there
+};
 
 bool is_part(std::string name) {
   if (kParts.contains(name)) return true;
@@ -44,39 +78,31 @@ bool is_of_a_choice(std::string name) {
   return last >= '0' && last <= '5' && kNumbered.contains(name);  // answer1, answer2: several right ones
 }
 
-/// All texts in a value, one after the other.
-std::string texts_in(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>() + "\n";
-  std::string text;
-  if (value.is_structured())
-    for (const Json& part : value) text += texts_in(part);
-  return text;
-}
-
 bool has_several_words(std::string_view text) { return trimmed(text).find(' ') != std::string_view::npos; }
 
 }  // namespace
 
 std::optional<QuestionPart> part_left_out(const Json& row, const Json& prompt, const std::set<std::string>& read) {
-  const std::string said = texts_in(prompt);
+  Said said(prompt), nothing(nullptr);
+  const auto is_choice = [](const std::string& column, const Json& value) {  // numbers are those of the problem
+    return value.is_string() && is_of_a_choice(lower_case(column));
+  };
   int64_t choices = 0;
-  for (const auto& [column, value] : row.items()) choices += !value.is_null() && is_of_a_choice(lower_case(column));
+  for (const auto& [column, value] : row.items()) choices += is_choice(column, value);
   for (const auto& [column, value] : row.items()) {
     if (read.contains(column)) continue;
     const std::string name = lower_case(column);
-    if ((is_part(name) || (choices > 1 && is_of_a_choice(name))) && !is_said_in(said, value))
-      return QuestionPart{column};
-    if (kMedia.contains(name) && !is_said_in("", value)) return QuestionPart{column, /*is_text=*/false};
+    if ((is_part(name) || (choices > 1 && is_choice(column, value))) && !said.has(value)) return QuestionPart{column};
+    if (kMedia.contains(name) && !nothing.has(value)) return QuestionPart{column, /*is_text=*/false};
   }
   return std::nullopt;
 }
 
-std::vector<std::string> unseen_texts(const Json& row, const Json& said, const std::set<std::string>& read) {
-  const std::string text = texts_in(said);
+std::vector<std::string> unseen_texts(const Json& row, const Json& texts, const std::set<std::string>& read) {
+  Said said(texts);
   std::vector<std::string> unseen;
   for (const auto& [column, value] : row.items())
-    if (!read.contains(column) && !kBeside.contains(column) && has_several_words(texts_in(value)) &&
-        !is_said_in(text, value))
+    if (!read.contains(column) && !kBeside.contains(column) && has_several_words(texts_in(value)) && !said.has(value))
       unseen.push_back(column);
   return unseen;
 }

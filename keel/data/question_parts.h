@@ -19,8 +19,8 @@ struct QuestionPart {
 /// A column of the row, none of those in `read`, that is a part of the question and that the prompt does not say.
 std::optional<QuestionPart> part_left_out(const Json& row, const Json& prompt, const std::set<std::string>& read);
 
-/// Columns, none of those in `read`, with texts of several words that `said` (prompt and answer) does not have: no list
+/// Columns, none of those in `read`, with texts of several words that `texts` (prompt and answer) do not have: no list
 /// of names knows all parts of questions, so that the user is told.
-std::vector<std::string> unseen_texts(const Json& row, const Json& said, const std::set<std::string>& read);
+std::vector<std::string> unseen_texts(const Json& row, const Json& texts, const std::set<std::string>& read);
 
 }  // namespace keel

@@ -33,12 +33,13 @@ std::string best_present(const Json& row, const std::vector<std::string>& paths)
 }
 
 /// A label may be the answer, or the kind of question beside it: who has both says which.
-void refuse_two_answers(const Row& row, const Columns& columns) {
-  if (columns.answer != "label") return;
-  const std::string other = first_present(row.value, {"ground_truth", "answer", "solution"});
-  if (other.empty() || *find_column(row.value, other) == *find_column(row.value, "label")) return;
-  throw BadRow(row.place, "the row has label and " + other + ", and either may be the answer; data.answer_key=" +
-                              other + " or data.answer_key=label says which");
+void refuse_two_answers(const Json& row, const Columns& columns, const std::string& place) {
+  const Json* label = columns.answer == "label" ? find_column(row, "label") : nullptr;
+  if (label == nullptr || label->is_null()) return;
+  const std::string other = first_present(row, {"ground_truth", "answer", "solution"});
+  if (other.empty() || *find_column(row, other) == *label) return;
+  throw BadRow(place, "the row has label and " + other + ", and either may be the answer; data.answer_key=" + other +
+                          " or data.answer_key=label says which, data.bad_rows=skip passes over");
 }
 
 bool has_hashes(const Json* answer) {
@@ -171,12 +172,13 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
 void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place) {
   const std::optional<QuestionPart> part = part_left_out(row, prompt, {columns.prompt, columns.answer});
   if (!part) return;
-  throw BadRow(place,
-               "the row has " + printable(part->column) + " beside " + printable(columns.prompt) +
-                   (part->is_text ? ", and a prompt is one column: the model would never see it; write both into one"
-                                  : ", and Keel reads texts only") +
-                   "; " + columns.section + ".prompt_key=" + columns.prompt +
-                   " says that this alone is the prompt, data.bad_rows=skip passes over");
+  throw BadRow(
+      place, "the row has " + printable(part->column) + " beside " + printable(columns.prompt) +
+                 (part->is_text ? ", and a prompt is one column: the model would never see it; write both into one"
+                                : ", and Keel reads texts only") +
+                 "; " + columns.section + ".prompt_key=" + columns.prompt +
+                 (columns.section == "sft" && !columns.answer.empty() ? " sft.completion_key=" + columns.answer : "") +
+                 " says that this alone is the prompt, data.bad_rows=skip passes over");
 }
 
 void Columns::note_unseen(const Json& row) {
@@ -270,11 +272,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
   } else {
     columns = {"the configured columns", "", best_present(row.value, kAnswers), best_present(row.value, kSources)};
   }
-  if (options.prompt_key.empty() && columns.prompt == "input" && row.value.contains("instruction"))
-    throw BadRow(row.place, "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; " +
-                                std::string("write both into one, or name one with data.prompt_key"));
   if (!options.prompt_key.empty()) columns.prompt = options.prompt_key, columns.prompt_named = true;
-  if (options.answer_key.empty()) refuse_two_answers(row, columns);
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;
@@ -328,7 +326,10 @@ Example example_of(Row row, const Columns& columns) {
   example.prompt =
       checked_prompt(required_column(row, columns.prompt, columns.section, "prompt_key"), columns, row.place);
   if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
-  if (columns.answer_required) required_column(row, columns.answer, columns.section, "answer_key");
+  if (columns.answer_required)
+    required_column(row, columns.answer, columns.section, "answer_key");
+  else
+    refuse_two_answers(row.value, columns, row.place);
   if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
     example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;
   if (columns.source_required) required_column(row, columns.source, columns.section, "source_key");

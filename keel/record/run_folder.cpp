@@ -33,13 +33,6 @@ bool is_taken(const std::filesystem::path& path) {
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
-/// Not by the name of its configuration: people call theirs config.yaml, too.
-bool holds_run(const std::filesystem::path& path) {
-  const std::filesystem::path config = path / kConfig;
-  if (!own_run(path).empty()) return true;
-  return path_exists(config) && read_file(config).starts_with("# " + std::string(RunFolder::kConfigHeading));
-}
-
 /// Whether a run writes a file of this name, or one that is half-written or was damaged.
 bool is_file_of_a_run(std::string name) {
   constexpr std::string_view kPartial = ".partial", kDamaged = ".damaged";
@@ -91,8 +84,8 @@ bool remove_rows_for_tools(const std::filesystem::path& folder, const std::strin
 }
 
 /// Removes a run from its folder: first what its id is needed for, which is in used.json, and config.yaml last, for by
-/// that name a folder is known to hold a run, so that a replacement that is killed half-way can be asked for again.
-/// Returns the names of what is not the run's, and stays.
+/// its first line a folder is known to hold a run, so that a replacement that is killed half-way can be asked for
+/// again. Returns the names of what is not the run's, and stays.
 std::vector<std::string> remove_run(const std::filesystem::path& path) {
   const std::string run = own_run(path);
   std::vector<std::string> others;
@@ -127,6 +120,12 @@ RunFolder::RunFolder(HeldFolder held, std::string_view config_yaml)
       samples_(GrowingFile::open(path() / kSamples)),
       log_(GrowingFile::open(path() / kLog)) {}
 
+bool RunFolder::holds_run(const std::filesystem::path& path) {
+  const std::filesystem::path config = path / kConfig;
+  if (!own_run(path).empty()) return true;
+  return path_exists(config) && read_file(config).starts_with("# " + std::string(kConfigHeading));
+}
+
 void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
   if (!is_taken(path)) return;
   if (!holds_run(path))
@@ -159,8 +158,7 @@ bool is_named_as_of_a_run(std::filesystem::path followed) {
   while (!is_own && followed.has_relative_path()) {
     const std::string name = followed.filename().string();  // in each folder above the file, what leads to it
     followed = followed.parent_path();
-    const bool in_run =
-        std::filesystem::exists(followed / kConfig, unseen) || std::filesystem::exists(followed / kMetrics, unseen);
+    const bool in_run = RunFolder::holds_run(followed) || std::filesystem::exists(followed / kMetrics, unseen);
     const bool of_run = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
                         (name != kReport && is_file_of_a_run(name));
     is_own = (in_run && of_run) || is_checkpoint(followed);

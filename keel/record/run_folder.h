@@ -33,6 +33,8 @@ class RunFolder {
   /// The first line of a run's config.yaml: by it, or by the id in used.json, a folder is known to hold a run.
   static constexpr std::string_view kConfigHeading = "The full, resolved configuration of this run.";
 
+  /// Whether a run is in the folder: one's own config.yaml does not make it a run's.
+  static bool holds_run(const std::filesystem::path& path);
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
   static void require_free(const std::filesystem::path& path, bool replace);
 

@@ -75,7 +75,8 @@ void check_names(const ConfigTree& tree) {
     if (std::ranges::count(known, key)) continue;
     const auto near = nearest_name(key, known);
     fail(ExitCode::kBadConfiguration, place_of(tree, key), ": ", key, ": unknown section of a study; ",
-         near ? "did you mean " + *near + "?" : "they are " + joined(known), " Settings of the runs stand below base");
+         near ? "did you mean " + *near + "?" : "they are " + joined(known) + ".",
+         " Settings of the runs stand below base");
   }
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
   for (const auto& [name, settings] : section(tree, "variants").items()) {

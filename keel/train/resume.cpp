@@ -249,12 +249,11 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
   std::filesystem::path newest = newest_checkpoint(folder / "checkpoints", notes);
   for (const std::string& note : notes) console.warning(note);
   if (!newest.empty()) return newest;
-  std::error_code ignored;
-  const bool exists = std::filesystem::exists(folder / "config.yaml", ignored);
   fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
-       exists ? "start the run anew with --overwrite instead of --resume"
-              : "no run was started there, so leave out --resume or correct run.dir (run.dir=FOLDER, where a run "
-                "was moved)");
+       RunFolder::holds_run(folder)
+           ? "start the run anew with --overwrite instead of --resume"
+           : "no run was started there, so leave out --resume or correct run.dir (run.dir=FOLDER, where a run "
+             "was moved)");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 What each means is written down here by hand, from TRL 1.16.0 (sft_config.py, sft_trainer.py) and transformers; tests/parity/trl_sft_test.py
 asks TRL itself."""
 
+import json
 import math
 import pathlib
 
@@ -95,6 +96,13 @@ class ImportSft(own_rows.Test):
         self.assertIn("it could be a recipe of `trl sft` or of `trl grpo`; write SFTConfig={} or GRPOConfig={} behind it", self.refused(example))
         self.assertIn("which does not have num_generations", self.refused(example, "packing=false", "num_generations=4"))
         self.assertIn("arguments of both SFTConfig and GRPOConfig", self.refused(example, "SFTConfig={}", "GRPOConfig={}"))
+        sections = {"SFTConfig": {"learning_rate": 1e-5, "dataset_name": "texts.jsonl"}, "GRPOConfig": {"max_steps": 5, "dataset_name": "texts.jsonl"}}
+        recipe = self.folder / "sections.json"
+        recipe.write_text(json.dumps({"SFTConfig": {"learning_rate": 1e-5}, "GRPOConfig": {"max_steps": 5}}))
+        self.assertIn("arguments of both SFTConfig and GRPOConfig", self.refused(recipe))
+        for name, command in (("SFTConfig", "keel sft"), ("GRPOConfig", "keel train")):
+            recipe.write_text(json.dumps({name: sections[name], "ModelConfig": {"model_name_or_path": "model"}}))
+            self.assertIn(f"start it with {command}", self.imported(recipe).stderr)
         grpo = self.imported(example, "GRPOConfig={}")
         self.assert_exit(grpo, 0)
         self.assertIn("start it with keel train", grpo.stderr)

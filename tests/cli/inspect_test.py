@@ -167,7 +167,11 @@ class Inspect(support.Test):
     def test_convert_writes_nothing_among_a_runs_own_files(self):
         run = self.folder / "run"
         (run / "checkpoints").mkdir(parents=True)
-        (run / "config.yaml").write_text("run: {seed: 1}\n")
+        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\nrun: {seed: 1}\n")
+        project = self.folder / "project"  # with a configuration of one's own beside it
+        project.mkdir()
+        (project / "config.yaml").write_text("steps: 3\n")
+        self.assert_exit(keel("convert", self.file, project / "checkpoints" / "mine"), 0)
         link = self.folder / "saved"
         link.symlink_to(run / "checkpoints")
         for out in (run / "checkpoints" / "new", run / "checkpoints", link / "new.gguf", run / "reference" / "x"):

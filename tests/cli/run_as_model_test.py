@@ -255,12 +255,12 @@ class RunAsModel(support.Test):
         before = support.tree(self.run)
         model = shutil.copytree(self.newest, self.folder / "model")
         (self.folder / "linked.jsonl").symlink_to(self.run / "samples.jsonl")
-        for name in (self.run / "samples.jsonl", self.folder / "linked.jsonl"):
+        for name in (self.run / "samples.jsonl", self.folder / "linked.jsonl", self.run / "samp*.json?"):
             for section in ("data.files", "data.eval_files"):
                 settings = {"data.files": rows, section: name}
                 words = [f'{key}=["{value}"]' for key, value in settings.items()]
                 refused = keel("train", config, f"model.path={model}", *words, "rollout.max_new_tokens=4", "--overwrite")
-                self.assert_refused(refused, 2, str(name), "which --overwrite would remove with the run", "copy the file")
+                self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "which --overwrite would remove with the run", "copy the file")
         self.assertEqual(support.tree(self.run), before)
 
     def test_an_adapter_whose_base_is_gone_is_told_so(self):

@@ -200,9 +200,10 @@ class Resume(support.Test):
         self.assert_refused(train(run, "--resume"), 3, str(run), "leave out --resume")
         self.assertEqual(os.listdir(self.folder), [])
         run.mkdir()
-        (run / "config.yaml").write_text("")
-        self.assert_refused(train(run, "--resume"), 3, str(run), "no sound checkpoint", "--overwrite")
-        self.assertEqual(tree(run), {"config.yaml": b""})
+        for text, way_out in (("", "leave out --resume"), ("# The full, resolved configuration of this run.\n", "--overwrite")):
+            (run / "config.yaml").write_text(text)
+            self.assert_refused(train(run, "--resume"), 3, str(run), "no sound checkpoint", way_out)
+            self.assertEqual(tree(run), {"config.yaml": text.encode()})
 
     def test_goes_on_from_the_runs_own_checkpoint_whatever_became_of_the_hint_for_people(self):
         run, other = self.folder / "run", self.folder / "other"

@@ -39,6 +39,13 @@ class RunLength(own_files.Test):
         self.assert_exit(result, 0)
         self.assertIn("3 steps (train.data_epochs 0.5 over 15 prompts)", result.stdout)  # 7.5 / 3
 
+    def test_a_share_of_a_pass_is_not_rounded_up_by_its_last_bit(self):
+        lines = self.data.read_text().splitlines()
+        self.data.write_text("".join(line + "\n" for line in (lines + lines)[:25]))
+        result = self.in_passes("run", "--explain", epochs=0.28, train={"prompts_per_step": 1, "sequences_per_update": 0})
+        self.assert_exit(result, 0)
+        self.assertIn("7 steps (train.data_epochs 0.28 over 25 prompts)", result.stdout)  # 7.000000000000001
+
     def test_a_run_in_passes_goes_on_to_the_same_bits_and_for_more_of_them(self):
         schedule = {"optimizer": {"schedule": "cosine", "schedule_per": "step", "warmup_ratio": 0.1}, "train": {"sequences_per_update": 2}}
         self.assert_exit(self.in_passes("whole", epochs=1, **schedule), 0)

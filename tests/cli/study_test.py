@@ -465,6 +465,7 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["base"].update(output_dir="elsewhere"), "output_dir", "study.dir")
         refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
         refused(lambda s: s["base"]["train"].update(steps=0), "no RL")
+        refused(lambda s: s["base"].update(health={"on_alarm": "stop"}), "health.on_alarm is stop", "to their end")
         refused(lambda s: None, "--size", "long", arguments=("--size", "short"))
         refused(lambda s: s["variants"].update(grpo=3), "settings")
 

@@ -153,11 +153,13 @@ TEST(Schema, RefusesAConversationThatAProgramWroteDownAsAText) {
 
 TEST(Schema, RefusesRowsWhosePromptWouldBeHalfOfIt) {
   const char* alpaca = R"({"instruction": "do", "input": "ctx", "output": "3", "answer": "3"})";
-  EXPECT_NE(bad_row_of([&] { recognise(row_of(alpaca), {}); }).find("instruction"), std::string::npos);
+  EXPECT_NE(bad_row_of([&] { example_of(row_of(alpaca), recognise(row_of(alpaca), {})); }).find("instruction"),
+            std::string::npos);
   DataOptions options;
   options.prompt_key = "instruction";
-  EXPECT_EQ(recognise(row_of(alpaca), options).prompt, "instruction");
-  EXPECT_EQ(recognise(row_of(R"({"input": "q", "answer": "3"})"), {}).prompt, "input");
+  EXPECT_EQ(example_of(row_of(alpaca), recognise(row_of(alpaca), options)).prompt, "do");
+  const char* none = R"({"input": "q", "instruction": null, "answer": "3"})";
+  EXPECT_EQ(example_of(row_of(none), recognise(row_of(none), {})).prompt, "q");
 }
 
 // cais/mmlu, SQuAD, TRL's and verl's images, and rows of tools and system messages.
@@ -207,7 +209,8 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
        R"({"prompt": "Which gas? A: O2 B: CO2", "choices": ["O2", "CO2"], "answer": "B"})",
        R"({"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "There are 3. How many?"}],
             "system": "Be brief.", "context": "There are 3.", "answer": "3"})",
-       R"({"prompt": "What is 3 + 5?", "a": 3, "b": 5, "answer": "8"})",
+       R"({"prompt": "What is three plus five?", "a": 3, "b": 5.0, "c": 8, "answer": "8"})",
+       R"({"prompt": "What is 2+2 ?", "question": "What\nis 2+2?", "answer": "4"})",
        R"({"prompt": "q", "a": "short for answer", "answer": "8"})",
        R"({"prompt": "Q: How many?\nA:", "question": "How many?", "history": [], "input": "", "answer": "3"})",
        R"({"messages": [{"role": "user", "content": "How many?"}], "input": [{"role": "user", "content": "How many?"}]})",
@@ -222,17 +225,28 @@ TEST(Schema, NamesTheTextsThatTheModelIsNotShown) {
                         "notes": [{"by": "me", "text": "not asked"}], "extra_info": {"split": "the train part"}})";
   EXPECT_EQ(recognise(row_of(row), {}).sentence(),
             "read as: TRL; answer from answer, prompt from prompt (a text), source from source"
-            "; texts that the model is not shown: \"notes\", \"remark\"");
+            "; texts that the model is not shown: \"remark\", \"notes\"");
   const Json many = {{"prompt", "q"}, {"c1", "one two three"}, {"c2", "one two three"}, {"c3", "one two three"},
                      {"c4", "a b c"}, {"c5", "d e f"},         {"c6", "g h i"},         {"c7", "j k l"}};
   EXPECT_TRUE(recognise(row_of(many.dump().c_str()), {}).sentence().ends_with("\"c6\", ..."));
 }
 
+TEST(Schema, LooksForManyPartsOfALongPromptInBoundedTime) {
+  Json row = {{"prompt", std::string(1 << 20, 'a')}, {"choices", Json::array()}, {"answer", "b"}};
+  for (int i = 0; i < 200000; ++i) row["choices"].push_back(std::string(50, 'a') + "b");
+  row["context"] = std::string(1 << 19, 'a') + "b";
+  const Row whole{row, "rows.jsonl:1"};
+  EXPECT_NE(bad_row_of([&] { example_of(whole, recognise(whole, {})); }), "");
+}
+
 TEST(Schema, AsksWhichIsTheAnswerWhereALabelStandsBesideIt) {
   const char* both = R"({"prompt": "What is 1+1?", "answer": "2", "label": "algebra"})";
-  const std::string refusal = bad_row_of([&] { recognise(row_of(both), {}); });
-  EXPECT_NE(refusal.find("data.answer_key=answer or data.answer_key=label"), std::string::npos) << refusal;
-  EXPECT_NE(bad_row_of([&] { recognise(row_of(R"({"input": "q", "label": 1, "answer": "2"})"), {}); }), "");
+  const auto refusal = [](const char* first, const char* row) {
+    return bad_row_of([&] { example_of(row_of(row), recognise(row_of(first), {})); });
+  };
+  const char *other = R"({"input": "q", "label": 1, "answer": "2"})", *one = R"({"prompt": "q", "label": "2"})";
+  for (const auto& [first, row] : {std::pair{both, both}, {other, other}, {one, both}})
+    EXPECT_NE(refusal(first, row).find("data.answer_key=answer or data.answer_key=label"), std::string::npos) << row;
   DataOptions options;
   options.answer_key = "answer";
   EXPECT_EQ(recognise(row_of(both), options).answer, "answer");

@@ -78,8 +78,8 @@ def logits_of(model, prompt):
 
 def check_theirs_in_keel(base_folder, folder, options):
     base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
+    torch.manual_seed(3)  # of the matrices A, too: an adapter by chance may leave what is sampled as it was
     adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **options))
-    torch.manual_seed(3)
     for name, weight in adapted.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.1)

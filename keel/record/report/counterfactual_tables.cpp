@@ -90,11 +90,11 @@ std::string other_thresholds(const RecordedTokens& tokens) {
                      {percent(row.outside), percent(row.positive), percent(row.negative), number(row.mean_mu, 3),
                       number(row.mean_entropy, 3), texts.empty() ? "–" : joined(texts)});
   }
-  const std::string advised = advice.recommended.empty()
-                                  ? "No threshold leaves a token outside: the policy did not move in these steps."
-                                  : "For " + percent(advice.target) + " outside type this, which leaves " +
-                                        percent(advice.recommended_share) + ": <code>" +
-                                        escape_foreign(advice.recommended) + "</code>";
+  const std::string advised =
+      advice.recommended.empty()
+          ? "No threshold leaves a token outside: no update was measured away from the policy that sampled its tokens."
+          : "For " + percent(advice.target) + " outside type this, which leaves " + percent(advice.recommended_share) +
+                ": <code>" + escape_foreign(advice.recommended) + "</code>";
   return title + "<p class=\"note\">Of <code>" + escape_foreign(advice.method) + "</code>, whose own is " +
          number(advice.own, 3) + ". Mean μ, mean entropy (nats) and texts are of the tokens outside. " +
          asked_about(tokens, "advise") + "</p><p class=\"advised\">" + advised +

@@ -19,7 +19,7 @@ std::string source_sentence(const RunData& run) {
 std::string mismatch_histogram(const RunData& run, size_t place) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
   HistogramChart histogram{"mismatch-" + std::to_string(place), "Mismatch of recorded tokens", source_sentence(run),
-                      SizeHistogram::begin_of(0), SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
+                           SizeHistogram::begin_of(0), SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
   histogram.behind.assign(mismatch.sizes.kept.begin(), mismatch.sizes.kept.end());
   const auto count = static_cast<double>(mismatch.sizes.count);
   std::string caption = source_sentence(run) + " " + plural(mismatch.sizes.count, "token") + ": mean " +

@@ -63,7 +63,7 @@ std::string share_over_updates(const RecordedTokens& tokens, const HeldWords& wo
 std::string divergence_histogram(const RecordedTokens& tokens, const std::string& id) {
   const SizeHistogram& sizes = tokens.divergences;
   HistogramChart histogram{id + "-divergences", "Divergences", "", SizeHistogram::begin_of(0),
-                      SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
+                           SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
   histogram.behind.assign(sizes.kept.begin(), sizes.kept.end());
   histogram.in_front.assign(sizes.blocked.begin(), sizes.blocked.end());
   histogram.thresholds = tokens.thresholds;
@@ -173,7 +173,8 @@ std::string notes_on_records(const RunData& run) {
   if (!tokens.was_read && !asked.empty() && asked != "none")
     return out +
            "<p class=\"note missing\">The token records are not in this page, which was written while the run went "
-           "on: <code>keel report RUN</code> puts them in, and so does the end of the run; <code>keel watch RUN</code> shows "
+           "on: <code>keel report RUN</code> puts them in, and so does the end of the run; <code>keel watch RUN</code> "
+           "shows "
            "them live.</p>";
   return out +
          (tokens.damage.empty()

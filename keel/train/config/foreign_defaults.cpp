@@ -357,9 +357,8 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 /// Names that Keel has as well as another program, or that every program on Hugging Face's Trainer has and that are
 /// about no training: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle", "report_to"};
-const Names kOfSeveral = {"seed",       "temperature",  "gamma",
-                          "lora_alpha", "lora_dropout", "target_modules",
-                          "kl_estimator"};  // of several programs
+const Names kOfSeveral = {"seed",         "temperature",    "gamma",       "lora_alpha",
+                          "lora_dropout", "target_modules", "kl_estimator"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);

@@ -35,11 +35,9 @@ bool evaluates_at(const ConfigTree& tree, const char* strategy) {
   return !contains({"", "no", "false"}, word_at(tree, strategy));
 }
 
-const std::string kActorOptim = "actor_rollout_ref.actor.optim.";
-
 /// Whether verl's actor has another schedule, warm-up or weight decay than its critic has where nothing is said of it.
 bool differs_from_the_critics(const ConfigTree& tree) {
-  const Json* decay = said(tree, kActorOptim + "weight_decay");
+  const Json* decay = said(tree, kVerlOptim + "weight_decay");
   return moves_the_actors_rate(tree) || (decay != nullptr && *decay != 0.01);
 }
 
@@ -314,11 +312,11 @@ void note_passes(const std::string& program, const ConfigTree& tree, const Optio
                  std::vector<std::string>& notes) {
   const char* name = program == "TRL" ? "num_train_epochs" : program == "verl" ? "trainer.total_epochs" : nullptr;
   if (name == nullptr || said(tree, name) == nullptr || !is_set(tree, table, "train.data_epochs")) return;
-  notes.push_back(std::string(name) + ": where the rows of a pass do not fill its last batch, " + program +
-                  " leaves that batch out of every pass" +
-                  (program == "TRL" ? ", whatever dataloader_drop_last is" : "") +
-                  ": rows / train.prompts_per_step steps a pass, rounded down; Keel joins the passes, leaves out no row "
-                  "and rounds the steps of all passes together up");
+  notes.push_back(
+      std::string(name) + ": where the rows of a pass do not fill its last batch, " + program +
+      " leaves that batch out of every pass" + (program == "TRL" ? ", whatever dataloader_drop_last is" : "") +
+      ": rows / train.prompts_per_step steps a pass, rounded down; Keel joins the passes, leaves out no row "
+      "and rounds the steps of all passes together up");
 }
 
 bool matters_unsaid(const OtherDefault& entry, const std::string& program, const ConfigTree& tree,

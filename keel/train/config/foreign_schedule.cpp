@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kTrlSchedule = "lr_scheduler_type", *kTrlWarmup = "warmup_steps",
                      *kTrlFloor = "lr_scheduler_kwargs.min_lr", *kTrlFloorRate = "lr_scheduler_kwargs.min_lr_rate";
-const std::string kVerlOptim = "actor_rollout_ref.actor.optim.", kVerlWarmup = kVerlOptim + "lr_warmup_steps";
+const std::string kVerlWarmup = kVerlOptim + "lr_warmup_steps";
 const Names kVerlCurve = {kVerlWarmup, kVerlOptim + "lr_warmup_steps_ratio", kVerlOptim + "lr_scheduler_type",
                           kVerlOptim + "warmup_style"};
 

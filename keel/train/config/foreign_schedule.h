@@ -7,6 +7,9 @@ namespace keel {
 class OptionTable;
 struct ConfigTree;
 
+/// Where verl's actor has its optimizer.
+inline const std::string kVerlOptim = "actor_rollout_ref.actor.optim.";
+
 /// Whether the learning rate of verl's actor rises or falls, which it does once a step.
 bool moves_the_actors_rate(const ConfigTree& tree);
 

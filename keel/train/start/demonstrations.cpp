@@ -117,10 +117,13 @@ SkippedCounts Demonstrations::skipped() const {
   return survey_ ? survey_->skipped : files_->train.skipped();
 }
 
+int64_t whole_part_of_passes(double exact) {
+  constexpr double kRounding = 1e-9;
+  return std::max<int64_t>(static_cast<int64_t>(std::ceil(exact - kRounding)), 1);
+}
+
 int64_t Demonstrations::planned_rows() const {
-  constexpr double kRounding = 1e-9;  // 0.1 of 30 rows are 3
-  const double rows = *data_epochs_ * static_cast<double>(rows_per_pass());
-  return std::max<int64_t>(static_cast<int64_t>(std::ceil(rows - kRounding)), 1);
+  return whole_part_of_passes(*data_epochs_ * static_cast<double>(rows_per_pass()));
 }
 
 int64_t Demonstrations::steps_of_passes(const TrainState& state) const {

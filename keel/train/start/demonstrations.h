@@ -20,6 +20,10 @@ struct RowLengths {
   double held_out_tokens = 0;  // of all rows that the loss is measured on
 };
 
+/// So many rows, or steps, as a share of passes over them is, at least one: 0.1 of 30 are 3, whatever the last bit
+/// says.
+int64_t whole_part_of_passes(double exact);
+
 /// What the supervised phase imitates: the rows of the user's files, or the demonstrations of a built-in task. Nothing
 /// where there is no such phase.
 class Demonstrations {

@@ -1,8 +1,5 @@
 #include "keel/train/start/planned_steps.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "keel/core/error.h"
 
 namespace keel {
@@ -21,10 +18,9 @@ void plan_supervised_steps(Config& config, const Demonstrations& demonstrations,
 void plan_steps(Config& config, const Problems& problems) {
   TrainOptions& train = config.train;
   if (!train.data_epochs) return;
-  constexpr double kRounding = 1e-9;  // 0.07 of 100 prompts are 7
   const double prompts = static_cast<double>(problems.prompts_per_pass());
   const double exact = *train.data_epochs * prompts / static_cast<double>(train.prompts_per_step);
-  const auto steps = std::max<int64_t>(static_cast<int64_t>(std::ceil(exact - kRounding)), 1);
+  const int64_t steps = whole_part_of_passes(exact);
   if (train.steps != 0 && train.steps != steps)
     fail(ExitCode::kBadConfiguration, "train.steps is ", train.steps, ", but train.data_epochs, ", *train.data_epochs,
          ", over ", prompts, " prompts are ", steps, " steps of ", train.prompts_per_step,

@@ -120,7 +120,8 @@ ConfigTree without_sections(ConfigTree tree) {
     if (!tree.value.contains(section) || !tree.value[section].is_object()) continue;
     for (const std::string& key : keys_of(tree.value[section]))
       move_value(tree, std::string(section) + "." + key, key == "revision" ? "model_revision" : key);
-    if (!contains({kGrpoArguments, kSftArguments}, section)) erase_value(tree, section);
+    erase_value(tree, section);
+    if (contains({kGrpoArguments, kSftArguments}, section)) tree.value[section] = Json::object();
   }
   take_adapter(tree);
   return tree;

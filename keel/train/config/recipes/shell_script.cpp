@@ -55,6 +55,8 @@ Training training_of(const Words& words) {
     const std::string &word = words[i].text, &next = words[i + 1].text;
     const std::string program = word.substr(word.find_last_of('/') + 1);
     if (word == "-m" && is_module_of_verl(next)) return {Trainer::kVerl, i + 2};
+    if ((word == "-m" || word == "--module") && (next == "trl.scripts.grpo" || next == "trl.scripts.sft"))
+      return {Trainer::kTrlFile, i + 2, next.ends_with("sft") ? kSftArguments : kGrpoArguments};
     if (word == "trl" && (next == "grpo" || next == "sft"))
       return {Trainer::kTrl, i + 2, next == "sft" ? kSftArguments : kGrpoArguments};
     if (launches && word.ends_with(".py") && next.starts_with("--")) {

@@ -432,6 +432,15 @@ TEST(Recipe, TheLaunchersProcessesAreThoseOfTheRecipe) {
     EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "num_processes=8", "GRPOConfig={}")) << launcher;
   for (const char* launcher : {"accelerate launch", "python3", "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --port $P"})
     EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "GRPOConfig={}")) << launcher;
+  for (const char* launcher : {"python", "accelerate launch", "torchrun --nnodes 1 --nproc_per_node 1"})
+    for (const char* module : {" -m trl.scripts.", " --module trl.scripts."}) {
+      EXPECT_THAT(of_script(std::string(launcher) + module + "grpo --beta 0.1\n"), Contains("GRPOConfig={}"))
+          << launcher;
+      EXPECT_THAT(of_script(std::string(launcher) + module + "sft --packing true\n"),
+                  AllOf(Contains("packing=true"), Contains("SFTConfig={}")));
+    }
+  EXPECT_THAT(of_script("accelerate launch --num_processes 8 -m trl.scripts.grpo --beta 0.1\n"),
+              ElementsAre("beta=0.1", "num_processes=8", "GRPOConfig={}"));
   EXPECT_THAT(of_script("trl grpo --num_processes 8 --beta 0.1\n"),
               ElementsAre("num_processes=8", "beta=0.1", "GRPOConfig={}"));
   EXPECT_THAT(error_of(2, [&] { settings("torchrun --nproc_per_node=gpu"); }),

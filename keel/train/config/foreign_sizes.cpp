@@ -104,9 +104,9 @@ Json order_of(const Batches& batches, const OptionTable&) {
 
 bool is_count(const Json& value) { return value.is_number_integer() && value > 0; }
 
-/// TRL counts updates; -1 leaves it to num_train_epochs.
+/// TRL counts updates; nothing above 0 leaves it to num_train_epochs.
 Json steps_of_updates(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  if (value == -1 || value.is_null() || passes_are_typed(tree)) return kSetsNothing;
+  if ((value.is_number_integer() && value <= 0) || value.is_null() || passes_are_typed(tree)) return kSetsNothing;
   const int64_t updates = updates_per_step(table);
   if (!is_count(value) || value.get<int64_t>() % updates != 0)
     fail(ExitCode::kBadConfiguration, "got ", value.dump(), " updates, wanted a multiple of ", updates,

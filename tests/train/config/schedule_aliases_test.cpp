@@ -34,9 +34,9 @@ TEST(ScheduleAliases, TrlsWordsAreThoseOfTransformers) {
                                    {"cosine", "cosine"}})
     EXPECT_EQ(optimizer({std::string("lr_scheduler_type=") + word}).schedule, ours);
   for (const std::string word : {"polynomial", "cosine_with_restarts", "inverse_sqrt", "reduce_lr_on_plateau"})
-    EXPECT_THAT(
-        refusal_of({"lr_scheduler_type=" + word, "objective.method=dppo_tv"}),
-        AllOf(HasSubstr("\"" + word + "\""), HasSubstr("constant, linear or cosine"), HasSubstr("give it one of these")));
+    EXPECT_THAT(refusal_of({"lr_scheduler_type=" + word, "objective.method=dppo_tv"}),
+                AllOf(HasSubstr("\"" + word + "\""), HasSubstr("constant, linear or cosine"),
+                      HasSubstr("give it one of these")));
 }
 
 TEST(ScheduleAliases, TrlsFloorIsARateOrAShareOfIt) {
@@ -142,8 +142,8 @@ TEST(RunLength, PassesOverTheDataAreTakenOverAndStepsWin) {
     EXPECT_EQ(said.steps, 5);
   }
   EXPECT_EQ(length({"trainer.total_epochs=2", "trainer.total_training_steps=null"}).data_epochs, 2);
-  // TrainingArguments.max_steps: below 0 num_train_epochs counts.
-  for (const std::string none : {"max_steps=-1", "max_steps=null"}) {
+  // Trainer: max_steps counts above 0, else num_train_epochs.
+  for (const std::string none : {"max_steps=-1", "max_steps=0", "max_steps=null"}) {
     const TrainOptions said = length({"num_train_epochs=2", none});
     EXPECT_EQ(said.data_epochs, 2) << none;
     EXPECT_EQ(said.steps, 0) << none;
@@ -185,7 +185,8 @@ TEST(ScheduleAliases, TheWayOutOfAnSftScheduleLeadsToSectionSft) {
     });
   };
   for (const std::string word : {"cosine", "cosine_with_min_lr", "polynomial"})
-    EXPECT_THAT(refused("lr_scheduler_type=" + word), AllOf(HasSubstr("set sft.schedule"), Not(HasSubstr("or optimizer"))));
+    EXPECT_THAT(refused("lr_scheduler_type=" + word),
+                AllOf(HasSubstr("set sft.schedule"), Not(HasSubstr("or optimizer"))));
   EXPECT_THAT(refused("optimizer.min_lr_ratio=0.1"), HasSubstr("set sft.min_lr_ratio"));
   EXPECT_THAT(refused("lr_scheduler_kwargs.min_lr_rate=0.1"), HasSubstr("set sft.min_lr_ratio"));
   EXPECT_THAT(refused("warmup_steps=0.1"), HasSubstr("set sft.warmup_ratio"));

@@ -199,20 +199,23 @@ bool is_named_in(const std::string& message, const std::string& name) {
   return false;
 }
 
-/// Whose default a setting is that an error is about and the recipe does not have.
-std::string defaults_behind(const std::string& message, const ConfigTree& recipe, const ConfigTree& filled,
-                            const OptionTable& table, const std::string& program) {
+/// What the recipe calls the settings that an error is about, and whose defaults they are that it does not have.
+std::string names_behind(const std::string& message, const ConfigTree& recipe, const ConfigTree& filled,
+                         const OptionTable& table, const std::string& program) {
   std::string text;
   Names told;
   for (const Alias& alias : table.aliases()) {
-    const Json* value = find_value(recipe, alias.name) == nullptr ? find_value(filled, alias.name) : nullptr;
-    const bool sets =
-        value != nullptr && sets_something(alias, *value, filled, table) && is_named_in(message, alias.target);
-    if (value == nullptr || contains(told, alias.name) || (!sets && !is_named_in(message, alias.name))) continue;
+    const Json *said = find_value(recipe, alias.name), *value = said ? said : find_value(filled, alias.name);
+    if (value == nullptr || contains(told, alias.name)) continue;
+    const bool sets = sets_something(alias, *value, filled, table) && is_named_in(message, alias.target);
+    const bool is_named = is_named_in(message, alias.name);
+    if (said ? is_named || !sets : !is_named && !sets) continue;
     told.push_back(alias.name);
-    text += "\n" + alias.name + " is not in the recipe, and " + program + "'s default is " + yaml_inline(*value) +
-            (sets ? " (" + alias.target + (alias.conversion.empty() ? "" : ": " + alias.conversion) + ")" : "") +
-            "; write " + alias.name + "=... behind it";
+    const std::string of_ours =
+        sets ? " (" + alias.target + (alias.conversion.empty() ? "" : ": " + alias.conversion) + ")" : "";
+    text += said ? "\nThe recipe has " + alias.name + " " + yaml_inline(*value) + of_ours
+                 : "\n" + alias.name + " is not in the recipe, and " + program + "'s default is " +
+                       yaml_inline(*value) + of_ours + "; write " + alias.name + "=... behind it";
   }
   return text;
 }
@@ -246,7 +249,7 @@ Imported import_recipe(const ConfigTree& given) {
     try {
       return load_filled(config, table, filled, aliases);
     } catch (const Error& error) {
-      fail(error.code(), error.what(), defaults_behind(error.what(), kept, filled, table, result.program));
+      fail(error.code(), error.what(), names_behind(error.what(), kept, filled, table, result.program));
     }
   }();
   result.remarks.insert(result.remarks.end(), unread.begin(), unread.end());

@@ -150,7 +150,15 @@ TEST(Import, AnErrorAboutADefaultSaysWhoseItIsAndHowToSayAnother) {
   const std::string said = error_of(2, [] {
     imported({"data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=3"});
   });
-  EXPECT_THAT(said, AllOf(HasSubstr("train.sequences_per_update is 12"), Not(HasSubstr("not in the recipe"))));
+  EXPECT_THAT(said, AllOf(HasSubstr("train.sequences_per_update is 12"), Not(HasSubstr("not in the recipe")),
+                          HasSubstr("The recipe has actor_rollout_ref.actor.ppo_mini_batch_size 3 "
+                                    "(train.sequences_per_update: times rollout.samples_per_prompt)"),
+                          HasSubstr("The recipe has data.train_batch_size 8")));
+  EXPECT_THAT(error_of(2,
+                       [] {
+                         import_recipe(read_recipe("", {"num_generations=8", "metric_for_best_model=abc"}));
+                       }),
+              HasSubstr("The recipe has metric_for_best_model abc (checkpoint.best_metric"));
   const std::string trl = error_of(2, [] { import_recipe(read_recipe("", {"num_generations=16"})); });
   EXPECT_THAT(trl, AllOf(HasSubstr("got 8 completions, wanted a multiple of rollout.samples_per_prompt, 16"),
                          HasSubstr("per_device_train_batch_size is not in the recipe, and TRL's default is 8")));

@@ -58,7 +58,7 @@ class Said {
   }
 
   std::string text_;
-  int64_t left_ = int64_t{1} << 28;  // bytes to be looked through; what is not found within them does not stand there
+  int64_t left_ = int64_t{1} << 31;  // bytes to be looked through; what is not found within them does not stand there
 };
 
 bool is_part(std::string name) {
@@ -84,8 +84,14 @@ bool has_several_words(std::string_view text) { return trimmed(text).find(' ') !
 
 std::optional<QuestionPart> part_left_out(const Json& row, const Json& prompt, const std::set<std::string>& read) {
   Said said(prompt), nothing(nullptr);
-  const auto is_choice = [](const std::string& column, const Json& value) {  // numbers are those of the problem
-    return value.is_string() && is_of_a_choice(lower_case(column));
+  const bool letter = std::any_of(read.begin(), read.end(), [&](const std::string& column) {
+    const auto answer = row.find(column);
+    return answer != row.end() && answer->is_string() && answer->get_ref<const std::string&>().size() == 1 &&
+           is_letter(answer->get_ref<const std::string&>()[0]);
+  });
+  // Numbers are those of the problem, unless it is answered by a letter.
+  const auto is_choice = [&](const std::string& column, const Json& value) {
+    return (value.is_string() || (letter && !value.is_null())) && is_of_a_choice(lower_case(column));
   };
   int64_t choices = 0;
   for (const auto& [column, value] : row.items()) choices += is_choice(column, value);

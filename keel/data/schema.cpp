@@ -36,8 +36,11 @@ std::string best_present(const Json& row, const std::vector<std::string>& paths)
 void refuse_two_answers(const Json& row, const Columns& columns, const std::string& place) {
   const Json* label = columns.answer == "label" ? find_column(row, "label") : nullptr;
   if (label == nullptr || label->is_null()) return;
-  const std::string other = first_present(row, {"ground_truth", "answer", "solution"});
-  if (other.empty() || *find_column(row, other) == *label) return;
+  std::vector<std::string> others = kAnswers;
+  std::erase(others, "label");
+  const std::string other = first_present(row, others);
+  const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
+  if (other.empty() || text(*find_column(row, other)) == text(*label)) return;
   throw BadRow(place, "the row has label and " + other + ", and either may be the answer; data.answer_key=" + other +
                           " or data.answer_key=label says which, data.bad_rows=skip passes over");
 }

@@ -185,6 +185,7 @@ TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
       {R"({"Body": "A pack costs 76 dollars.", "Question": "How much?", "Answer": "51.0", "Type": "Subtraction"})",
        "\"Body\""},
       {R"({"question": "Which is prime?", "A": "4", "B": "7", "C": "9", "D": "8", "answer": "B"})", "\"A\""},
+      {R"({"question": "Which is prime?", "A": 4, "B": 7, "C": 9, "D": 8, "answer": "B"})", "\"A\""},
       {R"({"question": "Which is prime?", "opa": "4", "opb": "7", "answer": "B"})", "\"opa\""},
       {R"({"question": "Which is prime?", "Option A": "4", "Option B": "7", "answer": "B"})", "\"Option A\""},
       {R"({"question": "Which is prime?", "answerA": "4", "answerB": "7", "answer": "B"})", "\"answerA\""},
@@ -250,6 +251,8 @@ TEST(Schema, AsksWhichIsTheAnswerWhereALabelStandsBesideIt) {
   DataOptions options;
   options.answer_key = "answer";
   EXPECT_EQ(recognise(row_of(both), options).answer, "answer");
+  EXPECT_NE(refusal(one, R"({"prompt": "q", "label": "algebra", "Answer": "2"})"), "");
+  EXPECT_EQ(example_of(row_of(R"({"prompt": "q", "label": 2, "answer": "2"})"), recognise(row_of(one), {})).answer, 2);
   EXPECT_EQ(recognise(row_of(R"({"prompt": "q", "label": "2", "answer": null})"), {}).answer, "label");
   EXPECT_EQ(recognise(row_of(R"({"prompt": "q", "label": "2", "answer": "2"})"), {}).answer, "label");
   EXPECT_EQ(recognise(row_of(R"({"problem": "q", "label": "easy", "answer": "2"})"), {}).answer, "answer");

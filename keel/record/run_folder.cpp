@@ -153,15 +153,14 @@ namespace {
 
 /// By the names of the folders above.
 bool is_named_as_of_a_run(std::filesystem::path followed) {
-  std::error_code unseen;
   bool is_own = false;
   while (!is_own && followed.has_relative_path()) {
     const std::string name = followed.filename().string();  // in each folder above the file, what leads to it
     followed = followed.parent_path();
-    const bool in_run = RunFolder::holds_run(followed) || std::filesystem::exists(followed / kMetrics, unseen);
     const bool of_run = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
                         (name != kReport && is_file_of_a_run(name));
-    is_own = (in_run && of_run) || is_checkpoint(followed);
+    const auto in_run = [&] { return path_exists(followed / kMetrics) || RunFolder::holds_run(followed); };
+    is_own = (of_run && in_run()) || is_checkpoint(followed);
   }
   return is_own;
 }

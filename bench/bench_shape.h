@@ -5,7 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/model/network/model_config.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 /// Shapes that rollouts are measured with: "3.2M", the workload against TRL, "135M", SmolLM2's, and
 /// "0.5B", "3B" and "7B", Qwen2.5's (without its biases).

@@ -15,7 +15,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace {
 

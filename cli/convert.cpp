@@ -9,10 +9,10 @@
 #include "keel/model/folder/convert_folder.h"
 #include "keel/model/gguf_export.h"
 #include "keel/record/run_folder.h"
-#include "keel/text/characters/utf8.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
+#include "libs/hftext/characters/utf8.h"
 
 namespace keel::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include "keel/core/tensor/device.h"
 #include "keel/data/rows/byte_source.h"
 #include "keel/reward/programs/sandbox.h"
-#include "keel/text/characters/unicode.h"
 #include "keel/watch/http_server.h"
+#include "libs/hftext/characters/unicode.h"
 
 namespace keel::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/gguf/gguf_model.h"
 #include "keel/model/formats/safetensors/safetensors.h"
-#include "keel/text/tokenizer/tokenizer.h"
 #include "keel/train/checkpoint/checkpoint.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel::cli {
 namespace {

@@ -19,9 +19,9 @@
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
-#include "keel/text/chat/chat_encoding.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
+#include "libs/hftext/chat/chat_encoding.h"
 
 namespace keel::cli {
 namespace {

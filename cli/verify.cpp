@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "keel/core/console.h"
-#include "keel/math/verifier.h"
+#include "libs/mathverify/verifier.h"
 
 namespace keel::cli {
 namespace {

@@ -13,7 +13,7 @@ json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
 files="keel/core/files/file.cpp keel/core/files/place.cpp keel/core/files/json_file.cpp keel/core/files/line_reader.cpp
   keel/core/console.cpp $json"
 options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
-tokenizers="keel/text/characters/*.cpp keel/text/regex/*.cpp keel/text/tokenizer/*.cpp"
+tokenizers="libs/hftext/characters/*.cpp libs/hftext/regex/*.cpp libs/hftext/tokenizer/*.cpp"
 mkdir -p build-fuzz/objects
 
 # The sources of a target; what else it is compiled and linked with goes to `headers` and `libraries`.
@@ -29,8 +29,8 @@ choose() {
         keel/model/formats/safetensors/safetensors.cpp keel/model/formats/safetensors/safetensors_format.cpp" ;;
     tokenizer_json_fuzz) sources="$(ls $tokenizers) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
-    chat_template_fuzz) sources="keel/text/chat/chat_template.cpp keel/text/characters/traced_text.cpp $(ls keel/text/jinja/*.cpp keel/text/jinja/*/*.cpp) $files" ;;
-    math_verifier_fuzz) sources=$(ls keel/math/*.cpp keel/math/*/*.cpp) ;;
+    chat_template_fuzz) sources="libs/hftext/chat/chat_template.cpp libs/hftext/characters/traced_text.cpp $(ls libs/hftext/jinja/*.cpp libs/hftext/jinja/*/*.cpp) $files" ;;
+    math_verifier_fuzz) sources=$(ls libs/mathverify/*.cpp libs/mathverify/[!t]*/*.cpp) ;;
     data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/rows/line_file.cpp keel/data/rows/unchanging_file.cpp
         keel/data/rows/row_json.cpp keel/data/schema.cpp keel/core/files/hash.cpp keel/core/strings.cpp $json" ;;
     json_reader_fuzz) sources="cli/json_lines.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "keel/core/error.h"
-#include "keel/text/chat/chat_template.h"
+#include "libs/hftext/chat/chat_template.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
-#include "keel/text/characters/utf8.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace {
 

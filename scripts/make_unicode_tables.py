@@ -1,6 +1,6 @@
-"""Writes keel/text/jinja/objects/python_str_tables.cpp: what Python's str knows about characters, as sorted tables.
+"""Writes libs/hftext/jinja/objects/python_str_tables.cpp: what Python's str knows about characters, as sorted tables.
 
-    python3 scripts/make_unicode_tables.py > keel/text/jinja/objects/python_str_tables.cpp
+    python3 scripts/make_unicode_tables.py > libs/hftext/jinja/objects/python_str_tables.cpp
 
 Chat templates are written against Python strings, so the tables come from Python itself: str.upper, str.isprintable and
 their kin, asked about every code point.
@@ -64,7 +64,7 @@ def is_case_ignorable(char):
     return ("a" + char + "\u03a3").lower().endswith("\u03c2") and ("." + char + "\u03a3").lower().endswith("\u03c3")
 
 
-print('#include "keel/text/jinja/objects/python_str_tables.h"\n')
+print('#include "libs/hftext/jinja/objects/python_str_tables.h"\n')
 print(f"// Written by scripts/make_unicode_tables.py (Unicode {unicodedata.unidata_version}); do not edit.\n")
 print("// clang-format off\nnamespace keel::jinja {\n")
 properties = {

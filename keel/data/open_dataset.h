@@ -11,8 +11,8 @@
 #include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/data/supervised_rows.h"
-#include "keel/text/chat/chat_template.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/chat/chat_template.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -5,7 +5,7 @@
 #include "keel/core/prompt.h"
 #include "keel/data/data_options.h"
 #include "keel/data/schema.h"
-#include "keel/text/chat/chat_encoding.h"
+#include "libs/hftext/chat/chat_encoding.h"
 
 namespace keel {
 

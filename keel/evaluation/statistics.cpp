@@ -6,7 +6,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/math/verifier.h"
+#include "libs/mathverify/verifier.h"
 
 namespace keel {
 namespace {

@@ -14,7 +14,7 @@
 #include "keel/model/formats/gguf/gguf_tokenizer_writer.h"
 #include "keel/model/formats/gguf/gguf_writer.h"
 #include "keel/model/network/rope.h"
-#include "keel/text/tokenizer/tokenizer_file.h"
+#include "libs/hftext/tokenizer/tokenizer_file.h"
 
 namespace keel {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "keel/model/formats/weight_dtypes.h"
 #include "keel/model/network/causal_lm.h"
-#include "keel/text/chat/chat_encoding.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/chat/chat_encoding.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

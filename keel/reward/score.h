@@ -8,7 +8,7 @@
 #include "keel/core/prompt.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/reward/reward_sum.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "keel/math/extract.h"
+#include "libs/mathverify/extract.h"
 
 namespace keel {
 namespace {

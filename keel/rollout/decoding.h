@@ -10,7 +10,7 @@
 #include "keel/rollout/request.h"
 #include "keel/rollout/state_record.h"
 #include "keel/rollout/stop_strings.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

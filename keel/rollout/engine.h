@@ -8,7 +8,7 @@
 #include "keel/model/network/causal_lm.h"
 #include "keel/rollout/decoding.h"
 #include "keel/rollout/request.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

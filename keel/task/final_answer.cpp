@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "keel/core/strings.h"
-#include "keel/math/extract.h"
+#include "libs/mathverify/extract.h"
 
 namespace keel {
 namespace {

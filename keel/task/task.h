@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

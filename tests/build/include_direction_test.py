@@ -1,4 +1,4 @@
-"""Who may include whom, and the other rules of the house that a machine can read off the sources.
+"""Checks which module may include which, and the other rules that a program can read off the sources.
 
 Prints each violation as FILE:LINE: what is wrong. Run with a folder to check another tree than this repository.
 """
@@ -17,30 +17,31 @@ READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for
 HEADERS = {".h", ".cuh"}
 
-# A room of keel/ (the longest path that fits a file) and the rooms it may include besides itself. "NAME/*" is every room
-# below NAME and NAME itself; "core" means its own files, not the rooms below it.
-ROOMS = {
+# A module of keel/ or libs/ (the longest path that fits a file) and the modules that it may include besides itself.
+# "NAME/*" is every module below NAME and NAME itself; "core" means its own files, not the modules below it.
+# A library of libs/ sees its own modules and plain headers of keel/core, and nothing else of the project.
+MODULES = {
     "core": "",
     "core/files": "core",
     "core/options": "core core/files",
     "core/tensor": "core",
-    "kernels": "",  # and keel/core/philox.h, as the rooms below it
+    "kernels": "",  # and keel/core/philox.h, as the modules below it
     "kernels/cpu": "kernels",
     "kernels/cuda": "kernels",
-    "math/arithmetic": "",
-    "math/algebra": "math/arithmetic",
-    "math/reading": "math/arithmetic",
-    "math/meaning": "math/arithmetic math/algebra math/reading",
-    "math": "math/*",
+    "libs/mathverify/arithmetic": "",
+    "libs/mathverify/algebra": "libs/mathverify/arithmetic",
+    "libs/mathverify/parse": "libs/mathverify/arithmetic",
+    "libs/mathverify/compare": "libs/mathverify/arithmetic libs/mathverify/algebra libs/mathverify/parse",
+    "libs/mathverify": "libs/mathverify/*",
+    "libs/hftext/characters": "core",
+    "libs/hftext/regex": "core libs/hftext/characters",
+    "libs/hftext/tokenizer": "core core/files libs/hftext/characters libs/hftext/regex",
+    "libs/hftext/jinja/objects": "core libs/hftext/characters",
+    "libs/hftext/jinja/syntax": "core libs/hftext/characters libs/hftext/jinja/objects",
+    "libs/hftext/jinja/library": "core libs/hftext/characters libs/hftext/jinja/objects",
+    "libs/hftext/jinja": "core libs/hftext/characters libs/hftext/jinja/objects libs/hftext/jinja/syntax",
+    "libs/hftext/chat": "core core/files libs/hftext/*",
     "ops": "core core/tensor kernels/*",
-    "text/characters": "core",
-    "text/regex": "core text/characters",
-    "text/tokenizer": "core core/files text/characters text/regex",
-    "text/jinja/objects": "core text/characters",
-    "text/jinja/syntax": "core text/characters text/jinja/objects",
-    "text/jinja/library": "core text/characters text/jinja/objects",
-    "text/jinja": "core text/characters text/jinja/objects text/jinja/syntax",
-    "text/chat": "core core/files text/*",
     "objective/regions": "core core/tensor",
     "objective": "core core/options core/tensor objective/regions",
     "record/charts": "core",
@@ -51,37 +52,38 @@ ROOMS = {
     "record/report": "core core/files record record/charts",
     "watch": "core core/files record record/charts record/report record/tools reward/programs",
     "data/rows": "core core/files",
-    "data": "core core/files core/options data/rows text/chat text/tokenizer",
+    "data": "core core/files core/options data/rows libs/hftext/chat libs/hftext/tokenizer",
     "reward/programs": "core core/files",
-    "reward/functions": "core core/files math text/characters text/regex reward/programs",
-    "reward": "core core/files core/options core/tensor math text/tokenizer reward/functions reward/programs",
-    "task": "core core/options math text/tokenizer",
+    "reward/functions": "core core/files libs/mathverify libs/hftext/characters libs/hftext/regex reward/programs",
+    "reward": "core core/files core/options core/tensor libs/mathverify libs/hftext/tokenizer reward/functions reward/programs",
+    "task": "core core/options libs/mathverify libs/hftext/tokenizer",
     "model/formats": "core core/files core/tensor",
     "model/formats/safetensors": "core core/files core/tensor model/formats",
     "model/formats/gguf": "core core/files core/tensor model/formats",
     "model/network": "core core/options core/tensor kernels ops",  # of the kernels the words alone
     "model/families": "core core/files core/tensor model/formats model/network",
-    "model/folder": "core core/files core/tensor text/regex text/tokenizer model/formats/* model/network model/families",
-    "model": "core core/files core/tensor text/chat text/tokenizer model/*",
+    "model/folder": "core core/files core/tensor libs/hftext/regex libs/hftext/tokenizer model/formats/* model/network model/families",
+    "model": "core core/files core/tensor libs/hftext/chat libs/hftext/tokenizer model/*",
     "rollout/cache": "core core/tensor ops model/network",
-    "rollout": "core core/options core/tensor text/tokenizer ops model/network rollout/cache",
-    "evaluation": "core core/options core/tensor math text/tokenizer data task reward model model/network rollout",
+    "rollout": "core core/options core/tensor libs/hftext/tokenizer ops model/network rollout/cache",
+    "evaluation": "core core/options core/tensor libs/mathverify libs/hftext/tokenizer data task reward model model/network rollout",
     "distributed": "core core/tensor",
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
-    "train/metrics": "core core/tensor data record/tokens reward text/tokenizer ops objective/regions train/update",
+    "train/metrics": "core core/tensor data record/tokens reward libs/hftext/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
     "train/config/recipes": "core core/files core/options train/config",
     "train/checkpoint": "core core/files core/tensor record record/report model model/*",
-    "train/start": "core core/files core/tensor data task reward text/tokenizer text/chat model model/* rollout train/checkpoint "
+    "train/start": "core core/files core/tensor data task reward libs/hftext/tokenizer libs/hftext/chat model model/* rollout train/checkpoint "
                    "train/config train/update",
     "train": "*",
     "study": "*",
 }
-PLAIN = ("core", "math", "text", "data", "task", "record", "watch", "reward/programs", "reward/functions")  # see no LibTorch
+PLAIN = ("libs", "core", "data", "task", "record", "watch", "reward/programs", "reward/functions")  # see no LibTorch
 WITH_TENSORS = {"core/tensor"}  # but this
-MAX_NAMES = 25  # of a room; a header and its source are one
-ONE_IDEA = {frozenset({"keel/text/jinja/objects/runtime", "keel/text/jinja/objects/value"})}  # the only circle of files
-OUTER = ("cli", "python", "bench", "sandbox")  # may include every room; no room may include them
+MAX_NAMES = 25  # of a folder; a header and its source are one
+ONE_IDEA = {frozenset({"libs/hftext/jinja/objects/runtime", "libs/hftext/jinja/objects/value"})}  # the only circle of files
+LIBRARY = ("keel", "libs")
+OUTER = ("cli", "python", "bench", "sandbox")  # may include every module; no module may include them
 
 FORBIDDEN_HEADERS = {
     r"torch/torch\.h": "costs 17 s per file; include the ATen or torch header that is meant",
@@ -90,59 +92,64 @@ FORBIDDEN_HEADERS = {
 }
 
 
-def room_of(path):
-    """The room of a file, the longest that fits, or None; `path` is relative to the repository root."""
+def module_of(path):
+    """The module of a file, the longest that fits, or None; `path` is relative to the repository root."""
     folder = path.parent.as_posix()
-    if not folder.startswith("keel/"):
+    if not folder.startswith(("keel/", "libs/")):
         return None
-    room = folder[len("keel/"):]
-    while room and room not in ROOMS:
-        room = room.rpartition("/")[0]
-    return room or None
+    module = folder.removeprefix("keel/")
+    while module and module not in MODULES:
+        module = module.rpartition("/")[0]
+    return module or None
 
 
-def may_include(room, other):
-    """Whether a file of one room may include a file of another."""
-    for entry in ROOMS[room].split():
+def is_test(path):
+    """Whether a file belongs to the tests, which may include every module."""
+    return path.parts[0] == "tests" or (path.parts[0] == "libs" and "tests" in path.parts)
+
+
+def may_include(module, other):
+    """Whether a file of one module may include a file of another."""
+    for entry in MODULES[module].split():
         if entry in ("*", other) or (entry.endswith("/*") and (other + "/").startswith(entry[:-1])):
             return True
-    return room == other
+    return module == other
 
 
-def is_plain(room):
-    return room not in WITH_TENSORS and any((room + "/").startswith(plain + "/") for plain in PLAIN)
+def is_plain(module):
+    return module not in WITH_TENSORS and any((module + "/").startswith(plain + "/") for plain in PLAIN)
 
 
-def is_kernels(room):
-    return (room + "/").startswith("kernels/")
+def is_kernels(module):
+    return (module + "/").startswith("kernels/")
 
 
-def check_include(path, room, angle, target):
-    """The reason why `path` (in the room, or in an outer folder if that is None) may not include, or None."""
+def check_include(path, module, angle, target):
+    """The reason why `path` (in the module, or in an outer folder if that is None) may not include, or None."""
     if angle:
         for pattern, reason in FORBIDDEN_HEADERS.items():
             if re.fullmatch(pattern, target):
                 return f"<{target}>: {reason}"
-        if room and re.match(r"(torch|ATen|c10)/", target):
-            if is_kernels(room):
+        if module and re.match(r"(torch|ATen|c10)/", target):
+            if is_kernels(module):
                 return f"<{target}>: kernels are compiled without LibTorch"
-            if is_plain(room):
-                return f"<{target}>: {room} is a plain room, compiled without LibTorch"
+            if is_plain(module):
+                return f"<{target}>: {module} is a plain module, compiled without LibTorch"
         return None
     if path.as_posix() == "keel/core/philox.h":
         return f'"{target}": philox.h has no includes of its own'
     parts = target.split("/")
-    if room is None:
-        known = parts[0] in ("keel",) + OUTER or target == "keel_commit.h"
+    if module is None:
+        known = parts[0] in LIBRARY + OUTER or target == "keel_commit.h"
         return None if known else f'"{target}": include by the full path from the repository root'
-    if parts[0] != "keel" or len(parts) < 3:
-        return f'"{target}": the library includes by full path, "keel/ROOM/FILE.h", and nothing outside keel/'
-    if is_kernels(room) and target == "keel/core/philox.h":
+    if parts[0] not in LIBRARY or len(parts) < 3:
+        return f'"{target}": the library includes by full path, "keel/MODULE/FILE.h", and nothing outside keel/ and libs/'
+    if is_kernels(module) and target == "keel/core/philox.h":
         return None
-    other = room_of(pathlib.PurePosixPath(target))
-    if other and may_include(room, other):
+    other = module_of(pathlib.PurePosixPath(target))
+    if other and may_include(module, other):
         return None
-    return f'"{target}": {room} may include only {ROOMS[room] or "itself"}'
+    return f'"{target}": {module} may include only {MODULES[module] or "itself"}'
 
 
 def check_file(path, text):
@@ -150,20 +157,20 @@ def check_file(path, text):
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         yield MAX_LINES + 1, f"{len(lines)} lines; a file has at most {MAX_LINES}"
-    if path.parts[0] not in ("keel",) + OUTER or path.suffix not in {".h", ".cpp", ".cu", ".cuh"}:
+    if is_test(path) or path.parts[0] not in LIBRARY + OUTER or path.suffix not in {".h", ".cpp", ".cu", ".cuh"}:
         return
-    room = room_of(path)
-    if path.parts[0] == "keel" and room is None:
-        yield 1, f"is in no room of keel/ that has a row in the table of {pathlib.Path(__file__).name}"
+    module = module_of(path)
+    if path.parts[0] in LIBRARY and module is None:
+        yield 1, f"is in no module that has a row in the table of {pathlib.Path(__file__).name}"
         return
-    if room and path.stem.endswith("_test"):
-        yield 1, "tests live in tests/, which mirrors the rooms"
+    if module and path.stem.endswith("_test"):
+        yield 1, "a test belongs to tests/, which mirrors the modules, or to libs/NAME/tests"
     if path.suffix in HEADERS and not any(line.strip() == "#pragma once" for line in lines):
         yield 1, "a header starts with #pragma once"
     for number, line in enumerate(lines, 1):
         include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if include:
-            reason = check_include(path, room, include[1] == "<", include[2])
+            reason = check_include(path, module, include[1] == "<", include[2])
             if reason:
                 yield number, reason
         code = line.split("//")[0]
@@ -176,7 +183,7 @@ def check_file(path, text):
         raw_parser = r"(\b[Jj]son|_json|basic_json<.*>)\s*::\s*(parse|accept|sax_parse|from_\w+)\s*\("
         if re.search(raw_parser, code) and path.as_posix() not in READS_JSON:
             yield number, "JSON from outside can be nested deep; read it with keel/core/json_reader.h"
-        if "KEEL_HAS_CUDA" in code and room not in (None, "ops") and path.as_posix() not in OPENS_DEVICES:
+        if "KEEL_HAS_CUDA" in code and module not in (None, "ops") and path.as_posix() not in OPENS_DEVICES:
             yield number, "whether a build has CUDA kernels is known in ops, and where a device is opened"
         if path.suffix in HEADERS and re.search(r"\busing\s+namespace\b", code):
             yield number, "no `using namespace` in a header"
@@ -185,10 +192,11 @@ def check_file(path, text):
 def sources_of(root):
     """The files of the library's C++ below `root`, relative, with what each includes of it."""
     result = {}
-    for file in sorted((root / "keel").rglob("*")):
-        if file.is_file() and file.suffix in {".h", ".cpp", ".cu", ".cuh"}:
+    for file in sorted(file for top in LIBRARY for file in (root / top).rglob("*")):
+        path = file.relative_to(root)
+        if file.is_file() and file.suffix in {".h", ".cpp", ".cu", ".cuh"} and not is_test(path):
             text = file.read_text(encoding="utf-8")
-            result[file.relative_to(root)] = re.findall(r'^\s*#\s*include\s*"(keel/[^"]+)"', text, re.MULTILINE)
+            result[path] = re.findall(r'^\s*#\s*include\s*"((?:keel|libs)/[^"]+)"', text, re.MULTILINE)
     return result
 
 
@@ -219,23 +227,23 @@ def circles(edges):
 
 
 def check_structure(sources):
-    """Yields (place, what is wrong) for rooms that are too full and for circles between files and between rooms."""
-    names, files, rooms = {}, {}, {}
+    """Yields (place, what is wrong) for modules that are too full and for circles between files and between modules."""
+    names, files, modules = {}, {}, {}
     for path, includes in sources.items():
-        room, name = room_of(path), path.with_suffix("").as_posix()
-        if room is None:
+        module, name = module_of(path), path.with_suffix("").as_posix()
+        if module is None:
             continue
         names.setdefault(path.parent.as_posix(), set()).add(name)
         for target in map(pathlib.PurePosixPath, includes):
             other = target.with_suffix("").as_posix()
             if other != name:
                 files.setdefault(name, set()).add(other)
-            if room_of(target) not in (None, room):
-                rooms.setdefault(room, set()).add(room_of(target))
+            if module_of(target) not in (None, module):
+                modules.setdefault(module, set()).add(module_of(target))
     for folder, inside in sorted(names.items()):
         if len(inside) > MAX_NAMES:
-            yield folder, f"{len(inside)} names in one room; {MAX_NAMES} are enough for one"
-    for circle in circles(files) + circles(rooms):
+            yield folder, f"{len(inside)} names in one folder; {MAX_NAMES} are enough for one"
+    for circle in circles(files) + circles(modules):
         if circle not in ONE_IDEA:
             yield min(circle), "a circle of includes: " + ", ".join(sorted(circle))
 
@@ -243,7 +251,7 @@ def check_structure(sources):
 def violations(root):
     """Every violation below `root`, as lines of text."""
     found = []
-    for top in ("keel", "tests", "scripts", "cmake") + OUTER:
+    for top in LIBRARY + ("tests", "scripts", "cmake") + OUTER:
         for file in sorted((root / top).rglob("*")):
             path = file.relative_to(root)
             if file.is_file() and file.suffix in CODE:
@@ -253,15 +261,15 @@ def violations(root):
     return found
 
 
-def print_rooms(root):
-    """The rooms with their files, and whether the plain ones are."""
+def print_modules(root):
+    """The modules with their files, and whether the plain ones are."""
     counts = {}
     for path in sources_of(root):
-        room = room_of(path)
-        counts.setdefault(room, set()).add(path.with_suffix("").as_posix())
-    for room, inside in sorted(counts.items(), key=lambda item: str(item[0])):
-        print(f"{room or 'no room':28} {len(inside):3} names{'  plain' if room and is_plain(room) else ''}")
-    print(f"{len(counts)} rooms, {sum(map(len, counts.values()))} names")
+        module = module_of(path)
+        counts.setdefault(module, set()).add(path.with_suffix("").as_posix())
+    for module, inside in sorted(counts.items(), key=lambda item: str(item[0])):
+        print(f"{module or 'no module':28} {len(inside):3} names{'  plain' if module and is_plain(module) else ''}")
+    print(f"{len(counts)} modules, {sum(map(len, counts.values()))} names")
 
 
 GOOD = {
@@ -272,20 +280,28 @@ GOOD = {
     "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/task_table.h"\n',
     "keel/model/folder/folder.cpp": '#include "keel/model/formats/gguf/gguf_file.h"\n#include "keel/model/formats/weight_dtypes.h"\n',
     "keel/ops/sampler.cpp": "#ifdef KEEL_HAS_CUDA\n#endif\n",
-    "keel/text/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n" + "\n" * 499,
-    "keel/text/chat/words.cpp": "using namespace std::string_literals;\n",
-    "keel/text/jinja/objects/runtime.h": '#pragma once\n#include "keel/text/jinja/objects/value.h"\n',
-    "keel/text/jinja/objects/value.cpp": '#include "keel/text/jinja/objects/runtime.h"\n',
+    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n" + "\n" * 499,
+    "libs/hftext/chat/words.cpp": "using namespace std::string_literals;\n",
+    "libs/hftext/jinja/objects/runtime.h": '#pragma once\n#include "libs/hftext/jinja/objects/value.h"\n',
+    "libs/hftext/jinja/objects/value.cpp": '#include "libs/hftext/jinja/objects/runtime.h"\n',
+    "libs/mathverify/parse/parser.cpp": '#include "libs/mathverify/arithmetic/integer.h"\n',
+    "libs/mathverify/tests/parser_test.cpp": '#include "libs/mathverify/parse/parser.h"\n',
+    "keel/reward/verdict.cpp": '#include "libs/mathverify/verifier.h"\n',
     "cli/main.cpp": '#include "keel/study/study.h"\n#include "keel_commit.h"\n#include "cli/commands.h"\n',
 }
 
 # One file each that breaks one rule, and the line where; None: beside others that belong to it.
 BAD = {
-    "keel/core/a.h": ('#pragma once\n#include "keel/text/tokenizer/tokenizer.h"\n', 2),
+    "keel/core/a.h": ('#pragma once\n#include "libs/hftext/tokenizer/tokenizer.h"\n', 2),
     "keel/core/b.h": ("namespace keel {}\n", 1),
     "keel/core/c.h": ("#pragma once\n\nusing namespace keel;\n", 3),
     "keel/core/philox.h": ('#pragma once\n#include "keel/core/random.h"\n', 2),
     "keel/core/files/plain.cpp": ("#include <c10/core/Device.h>\n", 1),
+    "libs/mathverify/ab.cpp": ('#include "keel/core/error.h"\n', 1),
+    "libs/hftext/chat/ac.cpp": ('#include "keel/core/options/options.h"\n', 1),
+    "libs/hftext/regex/ad.cpp": ("#include <ATen/ATen.h>\n", 1),
+    "libs/hftext/tests/ae_test.cpp": ("\n" * 501, 501),
+    "libs/other/af.cpp": ("\n", 1),
     "keel/kernels/cpu/d.cpp": ('#include "keel/core/error.h"\n', 1),
     "keel/kernels/cuda/e.cu": ("#include <vector>\n#include <ATen/ATen.h>\n", 2),
     "keel/objective/f.cpp": ('#include "keel/model/network/causal_lm.h"\n', 1),
@@ -297,11 +313,11 @@ BAD = {
     "keel/train/l.cpp": ('#include "trainer.h"\n', 1),
     "keel/train/m.cpp": ("#include <torch/torch.h>\n", 1),
     "keel/train/self_test.cpp": ("\n", 1),
-    "keel/text/chat/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
-    "keel/text/chat/o.cpp": ("#include <regex>\n", 1),
+    "libs/hftext/chat/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
+    "libs/hftext/chat/o.cpp": ("#include <regex>\n", 1),
     "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
     "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
-    "keel/text/chat/p.cpp": ("\n" * 501, 501),
+    "libs/hftext/chat/p.cpp": ("\n" * 501, 501),
     "keel/rollout/x.cpp": ('#include "keel/ops/for_rows.h"\n', 1),
     "keel/reward/x.cpp": ("\nconst Json reply = Json::parse(text, nullptr, false);\n", 2),
     "cli/y.cpp": ("nlohmann::ordered_json::sax_parse(text, &reader);\n", 1),
@@ -343,12 +359,19 @@ def self_check():
     return wrong
 
 
+def library_rows():
+    """Each row of a library in libs/ that allows more of keel/ than plain headers of core, as lines of text."""
+    return [f"the row of {module} allows {other}; a library sees only core, core/files and itself"
+            for module, others in MODULES.items() if module.startswith("libs/") for other in others.split()
+            if other not in ("core", "core/files") and other.split("/")[:2] != module.split("/")[:2]]
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
-    found = self_check() + violations(root)
-    print_rooms(root)
+    found = self_check() + library_rows() + violations(root)
+    print_modules(root)
     print("\n".join(found))
-    print(f"{len(found)} violations of the rules of the house" if found else "the house is in order")
+    print(f"{len(found)} violations" if found else "no violations")
     return 1 if found else 0
 
 

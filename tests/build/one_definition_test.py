@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-FOLDERS = ("keel", "cli", "python", "tests", "bench", "fuzz")  # what is linked with the library; the sandbox is not
+FOLDERS = ("keel", "libs", "cli", "python", "tests", "bench", "fuzz")  # what is linked with the library; the sandbox is not
 # Comments, texts and directives, which may have braces in them; what is put in their place has as many lines.
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
                       r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)

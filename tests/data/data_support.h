@@ -10,8 +10,8 @@
 
 #include "keel/core/files/file.h"
 #include "keel/data/rows/bad_row.h"
-#include "keel/text/tokenizer/byte_alphabet.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/byte_alphabet.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 #include "tests/support/test_folder.h"
 
 namespace keel {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "keel/core/error.h"
-#include "keel/text/chat/chat_encoding.h"
+#include "libs/hftext/chat/chat_encoding.h"
 
 namespace keel {
 namespace {

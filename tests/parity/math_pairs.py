@@ -301,7 +301,7 @@ def gsm8k(folder, limit):
     return [p for p in pairs if p[3] or p[1].rsplit("####", 1)[1].strip() not in p[2]]
 
 
-BY_HAND = pathlib.Path(__file__).resolve().parents[1] / "math" / "pairs.txt"  # which the C++ tests read as well
+BY_HAND = pathlib.Path(__file__).resolve().parents[2] / "libs/mathverify/tests/pairs.txt"  # which the C++ tests read as well
 
 
 def by_hand():

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "keel/text/characters/unicode.h"
+#include "libs/hftext/characters/unicode.h"
 #include "tests/support/errors.h"
 #include "tests/support/tiny_rollouts.h"
 

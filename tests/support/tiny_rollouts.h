@@ -4,8 +4,8 @@
 
 #include "keel/core/prompt.h"
 #include "keel/core/tensor/rollout.h"
-#include "keel/text/tokenizer/tokenizer.h"
 #include "keel/train/update/packing.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -12,7 +12,7 @@
 #include "keel/core/error.h"
 #include "keel/core/options/options.h"
 #include "keel/task/task_table.h"
-#include "tests/text/parity_rows.h"
+#include "libs/hftext/tests/parity_rows.h"
 
 namespace keel {
 namespace {

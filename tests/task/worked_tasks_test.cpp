@@ -8,9 +8,9 @@
 #include <set>
 
 #include "keel/task/task_table.h"
+#include "libs/hftext/tests/parity_rows.h"
 #include "tests/support/effort.h"
 #include "tests/support/errors.h"
-#include "tests/text/parity_rows.h"
 
 namespace keel {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "keel/core/json.h"
 #include "keel/model/network/lora_options.h"
-#include "keel/text/regex/regex.h"
+#include "libs/hftext/regex/regex.h"
 
 namespace keel {
 

@@ -7,7 +7,7 @@
 #include "keel/core/json.h"
 #include "keel/model/formats/weight_dtypes.h"
 #include "keel/model/network/causal_lm.h"
-#include "keel/text/tokenizer/tokenizer.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

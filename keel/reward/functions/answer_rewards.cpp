@@ -10,12 +10,12 @@
 #include "keel/core/foreign_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
-#include "keel/math/choice_in.h"
-#include "keel/math/extract.h"
-#include "keel/math/number_in.h"
-#include "keel/math/verifier.h"
-#include "keel/text/characters/unicode.h"
-#include "keel/text/characters/utf8.h"
+#include "libs/hftext/characters/unicode.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/mathverify/choice_in.h"
+#include "libs/mathverify/extract.h"
+#include "libs/mathverify/number_in.h"
+#include "libs/mathverify/verifier.h"
 
 namespace keel {
 namespace {

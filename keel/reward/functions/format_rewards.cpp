@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "keel/core/error.h"
-#include "keel/text/characters/utf8.h"
-#include "keel/text/regex/regex.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/regex/regex.h"
 
 namespace keel {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/text/tokenizer/tokenizer.h"
 #include "keel/train/update/policy_update.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

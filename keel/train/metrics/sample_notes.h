@@ -8,8 +8,8 @@
 #include "keel/core/prompt.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/objective/regions/trust_region.h"
-#include "keel/text/tokenizer/tokenizer.h"
 #include "keel/train/update/packing.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -12,8 +12,8 @@
 #include "keel/core/prompt.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/record/tokens/token_file.h"
-#include "keel/text/tokenizer/tokenizer.h"
 #include "keel/train/update/policy_update.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 

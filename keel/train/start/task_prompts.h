@@ -4,7 +4,7 @@
 #include "keel/core/tensor/rollout.h"
 #include "keel/model/loaded_model.h"
 #include "keel/task/task.h"
-#include "keel/text/chat/chat_encoding.h"
+#include "libs/hftext/chat/chat_encoding.h"
 
 namespace keel {
 

@@ -4,7 +4,7 @@
 
 #include "keel/core/files/file.h"
 #include "keel/core/shell_words.h"
-#include "keel/text/characters/unicode.h"
+#include "libs/hftext/characters/unicode.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
 #include "tests/support/test_folder.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "keel/text/characters/unicode.h"
+#include "libs/hftext/characters/unicode.h"
 
 namespace keel {
 namespace {

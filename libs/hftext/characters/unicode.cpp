@@ -1,0 +1,173 @@
+#include "libs/hftext/characters/unicode.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "libs/hftext/characters/unicode_differences.h"
+#include "libs/hftext/characters/utf8.h"
+
+#ifdef KEEL_HAS_TOKENIZERS
+#include <utf8proc.h>
+#endif
+
+namespace keel::text {
+
+void require_unicode_tables(std::string_view what, const std::string& place) {
+  if (has_unicode_tables()) return;
+  fail(ExitCode::kBadInput, place, ": ", what,
+       " needs PCRE2 and utf8proc, which this build lacks; install libpcre2-dev and libutf8proc-dev and build again"
+       " with KEEL_TOKENIZERS on");
+}
+
+#ifdef KEEL_HAS_TOKENIZERS
+
+namespace {
+
+char first_letter_of_category(char32_t c) { return utf8proc_category_string(static_cast<utf8proc_int32_t>(c))[0]; }
+
+utf8proc_ssize_t checked(utf8proc_ssize_t size) {
+  if (size < 0) fail(ExitCode::kInternal, "utf8proc: ", utf8proc_errmsg(size), " while normalizing text");
+  return size;
+}
+
+/// Puts the marks of each character into their canonical order. utf8proc_map() exchanges neighbours for it, which takes
+/// hours for a character with a million marks.
+void order_marks(std::vector<utf8proc_int32_t>& points) {
+  const auto rank = [](utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; };
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto end = std::find_if(begin, points.end(), [&](auto point) { return rank(point) == 0; });
+    std::stable_sort(begin, end, [&](auto a, auto b) { return rank(a) < rank(b); });
+    begin = end == points.end() ? end : end + 1;
+  }
+}
+
+std::string map_part(std::string_view text, int given) {
+  const auto options = static_cast<utf8proc_option_t>(given);
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  std::vector<utf8proc_int32_t> points;
+  int unused = 0;  // where characters may be parted
+  for (auto left = static_cast<utf8proc_ssize_t>(text.size()); left > 0;) {
+    utf8proc_int32_t point = 0;
+    const utf8proc_ssize_t read = checked(utf8proc_iterate(bytes, left, &point));
+    bytes += read;
+    left -= read;
+    constexpr size_t kLongest = 32;  // the longest of Unicode has 18
+    std::array<utf8proc_int32_t, kLongest> parts{};
+    const utf8proc_ssize_t count =
+        checked(utf8proc_decompose_char(point, parts.data(), parts.size(), options, &unused));
+    points.insert(points.end(), parts.begin(), parts.begin() + std::min<utf8proc_ssize_t>(count, kLongest));
+  }
+  order_marks(points);
+  const auto length = static_cast<utf8proc_ssize_t>(points.size());
+  points.push_back(0);  // in place of them UTF-8 and a zero are written
+  const utf8proc_ssize_t size = checked(utf8proc_reencode(points.data(), length, options));
+  return std::string(reinterpret_cast<const char*>(points.data()), static_cast<size_t>(size));
+}
+
+/// Below U+0300 every character is its own NFC; below U+0080, its own everything.
+bool is_normal_already(std::string_view text, NormalForm form) {
+  const unsigned char limit = form == NormalForm::kNfc ? 0xCC : 0x80;  // 0xCC starts U+0300
+  return std::all_of(text.begin(), text.end(), [=](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < limit;
+  });
+}
+
+}  // namespace
+
+bool has_unicode_tables() { return true; }
+
+std::string normalize(std::string_view text, NormalForm form) {
+  if (is_normal_already(text, form)) return std::string(text);
+  const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  const bool composed = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  const int options =
+      UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) | (compatible ? UTF8PROC_COMPAT : 0);
+  // A character that the package's tables do not know is a starter that joins nothing, so that what lies before and
+  // after it is normalized on its own.
+  std::string result;
+  size_t from = 0;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = code_point_at(text, at);
+    const bool unknown = c.value >= 0x7FD &&
+                         (in_ranges(not_normalized(), c.value) || (compatible && in_ranges(not_compatible(), c.value)));
+    if (unknown) {
+      result += map_part(text.substr(from, at - from), options);
+      result += text.substr(at, c.size);
+      from = at + c.size;
+    }
+    at += c.size;
+  }
+  return result + map_part(text.substr(from), options);
+}
+
+void append_lower_case(std::string& text, char32_t c) {
+  if (c == 0x130) {  // I with a dot above: the one character whose lower case is two, i and the dot
+    text += "i\u0307";
+    return;
+  }
+  append_utf8(text, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+}
+
+std::string fold_case(std::string_view text) {
+  return map_part(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+}
+
+uint32_t category_bit(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  if (category != UTF8PROC_CATEGORY_CN) return uint32_t{1} << category;
+  for (const NewCategory& added : new_categories()) {
+    if (in_ranges(added.ranges, c)) return category_bits(added.name);
+  }
+  return uint32_t{1} << UTF8PROC_CATEGORY_CN;
+}
+
+uint32_t category_bits(std::string_view name) {
+  constexpr std::string_view kNames =
+      "CnLuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCo";  // utf8proc's order
+  if (name.empty() || name.size() > 2) return 0;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < kNames.size(); i += 2) {
+    if (kNames.substr(i, 2).starts_with(name)) bits |= uint32_t{1} << i / 2;
+  }
+  return bits;
+}
+
+bool is_mark(char32_t c) {
+  if (c < 0x300) return false;
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // letters since Unicode 12, marks to the package
+  return first_letter_of_category(c) == 'M' && !in_ranges(not_marks(), c);
+}
+
+bool is_number(char32_t c) { return first_letter_of_category(c) == 'N'; }
+
+bool is_punctuation(char32_t c) {
+  if (c < 0x80) return (c > ' ' && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') || (c > 'z' && c < 0x7F);
+  if (in_ranges(also_punctuation(), c)) return true;
+  return first_letter_of_category(c) == 'P' && !in_ranges(not_punctuation(), c);
+}
+
+#else
+
+bool has_unicode_tables() { return false; }
+std::string fold_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+// require_unicode_tables() stops every caller of these at load time.
+std::string normalize(std::string_view text, NormalForm) { return std::string(text); }
+void append_lower_case(std::string& text, char32_t c) { append_utf8(text, c); }
+uint32_t category_bit(char32_t) { return 0; }
+uint32_t category_bits(std::string_view) { return 0; }
+bool is_mark(char32_t) { return false; }
+bool is_number(char32_t) { return false; }
+bool is_punctuation(char32_t) { return false; }
+
+#endif
+
+}  // namespace keel::text

@@ -1,0 +1,167 @@
+#include "libs/hftext/chat/chat_template.h"
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "libs/hftext/jinja/objects/builtins.h"
+#include "libs/hftext/jinja/objects/from_json.h"
+#include "libs/hftext/jinja/objects/runtime.h"
+#include "libs/hftext/jinja/renderer.h"
+#include "libs/hftext/jinja/syntax/parser.h"
+#include "libs/hftext/jinja/syntax/scopes.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr const char* kTemplateFolder = "additional_chat_templates";
+constexpr const char* kConfigFile = "tokenizer_config.json";
+
+void check_objects(const Json& list, const char* what, const std::string& place) {
+  if (!list.is_array()) {
+    fail(ExitCode::kBadInput, place, ": ", what, " must be a list of objects, got ", list.type_name());
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_object()) continue;
+    fail(ExitCode::kBadInput, place, ": ", what, "[", i, "] must be an object, got ", list[i].type_name());
+  }
+}
+
+/// A message's reasoning goes by three names; templates read the first one or, for one family, the second. Nothing when
+/// the message has none.
+std::optional<Json> with_reasoning(const Json& message) {
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    const auto found = message.find(name);
+    if (found == message.end() || found->is_null()) continue;
+    const Json reasoning = *found;
+    Json result = {{"thinking", reasoning}};
+    for (const auto& [key, value] : message.items()) result[key] = value;
+    result["reasoning_content"] = reasoning;
+    return result;
+  }
+  return std::nullopt;
+}
+
+/// Templates write tokens such as <|user|> around a role, so that one that is a mere word counts as the template's own.
+jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
+  const jinja::Value value = jinja::from_json(runtime, message, /*foreign=*/true);
+  const auto role = message.find("role");
+  if (role == message.end() || !role->is_string()) return value;
+  constexpr const char* kInWords = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  const std::string& name = role->get_ref<const std::string&>();
+  if (name.find_first_not_of(kInWords) == std::string::npos)
+    value.as<jinja::Dict>()->set(runtime, runtime.literal("role"), runtime.literal(name));
+  return value;
+}
+
+jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const Json& extra, const std::string& place) {
+  check_objects(messages, "messages", place);
+  if (messages.empty())
+    fail(ExitCode::kBadInput, place, ": messages is empty; a conversation needs at least one message");
+  if (!extra.is_object()) {
+    fail(ExitCode::kBadInput, place, ": the variables of a template must be an object, got ", extra.type_name());
+  }
+  for (const char* list : {"tools", "documents"}) {
+    if (extra.contains(list) && !extra[list].is_null()) check_objects(extra[list], list, place);
+  }
+  jinja::Variables result;
+  for (std::string_view name : jinja::function_names()) result[std::string(name)] = runtime.make<jinja::Function>(name);
+  result["tools"] = result["documents"] = jinja::None{};
+  result["add_generation_prompt"] = false;
+  for (const auto& [name, value] : extra.items()) {
+    if (name == "messages") fail(ExitCode::kBadInput, place, ": messages is given twice");
+    result[name] = jinja::from_json(runtime, value, /*foreign=*/name == "tools" || name == "documents");
+  }
+  std::vector<jinja::Value> chat;
+  for (const Json& message : messages) {
+    const std::optional<Json> changed = with_reasoning(message);
+    chat.push_back(message_value(runtime, changed ? *changed : message));
+  }
+  result["messages"] = runtime.list(std::move(chat));
+  return result;
+}
+
+}  // namespace
+
+ChatTemplate ChatTemplate::parse(std::string source, std::string place) {
+  ChatTemplate result;
+  result.tree_ = std::make_shared<const jinja::TemplateTree>(jinja::parse_template(source, place));
+  result.source_ = std::move(source);
+  result.place_ = std::move(place);
+  return result;
+}
+
+RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const RenderOptions& options) const {
+  jinja::Runtime runtime(place_, options.limits, options.now);
+  jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, place_));
+  const TracedText text = renderer.render();
+  return {text.bytes(), renderer.generation_spans(text.bytes()), text.foreign()};
+}
+
+bool ChatTemplate::asks_for_date() const { return jinja::context_names(*tree_).contains("strftime_now"); }
+
+std::set<std::string> ChatTemplate::asked_for() const {
+  std::set<std::string> names = jinja::context_names(*tree_);
+  for (std::string_view name : jinja::function_names()) names.erase(std::string(name));
+  return names;
+}
+
+ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& place) {
+  ChatTemplates result;
+  result.place_ = place;
+  const auto add = [&](const Json& name, const Json& source) {
+    if (!name.is_string() || !source.is_string()) {
+      fail(ExitCode::kBadInput, place, ": \"chat_template\" must be a text or a list of {\"name\", \"template\"}");
+    }
+    const std::string label = place + ": chat_template \"" + name.get<std::string>() + "\"";
+    result.templates_.insert_or_assign(name.get<std::string>(), ChatTemplate::parse(source.get<std::string>(), label));
+  };
+  if (chat_template.is_null()) return result;
+  if (chat_template.is_string()) {
+    add("default", chat_template);
+  } else if (chat_template.is_array()) {
+    for (const Json& row : chat_template) {
+      const bool complete = row.is_object() && row.contains("name") && row.contains("template");
+      complete ? add(row["name"], row["template"]) : add(nullptr, nullptr);
+    }
+  } else if (chat_template.is_object()) {
+    for (const auto& [name, source] : chat_template.items()) add(name, source);
+  } else {
+    add(nullptr, nullptr);
+  }
+  return result;
+}
+
+ChatTemplates ChatTemplates::load(const std::filesystem::path& folder) {
+  ChatTemplates result;
+  result.place_ = folder.string();
+  const auto add = [&](const std::string& name, const std::filesystem::path& path) {
+    result.templates_.insert_or_assign(name, ChatTemplate::parse(read_file(path, kMaxTemplateBytes), path.string()));
+  };
+  if (path_exists(folder / kTemplateFile)) add("default", folder / kTemplateFile);
+  if (is_folder(folder / kTemplateFolder)) {
+    for (const std::string& name : list_directory(folder / kTemplateFolder)) {
+      const std::filesystem::path path = folder / kTemplateFolder / name;
+      if (path.extension() == ".jinja") add(path.stem().string(), path);
+    }
+  }
+  const std::filesystem::path config = folder / kConfigFile;
+  if (!result.empty() || !path_exists(config)) return result;
+  const Json tree = read_json_file(config);
+  if (!tree.is_object() || !tree.contains("chat_template")) return result;
+  return from_json(tree["chat_template"], config.string());
+}
+
+const ChatTemplate& ChatTemplates::choose(bool has_tools) const {
+  for (const char* name : {"tool_use", "default"}) {
+    const auto found = templates_.find(name);
+    if (found != templates_.end() && (has_tools || found->first == "default")) return found->second;
+  }
+  std::string names;
+  for (const auto& [name, unused] : templates_) names += (names.empty() ? "" : ", ") + name;
+  fail(ExitCode::kBadInput, place_, ": ",
+       templates_.empty() ? "the model has no chat template" : "no chat template is called \"default\"",
+       templates_.empty() ? "; put a chat_template.jinja beside it, or use plain prompts" : "; there are: " + names);
+}
+
+}  // namespace keel

@@ -1,0 +1,56 @@
+#include "libs/hftext/jinja/objects/runtime.h"
+
+#include "libs/hftext/jinja/objects/python_str.h"
+
+namespace keel::jinja {
+
+Text::Text(TracedText text, bool is_markup, size_t* c)
+    : content(std::move(text)), length(code_point_count(content.bytes())), markup(is_markup), counter(c) {
+  if (counter != nullptr) *counter += content.size() + content.range_bytes() + sizeof(Text);
+}
+
+Text::~Text() {
+  if (counter != nullptr) *counter -= content.size() + content.range_bytes() + sizeof(Text);
+}
+
+Value Runtime::text(TracedText text, bool markup) {
+  check_text(text);
+  step();
+  step_copy(text.size() + text.range_bytes());
+  Value result(std::make_shared<const Text>(std::move(text), markup, &alive_));
+  charge(0);
+  return result;
+}
+
+Value Runtime::undefined(std::string words) {
+  charge(words.size() + sizeof(UndefinedReason));
+  reasons_.push_back(std::make_unique<UndefinedReason>(UndefinedReason{std::move(words)}));
+  return Undefined{reasons_.back().get()};
+}
+
+void Runtime::fail_undefined(const Value& value) const {
+  const UndefinedReason* reason = value.undefined().reason;
+  fail(reason == nullptr ? "a value is undefined" : reason->words,
+       "; give it, or guard it with `is defined` in the template");
+}
+
+void Runtime::fail_steps() const {
+  fail("the template took more than ", limits_.steps, " steps and was stopped; shorten its loops or the conversation");
+}
+
+void Runtime::fail_text(size_t bytes) const {
+  fail("the template makes a text of ", bytes, " bytes, more than the ", limits_.output_bytes,
+       " allowed; shorten the conversation or correct the template");
+}
+
+void Runtime::fail_memory() const {
+  fail("the template needs more than the ", limits_.memory_bytes,
+       " bytes of memory allowed; shorten the conversation or correct the template");
+}
+
+void Runtime::fail_depth() const {
+  fail("calls or values are nested more than ", limits_.depth,
+       " deep; does a macro call itself without end, or a value contain itself?");
+}
+
+}  // namespace keel::jinja

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "libs/hftext/jinja/objects/builtins.h"
+#include "libs/hftext/jinja/objects/callables.h"
+#include "libs/hftext/jinja/objects/runtime.h"
+#include "libs/hftext/jinja/syntax/ast.h"
+
+namespace keel::jinja {
+
+using Variables = std::unordered_map<std::string, Value>;
+
+/// Walks the tree of a template and writes its text.
+class Renderer {
+ public:
+  Renderer(Runtime& runtime, const TemplateTree& tree, Variables variables);
+
+  TracedText render();
+  /// The [begin, end) bytes of the text that {% generation %} blocks wrote.
+  std::vector<std::pair<size_t, size_t>> generation_spans(const std::string& text) const;
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+
+  // Statements.
+  Flow run(const Body& body);
+  Flow run(const Statement& node);
+  Flow run_if(const Statement& node);
+  Flow run_for(const Statement& node);
+  Flow run_loop(Loop& loop);
+  Flow run_block(const Statement& node);
+  void run_output(const Statement& node);
+  void run_set(const Statement& node);
+  void run_call_block(const Statement& node);
+  void run_generation(const Statement& node);
+  Value loop_items(const Statement& node, const Value& items);
+  TracedText render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth);
+  void enter(const std::vector<VariableLoad>& loads);
+  void write(const Value& value);
+  void write(const TracedText& text);
+
+  // Variables.
+  std::optional<Value>& slot(const VariableRef& variable);
+  void assign(const Expression& target, const Value& value);
+  void check_namespaces(const Expression& target);
+  Value value_of_target(const Expression& target);
+
+  // Expressions.
+  Value evaluate(const Expression& node);
+  Value evaluate_name(const Expression& node);
+  Value evaluate_sequence(const Expression& node);
+  Value evaluate_dict(const Expression& node);
+  bool evaluate_comparison(const Expression& node);
+  Value evaluate_concat(const Expression& node);
+  Value evaluate_conditional(const Expression& node);
+  Value evaluate_slice(const Expression& node);
+  Value evaluate_call(const Expression& node, const Value* caller = nullptr);
+  Value evaluate_filter(const Expression& node, const Value* input);
+  Arguments evaluate_arguments(const CallArguments& call);
+
+  // Calls.
+  Value call(const Value& callee, Arguments arguments);
+  Macro* make_macro(const Statement& node);
+  Value call_macro(const Macro& macro, Arguments arguments);
+  void bind_macro(const Macro& macro, Arguments arguments);
+
+  Runtime& runtime_;
+  const TemplateTree& tree_;
+  Variables variables_;
+  Scope* scope_ = nullptr;
+  TracedText root_;  // the text of the template itself
+  TracedText* output_ = &root_;
+  std::vector<std::pair<size_t, size_t>> spans_;       // in code points
+  size_t counted_bytes_ = 0, counted_characters_ = 0;  // of the text of the template, up to the last span
+
+  friend class Capture;
+  friend class InScope;
+};
+
+/// While it lives, what is written goes into its text.
+class Capture {
+ public:
+  explicit Capture(Renderer& renderer) : renderer_(renderer), before_(renderer.output_) { renderer.output_ = &text; }
+  ~Capture() { renderer_.output_ = before_; }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  TracedText text;
+
+ private:
+  Renderer& renderer_;
+  TracedText* before_;
+};
+
+/// While it lives, variables are those of `scope`.
+class InScope {
+ public:
+  InScope(Renderer& renderer, Scope* scope) : renderer_(renderer), before_(renderer.scope_) { renderer.scope_ = scope; }
+  ~InScope() { renderer_.scope_ = before_; }
+  InScope(const InScope&) = delete;
+  InScope& operator=(const InScope&) = delete;
+
+ private:
+  Renderer& renderer_;
+  Scope* before_;
+};
+
+}  // namespace keel::jinja

@@ -1,0 +1,225 @@
+#include "libs/hftext/tokenizer/decoder_stages.h"
+
+#include <optional>
+
+#include "keel/core/foreign_text.h"
+#include "libs/hftext/characters/search.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/tokenizer/byte_alphabet.h"
+#include "libs/hftext/tokenizer/strict_object.h"
+
+namespace keel::text {
+namespace {
+
+struct JoinStage : DecoderStage {
+  void push(std::string_view token) override {
+    if (!first && !one_by_one) next->push(" ");  // it belongs to none of the two
+    first = false;
+    next->push(token);
+  }
+  bool first = true;
+};
+
+struct ByteLevelStage : DecoderStage {
+  void push(std::string_view token) override {
+    const std::optional<std::string> meant = bytes_of_characters(token);
+    if (one_by_one) return next->push(meant ? std::string_view(*meant) : token);
+    bytes += meant ? std::string_view(*meant) : token;  // a token outside of the alphabet is text
+  }
+  void finish() override {
+    next->push(lossy_utf8(bytes));
+    next->finish();
+  }
+  std::string bytes;
+};
+
+std::optional<char> fallback_byte(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+  };
+  const int high = token[3] == '+' ? 0 : digit(token[3]);  // Rust reads "+A" as a number, too
+  const int low = digit(token[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
+struct ByteFallbackStage : DecoderStage {
+  void push(std::string_view token) override {
+    if (const std::optional<char> byte = fallback_byte(token)) {
+      if (one_by_one) return next->push({&*byte, 1});
+      bytes.push_back(*byte);
+      return;
+    }
+    flush();
+    next->push(token);
+  }
+  void finish() override {
+    flush();
+    next->finish();
+  }
+  void flush() {
+    if (bytes.empty()) return;
+    if (!first_bad_utf8(bytes)) {
+      next->push(bytes);
+    } else {
+      for (size_t i = 0; i < bytes.size(); ++i) next->push("\uFFFD");
+    }
+    bytes.clear();
+  }
+  std::string bytes;
+};
+
+struct FuseStage : DecoderStage {
+  void push(std::string_view token) override {
+    if (one_by_one) return next->push(token);
+    text += token;
+  }
+  void finish() override {
+    next->push(text);
+    next->finish();
+  }
+  std::string text;
+};
+
+struct StripStartStage : DecoderStage {
+  StripStartStage(const std::string& what, size_t count) : content(what), left(count) {}
+  void push(std::string_view token) override {
+    while (left > 0 && token.starts_with(content)) {
+      token.remove_prefix(content.size());
+      --left;
+    }
+    if (!token.empty()) left = 0;
+    next->push(token);
+  }
+  std::string content;
+  size_t left;
+};
+
+struct StripStage : DecoderStage {
+  StripStage(const std::string& what, size_t at_start, size_t at_stop)
+      : content(what), start(at_start), stop(at_stop) {}
+  void push(std::string_view token) override {
+    for (size_t i = 0; i < start && token.starts_with(content); ++i) token.remove_prefix(content.size());
+    for (size_t i = 0; i < stop && token.ends_with(content); ++i) token.remove_suffix(content.size());
+    next->push(token);
+  }
+  std::string content;
+  size_t start, stop;
+};
+
+struct ReplaceStage : DecoderStage {
+  ReplaceStage(const Pattern& what, const std::string& with, const std::string& where)
+      : pattern(what), content(with), place(where) {}
+  void push(std::string_view token) override {
+    if (one_by_one && first_bad_utf8(token)) return next->push(token);  // bytes are no text to search
+    pattern.cut(token, spans, budget);
+    made += replaced_size(spans, content.size());
+    check_growth(*given, made, place);
+    std::string text;
+    for (const Span& span : spans) {
+      text += span.match ? std::string_view(content) : token.substr(span.begin, span.end - span.begin);
+    }
+    next->push(text);
+  }
+  Pattern pattern;
+  std::string content, place;
+  std::vector<Span> spans;
+  RegexBudget budget;
+  size_t made = 0;
+};
+
+struct MetaspaceStage : DecoderStage {
+  MetaspaceStage(const std::string& what, bool keep) : replacement(what), keeps_first(keep) {}
+  void push(std::string_view token) override {
+    std::string text(token);
+    replace_all(text, replacement, first && !keeps_first ? "" : " ");
+    first = false;
+    next->push(text);
+  }
+  std::string replacement;
+  bool keeps_first, first = true;
+};
+
+struct WordPieceStage : DecoderStage {
+  WordPieceStage(const std::string& continues, bool clean) : prefix(continues), cleanup(clean) {}
+  void push(std::string_view token) override {
+    std::string text(token);
+    if (!first) text = token.starts_with(prefix) ? text.substr(prefix.size()) : " " + text;
+    first = false;
+    if (cleanup) clean(text);
+    next->push(text);
+  }
+  static void clean(std::string& text) {
+    for (const char* mark : {" .", " ?", " !", " ,"}) replace_all(text, mark, mark + 1);
+    replace_all(text, " ' ", "'");
+    for (const char* mark : {" n't", " 'm"}) replace_all(text, mark, mark + 1);
+    replace_all(text, " do not", " don't");
+    for (const char* mark : {" 's", " 've", " 're"}) replace_all(text, mark, mark + 1);
+  }
+  std::string prefix;
+  bool cleanup, first = true;
+};
+
+struct SuffixStage : DecoderStage {
+  explicit SuffixStage(const std::string& ends) : suffix(ends) {}
+  void push(std::string_view token) override {
+    hand_on(" ");
+    held = token;
+    if (!one_by_one) return;
+    hand_on(" ");
+    held.reset();
+  }
+  void finish() override {
+    hand_on("");
+    held.reset();
+    next->finish();
+  }
+  void hand_on(std::string_view replacement) {
+    if (!held) return;
+    replace_all(*held, suffix, replacement);
+    next->push(*held);
+  }
+  std::string suffix;
+  std::optional<std::string> held;  // only the end shows whether it is the last one
+};
+
+}  // namespace
+
+StagePointer make_join_stage() { return std::make_unique<JoinStage>(); }
+StagePointer make_byte_level_stage() { return std::make_unique<ByteLevelStage>(); }
+StagePointer make_byte_fallback_stage() { return std::make_unique<ByteFallbackStage>(); }
+StagePointer make_fuse_stage() { return std::make_unique<FuseStage>(); }
+StagePointer make_strip_start_stage(const std::string& content, size_t count) {
+  return std::make_unique<StripStartStage>(content, count);
+}
+StagePointer make_strip_stage(const std::string& content, size_t start, size_t stop) {
+  return std::make_unique<StripStage>(content, start, stop);
+}
+StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& place) {
+  return std::make_unique<ReplaceStage>(pattern, content, place);
+}
+StagePointer make_metaspace_stage(const std::string& replacement, bool keeps_first) {
+  return std::make_unique<MetaspaceStage>(replacement, keeps_first);
+}
+StagePointer make_word_piece_stage(const std::string& prefix, bool cleanup) {
+  return std::make_unique<WordPieceStage>(prefix, cleanup);
+}
+StagePointer make_suffix_stage(const std::string& suffix) { return std::make_unique<SuffixStage>(suffix); }
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  if (from.empty()) return;
+  std::string result;
+  size_t covered = 0;
+  for (size_t at = find(text, from); at != std::string::npos; at = find(text, from, covered)) {
+    result.append(text, covered, at - covered).append(to);
+    covered = at + from.size();
+  }
+  if (covered == 0) return;
+  text = result.append(text, covered, std::string::npos);
+}
+
+}  // namespace keel::text

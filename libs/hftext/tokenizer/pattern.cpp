@@ -1,0 +1,101 @@
+#include "libs/hftext/tokenizer/pattern.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "libs/hftext/characters/search.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/tokenizer/strict_object.h"
+
+namespace keel::text {
+
+Pattern Pattern::from_json(const Json& pattern, const std::string& place) {
+  const Component fields(pattern, place);
+  fields.only({"String", "Regex"});
+  if (fields.has("Regex")) return Pattern(Regex::compile(fields.string("Regex"), place));
+  return Pattern(fields.string("String"));
+}
+
+/// `find(from)` gives the first match at or after `from`. An empty match counts, but not where the last match ended.
+template <class Find>
+void Pattern::cut_by(std::string_view text, std::vector<Span>& spans, const Find& find) {
+  size_t covered = 0, from = 0;
+  bool any = false;
+  while (from <= text.size()) {
+    const std::optional<Regex::Match> match = find(from);
+    if (!match) break;
+    if (match->begin == match->end && any && match->end == covered) {
+      if (from >= text.size()) break;
+      from += code_point_at(text, from).size;
+      continue;
+    }
+    if (match->begin > covered) spans.push_back({covered, match->begin, false});
+    spans.push_back({match->begin, match->end, true});
+    covered = from = match->end;
+    any = true;
+  }
+  if (covered < text.size()) spans.push_back({covered, text.size(), false});
+}
+
+void Pattern::cut(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const {
+  spans.clear();
+  if (text.empty()) return;
+  if (const auto* regex = std::get_if<Regex>(&what_)) {
+    budget.grant(text.size());
+    cut_by(text, spans, [&](size_t from) { return regex->find(text, from, budget); });
+  } else if (const auto* literal = std::get_if<std::string>(&what_)) {
+    cut_by(text, spans, [&](size_t from) -> std::optional<Regex::Match> {
+      const size_t begin = text::find(text, *literal, from);
+      if (begin == std::string_view::npos) return std::nullopt;
+      return Regex::Match{begin, begin + literal->size()};
+    });
+  } else {
+    const Predicate wanted = std::get<Predicate>(what_);
+    size_t covered = 0;
+    for (size_t at = 0; at < text.size();) {
+      const CodePoint c = code_point_at(text, at);
+      if (wanted(c.value)) {
+        if (at > covered) spans.push_back({covered, at, false});
+        spans.push_back({at, at + c.size, true});
+        covered = at + c.size;
+      }
+      at += c.size;
+    }
+    if (covered < text.size()) spans.push_back({covered, text.size(), false});
+  }
+}
+
+size_t replaced_size(const std::vector<Span>& spans, size_t replacement) {
+  size_t size = 0;
+  for (const Span& span : spans) size += span.match ? replacement : span.end - span.begin;
+  return size;
+}
+
+void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior, bool invert) {
+  if (invert) {
+    for (Span& span : spans) span.match = !span.match;
+  }
+  if (behavior == SplitBehavior::kIsolated) return;
+  if (behavior == SplitBehavior::kRemoved) {
+    std::erase_if(spans, [](const Span& span) { return span.match; });
+    return;
+  }
+  const bool backwards = behavior == SplitBehavior::kMergedWithNext;
+  if (backwards) std::reverse(spans.begin(), spans.end());
+  size_t kept = 0;
+  bool previous = false;  // whether the last span was a match
+  for (const Span& span : spans) {
+    const bool joins = behavior == SplitBehavior::kContiguous ? span.match == previous : span.match && !previous;
+    previous = span.match;
+    if (joins && kept > 0) {
+      Span& last = spans[kept - 1];
+      (backwards ? last.begin : last.end) = backwards ? span.begin : span.end;
+    } else {
+      spans[kept++] = span;
+    }
+  }
+  spans.resize(kept);
+  if (backwards) std::reverse(spans.begin(), spans.end());
+}
+
+}  // namespace keel::text

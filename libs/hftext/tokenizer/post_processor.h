@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "libs/hftext/tokenizer/strict_object.h"
+
+namespace keel::text {
+
+/// The "post_processor" of tokenizer.json, for a single text: which tokens are put before and after it.
+class PostProcessor {
+ public:
+  /// Null gives one that adds nothing. Ids must be below `tokens`.
+  static PostProcessor from_json(const Json& post_processor, int64_t tokens, const std::string& place);
+
+  std::vector<int32_t> apply(const std::vector<int32_t>& ids) const;
+
+ private:
+  void add(const Component& fields, int64_t tokens);
+  void add_template(const Component& fields, int64_t tokens);
+  void add_pair(const Component& fields, int64_t tokens);
+  void set(std::vector<int32_t> before, std::vector<int32_t> after, const Component& fields);
+
+  std::vector<int32_t> before_, after_;
+};
+
+}  // namespace keel::text

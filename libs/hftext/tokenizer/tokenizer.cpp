@@ -1,0 +1,250 @@
+#include "libs/hftext/tokenizer/tokenizer.h"
+
+#include <array>
+#include <utility>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/foreign_text.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/tokenizer/added_tokens.h"
+#include "libs/hftext/tokenizer/decoder.h"
+#include "libs/hftext/tokenizer/normalizer.h"
+#include "libs/hftext/tokenizer/post_processor.h"
+#include "libs/hftext/tokenizer/pre_tokenizer.h"
+#include "libs/hftext/tokenizer/token_model.h"
+#include "libs/hftext/tokenizer/tokenizer_file.h"
+#include "libs/hftext/tokenizer/tokenizer_roles.h"
+
+namespace keel {
+namespace {
+
+using namespace keel::text;
+
+constexpr const char* kTokenizerFile = "tokenizer.json";
+constexpr const char* kConfigFile = "tokenizer_config.json";
+constexpr const char* kSpecialFile = "special_tokens_map.json";
+// The last four are for other programs (llama.cpp's converter reads tokenizer.model): nothing here does, they are kept.
+constexpr std::array kOtherFiles = {kConfigFile,         kSpecialFile, "chat_template.jinja", "chat_template.json",
+                                    "added_tokens.json", "vocab.json", "merges.txt",          "tokenizer.model"};
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{64} << 20;
+
+Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& place) {
+  const auto found = files.find(name);
+  return found == files.end() ? Json::object()
+                              : parse_json_file(found->second, place + ": " + name, {.repeated_keys = false});
+}
+
+void check_top_level(const Component& tree) {
+  tree.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+             "decoder", "model"});
+  if (tree.has("version") && tree.string("version") != "1.0") tree.refuse("version", "1.0");
+  // A text is never cut or padded here: transformers leaves these behind when it was once asked to.
+  for (const char* key : {"truncation", "padding"}) {
+    if (tree.has(key) && !tree.at(key).is_object()) tree.refuse(key, "an object or null");
+  }
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  Parts(TokenizerFile& file, const Component& tree, const std::string& where)
+      : place(where),
+        normalizer(Normalizer::from_json(tree.at("normalizer"), tree.place() + ": normalizer")),
+        pre_tokenizer(PreTokenizer::from_json(tree.at("pre_tokenizer"), tree.place() + ": pre_tokenizer")),
+        model(Model::from_file(file, pre_tokenizer.ends_with_bytes(), tree.place())),
+        added(AddedTokens::from_json(tree.at("added_tokens"), model.tokens(), tree.place() + ": added_tokens")),
+        post_processor(PostProcessor::from_json(tree.at("post_processor"), size(), tree.place() + ": post_processor")),
+        decoder(Decoder::from_json(tree.at("decoder"), tree.place() + ": decoder")) {}
+
+  int64_t size() const { return model.tokens().size() + static_cast<int64_t>(added.extra().size()); }
+  std::optional<int32_t> id_of(std::string_view token) const;
+  void read_roles(const Json& config, const Json& special_tokens_map);
+  void check_added_tokens_decoder(const Component& config) const;
+  void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, RegexBudget& budget,
+                   std::vector<int32_t>& ids) const;
+  void encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const;
+
+  std::string place;
+  std::map<std::string, std::string> files;
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Model model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  Decoder decoder;
+  std::optional<int32_t> pad_id, bos_id, eos_id;
+};
+
+Tokenizer Tokenizer::word_level(const std::vector<std::string>& words, const SpecialTokens& special) {
+  const std::string place = "word-level vocabulary";
+  std::map<std::string, std::string> roles;
+  if (!special.pad.empty()) roles["pad_token"] = special.pad;
+  if (!special.bos.empty()) roles["bos_token"] = special.bos;
+  if (!special.eos.empty()) roles["eos_token"] = special.eos;
+  return from_files(word_level_files(words, roles, place), place);
+}
+
+Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer_config, std::string place) {
+  const Json roles = roles_json(read_roles(tokenizer_config, Json::object(), place));
+  return from_files({{kTokenizerFile, tokenizer_json.dump(2) + "\n"},
+                     {kConfigFile, tokenizer_config.dump(2) + "\n"},
+                     {kSpecialFile, roles.dump(2) + "\n"}},
+                    std::move(place));
+}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  if (!path_exists(folder / kTokenizerFile))
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kTokenizerFile,
+         "; make it from the folder's other files with transformers: AutoTokenizer.from_pretrained(FOLDER)",
+         ".save_pretrained(FOLDER)");
+  std::map<std::string, std::string> files = {{kTokenizerFile, read_file(folder / kTokenizerFile, kMaxTokenizerBytes)}};
+  for (const char* name : kOtherFiles) {
+    if (path_exists(folder / name)) files[name] = read_file(folder / name, kMaxOtherBytes);
+  }
+  return from_files(std::move(files), folder.string());
+}
+
+Tokenizer Tokenizer::from_files(std::map<std::string, std::string> files, std::string place) {
+  const std::string file_place = place + ": " + kTokenizerFile;
+  const auto bytes = files.find(kTokenizerFile);
+  if (bytes == files.end()) fail(ExitCode::kBadInput, file_place, " is missing; a tokenizer needs it");
+  TokenizerFile file = parse_tokenizer_file(bytes->second, file_place);
+  const Component tree(file.tree, file_place);
+  check_top_level(tree);
+  auto parts = std::make_shared<Parts>(file, tree, place);
+  parts->read_roles(other_file(files, kConfigFile, place), other_file(files, kSpecialFile, place));
+  parts->added.prepare(parts->normalizer, file_place + ": added_tokens");
+  parts->files = std::move(files);
+  return Tokenizer(std::move(parts));
+}
+
+void Tokenizer::Parts::read_roles(const Json& config, const Json& special_tokens_map) {
+  for (const auto& [role, token] : text::read_roles(config, special_tokens_map, place)) {
+    const std::optional<int32_t> id = id_of(token);
+    if (!id) {
+      fail(ExitCode::kBadInput, place, ": ", kConfigFile, ": the ", role, " \"", shown_text(token),
+           "\" is not in the vocabulary of ", kTokenizerFile, "; add it there, or set ", role, " to null");
+    }
+    added.add_special(token, *id);  // as the Python side does when it is given a role
+    if (role == "pad_token") pad_id = id;
+    if (role == "bos_token") bos_id = id;
+    if (role == "eos_token") eos_id = id;
+  }
+  const Component fields(config, place + ": " + kConfigFile);
+  if (fields.has("added_tokens_decoder")) check_added_tokens_decoder(fields);
+}
+
+/// Python would give new ids to tokens that only this list has.
+void Tokenizer::Parts::check_added_tokens_decoder(const Component& config) const {
+  const Json& list = config.at("added_tokens_decoder");
+  if (!list.is_object()) config.refuse("added_tokens_decoder", "an object from id to token");
+  for (const auto& [id, token] : list.items()) {
+    const std::string content =
+        Component(token, config.place() + ": added_tokens_decoder." + shown_text(id)).string("content");
+    const std::optional<int32_t> known = id_of(content);
+    if (known && std::to_string(*known) == id) continue;
+    fail(ExitCode::kBadInput, config.place(), ": added_tokens_decoder gives the id ", shown_text(id), " to \"",
+         shown_text(content), "\", and ", kTokenizerFile, " gives it ", known ? std::to_string(*known) : "none",
+         "; make the two files agree");
+  }
+}
+
+std::optional<int32_t> Tokenizer::Parts::id_of(std::string_view token) const {
+  if (const std::optional<int32_t> id = added.find(token)) return id;
+  const int32_t id = model.tokens().find(token);
+  if (id == TokenTable::kNone) return std::nullopt;
+  return id;
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  if (const std::optional<size_t> bad = first_bad_utf8(text)) {
+    fail(ExitCode::kBadInput, parts_->place, ": a text to encode is not UTF-8 at byte ", *bad, " of ", text.size(),
+         "; convert it, or leave it out");
+  }
+  std::vector<int32_t> ids;
+  text::RegexBudget budget;
+  parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special, options.foreign,
+                      [&](std::string_view part, size_t begin, std::optional<int32_t> id) {
+                        if (id) return ids.push_back(*id);
+                        parts_->encode_part(part, begin, options, budget, ids);
+                      });
+  return options.add_special_tokens ? parts_->post_processor.apply(ids) : ids;
+}
+
+void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const EncodeOptions& options,
+                                   RegexBudget& budget, std::vector<int32_t>& ids) const {
+  bool at_start = begin == 0 && !options.goes_on;
+  const bool goes_on = begin == 0 && options.goes_on;
+  ByteRanges foreign;
+  if (added.special_after()) foreign = ranges_within(options.foreign, begin, begin + part.size());
+  Normalizer::Result normal;
+  if (!normalizer.empty()) {
+    normal = normalizer.apply(part, budget, foreign, goes_on);
+    part = normal.text;
+    foreign = normal.foreign();
+    at_start = at_start && normal.front > 0;
+  }
+  added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, foreign,
+              [&](std::string_view words, size_t at, std::optional<int32_t> id) {
+                if (id) return ids.push_back(*id);
+                encode_words({words, at_start && at == 0, goes_on && at == 0}, budget, ids);
+              });
+}
+
+void Tokenizer::Parts::encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const {
+  Pieces pieces{budget, {}, {}};
+  pieces.list.push_back(words);
+  pre_tokenizer.apply(pieces, model.wants_bytes());
+  model.tokenize(pieces.list, ids);
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
+  DecoderRun run = parts_->decoder.start();
+  for (const int32_t id : ids) {
+    if (const std::string* text = decoded_token(id, skip_special)) run.push(*text);
+  }
+  run.finish();
+  return run.take();
+}
+
+std::vector<std::string> Tokenizer::pieces(std::span<const int32_t> ids, std::optional<int32_t> before) const {
+  DecoderRun run = parts_->decoder.start(/*one_by_one=*/true);
+  const auto piece = [&](int32_t id) {
+    if (const std::string* text = decoded_token(id, /*skip_special=*/false)) run.push(*text);
+    return run.take();
+  };
+  if (before) piece(*before);
+  std::vector<std::string> result;
+  for (const int32_t id : ids) result.push_back(piece(id));
+  return result;
+}
+
+const std::string* Tokenizer::find_token(int64_t id) const {
+  const TokenTable& tokens = parts_->model.tokens();
+  if (tokens.contains(id)) return &tokens[static_cast<int32_t>(id)];
+  if (id < 0 || id >= size()) return nullptr;
+  return &parts_->added.extra()[static_cast<size_t>(id - tokens.size())];
+}
+
+const std::string* Tokenizer::decoded_token(int32_t id, bool skip_special) const {
+  const AddedToken* added = parts_->added.at(id);
+  if (added == nullptr) return find_token(id);
+  return skip_special && added->left_out ? nullptr : &added->decoded;
+}
+
+const std::string& Tokenizer::token(int32_t id) const {
+  if (const std::string* found = find_token(id)) return *found;
+  fail(ExitCode::kBadInput, parts_->place, ": the id ", id, " has no token; ids are 0 to ", size() - 1,
+       ": do the model and the tokenizer belong together?");
+}
+
+std::map<std::string, std::string> Tokenizer::files() const { return parts_->files; }
+std::optional<int32_t> Tokenizer::id_of(std::string_view token) const { return parts_->id_of(token); }
+int64_t Tokenizer::size() const { return parts_->size(); }
+std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }
+std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
+std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
+
+}  // namespace keel

@@ -1,0 +1,113 @@
+#include "libs/hftext/tokenizer/unigram.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "keel/core/error.h"
+#include "libs/hftext/characters/utf8.h"
+#include "libs/hftext/tokenizer/vocabulary.h"
+
+namespace keel::text {
+namespace {
+
+constexpr double kUnknownPenalty = 10;  // below the worst score, as in SentencePiece
+
+}  // namespace
+
+Unigram Unigram::from_file(const Component& model, TokenizerFile& file) {
+  model.only({"unk_id", "byte_fallback"});
+  if (file.pieces.empty() || file.pieces.size() > INT32_MAX / 2) {
+    fail(ExitCode::kBadInput, model.place(), ".vocab has ", file.pieces.size(),
+         " pieces; it must be an array of [piece, score] with some");
+  }
+  Unigram unigram;
+  unigram.place_ = model.place();
+  unigram.tokens_.reserve(file.pieces.size());
+  double lowest = std::numeric_limits<double>::infinity();
+  for (auto& [piece, score] : file.pieces) {
+    const int32_t id = unigram.tokens_.size();
+    if (piece.size() > Trie::kMaxKey) {
+      fail(ExitCode::kBadInput, model.place(), ".vocab[", id, "]: the piece \"", shown_text(piece), "\" has ",
+           piece.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Take it out, or use another model");
+    }
+    if (!piece.empty()) unigram.trie_.insert(piece, id);
+    const std::string kept = shown_text(piece);
+    if (!unigram.tokens_.add(std::move(piece))) {
+      fail(ExitCode::kBadInput, model.place(), ".vocab[", id, "]: the piece \"", kept, "\" occurs twice");
+    }
+    unigram.scores_.push_back(score);
+    lowest = std::min(lowest, score);
+  }
+  unigram.unknown_score_ = lowest - kUnknownPenalty;
+  if (model.has("unk_id"))
+    unigram.unknown_id_ = static_cast<int32_t>(model.integer("unk_id", 0, unigram.tokens_.size() - 1));
+  if (model.boolean("byte_fallback", false)) unigram.fallback_ = byte_fallback_ids(unigram.tokens_);
+  return unigram;
+}
+
+/// Viterbi, one node per byte; ways end only where characters do.
+std::vector<Unigram::Node> Unigram::best_ways(std::string_view text) const {
+  std::vector<Node> nodes(text.size() + 1);
+  const auto offer = [&](size_t start, size_t end, int32_t id, double score) {
+    Node& node = nodes[end];
+    const double total = nodes[start].score + score;
+    if (!node.found || total > node.score) node = {total, start, id, true};
+  };
+  for (size_t start = 0; start < text.size();) {
+    const size_t size = code_point_at(text, start).size;
+    bool single = false;  // the character alone is a piece
+    uint32_t at = Trie::kRoot;
+    for (size_t end = start; end < text.size();) {
+      at = trie_.next(at, static_cast<unsigned char>(text[end++]));
+      if (at == Trie::kNoNode) break;
+      const int32_t id = trie_.value(at);
+      if (id == Trie::kNoValue) continue;
+      offer(start, end, id, scores_[static_cast<size_t>(id)]);
+      single = single || end - start == size;
+    }
+    if (!single) {
+      if (!unknown_id_) {
+        fail(ExitCode::kBadInput, place_, ": the character \"", text.substr(start, size),
+             "\" is not in the vocabulary of ", tokens_.size(),
+             " tokens, and unk_id is not set; use its characters, or set unk_id");
+      }
+      offer(start, start + size, *unknown_id_, unknown_score_);
+    }
+    start += size;
+  }
+  return nodes;
+}
+
+void Unigram::tokenize(std::string_view text, std::vector<int32_t>& ids) const {
+  const std::vector<Node> nodes = best_ways(text);
+  // Backwards, and unknown pieces that touch become one.
+  std::vector<std::pair<size_t, size_t>> pieces;
+  bool open = false;
+  for (size_t end = text.size(); end > 0; end = nodes[end].start) {
+    const bool unknown = unknown_id_ && nodes[end].id == *unknown_id_;
+    if (unknown && open) {
+      pieces.back().first = nodes[end].start;
+    } else {
+      pieces.emplace_back(nodes[end].start, end);
+    }
+    open = unknown;
+  }
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    const std::string_view part = text.substr(piece->first, piece->second - piece->first);
+    const int32_t id = tokens_.find(part);
+    if (id != TokenTable::kNone) {
+      ids.push_back(id);
+    } else {
+      add_unknown(part, ids);
+    }
+  }
+}
+
+void Unigram::add_unknown(std::string_view text, std::vector<int32_t>& ids) const {
+  const auto id_of = [&](char byte) { return (*fallback_)[static_cast<unsigned char>(byte)]; };
+  const bool bytes = fallback_ && std::all_of(text.begin(), text.end(), [&](char b) { return id_of(b) >= 0; });
+  if (!bytes) return ids.push_back(*unknown_id_);
+  for (const char byte : text) ids.push_back(id_of(byte));
+}
+
+}  // namespace keel::text

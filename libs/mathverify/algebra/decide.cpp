@@ -1,0 +1,146 @@
+// Decisions about constants: the sign of a real one, and whether an algebraic one is 0.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "libs/mathverify/algebra/algebra.h"
+#include "libs/mathverify/algebra/enclosure.h"
+
+namespace keel::math {
+namespace {
+
+constexpr size_t kPrecisions[] = {96, 400, 1600};
+
+/// What the roots in an expression allow: the degree of a field that holds its value, and the size of all conjugates.
+class Conjugates {
+ public:
+  explicit Conjugates(const Algebra& algebra) : algebra_(algebra) {}
+
+  /// log2 of a bound on every conjugate of an algebraic integer; nothing when it is none.
+  std::optional<double> log_size(const Polynomial& a) {
+    double largest = 0;
+    for (const auto& [monomial, coefficient] : a) {
+      if (!coefficient.is_integer()) return std::nullopt;
+      double size = static_cast<double>(coefficient.numerator().bits());
+      for (const auto& [id, exponent] : monomial) {
+        const std::optional<double> base = log_size(id, exponent);
+        if (!base) return std::nullopt;
+        size += *base * static_cast<double>(exponent.numerator) / static_cast<double>(exponent.denominator);
+      }
+      largest = std::max(largest, size);
+    }
+    return largest + std::log2(static_cast<double>(a.size()) + 1) + 0.01;
+  }
+
+  double degree() const {
+    double product = 1;
+    for (const auto& [id, each] : degrees_) product *= static_cast<double>(each);
+    return product;
+  }
+
+ private:
+  std::optional<double> log_size(int id, Exponent exponent) {
+    const Atom& atom = algebra_.atom(id);
+    const auto [degree, is_new] = degrees_.try_emplace(id, 1);
+    degree->second = std::lcm(std::min<int64_t>(degree->second, 1 << 20), exponent.denominator);
+    if (atom.kind == AtomKind::kImaginary || atom.kind == AtomKind::kUnity) {
+      degree->second = std::lcm(degree->second, 2 * exponent.denominator);
+      return 0.0;
+    }
+    if (exponent.numerator < 0) return std::nullopt;
+    if (atom.kind == AtomKind::kPrime) return static_cast<double>(atom.integer.bits());
+    if (atom.kind != AtomKind::kRoot || atom.arguments[0].denominator.size() != 1) return std::nullopt;
+    const auto known = sizes_.find(id);
+    if (known != sizes_.end()) return known->second;
+    const std::optional<double> size = log_size(atom.arguments[0].numerator);
+    sizes_[id] = size;
+    return size;
+  }
+
+  const Algebra& algebra_;
+  std::map<int, int64_t> degrees_;
+  std::map<int, std::optional<double>> sizes_;
+};
+
+bool is_within(const Interval& a, const Integer& bound) { return a.low > -bound && a.high < bound; }
+
+}  // namespace
+
+/// A non-zero algebraic integer has a norm of at least 1, so it is at least 1 / (bound on conjugates)^(degree - 1).
+/// An enclosure below that proves 0. (Primitive roots, roots of unity and i are algebraic integers, and the content
+/// was taken out of each root.)
+bool Algebra::is_algebraic_zero(const Polynomial& a) {
+  if (a.empty()) return true;
+  Rational content;
+  const Form whole = primitive(a, content, false);
+  if (whole.numerator.size() == 1) return false;
+  const ComplexInterval rough = Numeric(*this, kPrecisions[0]).evaluate(whole.numerator);
+  if (!rough.real.contains_zero() || !rough.imaginary.contains_zero()) return false;
+  Conjugates conjugates(*this);
+  const std::optional<double> size = conjugates.log_size(whole.numerator);
+  constexpr double kMaxPrecision = 6000;
+  if (!size || conjugates.degree() * *size > kMaxPrecision) return false;
+  const size_t needed = static_cast<size_t>(conjugates.degree() * *size) + 2;
+  constexpr size_t kGuard = 128;
+  const ComplexInterval value = Numeric(*this, needed + kGuard).evaluate(whole.numerator);
+  const Integer bound = Integer::power_of_two(kGuard);
+  return is_within(value.real, bound) && is_within(value.imaginary, bound);
+}
+
+/// Nothing is known of the conjugate of a function of a complex argument.
+Polynomial Algebra::conjugate(const Polynomial& a) {
+  Polynomial result;
+  for (const auto& [monomial, coefficient] : a) {
+    Monomial mirrored = monomial;
+    Rational factor = coefficient;
+    for (auto& [id, exponent] : mirrored) {
+      const Atom& it = atom(id);
+      if (!it.has_imaginary) continue;
+      if (it.kind == AtomKind::kImaginary || it.kind == AtomKind::kUnity)
+        exponent = exponent * Exponent{-1, 1};
+      else if (it.kind == AtomKind::kExponential && it.arguments.empty()) {
+        // conj(e^(i x)) = e^(-i x) for a unit that is i times something real
+        bool rest_is_real = true;
+        for (const auto& [inner, power] : it.unit)
+          if (atom(inner).kind != AtomKind::kImaginary && atom(inner).has_imaginary) rest_is_real = false;
+        if (!rest_is_real) throw Undecided{};
+        exponent = exponent * Exponent{-1, 1};
+      } else if (it.kind != AtomKind::kRoot || sign(it.arguments[0]) != 1) {  // a root of a real number is real
+        throw Undecided{};
+      }
+    }
+    add_reduced(result, std::move(mirrored), factor);
+  }
+  return result;
+}
+
+std::optional<int> Algebra::sign(const Form& a) {
+  if (const std::optional<Rational> value = as_rational(a)) return value->sign();
+  if (has_variables(a)) return std::nullopt;
+  try {
+    if (is_zero(a.numerator)) return 0;
+    for (const Polynomial* part : {&a.numerator, &a.denominator})
+      if (contains_imaginary(*part) && !is_zero(add(*part, conjugate(*part), Rational(-1)))) return std::nullopt;
+    for (const size_t precision : kPrecisions) {
+      const Interval value = Numeric(*this, precision).evaluate(a).real;
+      if (!value.contains_zero()) return value.low.sign() > 0 ? 1 : -1;
+    }
+  } catch (const Undecided&) {
+  }
+  return std::nullopt;
+}
+
+std::optional<Integer> Numeric::floor_of(Algebra& algebra, const Form& a) {
+  if (!algebra.sign(a)) return std::nullopt;  // not real
+  for (const size_t precision : kPrecisions) {
+    const ComplexInterval value = Numeric(algebra, precision).evaluate(a);
+    if (!value.imaginary.contains_zero()) return std::nullopt;
+    const Integer low = value.real.low >> precision, high = value.real.high >> precision;
+    if (low == high) return low;
+    if (algebra.equal(a, algebra.number(Rational(high)))) return high;
+  }
+  return std::nullopt;
+}
+
+}  // namespace keel::math

@@ -1,0 +1,102 @@
+#include "libs/mathverify/choice_in.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "libs/mathverify/parse/characters.h"
+
+namespace keel {
+namespace {
+
+using namespace math;
+
+bool is_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '\'' || (c & 0x80); }
+
+/// Without what only sets the letter: \text{B}, \boxed{B}, **B**, `B`, $B$.
+std::string without_layout(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      while (i + 1 < text.size() && is_letter(text[i + 1])) ++i;
+      plain += ' ';
+    } else if (std::string_view("{}*`$~").find(text[i]) == std::string_view::npos) {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+/// Walks over an answer, word by word.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(text) {}
+
+  /// What stands before the next word; it is passed.
+  std::string_view marks() { return take(std::find_if(rest_.begin(), rest_.end(), is_word)); }
+  /// The next word, in lower case, which is passed; empty at the end.
+  std::string word() {
+    std::string result(take(std::find_if_not(rest_.begin(), rest_.end(), is_word)));
+    for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    return result;
+  }
+  bool starts_with(char c) const { return rest_.starts_with(c); }
+
+ private:
+  std::string_view take(std::string_view::iterator end) {
+    const std::string_view part = rest_.substr(0, static_cast<size_t>(end - rest_.begin()));
+    rest_.remove_prefix(part.size());
+    return part;
+  }
+  std::string_view rest_;
+};
+
+bool is_single_letter(const std::string& word) { return word.size() == 1 && is_letter(word[0]); }
+
+constexpr std::array<std::string_view, 30> kLead = {
+    "so",     "thus",   "therefore", "hence",  "the",    "my",    "final",   "correct", "right", "best",
+    "answer", "option", "choice",    "letter", "is",     "would", "should",  "must",    "be",    "i",
+    "it",     "it's",   "choose",    "pick",   "select", "think", "believe", "say",     "guess", "that"};
+constexpr std::array<std::string_view, 10> kPraise = {"is",     "the",    "correct", "right", "best",
+                                                      "answer", "option", "choice",  "one",   "letter"};
+
+/// Whether what follows a letter leaves it the one that was chosen.
+bool is_alone(Reader rest, char letter) {
+  const std::string_view marks = rest.marks();
+  std::string word = rest.word();
+  if (marks.find_first_of("/&+=^<>|#@") != std::string_view::npos) return false;  // "A/B", "C++", "x = 5"
+  if (word.empty()) return true;
+  if (marks[0] == '-' || marks[0] == '(') return false;                                   // "A-level", "f(x)"
+  const bool labels = std::string_view(").:]").find(marks[0]) != std::string_view::npos;  // "B) 12"
+  if (word == "and" || word == "or") {
+    rest.marks();
+    return labels && !is_single_letter(rest.word());
+  }
+  if (is_single_letter(word) && word[0] != letter)  // "A, B", but "B. A cat"
+    return labels && (word == "a" || word == "i") && rest.starts_with(' ');
+  if (marks != " ") return true;  // "B. Paris", "B, Paris", "B (Paris)"
+  if (word == "because" || word == "since") return true;
+  for (; is_one_of(word, kPraise); word = rest.word()) rest.marks();  // "B is the correct answer"
+  return word.empty();
+}
+
+}  // namespace
+
+std::optional<char> choice_in(std::string_view answer) {
+  const std::string plain = without_layout(answer);
+  Reader reader(plain);
+  reader.marks();
+  std::string word = reader.word();
+  while (is_one_of(word, kLead)) {
+    Reader ahead = reader;
+    ahead.marks();
+    const std::string next = ahead.word();
+    if (word == "i" && !is_one_of(next, kLead)) break;  // the ninth letter
+    reader = ahead;
+    word = next;
+  }
+  if (!is_single_letter(word) || !is_alone(reader, word[0])) return std::nullopt;
+  return static_cast<char>(word[0] & ~0x20);
+}
+
+}  // namespace keel

@@ -1,0 +1,142 @@
+// Inequalities in one variable, solved where they are linear, quadratic, or about an absolute value.
+
+#include "libs/mathverify/compare/value.h"
+
+namespace keel::math {
+namespace {
+
+/// A polynomial in one variable (or absolute value): coefficients[k] belongs to its k-th power.
+struct InOneAtom {
+  int id = -1;
+  std::vector<Polynomial> coefficients{{}, {}, {}};
+};
+
+std::optional<InOneAtom> in_one_atom(const Algebra& algebra, const Form& a) {
+  InOneAtom result;
+  if (algebra.has_variables(a.denominator)) return std::nullopt;
+  for (const auto& [monomial, coefficient] : a.numerator) {
+    Monomial rest;
+    size_t power = 0;
+    for (const auto& [id, exponent] : monomial) {
+      if (!algebra.atom(id).has_variables) {
+        rest.emplace_back(id, exponent);
+        continue;
+      }
+      const bool fits = (result.id < 0 || result.id == id) && exponent.is_integer() && exponent.numerator > 0 &&
+                        exponent.numerator <= 2 && power == 0;
+      if (!fits) return std::nullopt;
+      result.id = id;
+      power = static_cast<size_t>(exponent.numerator);
+    }
+    result.coefficients[power].emplace(rest, coefficient);
+  }
+  if (result.id < 0) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+Value Evaluator::inequality(const Node& left, const std::string& sign, const Node& right) {
+  const Value a = value(left), b = value(right);
+  const bool is_less = sign == "<" || sign == "<=";
+  if (a.kind == Value::Kind::kInfinity || b.kind == Value::Kind::kInfinity) {  // -infinity < x says nothing
+    const Value& infinite = a.kind == Value::Kind::kInfinity ? a : b;
+    const Node& other = a.kind == Value::Kind::kInfinity ? right : left;
+    const bool below = &infinite == &a ? is_less : !is_less;
+    if (sign == "!=" || (algebra_.as_rational(infinite.form)->sign() < 0) != below ||
+        other.kind != Node::Kind::kVariable)
+      throw Undecided{};
+    return {.kind = Value::Kind::kReals, .reals = {Piece{}}, .subject = other.name};
+  }
+  if (a.kind == Value::Kind::kScalar && b.kind == Value::Kind::kList && sign == "!=")
+    return other_than(a.form, b.items);
+  if (a.kind != Value::Kind::kScalar || b.kind != Value::Kind::kScalar || a.is_percent || b.is_percent)
+    throw Undecided{};
+  Form difference = algebra_.subtract(a.form, b.form);
+  if (!is_less && sign != "!=") difference = algebra_.scale(difference, Rational(-1));
+  if (!algebra_.has_variables(difference)) throw Undecided{};
+  return solved(difference, sign == "!=" ? "!=" : sign == "<" || sign == ">" ? "<" : "<=");
+}
+
+/// x != +-2: none of several values.
+Value Evaluator::other_than(const Form& a, const std::vector<Value>& excluded) {
+  Value result;
+  for (size_t i = 0; i < excluded.size(); ++i) {
+    if (excluded[i].kind != Value::Kind::kScalar || excluded[i].unit || excluded[i].is_percent) throw Undecided{};
+    Value part = solved(algebra_.subtract(a, excluded[i].form), "!=");
+    if (part.kind != Value::Kind::kReals) throw Undecided{};
+    if (i > 0) part.reals = intersection(part.reals, result.reals);
+    result = std::move(part);
+  }
+  return result;
+}
+
+/// The reals for which `difference` is below 0 (or at most 0, or not 0); as it stands where that is beyond this solver.
+Value Evaluator::solved(const Form& difference, const std::string& sign) {
+  const Value general{.kind = Value::Kind::kCompared, .form = difference, .brackets = sign};
+  const std::optional<InOneAtom> in = in_one_atom(algebra_, difference);
+  if (!in) return general;
+  const Polynomial &constant = in->coefficients[0], &slope = in->coefficients[1], &square = in->coefficients[2];
+  const AtomKind kind = algebra_.atom(in->id).kind;
+  if (kind == AtomKind::kVariable && !square.empty() && sign != "!=")
+    return solved_square(general, in->id, Form{square}, Form{slope}, Form{constant});
+  if (!square.empty() || slope.empty()) return general;
+  const std::optional<int> direction = algebra_.sign(Form{slope, difference.denominator});
+  if (!direction || *direction == 0) return general;
+  const Form bound = algebra_.divide(algebra_.scale(Form{constant}, Rational(-1)), Form{slope});
+  if (kind == AtomKind::kAbsolute && sign != "!=") return solved_absolute(general, in->id, bound, *direction > 0);
+  if (kind != AtomKind::kVariable) return general;
+  Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(in->id).name};
+  const Endpoint end{bound, sign == "<"};
+  if (sign == "!=")
+    result.reals = {Piece{{}, {bound, true}}, Piece{{bound, true}, {}}};
+  else if (*direction > 0)
+    result.reals = {Piece{{}, end}};
+  else
+    result.reals = {Piece{end, {}}};
+  return result;
+}
+
+/// |a| < r is a < r and -a < r; |a| > r is a > r or -a > r.
+Value Evaluator::solved_absolute(const Value& general, int absolute, const Form& bound, bool is_below) {
+  const Form inside = algebra_.atom(absolute).arguments[0];
+  const Rational side(is_below ? 1 : -1);
+  const auto half = [&](const Form& a) {
+    return solved(algebra_.scale(algebra_.subtract(a, bound), side), general.brackets);
+  };
+  Value upper = half(inside), lower = half(algebra_.scale(inside, Rational(-1)));
+  if (upper.kind != Value::Kind::kReals || lower.kind != Value::Kind::kReals) return general;
+  if (is_below) {
+    upper.reals = intersection(upper.reals, lower.reals);
+  } else {
+    upper.reals.insert(upper.reals.end(), lower.reals.begin(), lower.reals.end());
+    upper.reals = normalized(std::move(upper.reals));
+  }
+  return upper;
+}
+
+/// a x^2 + b x + c < 0 between its roots, or outside of them.
+Value Evaluator::solved_square(const Value& general, int variable, const Form& a, const Form& b, const Form& c) {
+  const Form discriminant =
+      algebra_.subtract(algebra_.multiply(b, b), algebra_.scale(algebra_.multiply(a, c), Rational(4)));
+  const std::optional<int> opens = algebra_.sign(a), roots = algebra_.sign(discriminant);
+  if (!opens || !roots || *opens == 0) return general;
+  Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(variable).name};
+  if (*roots < 0) {
+    if (*opens < 0) result.reals = {Piece{}};
+    return result;
+  }
+  const Form distance = algebra_.root(discriminant, 2), twice = algebra_.scale(a, Rational(2 * *opens));
+  const Form middle = algebra_.scale(b, Rational(-*opens));
+  const bool is_open = general.brackets == "<";
+  const Endpoint low{algebra_.divide(algebra_.subtract(middle, distance), twice), is_open};
+  const Endpoint high{algebra_.divide(algebra_.add(middle, distance), twice), is_open};
+  if (*opens > 0)
+    result.reals = {Piece{low, high}};
+  else
+    result.reals = {Piece{{}, low}, Piece{high, {}}};
+  result.reals = normalized(std::move(result.reals));
+  return result;
+}
+
+}  // namespace keel::math

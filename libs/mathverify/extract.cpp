@@ -1,0 +1,247 @@
+#include "libs/mathverify/extract.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "libs/mathverify/parse/boxes.h"
+#include "libs/mathverify/parse/characters.h"
+
+namespace keel {
+namespace {
+
+using math::trimmed;
+
+std::string_view first_line(std::string_view text) { return trimmed(text.substr(0, text.find('\n'))); }
+
+bool is_word_at(std::string_view text, size_t at, std::string_view lower) {
+  if (text.size() < at + lower.size()) return false;
+  for (size_t i = 0; i < lower.size(); ++i)
+    if ((text[at + i] | 0x20) != lower[i]) return false;
+  return true;
+}
+
+/// Up to the full stop that ends the first sentence: "$5$. I hope it is correct." says 5.
+std::string_view first_sentence(std::string_view text) {
+  bool in_formula = false;
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '$') {
+      in_formula = !in_formula;
+    } else if (text[i] == '.' && text[i + 1] == ' ' && !in_formula) {
+      const bool abbreviated = i >= 2 && text[i - 2] == '.';  // a.m.
+      if (!abbreviated) return text.substr(0, i);
+    } else if ((text[i] & 0x80) != 0 && text.substr(i).starts_with("\u3002")) {  // the Chinese full stop
+      return text.substr(0, i);
+    }
+  }
+  return text;
+}
+
+/// The formula in \[...\] or $$...$$ that a text begins with, which may go over several lines.
+std::optional<std::string_view> first_display(std::string_view text) {
+  for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
+    if (!text.starts_with(open)) continue;
+    const size_t end = text.find(close, open.size());
+    if (end != std::string_view::npos) return trimmed(text.substr(open.size(), end - open.size()));
+  }
+  return std::nullopt;
+}
+
+/// The same of a text that ends with one.
+std::optional<std::string_view> last_display(std::string_view text) {
+  if (text.ends_with('.')) text.remove_suffix(1);
+  for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
+    if (!text.ends_with(close) || text.size() < open.size() + close.size()) continue;
+    text.remove_suffix(close.size());
+    const size_t begin = text.rfind(open);
+    if (begin != std::string_view::npos) return trimmed(text.substr(begin + open.size()));
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kWordLayout = " \t\n\r*:";
+
+bool is_layout(std::string_view text, size_t at) {
+  return at < text.size() && kWordLayout.find(text[at]) != std::string_view::npos;
+}
+
+/// The same behind the Chinese word for it; 0 for none.
+size_t behind_chinese_answer(std::string_view text, size_t at) {
+  constexpr std::string_view kAnswer = "\u7B54\u6848";
+  if (!text.substr(at).starts_with(kAnswer)) return 0;
+  size_t next = at + kAnswer.size();
+  bool introduced = false;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (const std::string_view word : {"\u662F", "\u4E3A", "\uFF1A", ":", " "}) {  // is, is, :
+      if (!text.substr(next).starts_with(word)) continue;
+      next += word.size();
+      introduced |= word != " ";
+      goes_on = true;
+    }
+  }
+  return introduced ? next : 0;
+}
+
+/// Where the answer begins that "answer is", "answer:", "answer =" or "Ans." at this place introduce; 0 for none.
+size_t behind_answer_words(std::string_view text, size_t at) {
+  const bool is_short = !is_word_at(text, at, "answer");
+  if (is_short && !(is_word_at(text, at, "ans") && (at == 0 || std::isspace(static_cast<unsigned char>(text[at - 1])))))
+    return 0;
+  const size_t word_end = at + (is_short ? 3 : 6);
+  size_t next = word_end;
+  bool introduced = false;
+  if (is_short && next < text.size() && text[next] == '.') introduced = ++next != 0;
+  for (; is_layout(text, next) && next < word_end + 8; ++next) introduced |= text[next] == ':';
+  if (is_word_at(text, next, "is") && is_layout(text, next + 2)) {
+    next += 2;
+    introduced = true;
+  } else if (next < text.size() && text[next] == '=') {
+    ++next;
+    introduced = true;
+  }
+  const std::string_view rest = text.substr(std::min(next, text.size()));
+  introduced |= rest.starts_with("$") || rest.starts_with("\\(") || rest.starts_with("\\[");
+  if (!introduced) return 0;
+  while (is_layout(text, next) || (next < text.size() && text[next] == '}')) ++next;  // \text{The answer is } 5
+  return next;
+}
+
+/// What a sentence adds to its answer: "about 5", "5, not 6", "5!" and "5..." say 5.
+std::string_view without_prose(std::string_view text) {
+  for (const std::string_view word :
+       {"approximately ", "about ", "exactly ", "simply ", "just ", "therefore ", "thus ", "then ", "indeed "})
+    if (is_word_at(text, 0, word)) text.remove_prefix(word.size());
+  for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since "})
+    if (const size_t at = text.find(tail); at != std::string_view::npos) text = text.substr(0, at);
+  const std::string_view said = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  for (const std::string_view tail : {", as required", ", as desired", ", as needed", ", as claimed", ", as expected"})
+    if (said.ends_with(tail)) text = said.substr(0, said.size() - tail.size());
+  std::string_view start = text;
+  while (!start.empty() && std::string_view("!?.").find(start.back()) != std::string_view::npos) start.remove_suffix(1);
+  const bool is_number = !start.empty() && start.find_first_not_of("0123456789-+$*") == std::string_view::npos;
+  return is_number || text.ends_with("?") ? start : text;
+}
+
+/// What follows the last "answer is" or "answer:", to the end of its sentence. Read from the end, each place once.
+std::optional<std::string_view> after_answer_words(std::string_view text) {
+  for (size_t at = text.size(); at-- > 0;) {
+    const bool is_latin = (text[at] | 0x20) == 'a';
+    if (!is_latin && (text[at] & 0x80) == 0) continue;
+    const size_t next = is_latin ? behind_answer_words(text, at) : behind_chinese_answer(text, at);
+    if (next == 0) continue;
+    const std::string_view rest = trimmed(text.substr(next));
+    if (const std::optional<std::string_view> formula = first_display(rest)) return formula;
+    const std::string_view sentence = without_prose(trimmed(first_sentence(first_line(rest))));
+    if (sentence.empty()) return std::nullopt;
+    return sentence;
+  }
+  return std::nullopt;
+}
+
+/// Without bold, code quotes and the full stop around it.
+std::string_view without_marks(std::string_view text) {
+  for (size_t before = text.size() + 1; text.size() < before;) {
+    before = text.size();
+    text = trimmed(text);
+    if (text.size() > 4 && text.starts_with("**") && text.ends_with("**")) text = text.substr(2, text.size() - 4);
+    if (text.ends_with("**")) text.remove_suffix(2);
+    for (const std::string_view emphasis : {"__", "*", "_"}) {
+      const size_t size = emphasis.size();
+      if (text.size() > 2 * size && text.starts_with(emphasis) && text.ends_with(emphasis) &&
+          text.substr(size, text.size() - 2 * size).find(emphasis) == std::string_view::npos)
+        text = text.substr(size, text.size() - 2 * size);
+    }
+    while (text.ends_with("\\\\")) text.remove_suffix(2);
+    if (text.ends_with(".") && !text.ends_with("..") && !text.ends_with(". .")) text.remove_suffix(1);
+    for (const char quote : {'`', '\'', '"'})
+      if (text.size() > 2 && text.front() == quote && text.back() == quote) text = text.substr(1, text.size() - 2);
+    for (const std::string_view arrow : {"=>", "->", "="})  // "= 5"
+      if (text.starts_with(arrow)) text.remove_prefix(arrow.size());
+  }
+  return trimmed(text);
+}
+
+/// GSM8K's notes to a calculator: "9 * 2 = $<<9*2=18>>18".
+std::string without_calculations(std::string_view text) {
+  std::string result;
+  while (true) {
+    const size_t open = text.find("<<"), close = text.find(">>", open);
+    if (open == std::string_view::npos || close == std::string_view::npos) break;
+    result += text.substr(0, open);
+    text.remove_prefix(close + 2);
+  }
+  return result += text;
+}
+
+/// "5 + 7 = **12**" without the bold print; 2**10 is a power.
+std::string without_bold(std::string text) {
+  constexpr std::string_view kBold = "**";
+  for (size_t open = text.find(kBold); open != std::string::npos; open = text.find(kBold, open)) {
+    const size_t close = text.find(kBold, open + 3);
+    const bool begins = open == 0 || text[open - 1] == ' ' || text[open - 1] == '(';
+    if (close == std::string::npos) break;
+    if (!begins || text[open + 2] == ' ') {
+      open += kBold.size();
+      continue;
+    }
+    text.erase(close, kBold.size());
+    text.erase(open, kBold.size());
+  }
+  return text;
+}
+
+std::optional<std::string> answer_or_nothing(std::string_view text) {
+  constexpr size_t kMaxMarked = 4000;
+  const std::string plain = text.size() > kMaxMarked ? std::string(text) : without_bold(std::string(text));
+  text = without_marks(plain);
+  if (text.empty()) return std::nullopt;
+  return without_calculations(text);
+}
+
+std::string_view without_fence(std::string_view text) {
+  while (text.ends_with("```")) {
+    text.remove_suffix(3);
+    text = trimmed(text);
+  }
+  return text;
+}
+
+/// What a model says after it has thought, if anything.
+std::string_view behind_thinking(std::string_view text) {
+  constexpr std::string_view kEnd = "</think>";
+  const size_t end = text.rfind(kEnd);
+  if (end == std::string_view::npos) return text;
+  const std::string_view rest = text.substr(end + kEnd.size());
+  return trimmed(rest).empty() ? text : rest;
+}
+
+}  // namespace
+
+std::optional<std::string> extract_math_answer(std::string_view completion) {
+  completion = behind_thinking(completion);
+  if (const std::optional<std::string> box = math::last_boxes(completion)) {
+    const std::optional<std::string_view> rest = after_answer_words(*box);  // \boxed{\text{Answer: } 5}
+    return answer_or_nothing(rest ? *rest : std::string_view(*box));
+  }
+  if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
+    return answer_or_nothing(first_line(trimmed(completion.substr(mark + 4))));
+  if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)
+    if (const size_t open = completion.substr(0, close).rfind("<answer>"); open != std::string_view::npos)
+      return answer_or_nothing(completion.substr(open + 8, close - open - 8));
+  if (const std::optional<std::string_view> rest = after_answer_words(completion)) return answer_or_nothing(*rest);
+  const std::string_view all = without_fence(trimmed(completion));
+  if (all.empty()) return std::nullopt;
+  // A formula of several lines, such as a matrix, is one answer.
+  if (all.find("\\begin{") != std::string_view::npos && all.size() < 4000 &&
+      (all.starts_with("\\") || all.starts_with("$") || all.starts_with("[")))
+    return answer_or_nothing(all);
+  if (all.starts_with("[[") && all.ends_with("]]")) return answer_or_nothing(all);
+  const size_t newline = all.rfind('\n');
+  if (newline != std::string_view::npos)
+    if (const std::optional<std::string_view> formula = last_display(all)) return answer_or_nothing(*formula);
+  return answer_or_nothing(newline == std::string_view::npos ? all : all.substr(newline + 1));
+}
+
+}  // namespace keel

@@ -1,0 +1,105 @@
+#include "libs/mathverify/parse/boxes.h"
+
+#include <utility>
+#include <vector>
+
+#include "libs/mathverify/parse/characters.h"
+
+namespace keel::math {
+namespace {
+
+/// \boxed 5 and \boxed5: up to the next space or dollar sign.
+std::string_view unbraced_box(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  text = text.substr(0, text.find_first_of(" $\n"));
+  while (text.ends_with('.') || text.ends_with(',')) text.remove_suffix(1);
+  return text;
+}
+
+/// How two boxes are joined by what stands between them: ", " or " or "; empty when they are not.
+std::string_view joint(std::string_view between) {
+  constexpr size_t kMaxBetween = 60;
+  if (between.size() > kMaxBetween) return "";
+  std::string_view joined;
+  while (!between.empty()) {
+    size_t length = 0;
+    for (const std::string_view layout : {" ", "$", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\ ", "\\text{", "}"})
+      if (length == 0 && between.starts_with(layout)) length = layout.size();
+    for (const std::string_view word : {",", "and", "or"})
+      if (length == 0 && between.starts_with(word)) {
+        length = word.size();
+        joined = word == "or" ? " or " : ", ";
+      }
+    if (length == 0) return "";
+    between.remove_prefix(length);
+  }
+  return joined;
+}
+
+/// One pass: every open brace remembers whether a box began there, so that a megabyte of boxes is still read once.
+class BoxReader {
+ public:
+  explicit BoxReader(std::string_view text) : text_(text) {}
+
+  std::optional<std::string> run() {
+    for (size_t i = 0; i < text_.size(); ++i) {
+      if (text_[i] == '\\') {
+        i = behind_command(i);
+      } else if (text_[i] == '{') {
+        open_.push_back({.brace = i});
+      } else if (text_[i] == '}' && !open_.empty()) {
+        const Open box = open_.back();
+        open_.pop_back();
+        // Of nested boxes the outer one counts: it closes last.
+        if (box.is_box) add(text_.substr(box.brace + 1, i - box.brace - 1), box.command, i + 1);
+      }
+    }
+    if (boxes_.empty()) return std::nullopt;
+    std::string answer;
+    for (const auto& [by, inside] : boxes_) (answer += by) += inside;
+    return answer;
+  }
+
+ private:
+  struct Open {
+    size_t brace = 0, command = 0;
+    bool is_box = false;
+  };
+
+  /// The last byte of a command, or of the brace that opens a box.
+  size_t behind_command(size_t at) {
+    for (const std::string_view command : {"\\boxed", "\\fbox"}) {
+      if (!text_.substr(at).starts_with(command)) continue;
+      size_t brace = at + command.size();
+      while (brace < text_.size() && (text_[brace] == ' ' || text_[brace] == '\n')) ++brace;
+      const char next = brace < text_.size() ? text_[brace] : ' ';
+      if (is_digit(next) || next == '-') {
+        const std::string_view inside = unbraced_box(text_.substr(at + command.size()));
+        add(inside, at, brace + inside.size());
+      }
+      if (next != '{') break;
+      open_.push_back({.brace = brace, .command = at, .is_box = true});
+      return brace;
+    }
+    return at + 1;  // \{ and \} do not count
+  }
+
+  void add(std::string_view inside, size_t begin, size_t end) {
+    const std::string_view by = !boxes_.empty() && begin >= end_ ? joint(text_.substr(end_, begin - end_)) : "";
+    if (by.empty()) boxes_.clear();
+    boxes_.emplace_back(by, inside);
+    end_ = end;
+  }
+
+  std::string_view text_;
+  std::vector<Open> open_{};
+  std::vector<std::pair<std::string_view, std::string_view>>
+      boxes_{};     // by what it is joined to the one before, and it
+  size_t end_ = 0;  // of the last box
+};
+
+}  // namespace
+
+std::optional<std::string> last_boxes(std::string_view text) { return BoxReader(text).run(); }
+
+}  // namespace keel::math

@@ -1,0 +1,153 @@
+// Mathematics in words: "x is at least 5", "5 out of 6", "101 in base 2", "where k is an integer".
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "libs/mathverify/parse/words.h"
+
+namespace keel::math {
+namespace {
+
+using Kind = Token::Kind;
+
+/// \text{ is an integer} as separate words, in lower case.
+std::vector<Token> with_single_words(const std::vector<Token>& tokens) {
+  std::vector<Token> result;
+  for (const Token& token : tokens) {
+    if (token.kind != Kind::kText && token.kind != Kind::kWord) {
+      result.push_back(token);
+      continue;
+    }
+    Token word = token;
+    word.kind = Kind::kWord;
+    word.text.clear();
+    for (const char c : token.text + " ") {
+      if (c != ' ' && c != '~') {
+        word.text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      } else if (!word.text.empty()) {
+        if (word.text.size() == 1) word.kind = Kind::kLetter;
+        result.push_back(word);
+        word.kind = Kind::kWord;
+        word.text.clear();
+      }
+    }
+  }
+  return result;
+}
+
+/// How many tokens the words of a phrase take from `at` on; 0 where it does not stand there.
+size_t phrase_at(const std::vector<Token>& tokens, size_t at, std::string_view phrase) {
+  size_t count = 0;
+  while (!phrase.empty()) {
+    const size_t space = std::min(phrase.find(' '), phrase.size());
+    if (at + count >= tokens.size() || tokens[at + count].text != phrase.substr(0, space)) return 0;
+    phrase.remove_prefix(std::min(space + 1, phrase.size()));
+    ++count;
+  }
+  return count;
+}
+
+std::vector<Token> replaced(std::vector<Token> tokens, size_t at, size_t count, std::string_view ascii) {
+  std::vector<Token> others = tokenize(ascii);
+  others.pop_back();
+  const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(at);
+  tokens.insert(tokens.erase(begin, begin + static_cast<std::ptrdiff_t>(count)), others.begin(), others.end());
+  return tokens;
+}
+
+/// "x is greater than 3".
+std::optional<std::vector<Token>> compared(const std::vector<Token>& tokens) {
+  static constexpr std::pair<std::string_view, std::string_view> kSigns[] = {{"is greater than or equal to", "\\ge"},
+                                                                             {"is less than or equal to", "\\le"},
+                                                                             {"is strictly greater than", ">"},
+                                                                             {"is strictly less than", "<"},
+                                                                             {"is greater than", ">"},
+                                                                             {"is larger than", ">"},
+                                                                             {"is more than", ">"},
+                                                                             {"is less than", "<"},
+                                                                             {"is smaller than", "<"},
+                                                                             {"is at least", "\\ge"},
+                                                                             {"is at most", "\\le"},
+                                                                             {"is no less than", "\\ge"},
+                                                                             {"is no more than", "\\le"},
+                                                                             {"must be greater than", ">"},
+                                                                             {"must be less than", "<"},
+                                                                             {"must be at least", "\\ge"},
+                                                                             {"must be at most", "\\le"},
+                                                                             {"exceeds", ">"}};
+  if (tokens[0].kind != Kind::kLetter) return std::nullopt;
+  for (const auto& [phrase, sign] : kSigns)
+    if (const size_t count = phrase_at(tokens, 1, phrase)) return replaced(tokens, 1, count, sign);
+  return std::nullopt;
+}
+
+/// "5 out of 6" and "1 in 6" are chances; "5 in" alone are inches.
+std::optional<std::vector<Token>> chance(const std::vector<Token>& tokens) {
+  const bool is_in = tokens.size() == 4 && tokens[1].text == "in";
+  const bool is_out = tokens.size() == 5 && tokens[1].text == "out" && tokens[2].text == "of";
+  if (!is_in && !is_out) return std::nullopt;
+  const Token &part = tokens[0], &whole = tokens[tokens.size() - 2];
+  const auto is_count = [](const Token& token) { return token.is_plain_integer || token.is_spelled; };
+  if (!is_count(part) || !is_count(whole) || whole.value.sign() <= 0 || part.value > whole.value) return std::nullopt;
+  return replaced(tokens, 1, tokens.size() - 3, "/");
+}
+
+/// "101 base 2", "101 in base 2", "101 (base two)".
+std::optional<std::vector<Token>> based(const std::vector<Token>& tokens) {
+  if (!tokens[0].is_plain_integer) return std::nullopt;
+  size_t at = 1;
+  const bool bracketed = tokens[at].is("(");
+  at += bracketed || tokens[at].text == "in";
+  if (at + 2 >= tokens.size() || tokens[at].text != "base" || tokens[at + 1].kind != Kind::kNumber) return std::nullopt;
+  const size_t behind = at + 2 + (bracketed && tokens[at + 2].is(")") ? 1 : 0);
+  if (behind + 1 != tokens.size() || (bracketed && !tokens[at + 2].is(")"))) return std::nullopt;
+  std::vector<Token> result = tokenize(tokens[0].text + "_{" + tokens[at + 1].value.to_string() + "}");
+  return result.size() == 2 && result[0].is_based ? std::optional(result) : std::nullopt;
+}
+
+/// ", where k is an integer", ", k in Z" and "for any integer k" as a set of numbers behind a comma.
+std::optional<std::vector<Token>> whole(const std::vector<Token>& tokens) {
+  static constexpr std::string_view kBefore[] = {"is an integer", "is any integer", "in Z", "in N"};
+  static constexpr std::string_view kBehind[] = {"for any integer", "for some integer", "for all integers",
+                                                 "for integer", "for every integer"};
+  const auto remark = [&](size_t start, const Token& letter, std::string_view set) {
+    const bool has_comma = tokens[start - 1].is(",");
+    std::vector<Token> result =
+        replaced(tokens, start, tokens.size() - 1 - start,
+                 std::string(has_comma ? "" : ",") + letter.text + "\\in\\mathbb{" + std::string(set) + "}");
+    return result;
+  };
+  for (size_t at = 2; at + 1 < tokens.size(); ++at) {
+    if (tokens[at].kind == Kind::kLetter)
+      for (const std::string_view phrase : kBefore) {
+        const size_t count = phrase_at(tokens, at + 1, phrase);
+        const bool is_opened = tokens[at - 1].text == "where" || tokens[at - 1].text == "with" ||
+                               tokens[at - 1].text == "for" || tokens[at - 1].is(",");
+        if (count == 0 || at + count + 2 != tokens.size() || !is_opened) continue;
+        return remark(tokens[at - 1].is(",") ? at : at - 1, tokens[at], phrase == "in N" ? "N" : "Z");
+      }
+    for (const std::string_view phrase : kBehind)
+      if (const size_t count = phrase_at(tokens, at, phrase);
+          count > 0 && at + count + 2 == tokens.size() && tokens[at + count].kind == Kind::kLetter)
+        return remark(at, tokens[at + count], "Z");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Token> with_signs_for_phrases(std::vector<Token> tokens) {
+  constexpr size_t kMaxTokens = 200;
+  const auto is_word = [](const Token& token) {
+    return token.kind == Kind::kWord || token.kind == Kind::kText || token.is_command("in");
+  };
+  if (tokens.size() < 3 || tokens.size() > kMaxTokens || std::none_of(tokens.begin(), tokens.end(), is_word))
+    return tokens;
+  const std::vector<Token> words = with_numbers_for_words(with_single_words(tokens));  // \text{base five}
+  for (const auto reading : {compared, chance, based, whole})
+    if (std::optional<std::vector<Token>> result = reading(words)) return *result;
+  return tokens;
+}
+
+}  // namespace keel::math

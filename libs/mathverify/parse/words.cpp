@@ -1,0 +1,248 @@
+#include "libs/mathverify/parse/words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "libs/mathverify/parse/characters.h"
+
+namespace keel::math {
+namespace {
+
+struct Named {
+  std::string_view word;
+  int64_t value;
+};
+constexpr Named kSmall[] = {{"zero", 0},     {"one", 1},      {"two", 2},        {"three", 3},     {"four", 4},
+                            {"five", 5},     {"six", 6},      {"seven", 7},      {"eight", 8},     {"nine", 9},
+                            {"ten", 10},     {"eleven", 11},  {"twelve", 12},    {"thirteen", 13}, {"fourteen", 14},
+                            {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17}, {"eighteen", 18}, {"nineteen", 19},
+                            {"twenty", 20},  {"thirty", 30},  {"forty", 40},     {"fifty", 50},    {"sixty", 60},
+                            {"seventy", 70}, {"eighty", 80},  {"ninety", 90}};
+constexpr Named kScales[] = {{"hundred", 100},        {"thousand", 1000},          {"million", 1000000},
+                             {"billion", 1000000000}, {"trillion", 1000000000000}, {"dozen", 12}};
+// One of them, and several: "one third", "two thirds". "Twenty-third" is none.
+constexpr Named kParts[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
+                            {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
+                            {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
+
+template <size_t N>
+std::optional<int64_t> find(const Named (&table)[N], std::string_view word) {
+  for (const Named& each : table)
+    if (each.word == word) return each.value;
+  return std::nullopt;
+}
+
+class WordReader {
+ public:
+  explicit WordReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) { split_texts(); }
+
+  std::vector<Token> run() {
+    std::vector<Token> result;
+    while (at_ < tokens_.size()) {
+      const size_t start = at_;
+      if (take_sign(result)) continue;
+      std::optional<Rational> value = amount();
+      if (value) {
+        Token number = tokens_[start];
+        number.kind = Token::Kind::kNumber;
+        number.value = *value;
+        number.text = value->to_string();
+        number.is_plain_integer = false;
+        number.is_spelled = true;
+        result.push_back(std::move(number));
+      } else {
+        at_ = start + 1;
+        result.push_back(std::move(tokens_[start]));
+      }
+    }
+    return result;
+  }
+
+ private:
+  bool is_word(size_t at) const {
+    return at < tokens_.size() &&
+           (tokens_[at].kind == Token::Kind::kWord || tokens_[at].kind == Token::Kind::kText || text_is_a(at));
+  }
+  bool text_is_a(size_t at) const { return tokens_[at].kind == Token::Kind::kLetter && tokens_[at].text == "a"; }
+  std::string word(size_t at) const { return is_word(at) ? lowered(tokens_[at].text) : ""; }
+
+  /// \text{forty-two apples} as separate words.
+  void split_texts() {
+    std::vector<Token> result;
+    for (Token& token : tokens_) {
+      const size_t end = token.text.find_first_of(" -~");
+      const std::string first = lowered(token.text.substr(0, end));
+      const bool begins = find(kSmall, first) || find(kScales, first) || find(kParts, first) || first == "a";
+      if (token.kind != Token::Kind::kText || end == std::string::npos || !begins) {
+        result.push_back(std::move(token));
+        continue;
+      }
+      for (size_t at = 0; at < token.text.size();) {
+        const size_t stop = std::min(token.text.find_first_of(" -~", at), token.text.size());
+        if (stop > at) {
+          result.push_back(token);
+          result.back().text = token.text.substr(at, stop - at);
+        }
+        at = stop + 1;
+      }
+    }
+    tokens_ = std::move(result);
+  }
+
+  /// "minus three", "negative one half", "plus or minus 2".
+  bool take_sign(std::vector<Token>& result) {
+    const bool both = word(at_) == "plus" && word(at_ + 1) == "or" && word(at_ + 2) == "minus";
+    const size_t next = at_ + (both ? 3 : 1);
+    if (!both && word(at_) != "minus" && word(at_) != "negative") return false;
+    const bool has_value =
+        next < tokens_.size() && (tokens_[next].kind == Token::Kind::kNumber || tokens_[next].is_command("frac") ||
+                                  tokens_[next].is_command("sqrt") || tokens_[next].is_command("infty") ||
+                                  find(kSmall, word(next)) || word(next) == "infinity");
+    if (!has_value) return false;
+    Token sign = tokens_[at_];
+    sign.kind = both ? Token::Kind::kCommand : Token::Kind::kSymbol;
+    sign.text = both ? "pm" : "-";
+    result.push_back(std::move(sign));
+    at_ = next;
+    return true;
+  }
+
+  /// Steps over the hyphen of "twenty-one" and "two-thirds".
+  size_t behind_hyphen(size_t at) const {
+    const bool hyphen = at + 1 < tokens_.size() && tokens_[at].is("-") && !tokens_[at].space_before &&
+                        !tokens_[at + 1].space_before && is_word(at + 1);
+    return hyphen ? at + 1 : at;
+  }
+
+  /// "seven", "twenty", "twenty-one".
+  std::optional<int64_t> small() {
+    const std::optional<int64_t> first = find(kSmall, word(at_));
+    if (!first) return std::nullopt;
+    ++at_;
+    const size_t next = behind_hyphen(at_);
+    const std::optional<int64_t> second = find(kSmall, word(next));
+    if (*first < 20 || !second || *second < 1 || *second > 9) return first;
+    at_ = next + 1;
+    return *first + *second;
+  }
+
+  std::optional<int64_t> scale() {
+    std::string name = word(at_);
+    if (name == "dozens") name.pop_back();
+    const std::optional<int64_t> value = find(kScales, name);
+    if (value) ++at_;
+    return value;
+  }
+
+  void skip_and() { at_ += word(at_) == "and"; }
+
+  /// "three hundred and five": below a thousand.
+  std::optional<int64_t> group() {
+    const std::optional<int64_t> first = small();
+    if (!first || word(at_) != "hundred") return first;
+    const size_t behind = ++at_;
+    skip_and();
+    const std::optional<int64_t> rest = small();
+    if (rest && word(at_) != "hundred" && word(at_) != "dozen") return *first * 100 + *rest;
+    at_ = behind;  // "one hundred and two hundred" are two numbers
+    return *first * 100;
+  }
+
+  /// The product of the scales that follow: thousand, million, dozen; 1 when there is none.
+  Rational scales() {
+    Rational product(1);
+    for (int count = 0; count < 3; ++count) {
+      const std::optional<int64_t> by = scale();
+      if (!by) break;
+      product = product * Rational(*by);
+    }
+    return product;
+  }
+
+  /// "2.5 million", "a dozen", "three hundred and five thousand and one": scales go down from group to group.
+  std::optional<Rational> cardinal() {
+    const bool is_article = word(at_) == "a" && find(kScales, word(at_ + 1));
+    if (is_article || tokens_[at_].kind == Token::Kind::kNumber) {
+      const Rational count = is_article ? Rational(1) : tokens_[at_].value;
+      ++at_;
+      const Rational by = scales();
+      return by.is_one() ? std::nullopt : std::optional(count * by);
+    }
+    Rational total;
+    std::optional<Rational> last;  // scale
+    for (bool found = false; !last || !last->is_one(); found = true) {
+      const size_t before = at_;
+      if (last) skip_and();
+      const std::optional<int64_t> here = group();
+      const Rational by = here ? scales() : Rational(0);
+      if (!here || (last && by >= *last)) {
+        at_ = before;
+        return found ? std::optional(total) : std::nullopt;
+      }
+      total = total + Rational(*here) * by;
+      last = by == Rational(12) ? Rational(1) : by;
+    }
+    return total;
+  }
+
+  std::optional<int64_t> part(bool several) {
+    const size_t at = behind_hyphen(at_);
+    std::string name = word(at);
+    if (several) {
+      if (name == "halves") name = "halfs";
+      if (!name.ends_with("s")) return std::nullopt;
+      name.pop_back();
+    }
+    const std::optional<int64_t> value = find(kParts, name);
+    if (value) at_ = at + 1;
+    return value;
+  }
+
+  /// "half" as the whole answer, "a quarter".
+  std::optional<Rational> lone_part() {
+    const size_t start = at_;
+    const bool is_article = word(at_) == "a";
+    if (is_article) ++at_;
+    const bool is_place = !is_article && word(at_) != "half" && word(at_) != "quarter";  // "third" is also a place
+    const std::optional<int64_t> below = part(false);
+    const bool is_all = start == 0 && at_ < tokens_.size() && tokens_[at_].kind == Token::Kind::kEnd;
+    if (below && !is_place && (is_all || is_article)) return Rational(Integer(1), Integer(*below));
+    at_ = start;
+    return std::nullopt;
+  }
+
+  std::optional<Rational> amount() {
+    if (const std::optional<Rational> value = lone_part()) return value;
+    const size_t start = at_;
+    const bool has_digits = tokens_[at_].kind == Token::Kind::kNumber;
+    std::optional<Rational> value = cardinal();
+    if (!value && has_digits) {  // "5 and a half"
+      at_ = start + 1;
+      value = tokens_[start].value;
+    } else if (value && !has_digits) {
+      if (const std::optional<int64_t> below = part(!value->is_one())) return *value / Rational(Integer(*below));
+    }
+    if (value && word(at_) == "and" && (word(at_ + 1) == "a" || word(at_ + 1) == "one")) {
+      const size_t before = at_;
+      at_ += 2;
+      if (const std::optional<int64_t> below = part(false)) return *value + Rational(Integer(1), Integer(*below));
+      at_ = before;
+    } else if (value && !has_digits && word(at_) == "and") {  // "two and three quarters"
+      const size_t before = at_++;
+      const std::optional<int64_t> above = small(), below = above ? part(true) : std::nullopt;
+      if (above && below && *above < *below) return *value + Rational(Integer(*above), Integer(*below));
+      at_ = before;
+    }
+    return has_digits && at_ == start + 1 ? std::nullopt : value;
+  }
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<Token> with_numbers_for_words(std::vector<Token> tokens) { return WordReader(std::move(tokens)).run(); }
+
+}  // namespace keel::math

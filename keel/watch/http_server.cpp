@@ -247,8 +247,8 @@ void require_server() {
   if (!can_serve())
     fail(
         ExitCode::kBadConfiguration, "this build cannot serve pages: KEEL_WATCH was OFF, or cpp-httplib was not ",
-        "found; install libcpp-httplib-dev and build again (cmake --preset release -DKEEL_WATCH=ON, then make build), ",
-        "or write the page to a file: keel report RUN");
+        "found; install pkg-config and libcpp-httplib-dev and build again (cmake --preset release -DKEEL_WATCH=ON, ",
+        "then make build), or write the page to a file: keel report RUN");
 }
 
 }  // namespace keel

@@ -15,7 +15,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "parity"))
 import packages  # noqa: E402
-OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev libcpp-httplib-dev"
+OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev pkg-config libcpp-httplib-dev"
 OPTIONAL_FOR_TESTS = "bubblewrap zsh fish chromium nodejs npm"
 REQUIRED = "g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git"
 HARMLESS = "bash sh env dirname sed cat cp mkdir rm touch chmod id cmake"
@@ -165,7 +165,7 @@ def missing_packages_are_installed_by_root(folder):
 
 def what_is_there_without_a_package_is_not_asked_for(folder):
     machine = Machine(folder, without=("ninja-build", "git", "dpkg-query"))
-    for name in ("ninja", "git", "ccache", "g++"):  # this g++ finds every header and library
+    for name in ("ninja", "git", "ccache", "g++", "pkg-config"):  # the last two find every header and library
         (machine.folder / "bin" / name).write_text("#!/bin/sh\ncat >/dev/null\n")
         (machine.folder / "bin" / name).chmod(0o755)
     code, said, calls, _ = machine.bootstrap()

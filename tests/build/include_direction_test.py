@@ -8,8 +8,7 @@ import re
 import sys
 import tempfile
 
-MAX_LINES = 500
-CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+CODE = {".h", ".cpp", ".cu", ".cuh"}
 WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/block_attention.cpp", "keel/ops/dropout.cpp",
                "keel/ops/for_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token.cpp",
                "keel/ops/panel_weight.cpp", "keel/ops/sampler.cpp"}
@@ -104,8 +103,8 @@ def module_of(path):
 
 
 def is_test(path):
-    """Whether a file belongs to the tests, which may include every module."""
-    return path.parts[0] == "tests" or (path.parts[0] == "libs" and "tests" in path.parts)
+    """Whether a file belongs to the tests of a library, which may include every module."""
+    return path.parts[0] == "libs" and "tests" in path.parts
 
 
 def may_include(module, other):
@@ -155,10 +154,6 @@ def check_include(path, module, angle, target):
 def check_file(path, text):
     """Yields (line number, what is wrong) for one file; `path` is relative to the repository root."""
     lines = text.splitlines()
-    if len(lines) > MAX_LINES:
-        yield MAX_LINES + 1, f"{len(lines)} lines; a file has at most {MAX_LINES}"
-    if is_test(path) or path.parts[0] not in LIBRARY + OUTER or path.suffix not in {".h", ".cpp", ".cu", ".cuh"}:
-        return
     module = module_of(path)
     if path.parts[0] in LIBRARY and module is None:
         yield 1, f"is in no module that has a row in the table of {pathlib.Path(__file__).name}"
@@ -194,7 +189,7 @@ def sources_of(root):
     result = {}
     for file in sorted(file for top in LIBRARY for file in (root / top).rglob("*")):
         path = file.relative_to(root)
-        if file.is_file() and file.suffix in {".h", ".cpp", ".cu", ".cuh"} and not is_test(path):
+        if file.is_file() and file.suffix in CODE and not is_test(path):
             text = file.read_text(encoding="utf-8")
             result[path] = re.findall(r'^\s*#\s*include\s*"((?:keel|libs)/[^"]+)"', text, re.MULTILINE)
     return result
@@ -251,10 +246,10 @@ def check_structure(sources):
 def violations(root):
     """Every violation below `root`, as lines of text."""
     found = []
-    for top in LIBRARY + ("tests", "scripts", "cmake") + OUTER:
+    for top in LIBRARY + OUTER:
         for file in sorted((root / top).rglob("*")):
             path = file.relative_to(root)
-            if file.is_file() and file.suffix in CODE:
+            if file.is_file() and file.suffix in CODE and not is_test(path):
                 for number, what in check_file(path, file.read_text(encoding="utf-8")):
                     found.append(f"{path}:{number}: {what}")
     found += [f"{place}:1: {what}" for place, what in check_structure(sources_of(root))]
@@ -280,7 +275,7 @@ GOOD = {
     "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/task_table.h"\n',
     "keel/model/folder/folder.cpp": '#include "keel/model/formats/gguf/gguf_file.h"\n#include "keel/model/formats/weight_dtypes.h"\n',
     "keel/ops/sampler.cpp": "#ifdef KEEL_HAS_CUDA\n#endif\n",
-    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n" + "\n" * 499,
+    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n",
     "libs/hftext/chat/words.cpp": "using namespace std::string_literals;\n",
     "libs/hftext/jinja/objects/runtime.h": '#pragma once\n#include "libs/hftext/jinja/objects/value.h"\n',
     "libs/hftext/jinja/objects/value.cpp": '#include "libs/hftext/jinja/objects/runtime.h"\n',
@@ -300,7 +295,6 @@ BAD = {
     "libs/mathverify/ab.cpp": ('#include "keel/core/error.h"\n', 1),
     "libs/hftext/chat/ac.cpp": ('#include "keel/core/options/options.h"\n', 1),
     "libs/hftext/regex/ad.cpp": ("#include <ATen/ATen.h>\n", 1),
-    "libs/hftext/tests/ae_test.cpp": ("\n" * 501, 501),
     "libs/other/af.cpp": ("\n", 1),
     "keel/kernels/cpu/d.cpp": ('#include "keel/core/error.h"\n', 1),
     "keel/kernels/cuda/e.cu": ("#include <vector>\n#include <ATen/ATen.h>\n", 2),
@@ -317,7 +311,6 @@ BAD = {
     "libs/hftext/chat/o.cpp": ("#include <regex>\n", 1),
     "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
     "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
-    "libs/hftext/chat/p.cpp": ("\n" * 501, 501),
     "keel/rollout/x.cpp": ('#include "keel/ops/for_rows.h"\n', 1),
     "keel/reward/x.cpp": ("\nconst Json reply = Json::parse(text, nullptr, false);\n", 2),
     "cli/y.cpp": ("nlohmann::ordered_json::sax_parse(text, &reader);\n", 1),
@@ -330,7 +323,6 @@ BAD = {
     "keel/data/rows/x": (None, 1),  # the circle, reported at its first name
     "bench/s.cpp": ("#include <torch/torch.h>\n", 1),
     "cli/t.cpp": ('#include "commands.h"\n', 1),
-    "tests/core/u_test.cpp": ("\n" * 501, 501),
 }
 for number in range(MAX_NAMES + 1):
     BAD[f"keel/task/full_{number}.cpp"] = ("\n", None)

@@ -27,23 +27,23 @@ ExitCode export_run(const ExportArguments& arguments) {
   Console messages(to_output ? stderr : stdout);  // what is said beside a table that is read by a program
   for (const std::string& change : find_changed_rows(arguments.run))
     messages.warning(change + "; the rows are exported as they are now");
-  const auto tell = [&](const std::filesystem::path& made, const std::string& next) {
-    messages.line(made.string() + (next.empty() ? "" : "\n  look at it with: " + next));
+  const auto tell = [&](const std::string& made, const std::string& next) {
+    messages.line(made + (next.empty() ? "" : "\n  look at it with: " + next));
   };
   const bool overwrite = arguments.overwrite;
   if (to_output)
     std::fputs(csv_table(run).c_str(), stdout);  // as the file has it, with CR
   else if (!arguments.csv.empty())
-    tell(export_csv(run, arguments.csv, overwrite), "");
+    tell(export_csv(run, arguments.csv, overwrite).string(), "");
   if (!arguments.tensorboard.empty())
-    tell(export_tensorboard(run, arguments.tensorboard, overwrite),
+    tell(export_tensorboard(run, arguments.tensorboard, overwrite).string(),
          "tensorboard --logdir " + shell_word(arguments.tensorboard));
   if (!arguments.wandb.empty()) {
-    const std::filesystem::path made = export_wandb(run, arguments.wandb, overwrite);
-    tell(made, "wandb sync " + shell_word(made.string()));
+    const std::string made = export_to_tracker("wandb", run, arguments.wandb, overwrite);
+    tell(made, "wandb sync " + shell_word(made));
   }
   if (!arguments.mlflow.empty())
-    tell(export_mlflow(run, arguments.mlflow, overwrite),
+    tell(export_to_tracker("mlflow", run, arguments.mlflow, overwrite),
          "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
   return ExitCode::kDone;
 }
@@ -59,8 +59,12 @@ Action add_export(CommandLine& line) {
               "A file to write: one row per step, all metrics as columns; - is standard output")
       .files();
   command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to").folders();
-  command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`").folders();
-  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to").folders();
+  command
+      .option("--wandb", arguments->wandb,
+              "A folder to write an offline run to, for `wandb sync`; needs the package wandb")
+      .folders();
+  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to; needs the package mlflow")
+      .folders();
   command.option("--metric", arguments->metrics, "Only this metric; may be given several times").one_at_a_time();
   command.flag("--overwrite", arguments->overwrite,
                "Replace what an earlier export of the run wrote there, or the file of --csv, whatever it is");

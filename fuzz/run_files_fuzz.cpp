@@ -47,9 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     put(kNames[which], text);
     if (which == 3) keel::find_damage_in(folder(), {});
     may_be_refused([&] {
-      const keel::RunData run = keel::read_run(folder());
-      keel::summarize(run);
-      keel::flatten_config(run.config);
+      keel::summarize(keel::read_run(folder()));
     });
   } else if (const auto tree = keel::try_parse_json(text)) {
     may_be_refused([&] { keel::state_from_json(*tree, "state.json"); });

@@ -7,8 +7,8 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/held_folder.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/files/json_if_any.h"
-#include "keel/core/files/whole_folder.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
 #include "keel/record/own_files.h"
@@ -16,8 +16,7 @@
 #include "keel/record/run_folder.h"
 #include "keel/record/tools/csv.h"
 #include "keel/record/tools/event_file.h"
-#include "keel/record/tools/mlflow.h"
-#include "keel/record/tools/wandb.h"
+#include "keel/record/tools/tracker_bridge.h"
 
 namespace keel {
 namespace {
@@ -33,22 +32,10 @@ std::string export_id(const fs::path& folder, const ExportedRun& run) {
   return sha256_hex(run.name + "\n" + run.config).substr(0, kDigits);
 }
 
-/// What the run is made of, or else its configuration, as texts.
-Json export_settings(const fs::path& folder, const std::string& config) {
-  Json settings = json_if_any(folder / "used.json");
-  if (!settings.is_object() || settings.empty()) {
-    settings = Json::object();
-    for (const auto& [path, value] : flatten_config(config))
-      settings[path] = settings.contains(path) ? settings[path].get<std::string>() + ", " + value : value;
-  }
-  settings.erase("");
-  return settings;
-}
-
 /// Its newest checkpoint says whether it came to its end; of one that was resumed since then, who has its folder does.
-RunStanding standing_of(const fs::path& folder) {
-  if (!HeldFolder::claim(folder)) return RunStanding::kRunning;
-  return is_finished(folder) ? RunStanding::kFinished : RunStanding::kStopped;
+const char* standing_of(const fs::path& folder) {
+  if (!HeldFolder::claim(folder)) return "running";
+  return is_finished(folder) ? "finished" : "stopped";
 }
 
 /// These numbers alone, without histograms and texts.
@@ -95,9 +82,8 @@ void require_free_target(const fs::path& target, bool overwrite) {
 ExportedRun read_for_export(const fs::path& folder, const std::vector<std::string>& metrics) {
   ExportedRun run;
   run.name = run_name(folder);
-  const double otherwise = last_row_written(folder);
   for_each_metric_row(folder, [&](MetricRow row) {
-    ExportedStep step = exported_step(std::move(row), otherwise);
+    ExportedStep step = exported_step(std::move(row));
     if (run.steps.empty() || run.steps.back().step != step.step)
       run.steps.push_back(std::move(step));
     else  // an evaluation; its `updates` are those of the step
@@ -109,7 +95,7 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
   constexpr uint64_t kMaxConfig = uint64_t{1} << 20;
   if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
   run.id = export_id(folder, run);
-  run.settings = export_settings(folder, run.config);
+  run.settings = json_if_any(folder / "used.json");
   run.standing = standing_of(folder);
   if (!metrics.empty()) keep_metrics(run, metrics);
   return run;
@@ -149,32 +135,28 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
   return file.path();
 }
 
-fs::path export_wandb(const ExportedRun& run, const fs::path& folder, bool overwrite) {
-  const fs::path target = folder / wandb_folder(run);
-  require_free_target(target, overwrite);
+std::string export_to_tracker(const std::string& tool, const ExportedRun& run, const fs::path& folder, bool overwrite) {
+  RunFolder::require_not_of_a_run(folder);
   create_directories(folder);
-  write_whole_folder(target, [&](const fs::path& partial) {
-    write_atomically(partial / wandb_file(run), wandb_log(run));
-    remove_tree(target);  // an earlier export, now that there is one to take its place
-  });
-  return target;
-}
-
-fs::path export_mlflow(const ExportedRun& run, const fs::path& store, bool overwrite) {
-  const fs::path experiment = store / kMlflowExperiment, target = experiment / run.id;
-  require_free_target(target, overwrite);
-  create_directories(experiment);
-  if (!path_exists(experiment / "meta.yaml"))
-    write_atomically(experiment / "meta.yaml", mlflow_experiment(run, experiment));
-  write_whole_folder(target, [&](const fs::path& partial) {
-    for (const char* part : {"metrics", "params", "tags", "artifacts"}) create_directories(partial / part);
-    for (const auto& [name, text] : mlflow_run(run, target)) {
-      create_directories((partial / name).parent_path());
-      write_atomically(partial / name, text);
-    }
-    remove_tree(target);
-  });
-  return target;
+  TrackerBridge bridge(tool, "python3", "--" + tool);
+  bridge.open({{"name", run.name},
+               {"id", run.id},
+               {"group", run.id},
+               {"settings", run.settings},
+               {"begin", run.steps.front().time},
+               {"folder", full_path(folder)},
+               {"overwrite", overwrite}});
+  const auto require = [&](const std::optional<std::string>& failure) {
+    if (failure) fail(ExitCode::kHealthGuard, "--", tool, ": the export failed: ", *failure);
+  };
+  for (const ExportedStep& step : run.steps) {
+    Json row = step.values;
+    row["step"] = step.step;
+    row[kClockMetric] = step.time;
+    require(bridge.add(json_line(row)));
+  }
+  require(bridge.end(run.standing));
+  return bridge.target();
 }
 
 }  // namespace keel

@@ -1,7 +1,6 @@
 #include "keel/record/run_data.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -249,11 +248,11 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
   return curve;
 }
 
-ExportedStep exported_step(MetricRow row, double otherwise) {
+ExportedStep exported_step(MetricRow row) {
   constexpr double kLatest = 1e11;  // the year 5138: what is beyond is no time
   const auto clock = row.values.find(kClockMetric);
-  const bool told = clock != row.values.end() && clock->second >= 0 && clock->second < kLatest;
-  const double time = told ? clock->second : otherwise;
+  const bool is_time = clock != row.values.end() && clock->second >= 0 && clock->second < kLatest;
+  const double time = is_time ? clock->second : 0;
   ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
   for (const auto& [name, value] : row.details) {
     if (const std::optional<Histogram> histogram = histogram_of(value))
@@ -270,14 +269,6 @@ std::vector<ExportedSample> exported_samples(const std::filesystem::path& folder
   if (!path_exists(path)) return samples;
   for_each_line(path, [&](const Json& row) { samples.push_back(exported_sample(row)); });
   return samples;
-}
-
-double last_row_written(const std::filesystem::path& run) {
-  std::error_code unseen;
-  const auto written = std::filesystem::last_write_time(run / "metrics.jsonl", unseen);
-  if (unseen) return 0;
-  const auto time = std::chrono::file_clock::to_sys(written).time_since_epoch();
-  return static_cast<double>(std::chrono::round<std::chrono::milliseconds>(time).count()) / 1000;
 }
 
 RunSummary summarize(const RunData& run) {
@@ -309,34 +300,6 @@ RunSummary summarize(const RunData& run) {
     }
   }
   return summary;
-}
-
-std::vector<std::pair<std::string, std::string>> flatten_config(std::string_view yaml) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<std::pair<size_t, std::string>> open;  // indentation and path of the sections around a line
-  std::istringstream lines{std::string(yaml)};
-  for (std::string line; std::getline(lines, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    const size_t indent = line.find_first_not_of(' ');
-    if (indent == std::string::npos || line[indent] == '#') continue;
-    while (!open.empty() && open.back().first >= indent) open.pop_back();
-    const std::string prefix = open.empty() ? "" : open.back().second + ".";
-    const size_t colon = line.find(':', indent);
-    const bool list_item = line.compare(indent, 2, "- ") == 0;
-    if (colon == std::string::npos || list_item) {
-      const std::string path = open.empty() ? "" : open.back().second;
-      settings.emplace_back(path, line.substr(list_item ? indent + 2 : indent));
-      continue;
-    }
-    const std::string path = prefix + line.substr(indent, colon - indent);
-    const size_t value = line.find_first_not_of(' ', colon + 1);
-    if (value == std::string::npos) {
-      open.emplace_back(indent, path);
-    } else {
-      settings.emplace_back(path, line.substr(value));
-    }
-  }
-  return settings;
 }
 
 }  // namespace keel

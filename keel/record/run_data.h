@@ -45,8 +45,7 @@ struct Sample {
 struct RunData {
   std::string name;    // the folder's name
   std::string config;  // config.yaml as text, empty if there is none
-  std::map<std::string, std::string> used =
-      {};                          // used.json: "section.key" to value; empty in folders of older programs
+  std::map<std::string, std::string> used = {};  // used.json: "section.key" to value
   std::vector<MetricRow> metrics;  // in the order written
   std::vector<std::string> changes =
       {};                        // lines of log.txt: on the way, what evaluations measure by or on became another
@@ -100,16 +99,10 @@ struct RunSummary {
 
 RunSummary summarize(const RunData& run);
 
-/// The row as other tools take it. One of an older program does not say when it was written: `otherwise`.
-ExportedStep exported_step(MetricRow row, double otherwise);
-
-/// When a run last wrote a row, in seconds since 1970.
-double last_row_written(const std::filesystem::path& run);
+/// The row as other tools take it.
+ExportedStep exported_step(MetricRow row);
 
 /// The folder's own name, also where it is written with a slash or a dot at its end.
 std::string run_name(const std::filesystem::path& folder);
-
-/// The settings of a block-style YAML text as dotted paths and values, in order: "objective.method" and "dppo_tv".
-std::vector<std::pair<std::string, std::string>> flatten_config(std::string_view yaml);
 
 }  // namespace keel

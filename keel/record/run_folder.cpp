@@ -280,12 +280,13 @@ RunFolder RunFolder::reopen(HeldFolder held, const Lines& lines, std::string_vie
   return RunFolder(std::move(held), config_yaml);
 }
 
-void RunFolder::add_metrics(const Json& row) {
+std::string RunFolder::add_metrics(const Json& row) {
   Json stamped = finite(row);
   stamped[kClockMetric] = seconds_since_1970();
-  const std::string line = json_line(stamped);
+  std::string line = json_line(stamped);
   metrics_.add(line);
-  if (events_) events_->add(exported_step(metric_row(line), 0));
+  if (events_) events_->add(exported_step(metric_row(line)));
+  return line;
 }
 
 void RunFolder::add_sample(const Json& row) {
@@ -298,12 +299,11 @@ void RunFolder::write_events() {
   if (path_exists(folder) && !is_folder(folder))
     log(folder.string() + " was no folder; what had the name is " + move_aside(folder, folder)->string() + " now");
   events_ = EventFile::begin(folder, config_yaml_, own_run(path()));
-  const double otherwise = last_row_written(path());
   const std::vector<ExportedSample> samples = exported_samples(path());
   auto sample = samples.begin();
   for_each_metric_row(path(), [&](MetricRow row) {
     for (; sample != samples.end() && sample->step <= row.step; ++sample) events_->add_sample(*sample);
-    events_->add(exported_step(std::move(row), otherwise));
+    events_->add(exported_step(std::move(row)));
   });
   events_->sync();
   events_->replace_older();

@@ -70,7 +70,8 @@ class RunFolder {
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them. One that may not be
   /// written (permissions) is told by require_own(), and is in a copy. Metrics also say when they were added.
-  void add_metrics(const Json& row);
+  /// Returns the line as it was written.
+  std::string add_metrics(const Json& row);
   void add_sample(const Json& row);
   /// From here on metrics go to an event file of TensorBoard's as well, RUN/tensorboard. It is made anew from the rows
   /// that there are and takes the place of older ones: metrics.jsonl says what happened, and this what it says.

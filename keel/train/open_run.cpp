@@ -80,6 +80,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);
   if (config.record.tokens != "none") require_token_files();
+  Trackers trackers(config);
   RunFolder::require_free(config.run.dir, replace);
   if (replace) refuse_to_replace_start(config);
   warn_of_passing_base(config, console);
@@ -109,14 +110,17 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (config.prompts_per_evaluation() > 0) problems.held_out(1);
   throw_if_stopped();
   wait_for_saving();
-  RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   const std::string id = new_run_id();
-  folder.note_used(used_settings(config, policy, problems, demonstrations), id);
+  const Json used = used_settings(config, policy, problems, demonstrations);
+  trackers.open(config.run.dir, used, id);
+  RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
+  folder.note_used(used, id);
   return {.config = std::move(config),
           .policy = std::move(policy),
           .problems = std::move(problems),
           .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
+          .trackers = std::move(trackers),
           .state = std::move(state),
           .id = id};
 }

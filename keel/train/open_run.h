@@ -11,6 +11,7 @@
 #include "keel/train/config/config.h"
 #include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
+#include "keel/train/trackers.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -22,6 +23,7 @@ struct OpenedRun {
   Problems problems;
   Demonstrations demonstrations;
   RunFolder folder;
+  Trackers trackers;
   TrainState state;
   std::string id;                         // by which the run knows its checkpoints
   std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run

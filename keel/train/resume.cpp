@@ -266,6 +266,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const at::ScalarType type = chosen_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
+  Trackers trackers(config);
   set_resumable();
   throw_if_stopped();
   HeldFolder held = RunFolder::claim(config.run.dir);
@@ -301,10 +302,11 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   wait_for_saving();
   const std::optional<std::string> moved = finish_save(newest, checkpoint.state.best_step);
   const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
+  const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
+  trackers.open(config.run.dir, used, id);
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
   if (moved) notes.push_back(*moved);
-  const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
   if (config.has_rl() && state.best_metric == "auto")
@@ -318,6 +320,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
           .problems = std::move(problems),
           .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
+          .trackers = std::move(trackers),
           .state = std::move(checkpoint.state),
           .id = id,
           .checkpoint = newest,

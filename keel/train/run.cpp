@@ -37,6 +37,7 @@ Run::Run(OpenedRun opened, Console& console)
       problems_(std::move(opened.problems)),
       demonstrations_(std::move(opened.demonstrations)),
       folder_(std::move(opened.folder)),
+      trackers_(std::move(opened.trackers)),
       log_(console, folder_, config_),
       state_(std::move(opened.state)),
       watcher_(config_, policy_, state_, folder_, log_),
@@ -44,6 +45,7 @@ Run::Run(OpenedRun opened, Console& console)
       last_checkpoint_(std::move(opened.checkpoint)),
       best_metric_(config_.has_rl() ? best_metric_key(config_.checkpoint.best_metric, problems_) : "") {
   if (config_.record.tensorboard) folder_.write_events();
+  trackers_.add_rows_of(folder_.path(), console_);
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
   if (config_.train.recompute_activations) {
@@ -124,7 +126,9 @@ void Run::begin(Phase phase, Companions saved) {
 
 ExitCode Run::run() {
   try {
-    return run_to_the_end();
+    const ExitCode code = run_to_the_end();
+    trackers_.end(code == ExitCode::kDone ? "finished" : "stopped", console_);
+    return code;
   } catch (const FolderLost& loss) {
     end_without_folder(loss);
   }
@@ -275,7 +279,7 @@ bool Run::evaluate_if_due() {
   }
   if (held_out.left_out.bad > 0) row["eval/bad_rows"] = held_out.left_out.bad;
   if (const std::string extent = held_out.extent(); !extent.empty()) row["eval/extent"] = extent;
-  folder_.add_metrics(row);
+  add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
     const int64_t first = i * config_.eval.samples;
     Json sample = sample_row("eval", state_.step, prompts[i], result.rollouts[first], policy_.tokenizer);
@@ -305,8 +309,10 @@ void Run::record_step(const char* phase, const Json& numbers, double seconds) {
   row["time/checkpoint"] = std::exchange(checkpoint_seconds_, 0);
   row["time/checkpoint_write"] = std::exchange(write_seconds_, 0);
   row["memory/peak_bytes"] = peak_memory_bytes(policy_.model.device());
-  folder_.add_metrics(row);
+  add_metrics(row);
 }
+
+void Run::add_metrics(const Json& row) { trackers_.add(folder_.add_metrics(row), console_); }
 
 bool Run::checkpoint_due() const { return config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0; }
 

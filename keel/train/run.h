@@ -69,6 +69,7 @@ class Run {
   bool evaluation_due() const;
   Json row_of(const char* phase) const;
   void record_step(const char* phase, const Json& numbers, double seconds);
+  void add_metrics(const Json& row);
 
   bool checkpoint_due() const;
   enum class Saving { kNow, kBesideSteps };
@@ -90,6 +91,7 @@ class Run {
   Problems problems_;
   Demonstrations demonstrations_;
   RunFolder folder_;
+  Trackers trackers_;
   RunLog log_;
   TrainState state_;
   RunWatcher watcher_;

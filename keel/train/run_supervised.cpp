@@ -34,7 +34,7 @@ void Run::measure_loss_if_due() {
   state_.last_sft_evaluation = state_.step;
   Json row = row_of("eval");
   row.update(step_row(*measured));
-  folder_.add_metrics(row);
+  add_metrics(row);
   log_.supervised_loss(*measured, state_.step,
                        demonstrations_.left_out_sentence(demonstrations_.held_out()->skipped()));
 }

@@ -44,7 +44,7 @@ MODULES = {
     "objective/regions": "core core/tensor",
     "objective": "core core/options core/tensor objective/regions",
     "record/charts": "core",
-    "record/tools": "core core/files",
+    "record/tools": "core core/files reward/programs",
     "record/tokens": "core core/files",
     "record": "core core/files record/charts record/tools record/tokens",
     "counterfactual": "core core/options core/tensor objective objective/regions record record/tokens",

@@ -1,12 +1,14 @@
-"""The event file that a run keeps for TensorBoard, through kills and resumptions, and `keel export`. That the tools read what is
-written is in tests/parity/charts_test.py; here the file is read by its format alone."""
+"""The event file that a run keeps for TensorBoard, through kills and resumptions, `keel export`, and the bridge to trackers with a
+package that only notes its calls. That the tools read what is written is in tests/parity/charts_test.py."""
 
 import csv
 import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
+import subprocess
 import tempfile
 
 import support
@@ -181,12 +183,9 @@ class Export(support.Test):
         assert result.returncode == 0, result.stderr
 
     def test_says_what_to_type_next(self):
-        result = keel("export", self.trained, "--tensorboard", self.folder / "a b", "--wandb", self.folder / "w", "--mlflow", self.folder / "m")
+        result = keel("export", self.trained, "--tensorboard", self.folder / "a b")
         self.assert_exit(result, 0)
-        (offline,) = (self.folder / "w").iterdir()
-        for command in (f"tensorboard --logdir '{self.folder}/a b'", f"wandb sync {offline}",
-                        f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {self.folder}/m"):
-            self.assertIn(f"look at it with: {command}\n", result.stdout)
+        self.assertIn(f"look at it with: tensorboard --logdir '{self.folder}/a b'\n", result.stdout)
 
     def test_a_table_has_named_metrics_alone(self):
         table = self.folder / "run.csv"
@@ -207,16 +206,6 @@ class Export(support.Test):
         self.assertIn("tensorboard --logdir", result.stderr)
         self.assertFalse((self.folder / "-").exists())
 
-    def test_two_runs_lie_beside_each_other(self):
-        other = self.folder / "other"
-        self.assert_exit(train(other, train={"steps": 1}), 0)
-        for run in (self.trained, other):
-            self.assert_exit(keel("export", run, "--wandb", self.folder / "w", "--mlflow", self.folder / "m"), 0)
-        ids = {json.loads((run / "used.json").read_text())["run.id"] for run in (self.trained, other)}
-        (experiment,) = (self.folder / "m").iterdir()
-        self.assertEqual({name.rpartition("-")[2] for name in os.listdir(self.folder / "w")}, ids)
-        self.assertEqual(set(os.listdir(experiment)), ids | {"meta.yaml"})
-
     def test_of_two_runs_in_one_folder_each_replaces_its_own(self):
         other, place = self.folder / "other", self.folder / "tb"
         self.assert_exit(train(other, train={"steps": 1}), 0)
@@ -225,24 +214,6 @@ class Export(support.Test):
         result = keel("export", other, "--tensorboard", place, "--overwrite")
         self.assert_refused(result, 2, str(place), "not this run's", "choose another folder")
         self.assertEqual(support.tree(place), before)
-
-    def test_a_run_that_is_not_over_is_not_shown_as_finished(self):
-        """mlflow/protos/service.proto: RunStatus is RUNNING = 1, FINISHED = 3, KILLED = 5."""
-        def standing(run, name):
-            self.assert_exit(keel("export", run, "--mlflow", self.folder / name), 0)
-            (meta,) = (self.folder / name).glob("*/*/meta.yaml")
-            return [line for line in meta.read_text().splitlines() if line.startswith(("status", "end_time: null"))]
-
-        run = self.folder / "run"
-        process = support.start_train(run, train={"steps": 100000}, checkpoint={"every": 3})
-        try:
-            self.assertTrue(support.wait_for(process, lambda: len(support.checkpoints(run)) > 1))
-            self.assertEqual(standing(run, "running"), ["end_time: null", "status: 1"])
-        finally:
-            process.kill()
-            process.wait()
-        self.assertEqual(standing(run, "killed"), ["status: 5"])
-        self.assertEqual(standing(self.trained, "finished"), ["status: 3"])
 
     def test_bad_input_is_named(self):
         table = self.folder / "run.csv"
@@ -253,7 +224,6 @@ class Export(support.Test):
         self.assert_refused(keel("export", self.folder / "new", "--csv", table), 3, "metrics.jsonl", "no rows yet")
         self.assert_refused(keel("export", self.trained, "--csv", table, "--metric", "reward/man"), 2, "reward/man", "did you mean reward/mean?")
         self.assert_refused(keel("export", self.trained, "--csv", self.trained / "metrics.jsonl", "--overwrite"), 2, "a run's own file")
-        self.assert_refused(keel("export", self.trained, "--tensorboard", self.trained / "tensorboard"), 2, "a run's own file")
         self.assert_refused(keel("export", self.trained, "--csv", self.folder / "no" / "run.csv"), 2, str(self.folder / "no"))
         self.assertFalse(table.exists())
         table.write_text("mine")
@@ -263,16 +233,17 @@ class Export(support.Test):
         self.assert_refused(keel("export", self.trained, "--csv", self.folder / "link.csv"), 2, "link.csv", "exists")
         self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assert_exit(keel("export", self.trained, "--csv", table, "--overwrite"), 0)
+        place = self.folder / "events"
+        self.assert_exit(keel("export", self.trained, "--tensorboard", place), 0)
+        before = support.tree(place)
+        self.assert_refused(keel("export", self.trained, "--tensorboard", place), 2, str(place), "--overwrite")
+        self.assertEqual(support.tree(place), before)
+        self.assert_exit(keel("export", self.trained, "--tensorboard", place, "--overwrite"), 0)
+        sizes = [sum(1 for text in files.values() if text) for files in (support.tree(place), before)]
+        self.assertEqual(*sizes)
         for target in ("--tensorboard", "--wandb", "--mlflow"):
-            place = self.folder / target[2:]
-            self.assert_exit(keel("export", self.trained, target, place), 0)
-            before = support.tree(place)
-            self.assert_refused(keel("export", self.trained, target, place), 2, str(place), "--overwrite")
-            self.assertEqual(support.tree(place), before)
-            self.assert_exit(keel("export", self.trained, target, place, "--overwrite"), 0)
-            sizes = [sum(1 for text in files.values() if text) for files in (support.tree(place), before)]
-            self.assertEqual(*sizes)
             self.assert_refused(keel("export", self.trained, target, table), 2, str(table))
+            self.assert_refused(keel("export", self.trained, target, self.trained / "tensorboard"), 2, "a run's own file")
 
     def test_rows_that_were_changed_are_told(self):
         run = shutil.copytree(self.trained, self.folder / "run")
@@ -283,6 +254,82 @@ class Export(support.Test):
         self.assert_exit(result, 0)
         self.assertIn("the rows are exported as they are now", result.stdout)
         self.assertIn("line 3 is not what was written there", result.stdout)
+
+
+PACKAGE = """
+import json, os
+CALLS = open(os.environ["CALLS"], "a")
+if "IMPORT_ERROR" in os.environ: raise ImportError(os.environ["IMPORT_ERROR"])
+def note(**call): print(json.dumps(call), file=CALLS, flush=True)
+def init(**named):
+    note(group=named["group"], settings=named["config"])
+    return Run()
+class Settings:
+    def __init__(self, **_): pass
+class Run:
+    offline, dir = True, "/none/files"
+    def log(self, values, step):
+        if step == int(os.environ.get("DIES_AT", -1)): os._exit(7)
+        note(step=step, **values)
+    def finish(self, exit_code): note(exit_code=exit_code)
+"""
+
+
+class Tracker(support.Test):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "wandb.py").write_text(PACKAGE)
+        self.run_folder, self.calls = self.folder / "run", self.folder / "calls"
+
+    def command(self, *flags, steps=3, **changes):
+        env = support.environment(PYTHONPATH=str(self.folder), CALLS=str(self.calls), **changes)
+        settings = support.settings(run={"dir": self.run_folder}, train={"steps": steps}, record={"wandb": "true"})
+        return ("train", support.QUICKSTART, *settings, *flags), env
+
+    def train(self, *flags, **changes):
+        arguments, env = self.command(*flags, **changes)
+        return keel(*arguments, env=env)
+
+    def check_rows(self, exit_code):
+        """The rows of the last start are those of metrics.jsonl."""
+        calls = read_jsonl(self.calls)
+        first = max(i for i, call in enumerate(calls) if "group" in call)
+        self.assertEqual(calls[first]["group"], json.loads((self.run_folder / "used.json").read_text())["run.id"])
+        self.assertEqual(calls[-1], {"exit_code": exit_code})
+        sent = {}
+        for call in calls[first + 1:-1]:
+            sent.setdefault(call.pop("step"), {}).update(call)
+        rows = {}
+        for row in read_jsonl(self.run_folder / "metrics.jsonl"):
+            numbers = {name: value for name, value in row.items() if name not in ("step", "time/clock") and isinstance(value, (int, float))
+                       and not isinstance(value, bool)}
+            rows[row["step"]] = {**numbers, **rows.get(row["step"], {}), "_timestamp": row["time/clock"]}
+        self.assertEqual(sent, rows)
+
+    def test_gets_every_row_and_a_resumed_run_all_that_stay(self):
+        self.assert_exit(self.train(), 0)
+        self.check_rows(0)
+        self.assert_exit(self.train("--resume", steps=5), 0)
+        self.check_rows(0)
+
+    def test_an_interrupted_run_is_closed_as_stopped(self):
+        arguments, env = self.command(steps=100000)
+        process = subprocess.Popen([support.KEEL, *map(str, arguments)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assertTrue(support.wait_for(process, lambda: self.calls.exists() and '"step": 10,' in self.calls.read_text()))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 75)
+        self.check_rows(1)
+
+    def test_a_missing_package_ends_the_start(self):
+        result = self.train(IMPORT_ERROR="No module named 'wandb'")
+        self.assert_refused(result, 2, "record.wandb", "No module named 'wandb'", "python3 -m pip install wandb")
+        self.assertFalse(self.run_folder.exists())
+
+    def test_a_bridge_that_dies_is_a_warning(self):
+        result = self.train(DIES_AT="9")
+        self.assert_exit(result, 0)
+        self.assertIn("wandb: the bridge to wandb ended unexpectedly (exit code 7). The training continues", result.stderr + result.stdout)
+        self.assertEqual(read_jsonl(self.run_folder / "metrics.jsonl")[-1]["step"], 11)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""What a run writes for TensorBoard, and what `keel export` writes, as the tools themselves read it: every number, step and
-time is that of metrics.jsonl. TensorBoard's and MLflow's own readers; for Weights & Biases its own `wandb sync`, which sends
-the run to a server that a thread here plays."""
+"""What a run and `keel export` write for TensorBoard, MLflow and Weights & Biases, as the tools themselves read it: every
+number, step and time is that of metrics.jsonl. `wandb sync` sends the run to a server that a thread here plays."""
 
 import csv
 import gzip
@@ -33,7 +32,7 @@ CLOCK = "time/clock"
 
 
 def keel(*arguments):
-    result = support.keel(*arguments)
+    result = support.keel(*arguments, env=os.environ)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -50,8 +49,13 @@ def by_step(rows):
     """One row for each step: an evaluation adds what the step before it does not have."""
     steps = {}
     for row in rows:
-        steps[row["step"]] = {**numbers(row), **steps.get(row["step"], {})}
+        steps[row["step"]] = {**numbers(row), **steps.get(row["step"], {}), "last": row[CLOCK]}
     return steps
+
+
+def exported(steps):
+    """An export has one time for each step."""
+    return {step: {**values, "last": values[CLOCK]} for step, values in steps.items()}
 
 
 def curves(rows):
@@ -150,22 +154,25 @@ def check_csv(file, steps):
             for row in rows} == steps
 
 
-def check_mlflow(store, steps, used, config):
+def check_mlflow(store, steps, used, count=1):
+    """The newest of so many runs."""
     from mlflow import MlflowClient
     client = MlflowClient(tracking_uri=str(store))
     experiment = client.get_experiment_by_name("keel")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert (run.info.run_name, run.info.status) == ("run", "FINISHED"), run.info
-    assert run.info.start_time < run.info.end_time
-    assert run.data.params == {key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == count, runs
+    run = max(runs, key=lambda run: run.info.start_time)
+    assert (run.info.run_name, run.info.status, run.data.tags["keel.run"]) == ("run", "FINISHED", used["run.id"]), run
+    assert run.data.params == {key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                                for key, value in used.items()}
-    names = {name for values in steps.values() for name in values} - {CLOCK}
+    names = {name for values in steps.values() for name in values} - {CLOCK, "last"}
     assert set(run.data.metrics) == {name.replace("@", "_at_") for name in names}
     for name in names:
         got = [(entry.step, entry.value, entry.timestamp)
                for entry in client.get_metric_history(run.info.run_id, name.replace("@", "_at_"))]
-        assert got == [(step, values[name], round(1000 * values[CLOCK])) for step, values in steps.items() if name in values], name
-    assert pathlib.Path(client.download_artifacts(run.info.run_id, "config.yaml")).read_text() == config
+        assert [entry[:2] for entry in got] == [(step, values[name]) for step, values in steps.items() if name in values], name
+        rows = {step: (round(1000 * values[CLOCK]), round(1000 * values["last"])) for step, values in steps.items()}
+        assert all(time in rows[step] for step, _, time in got), (name, got)
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -204,20 +211,18 @@ class Server(http.server.BaseHTTPRequestHandler):
     do_PUT = do_POST
 
 
-def check_wandb(folder, steps, used, home):
+def check_wandb(offline, steps, used, home):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     server.runs, server.streams = [], []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    (offline,) = folder.glob("offline-run-*")
-    assert next(offline.glob("run-*.wandb")).stat().st_size > 32768, "the log has one block, and no record in parts"
     environment = {**os.environ, "PYTHONPATH": str(folder_of("charts")), "HOME": str(home), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
                    "WANDB_BASE_URL": "http://%s:%d" % server.server_address, "WANDB_API_KEY": 40 * "k", "WANDB_ERROR_REPORTING": "false"}
-    result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(folder)], env=environment, cwd=home, capture_output=True,
+    result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(offline)], env=environment, cwd=home, capture_output=True,
                             text=True, timeout=60)
     server.shutdown()
     assert result.returncode == 0, result.stderr
     first = server.runs[0]
-    assert (first["project"], first["displayName"], first["name"]) == ("keel", "run", used["run.id"]), first
+    assert (first["project"], first["displayName"], first["groupName"]) == ("keel", "run", used["run.id"]), first
     config = {key: entry["value"] for key, entry in json.loads(first["config"]).items() if key != "_wandb"}
     assert config == used, (config, used)
     files = [stream["files"] for stream in server.streams if stream.get("files")]
@@ -227,13 +232,13 @@ def check_wandb(folder, steps, used, home):
     assert list(history) == list(steps)
     for step, values in steps.items():
         row = {key: value for key, value in history[step].items() if key not in ("_step", "_runtime", "_timestamp")}
-        assert row == {name: value for name, value in values.items() if name != CLOCK}, (step, row, values)
-        assert history[step]["_timestamp"] == values[CLOCK]
+        assert row == {name: value for name, value in values.items() if name not in (CLOCK, "last")}, (step, row, values)
+        assert history[step]["_timestamp"] == values["last"]
     (*_, summary) = [json.loads(entry["wandb-summary.json"]["content"][-1]) for entry in files if "wandb-summary.json" in entry]
     last = {}
     for values in steps.values():
         last.update(values)
-    del last[CLOCK]
+    del last[CLOCK], last["last"]
     assert {name: summary[name] for name in last} == last
     assert any(stream.get("exitcode") == 0 and stream.get("complete") for stream in server.streams), server.streams[-1]
 
@@ -243,27 +248,41 @@ def main():
         folder = pathlib.Path(made)
         run = folder / "run"
         watching = tensorboard(run / "tensorboard")  # as one that is open while the run goes on
+        os.environ.update(PYTHONPATH=str(folder_of("charts")), HOME=made, PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+                          WANDB_MODE="offline", WANDB_DIR=made, WANDB_ERROR_REPORTING="false", MLFLOW_TRACKING_URI=str(folder / "live"))
         for steps, flags in ((4, ()), (16, ("--resume",))):
             result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, objective={"delta": 1e-4}, reward={"functions": "[length:5]"},
-                                   record={"tensorboard": "true", "tokens": "all", "tokens_every": 1})
+                                   record={"tensorboard": "true", "wandb": "true", "mlflow": "true", "tokens": "all", "tokens_every": 1})
             assert result.returncode == 0, result.stderr
             rows, config = support.read_jsonl(run / "metrics.jsonl"), (run / "config.yaml").read_text()
             for events in (watching, tensorboard(run / "tensorboard")):
                 check_tensorboard(events, curves(rows), config)
                 check_histograms(events, token_records(run))
             check_texts(events, token_records(run), support.read_jsonl(run / "samples.jsonl"))
-        keel("export", run, "--csv", folder / "run.csv", "--tensorboard", folder / "tensorboard", "--wandb", folder / "wandb", "--mlflow",
-             folder / "mlflow")
+        targets = ("--tensorboard", folder / "tensorboard", "--wandb", folder / "exported", "--mlflow", folder / "mlflow")
+        printed = keel("export", run, "--csv", folder / "run.csv", *targets)
         used = json.loads((run / "used.json").read_text())
         steps = by_step(rows)
         assert any("eval/pass@4" in values for values in steps.values())
-        check_csv(folder / "run.csv", steps)
-        check_tensorboard(tensorboard(folder / "tensorboard"), curves([{"step": step, **values} for step, values in steps.items()]), config)
-        exported = tensorboard(folder / "tensorboard")
-        check_histograms(exported, token_records(run))
-        check_texts(exported, token_records(run), support.read_jsonl(run / "samples.jsonl"))
-        check_mlflow(folder / "mlflow", steps, used, config)
-        check_wandb(folder / "wandb", steps, used, folder)
+        table = {step: {name: value for name, value in values.items() if name != "last"} for step, values in steps.items()}
+        check_csv(folder / "run.csv", table)
+        events = tensorboard(folder / "tensorboard")
+        check_tensorboard(events, curves([{"step": step, **values} for step, values in table.items()]), config)
+        check_histograms(events, token_records(run))
+        check_texts(events, token_records(run), support.read_jsonl(run / "samples.jsonl"))
+        check_mlflow(folder / "live", steps, used, count=2)  # one for each start of the run
+        check_mlflow(folder / "mlflow", exported(steps), used)
+        _, live = sorted((folder / "wandb").glob("offline-run-*"))
+        (offline,) = (folder / "exported" / "wandb").glob("offline-run-*")
+        check_wandb(live, steps, used, folder)
+        check_wandb(offline, exported(steps), used, folder)
+        for command in (f"wandb sync {offline}", f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {folder}/mlflow"):
+            assert f"look at it with: {command}\n" in printed, printed
+        again = support.keel("export", run, *targets[2:], env=os.environ)
+        assert again.returncode == 2 and "--overwrite" in again.stderr, again.stderr
+        keel("export", run, *targets[2:], "--overwrite")
+        check_mlflow(folder / "mlflow", exported(steps), used)
+        assert len(list((folder / "exported" / "wandb").glob("offline-run-*"))) == 1
         print(f"{len(rows)} rows, {len(curves(rows))} metrics: TensorBoard, MLflow and Weights & Biases read what metrics.jsonl says")
 
 

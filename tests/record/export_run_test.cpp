@@ -57,15 +57,6 @@ TEST(ReadForExport, AnIdThatIsNoPartOfANameIsReplaced) {
   EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-TEST(ReadForExport, RowsOfOlderProgramsHaveTheTimeOfTheFile) {
-  const TestFolder folder;
-  folder.write("metrics.jsonl", R"({"phase":"rl","step":1,"updates":2})"
-                                "\n");
-  const ExportedRun run = read_for_export(folder.path);
-  EXPECT_EQ(run.steps[0].time, last_row_written(folder.path));
-  EXPECT_NEAR(run.steps[0].time, seconds_since_1970(), 60);
-}
-
 TEST(ExportRun, RefusesWhatIsThereAlready) {
   const TestFolder folder, made;
   folder.write("metrics.jsonl", kRows);
@@ -80,8 +71,6 @@ TEST(ExportRun, RefusesWhatIsThereAlready) {
   };
   twice(export_csv, made.path / "run.csv");
   twice(export_tensorboard, made.path / "tensorboard");
-  twice(export_wandb, made.path / "wandb");
-  twice(export_mlflow, made.path / "mlflow");
   made.write("tensorboard/events.out.tfevents.1.host", "another's");
   EXPECT_THAT(error_of(2, [&] { export_tensorboard(run, made.path / "tensorboard", true); }),
               AllOf(HasSubstr("events.out.tfevents.1.host"), HasSubstr("choose another folder")));

@@ -204,17 +204,5 @@ TEST(Summarize, TellsASingleEvaluationBeforeRlFromOneAfterIt) {
   EXPECT_FALSE(summarize(RunData{}).after);
 }
 
-TEST(FlattenConfig, TurnsSectionsIntoDottedPaths) {
-  const auto settings = flatten_config(
-      "# made by keel\nobjective:\n  method: dppo_tv  \n  clip:\n    low: 0.2\ndata:\n  files:\n"
-      "    - a.jsonl\n    - b.jsonl\nseed: 1\n");
-  const std::vector<std::pair<std::string, std::string>> expected{{"objective.method", "dppo_tv"},
-                                                                  {"objective.clip.low", "0.2"},
-                                                                  {"data.files", "a.jsonl"},
-                                                                  {"data.files", "b.jsonl"},
-                                                                  {"seed", "1"}};
-  EXPECT_EQ(settings, expected);
-}
-
 }  // namespace
 }  // namespace keel

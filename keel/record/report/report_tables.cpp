@@ -152,34 +152,6 @@ std::string metric_row(const RunData& run, const std::string& key, const std::st
 
 using Settings = std::map<std::string, std::string>;
 
-/// A value of config.yaml without the marks of YAML: a, b for [a, "b"].
-std::string without_marks(std::string value) {
-  if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
-  std::erase(value, '"');
-  return value;
-}
-
-/// By path, as config.yaml has them; the items of a list are joined. A folder of an older program tells no more: which
-/// of them have an effect is then a guess, and null is called what it is.
-Settings configured(const RunData& run) {
-  Settings settings;
-  for (const auto& [path, value] : flatten_config(run.config)) {
-    std::string& text = settings[path];
-    text += (text.empty() ? "" : ", ") + (value == "null" ? "default" : without_marks(value));
-  }
-  const auto is_set = [&](const char* path) {
-    const auto found = settings.find(path);
-    return found != settings.end() && !found->second.empty();
-  };
-  const bool own_model = is_set("model.path"), own_data = is_set("data.files");
-  std::erase_if(settings, [&](const auto& setting) {
-    const std::string& path = setting.first;
-    if (path.starts_with("model.")) return own_model ? path != "model.path" : path == "model.path";
-    return own_data ? path.starts_with("task.") : path.starts_with("data.");
-  });
-  return settings;
-}
-
 /// With lists whose order means nothing in one order, so that runs do not differ by it.
 Settings in_one_order(Settings settings) {
   const auto found = settings.find("lora.target_modules");
@@ -230,7 +202,7 @@ std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) 
 }  // namespace
 
 std::map<std::string, std::string> settings_of(const RunData& run) {
-  return in_one_order(run.used.empty() ? configured(run) : run.used);
+  return in_one_order(run.used);
 }
 
 std::string plural(int64_t count, const std::string& noun) {
@@ -370,12 +342,10 @@ std::string comparison_table(const std::vector<RunData>& runs) {
 }
 
 std::string differing_settings(const std::vector<RunData>& runs) {
-  // One way for all of them: a setting without effect is missing in one list and there in the other.
-  const bool all_used = std::ranges::none_of(runs, [](const RunData& run) { return run.used.empty(); });
   std::vector<Settings> settings;
   std::set<std::string> paths;
   for (const RunData& run : runs) {
-    settings.push_back(in_one_order(all_used ? run.used : configured(run)));
+    settings.push_back(settings_of(run));
     for (const auto& [path, value] : settings.back()) paths.insert(path);
   }
   std::vector<std::string> names{"Setting"};

@@ -28,7 +28,7 @@ class EventFile {
   /// digits, the file's name is without it.
   static EventFile begin(const std::filesystem::path& folder, std::string_view config, const std::string& run);
 
-  /// Whether this is the name of a file that begin() makes for a run, or an older program made, which named none.
+  /// Whether this is the name of a file that begin() makes for a run.
   static bool is_own(std::string_view name, const std::string& run);
 
   /// A number that this step has already (`updates`, of a step and its evaluation) is not written twice.

@@ -34,9 +34,6 @@ struct ExportedSample {
   std::string text;
 };
 
-/// Whether a run is over: at its end, under way, or neither: ended by someone, or by a fault, and may be resumed.
-enum class RunStanding { kFinished, kRunning, kStopped };
-
 /// What other tools are told of a run.
 struct ExportedRun {
   std::string name;                 // the folder's
@@ -45,13 +42,8 @@ struct ExportedRun {
   Json settings;                    // "section.key" to value
   std::vector<ExportedStep> steps;  // at least one, each step once
   std::vector<ExportedSample> samples = {};
-  RunStanding standing = RunStanding::kFinished;
-  double begin() const;  // seconds since 1970; of the first step
-  double end() const { return steps.back().time; }
+  const char* standing = "finished";  // or "running", or "stopped": it may be resumed
 };
-
-/// "20260131_235959": a time in UTC.
-std::string calendar_time(double seconds_since_1970);
 
 /// The fewest digits that are read back as this number.
 std::string exact_number(double value);

@@ -38,6 +38,7 @@ struct ExchangeRequest {
   bool close_input = false;  // and then wait for the end of the output; else for one line
   size_t max_output = size_t{64} << 20;
   Deadline deadline;
+  bool heeds_stop = true;  // else an interrupt does not end the exchange
 };
 
 class ChildProcess {

@@ -103,6 +103,8 @@ struct RecordOptions {
   int64_t certificate_every = 10;
   int64_t print_every = 10;
   bool tensorboard = false;
+  bool wandb = false;
+  bool mlflow = false;
   std::string tokens = "none";
   int64_t tokens_every = 10;
   int64_t tokens_rollouts = 16;

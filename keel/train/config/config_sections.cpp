@@ -166,6 +166,12 @@ void RecordOptions::describe(OptionTable& table) {
             at_least(0));
   table.add("tensorboard", tensorboard,
             "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
+  table.add("wandb", wandb,
+            "Sends every row of metrics.jsonl to Weights & Biases, through the package wandb of reward.python "
+            "(WANDB_MODE, WANDB_PROJECT and the like apply).");
+  table.add("mlflow", mlflow,
+            "Sends every row of metrics.jsonl to MLflow, through the package mlflow of reward.python "
+            "(MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME apply).");
   table.add("tokens", tokens,
             "What RUN/tokens has of the decisions on tokens, in Parquet files (docs/tokens.md): nothing, those on all "
             "completions of a step, or on a sample of whole completions.",

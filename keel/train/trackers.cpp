@@ -1,0 +1,49 @@
+#include "keel/train/trackers.h"
+
+#include <fstream>
+
+#include "keel/record/run_data.h"
+
+namespace keel {
+namespace {
+
+void warn(const std::optional<std::string>& failure, Console& console) {
+  if (failure) console.warning(*failure + ". The training continues; `keel export` can send its rows later");
+}
+
+}  // namespace
+
+Trackers::Trackers(const Config& config) {
+  for (const auto& [tool, enabled] : {std::pair{"wandb", config.record.wandb}, {"mlflow", config.record.mlflow}})
+    if (enabled)
+      bridges_.push_back(
+          std::make_unique<TrackerBridge>(tool, config.reward.python, std::string("record.") + tool));
+}
+
+void Trackers::open(const std::filesystem::path& folder, Json settings, const std::string& id) {
+  settings["run.id"] = id;
+  for (const auto& bridge : bridges_)
+    bridge->open({{"name", run_name(folder)},
+                  {"id", nullptr},
+                  {"group", id},
+                  {"settings", settings},
+                  {"begin", seconds_since_1970()},
+                  {"folder", nullptr}});
+}
+
+void Trackers::add_rows_of(const std::filesystem::path& folder, Console& console) {
+  if (bridges_.empty()) return;
+  for (const auto& bridge : bridges_) console.line("tracking: " + bridge->target());
+  std::ifstream rows(folder / "metrics.jsonl");
+  for (std::string row; std::getline(rows, row);) add(row, console);
+}
+
+void Trackers::add(std::string_view row, Console& console) {
+  for (const auto& bridge : bridges_) warn(bridge->add(row), console);
+}
+
+void Trackers::end(const std::string& how, Console& console) {
+  for (const auto& bridge : bridges_) warn(bridge->end(how), console);
+}
+
+}  // namespace keel

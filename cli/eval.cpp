@@ -20,7 +20,6 @@
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
 #include "keel/record/own_files.h"
-#include "keel/reward/reward_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/evaluation_request.h"
@@ -264,20 +263,6 @@ void require_file_of_samples(const std::string& samples) {
          " for the number of completions, or write ./", samples, " for a file");
 }
 
-/// What is read is not written over.
-void require_not_an_input(const EvalArguments& arguments, const Config& config) {
-  std::vector<std::string> inputs = {arguments.config};
-  for (const std::vector<std::string>& names : {config.data.files, config.data.eval_files})
-    for (const std::filesystem::path& path : expand_names(names)) inputs.push_back(path.string());
-  for (const std::string& file : reward_files(config.reward)) inputs.push_back(file.substr(0, file.rfind(" sha256:")));
-  std::error_code unseen;
-  for (const std::string& input : inputs)
-    if (std::filesystem::equivalent(arguments.samples, input, unseen))
-      fail(ExitCode::kBadConfiguration, "--samples ", arguments.samples,
-           " is a file that the evaluation reads, and would be ",
-           "written over: it names the file that every completion is written to; name another");
-}
-
 constexpr const char* kSamples = "eval --samples";
 
 /// Whether an earlier evaluation wrote this file: its first line has what a sample has, in the same order.
@@ -295,9 +280,8 @@ bool holds_samples(const std::filesystem::path& path) {
 }
 
 /// Told before the evaluation, which may take hours: that its samples would be written over something, or nowhere.
-void require_place_for_samples(const EvalArguments& arguments, const Config& config) {
+void require_place_for_samples(const EvalArguments& arguments) {
   if (arguments.samples.empty()) return;
-  require_not_an_input(arguments, config);
   RunFolder::require_not_of_a_run(arguments.samples);
   require_replaceable(arguments.samples, kSamples, holds_samples);
   const DurableFile can_be_written(arguments.samples);
@@ -318,7 +302,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   const bool from_start = follow_what_was_typed(arguments, tree, config);
   if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);
 
-  require_place_for_samples(arguments, config);
+  require_place_for_samples(arguments);
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);

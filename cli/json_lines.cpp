@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20, kBatchLines = 1024, kBatchBytes = size_t{64} << 20;
 
-Json read_row(const std::string& line, const std::string& place, bool keeps_digits) {
+Json read_row(const std::string& line, const std::string& place) {
   Json row;
   try {
-    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = !keeps_digits});
+    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
   } catch (const JsonFault& fault) {
     fail(ExitCode::kBadInput, place, ": ", fault.what(), "; wanted one object per line");
   }
@@ -34,71 +34,10 @@ Json read_row(const std::string& line, const std::string& place, bool keeps_digi
   return row;
 }
 
-struct Member {
-  std::string key;
-  size_t begin = 0, end = 0;  // of its value
-  bool is_spaced = false;     // behind the colon
-};
-
-/// Walks over one object that is known to be valid JSON.
-class MemberReader {
- public:
-  explicit MemberReader(std::string_view row) : row_(row) {}
-
-  std::vector<Member> run() {
-    std::vector<Member> members;
-    at_ = row_.find('{') + 1;
-    for (skip_space(); row_[at_] != '}'; skip_space()) {
-      if (row_[at_] == ',') ++at_, skip_space();
-      const size_t key = at_;
-      skip_value();
-      Member member{.key = parse_json(row_.substr(key, at_ - key)).get<std::string>()};
-      skip_space();
-      const size_t colon = at_++;
-      skip_space();
-      member.begin = at_;
-      member.is_spaced = member.begin > colon + 1;
-      skip_value();
-      member.end = at_;
-      members.push_back(std::move(member));
-    }
-    return members;
-  }
-
- private:
-  void skip_space() {
-    while (at_ < row_.size() && std::string_view(" \t\r\n").find(row_[at_]) != std::string_view::npos) ++at_;
-  }
-
-  void skip_string() {
-    for (++at_; row_[at_] != '"'; ++at_) at_ += row_[at_] == '\\';
-    ++at_;
-  }
-
-  void skip_value() {
-    size_t depth = 0;
-    do {
-      const char c = row_[at_];
-      if (c == '"') {
-        skip_string();
-      } else if (c == '{' || c == '[') {
-        ++depth, ++at_;
-      } else if (c == '}' || c == ']') {
-        --depth, ++at_;
-      } else {
-        at_ = std::min(row_.find_first_of(depth == 0 ? ",}] \t\r" : "\"{}[]", at_), row_.size());
-      }
-    } while (depth > 0);
-  }
-
-  std::string_view row_;
-  size_t at_ = 0;
-};
-
 void print_rows(std::span<const JsonLine> lines) {
   if (lines.empty()) return;
   for (const JsonLine& line : lines) {
-    std::string out = line.out.empty() ? json_line(line.value) : line.out;
+    std::string out = json_line(line.value);
     if (isatty(STDOUT_FILENO)) out = escape_json_controls(out);
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fputc('\n', stdout);
@@ -154,25 +93,7 @@ void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::funct
 
 }  // namespace
 
-std::string_view member_text(std::string_view row, std::string_view key) {
-  for (const Member& member : MemberReader(row).run())
-    if (member.key == key) return row.substr(member.begin, member.end - member.begin);
-  return {};
-}
-
-std::string with_member(std::string_view row, std::string_view key, std::string_view value) {
-  const std::vector<Member> members = MemberReader(row).run();
-  std::string result(row);
-  for (const Member& member : members)
-    if (member.key == key) return result.replace(member.begin, member.end - member.begin, value);
-  const bool is_spaced = !members.empty() && members.back().is_spaced;
-  std::string addition = (members.empty() ? "" : is_spaced ? ", " : ",") + Json(key).dump() + (is_spaced ? ": " : ":");
-  const size_t end = members.empty() ? result.find('{') + 1 : members.back().end;
-  return result.insert(end, (addition += value));
-}
-
-void for_each_line(const std::string& path, size_t threads, bool keeps_digits,
-                   const std::function<void(JsonLine& line)>& work) {
+void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work) {
   const std::string name = path == "-" ? "standard input" : path;
   LineReader input = LineReader::of(open_input(path), name);
   std::vector<JsonLine> lines;
@@ -192,7 +113,7 @@ void for_each_line(const std::string& path, size_t threads, bool keeps_digits,
       fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes; no more are read");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      lines.push_back({.value = read_row(line, place, keeps_digits), .number = number, .place = place, .text = line});
+      lines.push_back({.value = read_row(line, place), .number = number, .place = place});
     } catch (const Error&) {
       finish_batch(lines, threads, work);  // the rows before a bad one are judged
       throw;

@@ -10,7 +10,6 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/replaceable.h"
-#include "keel/counterfactual/report_answers.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
 #include "keel/record/run_folder.h"
@@ -77,19 +76,13 @@ Action add_report(CommandLine& line) {
   command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture").files();
   return [arguments] {
     require_apart(arguments->runs);
-    std::vector<RunData> runs = read_for_report({arguments->runs.begin(), arguments->runs.end()},
-                                                [](RecordedTokens& tokens) { add_counterfactuals(tokens); });
+    std::vector<RunData> runs = read_for_report({arguments->runs.begin(), arguments->runs.end()});
     Console messages(stderr);
     for (const std::string& folder : arguments->runs)
       for (const std::string& change : find_changed_rows(folder))
         messages.warning(change + "; the report shows the rows as they are now");
-    for (const RunData& run : runs) {
+    for (const RunData& run : runs)
       for (const std::string& damage : run.recorded.damage) messages.warning(damage + "; the report goes without it");
-      if (const Counterfactuals& others = run.recorded.counterfactuals; others.is_damaged)
-        messages.warning(others.refusal.empty()
-                             ? others.advice.refusal + "; the report goes without advice on thresholds"
-                             : others.refusal + "; the report goes without what other methods would have done");
-    }
     name_apart(runs, arguments->runs);
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"

@@ -51,7 +51,7 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
   const RewardSum reward = make_reward(options);
   const RewardRows rows(path, settings.data);
   if (!rows.note().empty()) Console(stderr).line(rows.note());
-  for_each_line(path, options.worker_count(), /*keeps_digits=*/false, [&](JsonLine& line) {
+  for_each_line(path, options.worker_count(), [&](JsonLine& line) {
     Json& row = line.value;
     RewardRow read = rows.read(row, line.number, line.place);
     const Prompt& prompt = read.prompt;

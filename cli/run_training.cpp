@@ -12,7 +12,6 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
-#include "keel/counterfactual/report_answers.h"
 #include "keel/record/charts/terminal_chart.h"
 #include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
@@ -74,7 +73,7 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
   try {
     for (const std::string& change : find_changed_rows(folder, checkpoint))
       console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-    RunData run = write_report(folder, [](RecordedTokens& tokens) { add_counterfactuals(tokens); });
+    RunData run = write_report(folder);
     for (const std::string& damage : run.recorded.damage) console.warning(damage + "; the report goes without it");
     return run;
   } catch (const Error& error) {
@@ -180,8 +179,7 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
                       const AcceptedChanges& accepted) {
   std::optional<WatchBeside> page;  // first, while there are no other threads; it sees the run end
-  if (watched)
-    page.emplace(config.run.dir, [](RecordedTokens& tokens) { add_counterfactuals(tokens, kAskedTokensLive); });
+  if (watched) page.emplace(config.run.dir);
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "keel/counterfactual/report_answers.h"
 
 namespace keel::cli {
 
@@ -26,8 +25,7 @@ Action add_watch(CommandLine& line) {
     Console console;
     WatchPlace place{.host = arguments->host};
     if (arguments->port) place.port = static_cast<int>(*arguments->port);
-    const auto ask = [](RecordedTokens& tokens) { add_counterfactuals(tokens, kAskedTokensLive); };
-    watch(arguments->runs, place, ask, console);
+    watch(arguments->runs, place, console);
     return ExitCode::kDone;
   };
 }

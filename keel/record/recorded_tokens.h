@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/record/counterfactuals.h"
 
 namespace keel {
 
@@ -96,9 +95,8 @@ struct RecordedTokens {
   std::array<std::vector<HeldToken>, 2> most_outside = {};
   RecordedMismatch mismatch = {};
   RecordedRows rows = {};
-  int64_t completions = 0;               // recorded; rows.completions are all of them or some
-  int64_t steps_to_come = 0;             // records that were not read yet
-  Counterfactuals counterfactuals = {};  // where somebody asked for them
+  int64_t completions = 0;    // recorded; rows.completions are all of them or some
+  int64_t steps_to_come = 0;  // records that were not read yet
 };
 
 inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page together

@@ -17,7 +17,6 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/free_space.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
@@ -77,18 +76,6 @@ std::string last_words(const std::filesystem::path& log) {
     if (!trimmed(line).empty()) last = line;
   }
   return last.empty() ? "nothing was said" : last;
-}
-
-/// Of all files below.
-uint64_t size_of_tree(const std::filesystem::path& path) {
-  std::error_code unseen;  // a file that is gone takes nothing
-  if (!is_folder(path)) {
-    const uint64_t bytes = std::filesystem::file_size(path, unseen);
-    return unseen ? 0 : bytes;
-  }
-  uint64_t bytes = 0;
-  for (const std::string& name : list_directory(path)) bytes += size_of_tree(path / name);
-  return bytes;
 }
 
 class Runner {
@@ -332,21 +319,6 @@ class Runner {
     (run.variant.empty() ? warm_up_times_ : run_times_).add(steady_seconds() - ended.began);
     ++made_;
     remove_unwanted_network(run);
-    if (!run.variant.empty() && study_.options.keep_checkpoints) look_for_room(run);
-  }
-
-  /// A disk that will be full at the end is told at the first run's end, when there is still something to be done.
-  void look_for_room(const StudyRun& run) {
-    if (looked_for_room_) return;
-    looked_for_room_ = true;
-    const uint64_t bytes = size_of_tree(folder_.run(run.name));
-    const uint64_t wanted = bytes * (waiting_.size() + running_.size());
-    const std::optional<uint64_t> free = free_space(folder_.run(run.name));
-    if (free && *free < wanted)
-      console_.warning("the runs to come take " + format_bytes(static_cast<int64_t>(wanted)) + ", " +
-                       format_bytes(static_cast<int64_t>(bytes)) + " each, and the disk has " +
-                       format_bytes(static_cast<int64_t>(*free)) +
-                       " left; stop the study, and go on with study.keep_checkpoints=false, or free some space");
   }
 
   void fail_run(const StudyRun& run, const std::string& why) {
@@ -400,7 +372,6 @@ class Runner {
   size_t all_ = 0, made_ = 0;
   Times warm_up_times_, run_times_;
   std::string shown_;
-  bool looked_for_room_ = false;
 };
 
 }  // namespace

@@ -94,26 +94,19 @@ Reply Site::report(const WatchedRuns::List& shown, bool is_choice) {
   return page.page;
 }
 
-/// What other methods would have done is asked again where there are other tokens.
-RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) const {
+RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) {
   RunData data = read_run(run);
   auto place = records.find(run);
-  if (place == records.end() || place->second.read.most() != most)
-    place = records.insert_or_assign(run, Records{RecordsSoFar(run, most)}).first;
-  Records& of_run = place->second;
-  const bool changed = of_run.read.read_on(kRowsAtOnce);
-  data.recorded = of_run.read.tokens();
-  if (changed && ask_) {
-    ask_(data.recorded);
-    of_run.answers = data.recorded.counterfactuals;
-  }
-  data.recorded.counterfactuals = of_run.answers;
+  if (place == records.end() || place->second.most() != most)
+    place = records.insert_or_assign(run, RecordsSoFar(run, most)).first;
+  place->second.read_on(kRowsAtOnce);
+  data.recorded = place->second.tokens();
   return data;
 }
 
 /// A run that is just being replaced or resumed may be unreadable for a moment.
 std::optional<RunData> Site::read_now(const WatchedRun& run, size_t most, RecordsOfRuns& records,
-                                      std::vector<std::string>& unread) const {
+                                      std::vector<std::string>& unread) {
   constexpr int kTries = 3;
   for (int i = 1;; ++i) {
     try {

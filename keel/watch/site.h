@@ -32,7 +32,7 @@ struct Reply {
 class Site {
  public:
   /// `runs` must outlive it.
-  Site(const WatchedRuns& runs, AskOtherMethods ask) : runs_(runs), ask_(std::move(ask)) {}
+  explicit Site(const WatchedRuns& runs) : runs_(runs) {}
 
   Reply answer(const Question& question);
   /// When a page last asked for the state of its runs, on the steady clock; 0: none did.
@@ -41,12 +41,7 @@ class Site {
   static constexpr size_t kMostSideBySide = 12;
 
  private:
-  /// The token records of a run, as far as a page has them.
-  struct Records {
-    RecordsSoFar read;
-    Counterfactuals answers = {};
-  };
-  using RecordsOfRuns = std::map<std::filesystem::path, Records>;
+  using RecordsOfRuns = std::map<std::filesystem::path, RecordsSoFar>;  // as far as a page has them
   struct Made {
     Reply page;
     std::string version;
@@ -56,14 +51,13 @@ class Site {
 
   Reply report(const WatchedRuns::List& shown, bool is_choice);
   Made make(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records);
-  RunData read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) const;
-  std::optional<RunData> read_now(const WatchedRun& run, size_t most, RecordsOfRuns& records,
-                                  std::vector<std::string>& unread) const;
+  static RunData read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records);
+  static std::optional<RunData> read_now(const WatchedRun& run, size_t most, RecordsOfRuns& records,
+                                         std::vector<std::string>& unread);
   std::string version_to_come(const WatchedRuns::List& shown, bool is_choice) const;
   std::optional<Made> made(const std::string& query) const;
 
   const WatchedRuns& runs_;
-  const AskOtherMethods ask_;
   std::atomic<double> last_asked_ = 0;
   std::timed_mutex making_;            // one page at a time
   mutable std::mutex mutex_;           // of pages_

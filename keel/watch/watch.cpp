@@ -32,10 +32,10 @@ int look(WatchedRuns& runs, std::vector<std::string>& told) {
 }
 
 /// The process beside a run: looks and serves until the run's process has closed its end of the pipe.
-void serve_beside(Listener listener, const std::filesystem::path& run, const AskOtherMethods& ask, int alive) {
+void serve_beside(Listener listener, const std::filesystem::path& run, int alive) {
   WatchedRuns runs = WatchedRuns::of_beginning(run);
   runs.look();
-  Site site(runs, ask);
+  Site site(runs);
   const HttpServer server(std::move(listener), [&](const Question& question) { return site.answer(question); });
   std::vector<std::string> told;
   pollfd end{.fd = alive, .events = 0, .revents = 0};
@@ -62,14 +62,13 @@ void stand_apart() {
 
 }  // namespace
 
-void watch(const std::vector<std::string>& folders, const WatchPlace& place, const AskOtherMethods& ask,
-           Console& console) {
+void watch(const std::vector<std::string>& folders, const WatchPlace& place, Console& console) {
   require_server();
   WatchedRuns runs(folders);
   runs.look();
   Listener listener = listen_at(place);
   console.result(listener.address);
-  Site site(runs, ask);
+  Site site(runs);
   const HttpServer server(std::move(listener), [&](const Question& question) { return site.answer(question); });
   try {
     for (std::vector<std::string> told;;) {
@@ -81,7 +80,7 @@ void watch(const std::vector<std::string>& folders, const WatchPlace& place, con
   }
 }
 
-WatchBeside::WatchBeside(const std::filesystem::path& run, const AskOtherMethods& ask) {
+WatchBeside::WatchBeside(const std::filesystem::path& run) {
   require_server();
   Listener listener = listen_at({});
   address_ = listener.address;
@@ -98,7 +97,7 @@ WatchBeside::WatchBeside(const std::filesystem::path& run, const AskOtherMethods
     sigprocmask(SIG_SETMASK, &before, nullptr);
     alive_.close();
     try {
-      serve_beside(std::move(listener), run, ask, other.get());
+      serve_beside(std::move(listener), run, other.get());
     } catch (const std::exception&) {  // nobody is there to be told: the page says that the server has ended
     }
     _exit(0);

@@ -15,8 +15,6 @@ SCHEMA = pyarrow.schema([*((name, pyarrow.int64()) for name in INTEGERS), ("posi
                          ("outside", pyarrow.bool_()), ("entropy", pyarrow.float32()), ("entropy_mu", pyarrow.float32()),
                          ("reward", pyarrow.float64())])
 HIGH, LOW = 0.2, 0.15
-# What a record says of its step for other methods to be asked.
-ASKABLE = {"top_k": 0, "kl_coefficient": 0, "kl_estimator": "k3", "rollouts": 8}
 
 
 def token(text, mu, pi, advantage, entropy=0.5, **more):

@@ -31,7 +31,7 @@ const pixelsOf = (page, place, variable) => page.locator('.plane canvas').nth(pl
 async function pagesAndAddress(browser) {
   const page = await browser.open(pages.small);
   checks.equal(await shown(page), ['overview'], 'the page opens with the overview alone');
-  for (const id of ['trust-region', 'mismatch', 'health', 'samples', 'numbers', 'overview']) {
+  for (const id of ['trust-region', 'mismatch', 'samples', 'numbers', 'overview']) {
     await tab(page, id);
     checks.equal(await shown(page), [id], `the link leads to ${id}`);
   }
@@ -142,33 +142,8 @@ async function planeOfTokens(browser) {
   browser.expectQuiet(pages.small);
 }
 
-async function otherMethods(browser) {
-  const page = await browser.open(pages.small + '#trust-region'), table = page.locator('.counterfactuals');
-  // Of 64 tokens the run blocks the four "so" of second updates. A ratio clip of 0.2 blocks the two "two" as well, from 0.25 to 0.4.
-  const clipped = await texts(table.locator('tr', {has: page.locator('th', {hasText: /^ppo$/})}).locator('td'));
-  checks.equal(clipped.slice(0, 8), ['9.38 %', '7.14 %', '25.00 %', '9.38 %', '4', '0', '2', '66.67 %'], 'what a ratio clip would have held back');
-  checks.that(clipped[10].startsWith('two 0 → 2'), 'and the token that it differs in');
-  checks.that((await texts(page.locator('.not-asked li'))).some(text => text.startsWith('m2po: judges whole updates, and the record of step 11 has 3 of 8')),
-    'a method that needs what is not recorded is named');
-  // |pi - mu| of 0.3 and 0.15: a threshold of 0.1 leaves "so" and "two" outside, one of 0.2 "so" alone.
-  const outside = Object.fromEntries(await page.locator('.thresholds tbody tr').evaluateAll(
-    rows => rows.map(row => [row.children[0].textContent, row.children[1].textContent])));
-  checks.equal([outside['0.1'], outside['0.2'], outside['0.5']], ['9.38 %', '6.25 %', '0.00 %'], 'what thresholds would leave outside');
-  checks.that((await page.locator('.advised').textContent()).startsWith('For 0.50 % outside type this, which leaves '), 'one is recommended');
-  checks.that((await page.locator('.advised code').textContent()).startsWith('objective.method=dppo_tv objective.delta=null objective.delta_low='), 'which can be copied');
-  await page.close();
-  browser.expectQuiet(pages.small);
-}
-
-async function mismatchAndHealth(browser) {
-  const page = await browser.open(pages.small + '#health');
-  const verdict = await page.locator('#health .verdict').textContent();
-  checks.that(/^Gradient norm left its band first, at step 31: 50, band at most 1\.5\./.test(verdict), 'the first metric that left its band', verdict);
-  checks.that((await page.locator('#health .samples').textContent()).includes('two at 31'), 'among them those of the step');
-  await page.locator('#health a', {hasText: 'All recorded completions of step 31'}).click();
-  checks.equal(await shown(page), ['trust-region'], 'a link leads to the records of the step');
-  checks.equal(await page.locator('.reader p[role=status]').textContent(), '6 of 12 completions', 'which are chosen');
-  await tab(page, 'mismatch');
+async function mismatch(browser) {
+  const page = await browser.open(pages.small + '#mismatch');
   checks.that((await page.locator('#mismatch').textContent()).includes('first update'), 'the mismatch is that of the first update');
   await page.close();
   browser.expectQuiet(pages.small);
@@ -196,8 +171,8 @@ async function severalRuns(browser) {
   await several.locator('#trust-region .of-runs select').selectOption('2');
   checks.equal(await several.locator('#trust-region .of-run:not([hidden]) > h2').allTextContents(), ['large'], 'another one');
   checks.that((await several.locator('#trust-region .of-run:not([hidden])').textContent()).includes('drawn by their ids'), 'which is thinned, and says so');
-  await tab(several, 'health');
-  checks.equal(await several.locator('#health .of-run:not([hidden]) > h2').allTextContents(), ['large'], 'on every page');
+  await tab(several, 'mismatch');
+  checks.equal(await several.locator('#mismatch .of-run:not([hidden]) > h2').allTextContents(), ['large'], 'on every page');
   await several.close();
   browser.expectQuiet(pages.seeds, pages.several);
 }
@@ -233,7 +208,7 @@ async function narrowAndDark(browser) {
 }
 
 await withBrowser(async browser => {
-  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, otherMethods, mismatchAndHealth, withoutRecords, severalRuns,
+  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, mismatch, withoutRecords, severalRuns,
     largePage, narrowAndDark]) await part(browser);
 });
 checks.end();

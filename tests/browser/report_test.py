@@ -12,7 +12,7 @@ import browser
 
 browser.require_browser()
 try:
-    from made_runs import ASKABLE, completion, token, write_records, write_run
+    from made_runs import completion, token, write_records, write_run
 except ImportError as error:
     print(f"{error}; scripts/bootstrap.sh --tests installs it")
     sys.exit(77)
@@ -53,7 +53,7 @@ def small_run(folder):
                 token("so", 0.5, 0.5 - moved, -1), token("needle", 0.001, 0.001, -1, entropy=2.5)])
             rows += completion(step, update, 2, step * 10 + 2, 0.5, [token(text, 0.5, 0.5, 0.25) for text in HOSTILE])
         # As files of before, the second has no prompts.
-        write_records(run, step, rows, **ASKABLE, **({"prompts": {"1": "1 + 1 =\n", "2": HOSTILE_PROMPT}} if step == 11 else {}))
+        write_records(run, step, rows, **({"prompts": {"1": "1 + 1 =\n", "2": HOSTILE_PROMPT}} if step == 11 else {}))
     return run
 
 

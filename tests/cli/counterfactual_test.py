@@ -4,12 +4,10 @@ numbers follow from the rows."""
 import collections
 import csv
 import functools
-import html
 import io
 import json
 import math
 import pathlib
-import random
 import re
 import shlex
 import shutil
@@ -23,7 +21,6 @@ from terminal import on_terminal
 
 try:
     import pyarrow
-    import pyarrow.compute
     import pyarrow.parquet
 except ImportError as error:
     print(f"{error}; scripts/bootstrap.sh --tests installs it")
@@ -317,57 +314,6 @@ class Numbers(support.Test):
             self.assertEqual(len(decided), 1, decided)
 
 
-class InTheReport(support.Test):
-    def tables(self, run):
-        """The rows of the tables about other methods and other thresholds, cell by cell, and the page."""
-        self.assert_exit(keel("report", run, "-o", self.folder / "report.html"), 0)
-        page = (self.folder / "report.html").read_text()
-        found = []
-        for name in ("counterfactuals", "thresholds"):
-            body = re.search(f'<div class="scroll {name}">.*?<tbody>(.*?)</tbody>', page)[1]
-            rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
-            found.append([[html.unescape(re.sub("<[^>]*>", "", cell)) for cell in row] for row in rows])
-        return *found, page
-
-    def test_stand_the_numbers_of_keel_tokens_and_keel_advise(self):
-        run = run_of(TOP_K)
-        methods, thresholds, page = self.tables(run)
-        self.assertEqual(methods[0][0], "dppo_topk_tv (the run)")
-        names = [row[0] for row in methods[1:]]
-        self.assertEqual(names, ["ppo", "grpo_clip_higher", "dppo_tv", "dppo_kl", "drpo", "cispo", "gspo", "m2po"])
-        said = answers(run, "--method", ",".join(names), "--top", "5")
-
-        def percent(share):
-            return "–" if share is None else f"{100 * share:.2f} %"
-
-        def shares(each):
-            held = each["held_back"]
-            return [percent(share) for share in (held["all"], held["positive"], held["negative"], each["outside"]["all"])]
-
-        self.assertEqual(methods[0][1:5], shares(said["own"]))
-        for row, each in zip(methods[1:], said["methods"]):
-            counts = [each[f"held_back_by_{who}"] for who in ("both", "run_only", "method_only")]
-            overlap = counts[0] / sum(counts) if sum(counts) else None
-            self.assertEqual(row[1:10], [*shares(each), *map(str, counts), percent(overlap), percent(each["weight_change"])], row[0])
-            self.assertAlmostEqual(float(row[10]), each["cosine"], 3)
-            for kind in each["types"]:
-                self.assertIn(f" {kind['held_back_by_run']} → {kind['held_back']} (", row[11])
-            self.assertEqual(row[11].count(" → "), len(each["types"]))
-        self.assertGreater(sum(int(row[7]) for row in methods[1:]), 20)  # held back by it alone: the numbers are not all 0
-        for absent in ("minirl: needs the column log_recomputed", "dppo_topk_kl: its divergence is over the 20 likeliest"):
-            self.assertIn(absent, page)
-
-        advice = json.loads(keel("advise", run, "--json").stdout)
-        self.assertEqual([[float(row[0]), *row[1:4]] for row in thresholds],
-                         [[each["threshold"], *(percent(each["outside"][sign]) for sign in ("all", "positive", "negative"))]
-                          for each in advice["thresholds"]])
-        for row, each in zip(thresholds, advice["thresholds"]):
-            for cell, mean in ((row[4], each["outside_mu"]), (row[5], each["outside_entropy"])):
-                self.assertEqual(cell, "–") if mean is None else self.assertAlmostEqual(float(cell), mean, delta=0.006 * abs(mean))
-        recommended = " ".join(line.strip() for line in keel("advise", run).stdout.splitlines()[-2:])
-        self.assertIn(recommended, html.unescape(re.sub("<[^>]*>", "", page)))
-
-
 class Refusals(support.Test):
     def refused(self, code, reason, *arguments):
         result = keel(*arguments)
@@ -405,17 +351,6 @@ class Refusals(support.Test):
         file.write_bytes(sound[:len(sound) // 2])
         self.refused(3, "not a sound token record", "tokens", run)
         self.refused(3, "not a sound token record", "advise", run)
-        def with_value(name, value):
-            values = table[name].to_pylist()
-            values[2] = value
-            return table.set_column(table.schema.get_field_index(name), table.schema.field(name), pyarrow.array(values, table.schema.field(name).type))
-
-        def without(place):
-            """One completion of one update, or of all."""
-            return table.filter(pyarrow.array([not place(row) for row in table.select(["update", "rollout"]).to_pylist()]))
-
-        turned = table.set_column(table.schema.get_field_index("kept"), table.schema.field("kept"), pyarrow.compute.invert(table["kept"]))
-
         def with_facts(**changes):
             facts = {**json.loads(table.schema.metadata[b"keel.step"]), **changes}
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
@@ -426,19 +361,10 @@ class Refusals(support.Test):
             del facts["rows"]
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
 
-        shuffled = list(range(len(table)))
-        random.Random(1).shuffle(shuffled)
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
-                                *((f"row 3 (from 1), completion 0: its column {name} has {value}", with_value(name, value))
-                                  for name, value in (("log_mu", math.nan), ("log_pi", 0.5), ("log_other_mu", math.inf), ("log_other_pi", -math.inf),
-                                                      ("step", 99), ("ratio", math.nan), ("reward", math.inf), ("entropy", -5))),
-                                ("its column kept has false beside outside false", turned),
                                 ("rows, and by keel.step", table.slice(0, len(table) - 1)),
-                                ("it has 15 completions, and by recorded_rollouts of keel.step 16", without_rows(without(lambda row: row["rollout"] == 3))),
                                 ('has no sound "recorded_rollouts": 16 of 1 completions', with_facts(rollouts=1)),
                                 ('has no sound "recorded_rollouts": 16 of 20 completions', with_facts(rollouts=20)),
-                                *(("its rows are in another order than they were written in", changed)
-                                  for changed in (table.sort_by("position"), table.sort_by("log_mu"), table.take(shuffled))),
                                 ('has no sound "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
                                 ('has no sound "parameters": the method dppo_tv has no parameter "hgh"', with_facts(parameters={"hgh": 1})),
                                 ('has no sound "parameters": ', with_facts(parameters={"high": "much"})),
@@ -455,8 +381,9 @@ class Refusals(support.Test):
                 self.refused(3, f"{file}: ", *command)
             report = keel("report", run, "-o", self.folder / "damaged.html")
             self.assert_exit(report, 0)
-            self.assertIn(f"warning: {file}", report.stderr)
-            self.assertIn(reason, report.stderr)
+            if "has no sound" not in reason:  # which methods judge by, and the report does not
+                self.assertIn(f"warning: {file}", report.stderr)
+                self.assertIn(reason, report.stderr)
         # A later step of another method.
         pyarrow.parquet.write_table(table, file)
         other = without_rows(with_facts(step=2, method="grpo", parameters={}))

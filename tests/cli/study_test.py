@@ -193,7 +193,6 @@ class StudyTest(unittest.TestCase):
             with_networks = [run.name for run in runs if (run / "checkpoints").exists()]
             self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
             self.assertGreater(len(runs), len(with_networks))
-        self.assertNotIn("the runs to come take", result.stdout + result.stderr)  # there is room here
 
     def test_networks_outside_of_the_study_stay(self):
         self.study["study"]["seeds"] = 1
@@ -206,21 +205,6 @@ class StudyTest(unittest.TestCase):
         self.assertIn(f"{run} leads out of the study's folder; the networks there stay", result.stdout + result.stderr)
         self.assertEqual(sorted(elsewhere.rglob("*.safetensors")), networks)
         self.assertEqual(list((self.folder / "out" / "runs" / "dppo_tv-0").rglob("*.safetensors")), [])
-
-    def test_a_disk_without_room_for_the_runs_to_come_is_told_after_the_first(self):
-        self.study["study"]["dir"] = str(self.folder / "disk" / "out")
-        file = self.folder / "small.yaml"
-        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
-        disk = self.folder / "disk"
-        disk.mkdir()
-        script = 'mount -t tmpfs -o size=1200k keel "$1" || exit 99; exec "$2" study "$3"'
-        tried = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", disk, KEEL, file], capture_output=True, text=True,
-                               env=environment())
-        if tried.returncode == 99 or "unshare" in tried.stderr:
-            self.skipTest("no file system can be mounted here")
-        said = tried.stdout + tried.stderr
-        self.assertEqual(said.count("the runs to come take "), 1, said)
-        self.assertIn("go on with study.keep_checkpoints=false", said)
 
     def test_settings_typed_behind_a_study_win_over_the_file_of_its_base(self):
         base, self.study["base"] = self.study["base"], "base.yaml"

@@ -61,25 +61,6 @@ def compare_with_math_verify(rows):
             print(f"    {row['gold'][-70:]!r} against {row['answer'][-70:]!r}")
 
 
-def check_rows_stay(run):
-    """A row comes out as it came in but for "correct"; numbers keep their digits."""
-    large, small = 2**64 + 1, "0.1000000000000000055"
-    for row, judged_row in (
-        ('{"gold":%d,"answer":"%d"}' % (large, large), '{"gold":%d,"answer":"%d","correct":true}' % (large, large)),
-        ('{"gold": %d, "answer": "%d"}' % (large, large - 1), '{"gold": %d, "answer": "%d", "correct": false}' % (large, large - 1)),
-        ('{"gold": %s, "answer": "0.1"}' % small, '{"gold": %s, "answer": "0.1", "correct": false}' % small),
-        ('{"gold": %s, "answer": "%s"}' % (small, small), '{"gold": %s, "answer": "%s", "correct": true}' % (small, small)),
-        ('{"z": 1.50, "gold": "1", "a": 1E2, "answer": "1"}', '{"z": 1.50, "gold": "1", "a": 1E2, "answer": "1", "correct": true}'),
-        (' { "gold" :"1" ,"answer":"2"  } ', ' { "gold" :"1" ,"answer":"2","correct":false  } '),
-        ('{"correct": null, "gold": "1", "answer": "1"}', '{"correct": true, "gold": "1", "answer": "1"}'),
-        ('{"gold": "1", "correct": {"a": ["}", 2]}, "answer": "2"}', '{"gold": "1", "correct": false, "answer": "2"}'),
-        ('{"g\\u006fld": "\\u00bd", "answer": "0.5", "q": "a\\"b}"}', '{"g\\u006fld": "\\u00bd", "answer": "0.5", "q": "a\\"b}", "correct": true}'),
-        ('{"gold": -0.50, "answer": -5e-1}', '{"gold": -0.50, "answer": -5e-1, "correct": true}'),
-    ):
-        result = run("--batch", "-", text=row + "\n")
-        assert result.stdout == judged_row + "\n", (row, result)
-
-
 def check_command():
     """Exit codes and messages of the command itself."""
     def run(*arguments, text=""):
@@ -92,7 +73,6 @@ def check_command():
     kept = run("--batch", "-", text='{"id": 7, "gold": "1", "answer": "2", "more": [1]}\n\n{"gold": 2, "answer": "2"}')
     assert kept.stdout.splitlines() == ['{"id": 7, "gold": "1", "answer": "2", "more": [1], "correct": false}',
                                         '{"gold": 2, "answer": "2", "correct": true}'], kept
-    check_rows_stay(run)
     good = '{"gold": "1", "answer": "1"}\n'
     for bad in ("{", "[1]", '{"gold": "1"}', '{"gold": null, "answer": "1"}', '{"gold": "1", "gold": "2", "answer": "1"}', '{"gold": "\ud800", "answer": ""}'):
         result = subprocess.run([KEEL, "verify", "--batch", "-"], input=(good + bad).encode("utf-8", "surrogatepass"), capture_output=True)

@@ -126,7 +126,7 @@ std::string first_page(const std::vector<RunData>& runs) {
   if (runs.size() > 1) return comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
   const RunData& run = runs[0];
   const bool no_step = summarize(run).rl_steps == 0 && !is_supervised_alone(run);
-  return headline_tiles(run) + health_line(run) +
+  return headline_tiles(run) +
          (no_step ? "<p class=\"note\">The run has made no RL step.</p>" : "") + chart_sections(runs);
 }
 
@@ -150,7 +150,6 @@ std::vector<Tab> tabs_of(const std::vector<RunData>& runs) {
   if (has_rl) {
     pages.push_back({"trust-region", "Trust region", trust_region_page(runs)});
     pages.push_back({"mismatch", "Mismatch", mismatch_page(runs)});
-    pages.push_back({"health", "Health", health_page(runs)});
   }
   pages.push_back({"samples", "Samples", samples_page(runs)});
   pages.push_back({"numbers", runs.size() == 1 ? "Numbers" : "Configurations", numbers_page(runs)});
@@ -193,18 +192,17 @@ Page report_page(const std::vector<RunData>& runs) {
 
 std::string render_report(const std::vector<RunData>& runs) { return page_html(report_page(runs)); }
 
-std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders, const AskOtherMethods& ask) {
+std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders) {
   std::vector<RunData> runs;
   for (const std::filesystem::path& folder : folders) {
     runs.push_back(read_run(folder));
     runs.back().recorded = read_recorded_tokens(folder, kMaxRecordedRows / folders.size());
-    ask(runs.back().recorded);
   }
   return runs;
 }
 
-RunData write_report(const std::filesystem::path& folder, const AskOtherMethods& ask) {
-  std::vector<RunData> runs = read_for_report({folder}, ask);
+RunData write_report(const std::filesystem::path& folder) {
+  std::vector<RunData> runs = read_for_report({folder});
   write_atomically(folder / "report.html", render_report(runs));
   return std::move(runs[0]);
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,12 +9,8 @@
 
 namespace keel {
 
-/// Adds to token records what other methods would have made of them (RecordedTokens::counterfactuals). Who makes a
-/// report gives it: these rooms see no objective.
-using AskOtherMethods = std::function<void(RecordedTokens& tokens)>;
-
 /// Reads run folders with as much of their token records as a page of so many runs holds.
-std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders, const AskOtherMethods& ask);
+std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders);
 
 /// A self-contained HTML page about one run, or about several side by side: no network, readable without scripts. It
 /// depends on nothing but what was read.
@@ -23,7 +18,7 @@ Page report_page(const std::vector<RunData>& runs);
 std::string render_report(const std::vector<RunData>& runs);
 
 /// Writes RUN/report.html, whole or not at all, from what the run has recorded so far, and returns that.
-RunData write_report(const std::filesystem::path& run, const AskOtherMethods& ask);
+RunData write_report(const std::filesystem::path& run);
 /// The same while the run goes on, without its token records, which may take long to read; the page says so.
 RunData write_report_without_tokens(const std::filesystem::path& run);
 

@@ -59,9 +59,6 @@ std::string chart_figure(Chart chart, const std::string& caption, const std::str
 /// A token in one line, its spaces to be seen.
 std::string visible_token(const std::string& token);
 
-/// Samples as cards, tokens shaded by what the update did to them.
-std::string sample_cards(const std::vector<const Sample*>& samples);
-
 // Parts of the first page.
 std::string headline_tiles(const RunData& run);
 std::string comparison_table(const std::vector<RunData>& runs);
@@ -75,18 +72,12 @@ std::string mismatch_charts(const std::vector<RunData>& runs);
 /// What is to be known of all curves of a phase.
 std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view phase);
 std::string numbers_table(const RunData& run);
-/// What other methods, and other thresholds of the run's, would have made of its recorded tokens.
-std::string other_methods(const RecordedTokens& tokens);
-std::string other_thresholds(const RecordedTokens& tokens);
 /// At most `most` samples; `open` false folds them away.
 std::string samples_section(const RunData& run, size_t most, bool open);
 
 // Whole pages.
 std::string trust_region_page(const std::vector<RunData>& runs);
 std::string mismatch_page(const std::vector<RunData>& runs);
-std::string health_page(const std::vector<RunData>& runs);
-/// The verdict in a line, for the first page; empty where there are too few steps for one.
-std::string health_line(const RunData& run);
 
 /// What a run's records leave to be said before anything is shown of them: that there are none and how to get some,
 /// that they were not read, which are damaged.

@@ -154,7 +154,9 @@ std::string records_block(const RunData& run, size_t place) {
          share_over_updates(tokens, words, id) + divergence_histogram(tokens, id) + "</div>";
   out += "<div class=\"plane\" data-records=\"" + id + "\"><h3>π against μ</h3><p class=\"note\">" +
          escape_html(region_boundary(tokens.steps.back().method, tokens.steps.back().parameters).words) + "</p></div>";
-  out += held_tables(tokens, words) + other_methods(tokens) + other_thresholds(tokens);
+  out += held_tables(tokens, words) +
+         "<p class=\"note\">What other methods and thresholds would have held back: <code>keel tokens RUN</code> and "
+         "<code>keel advise RUN</code>.</p>";
   return out + "<div class=\"reader\" data-records=\"" + id +
          "\"><h3>Completions</h3><noscript><p class=\"note\">The plane and the reader of completions need JavaScript; "
          "the "

@@ -1,7 +1,7 @@
 #include "keel/record/tokens/token_reader.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -16,7 +16,6 @@
 
 #include "keel/core/files/parquet_file.h"
 #include "keel/record/tokens/token_columns.h"
-#include "keel/record/tokens/token_row_check.h"
 #endif
 
 namespace keel {
@@ -58,8 +57,6 @@ std::string no_token_files(const std::filesystem::path& run) {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 16'384;
-// By which is seen that the rows are in order, and of one kind.
-const std::vector<std::string> kChecked{"step", "update", "rollout", "position", "ratio", "kept", "outside", "reward"};
 
 }  // namespace
 
@@ -72,37 +69,18 @@ class TokenReader::Source {
     InputFile::open(path_);  // what is no file, or may not be read, is told in our words
     within_library([&] { return open(); });
     read_facts();
-    check_.emplace(facts_);
     pick(columns);
-    within_library([&] { return count_rows(); });
+    within_library([&] { return begin(); });
     if (const auto said = facts_.find("rows"); said != facts_.end() && *said != rows())  // files of before say nothing
       refuse(written("it has ", rows(), " rows, and by keel.step ", shorten(said->dump(), 20)));
-    seek(0);
   }
 
   const Json& facts() const { return facts_; }
-  int64_t rows() const { return begins_.back(); }
-
-  void seek(int64_t row) {
-    if (row < 0 || row > rows())
-      fail(ExitCode::kInternal, path_.string(), ": row ", row, " of ", rows(), " is asked for");
-    within_library([&]() -> arrow::Status {
-      const auto part = std::max(std::upper_bound(begins_.begin(), begins_.end() - 1, row) - begins_.begin() - 1, 0L);
-      std::vector<int> parts;
-      for (size_t g = static_cast<size_t>(part); g + 1 < begins_.size(); ++g) parts.push_back(static_cast<int>(g));
-      ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
-      row_ = begins_[static_cast<size_t>(part)];
-      skip_ = row - row_;
-      check_->begin_at(row);
-      return arrow::Status::OK();
-    });
-  }
+  int64_t rows() const { return reader_->parquet_reader()->metadata()->num_rows(); }
 
   std::vector<TokenRow> next() {
     std::vector<TokenRow> rows;
     while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
-    if (rows.empty())
-      if (const std::string wrong = check_->wrong_at_the_end(); !wrong.empty()) refuse(wrong);
     return rows;
   }
 
@@ -159,7 +137,7 @@ class TokenReader::Source {
         refuse("its column " + name + " is " + field->type()->ToString() + "; wanted " +
                column.field->type()->ToString());
       found += has(columns, name);
-      if (!columns.empty() && !has(columns, name) && !has(kChecked, name)) continue;
+      if (!columns.empty() && !has(columns, name)) continue;
       picked_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
     }
@@ -167,14 +145,10 @@ class TokenReader::Source {
       fail(ExitCode::kInternal, "a column of token records is asked for twice, or there is none of its name");
   }
 
-  arrow::Status count_rows() {
-    const auto metadata = reader_->parquet_reader()->metadata();
-    for (int g = 0; g < metadata->num_row_groups(); ++g) {
-      const int64_t rows = metadata->RowGroup(g)->num_rows();
-      if (rows <= 0) return arrow::Status::Invalid("a part of it has ", rows, " rows");
-      begins_.push_back(begins_.back() + rows);
-    }
-    if (rows() != metadata->num_rows()) return arrow::Status::Invalid("its parts have not as many rows as it says");
+  arrow::Status begin() {
+    std::vector<int> parts(static_cast<size_t>(reader_->num_row_groups()));
+    std::iota(parts.begin(), parts.end(), 0);
+    ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
     return arrow::Status::OK();
   }
 
@@ -184,9 +158,6 @@ class TokenReader::Source {
       return arrow::Status::Invalid("it has not as many rows as it says");
     ARROW_RETURN_NOT_OK(batch->ValidateFull());
     row_ += batch->num_rows();
-    const int64_t skipped = std::min(skip_, batch->num_rows());
-    skip_ -= skipped;
-    batch = batch->Slice(skipped);
     rows.resize(static_cast<size_t>(batch->num_rows()));
     for (const TokenColumn* column : picked_) {
       const auto array = batch->GetColumnByName(column->field->name());
@@ -195,8 +166,6 @@ class TokenReader::Source {
         return arrow::Status::Invalid("its column ", column->field->name(), " has a value that is null");
       column->fill(*array, rows);
     }
-    for (const TokenRow& row : rows)
-      if (const std::string wrong = check_->wrong_with(row); !wrong.empty()) refuse(wrong);
     return arrow::Status::OK();
   }
 
@@ -206,19 +175,15 @@ class TokenReader::Source {
   std::shared_ptr<arrow::Schema> schema_;
   Json facts_;
   std::vector<const TokenColumn*> picked_;
-  std::vector<int> leaves_;            // their places in the file
-  std::vector<int64_t> begins_ = {0};  // first rows of the file's parts, and the end
+  std::vector<int> leaves_;  // their places in the file
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  int64_t row_ = 0;   // up to which the batches were read
-  int64_t skip_ = 0;  // rows that are read and not wanted
-  std::optional<TokenRowCheck> check_;
+  int64_t row_ = 0;  // up to which the batches were read
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)
     : source_(std::make_unique<Source>(file, columns)) {}
 const Json& TokenReader::facts() const { return source_->facts(); }
 int64_t TokenReader::rows() const { return source_->rows(); }
-void TokenReader::seek(int64_t row) { source_->seek(row); }
 std::vector<TokenRow> TokenReader::next() { return source_->next(); }
 
 #else
@@ -231,7 +196,6 @@ TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<st
 }
 const Json& TokenReader::facts() const { fail(ExitCode::kInternal, "no token record is open"); }
 int64_t TokenReader::rows() const { return 0; }
-void TokenReader::seek(int64_t) {}
 std::vector<TokenRow> TokenReader::next() { return {}; }
 
 #endif

@@ -19,11 +19,10 @@ std::vector<std::filesystem::path> token_files(const std::filesystem::path& run)
 std::string no_token_files(const std::filesystem::path& run);
 
 /// The recorded tokens of a step, some thousand rows at a time. Refuses (exit code 3) a file that is cut off, damaged,
-/// being written, of another format, without a column that the format has, or with rows that no update wrote so.
+/// being written, of another format, or without a column that the format has.
 class TokenReader {
  public:
-  /// With these columns (by their names in the file) and those that say the rows' order and kind, or with all; other
-  /// members stay as a new row has them.
+  /// With these columns (by their names in the file), or with all; other members stay as a new row has them.
   explicit TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns = {});
   ~TokenReader();
   TokenReader(TokenReader&&) noexcept;
@@ -33,8 +32,6 @@ class TokenReader {
   const Json& facts() const;
   int64_t rows() const;
 
-  /// Goes to a row, from 0; of the rows before it only some that lie in the same part of the file are read.
-  void seek(int64_t row);
   /// The next rows; none at the end.
   std::vector<TokenRow> next();
 

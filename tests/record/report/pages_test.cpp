@@ -79,47 +79,6 @@ TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
   EXPECT_TRUE(contains(html, "<td>2</td><td>50.0 %</td>"));
 }
 
-TEST(Pages, ShowWhatOtherMethodsWouldHaveHeldBack) {
-  RunData run = run_of_steps("quick", 3);
-  run.recorded = two_tokens();
-  EXPECT_FALSE(contains(render_report({run}), "other methods would have held back"));
-  Counterfactuals& all = run.recorded.counterfactuals;
-  all.tokens = 1;
-  all.steps = 1;
-  all.first_step = all.last_step = 9;
-  all.own.method = "dppo_tv";
-  all.others = {{.method = "grpo", .held = 0.125, .held_positive = 0.2, .held_negative = 0.05, .outside = 0.25}};
-  all.others[0].both = 2, all.others[0].only_the_run = 1, all.others[0].only_it = 1;
-  all.others[0].weight_change = 0.3, all.others[0].cosine = 0.9;
-  all.others[0].differences = {{"<i>", 7, 0, 0.75}, {"so", 0, 3, 0.25}};
-  all.not_asked = {"m2po: needs the whole <update>"};
-  const std::string html = render_report({run});
-  EXPECT_TRUE(contains(html,
-                       "<code>grpo</code></th><td>12.50 %</td><td>20.00 %</td><td>5.00 %</td><td>25.00 %</td><td>2</td>"
-                       "<td>1</td><td>1</td><td>50.00 %</td><td>30.00 %</td><td>0.9</td><td><code>&lt;i&gt;</code> 7 → 0 "
-                       "(75.00 %), <code>so</code> 0 → 3 (25.00 %)</td>"));
-  EXPECT_TRUE(contains(html, "<code>keel tokens RUN --steps 9:9</code>"));  // 1 of 2 tokens
-  EXPECT_TRUE(contains(html, "needs the whole &lt;update&gt;"));
-}
-
-TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
-  RunData run = run_of_steps("quick", 60);
-  for (size_t i = 39; i < run.metrics.size(); ++i) run.metrics[i].values["reward/mean"] = 0.1;
-  for (const int step : {1, 40, 60}) {
-    Sample sample;
-    sample.phase = "rl";
-    sample.step = step;
-    sample.completion = "written at " + std::to_string(step);
-    run.samples.push_back(sample);
-  }
-  const std::string html = render_report({run});
-  EXPECT_EQ(occurrences(html, "Reward left its band first, at step 40: 0.1, band at least 0.25."),
-            2u);  // and on the first page
-  EXPECT_GT(occurrences(html, "written at 40"), 1u);
-  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 60)}), "No metric left its band."));
-  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps to judge by: 7 of 20."));
-}
-
 TEST(Pages, DrawSeedsAsABand) {
   RunData first = run_of_steps("grpo-1", 3), second = run_of_steps("grpo-2", 3), other = run_of_steps("drpo-1", 3);
   second.used["run.seed"] = "2";

@@ -143,23 +143,14 @@ TEST_F(TokenReaderTest, GivesBackTheRowsThatWereWritten) {
   expect_same(all_rows(std::move(reader)), rows);
 }
 
-TEST_F(TokenReaderTest, ReadsAPartOfTheRowsAndColumns) {
+TEST_F(TokenReaderTest, ReadsAPartOfTheColumns) {
   const std::vector<TokenRow> rows = some_rows(12, 100);
   const std::filesystem::path file = file_of(made_.path, rows, 33);
-  for (const int64_t from : {99, 0, 33, 40, 65, 66, 100, 1}) {
-    TokenReader reader(file);
-    reader.next();
-    reader.seek(from);
-    expect_same(all_rows(std::move(reader)), std::span(rows).subspan(static_cast<size_t>(from)));
-  }
   const std::vector<TokenRow> some = all_rows(TokenReader(file, {"kept", "token"}));
   ASSERT_EQ(some.size(), rows.size());
   for (size_t i = 0; i < some.size(); ++i) {
     TokenRow wanted;
     wanted.kept = rows[i].kept, wanted.token = rows[i].token;
-    wanted.step = rows[i].step, wanted.outside = rows[i].outside, wanted.ratio = rows[i].ratio;
-    wanted.reward = rows[i].reward;
-    wanted.update = rows[i].update, wanted.rollout = rows[i].rollout, wanted.position = rows[i].position;
     ASSERT_EQ(bits_of(some[i]), bits_of(wanted));
   }
 }
@@ -209,94 +200,6 @@ TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
           "of format \"2\", and this program reads format 1");
   refused("any.parquet", changed("keel.format", "Keel.format"), "it has no keel.format");
   refused("any.parquet", changed("{\"step\"", "[\"step\""), "is no JSON object");
-}
-
-TEST_F(TokenReaderTest, RefusesNumbersThatAreNoneOfTheirKind) {
-  for (const auto& [member, value, why] :
-       {std::tuple{&TokenRow::log_mu, kInfinity, "its column log_mu has inf; wanted a log-probability"},
-        {&TokenRow::log_mu, 1e-6f, "its column log_mu has 1e-06"},
-        {&TokenRow::log_pi, -kInfinity, "its column log_pi has -inf"},
-        {&TokenRow::log_recomputed, 0.5f, "its column log_recomputed has 0.5"},
-        {&TokenRow::log_reference, kInfinity, "its column log_reference has inf"},
-        {&TokenRow::log_other_mu, kInfinity, "its column log_other_mu has inf"},
-        {&TokenRow::log_other_pi, -kInfinity, "wanted probabilities that add up to 1"},
-        {&TokenRow::log_other_recomputed, -0.1f, "its column log_other_recomputed has -0.1 beside log_recomputed"},
-        {&TokenRow::topk_tv, 1.1f, "its column topk_tv has 1.1; wanted a total variation"},
-        {&TokenRow::full_kl, -1.0f, "its column full_kl has -1"},
-        {&TokenRow::ratio, TokenRow::kUnknown, "its column ratio has nan; wanted a finite ratio"},
-        {&TokenRow::ratio, kInfinity, "its column ratio has inf"},
-        {&TokenRow::entropy, -5.0f, "its column entropy has -5; wanted an entropy"},
-        {&TokenRow::entropy_mu, kInfinity, "its column entropy_mu has inf"},
-        {&TokenRow::advantage, 1e31f, "its column advantage has 1e+31"},
-        {&TokenRow::coefficient, TokenRow::kUnknown, "its column coefficient has nan"}}) {
-    std::vector<TokenRow> rows = some_rows(12, 40);
-    rows[23].*member = value;
-    const std::filesystem::path file = file_of(made_.path, rows, 10);
-    const std::string error = error_of(3, [&] { all_rows(TokenReader(file)); });
-    EXPECT_NE(error.find(file.string() + ": not a sound token record: row 24 (from 1), completion 2: "),
-              std::string::npos)
-        << error;
-    EXPECT_NE(error.find(why), std::string::npos) << error;
-  }
-  const auto refused = [&](const std::string& why, const auto& change) {
-    std::vector<TokenRow> rows = some_rows(12, 40);
-    change(rows[23]);
-    const std::filesystem::path file = file_of(made_.path, rows, 10);
-    for (const std::vector<std::string>& columns : {std::vector<std::string>(), {"token"}}) {
-      const std::string error = error_of(3, [&] { all_rows(TokenReader(file, columns)); });
-      EXPECT_NE(error.find("row 24 (from 1), completion 2: " + why), std::string::npos) << error;
-    }
-  };
-  refused("its column step has 99; wanted 12", [](TokenRow& row) { row.step = 99; });
-  refused("its column reward has nan; wanted", [](TokenRow& row) { row.reward = TokenRow::kUnknown; });
-  refused("its column kept has false beside outside false", [](TokenRow& row) { row.kept = row.outside = false; });
-  std::vector<TokenRow> rows = some_rows(12, 10);
-  rows[1].log_mu = 0, rows[1].log_other_mu = -kInfinity, rows[2].full_kl = kInfinity;  // as they may be
-  EXPECT_EQ(all_rows(TokenReader(file_of(made_.path, rows, 10))).size(), 10u);
-}
-
-TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
-  const std::vector<TokenRow> sound = some_rows(12, 80);  // eight completions, four in each of two updates
-  const auto refused = [&](const std::string& place, const auto& change) {
-    std::vector<TokenRow> rows = sound;
-    change(rows);
-    const std::filesystem::path file = file_of(made_.path, rows, 7);
-    const std::string error = error_of(3, [&] { all_rows(TokenReader(file, {"kept"})); });
-    EXPECT_TRUE(error.starts_with(file.string())) << error;
-    EXPECT_NE(error.find(place + ": its rows are in another order"), std::string::npos) << error;
-  };
-  refused("row 1 (from 1), completion 1", [](auto& rows) {
-    std::ranges::stable_sort(rows, std::greater(), [](const TokenRow& row) { return row.token_id % 40; });
-  });
-  refused("row 9 (from 1), completion 0", [](auto& rows) { std::ranges::stable_sort(rows, {}, &TokenRow::position); });
-  refused("row 5 (from 1), completion 0", [](auto& rows) { std::swap(rows[4], rows[5]); });
-  refused("row 6 (from 1), completion 0", [](auto& rows) { rows.erase(rows.begin() + 5); });  // one is missing
-  refused("row 41 (from 1), completion 0",
-          [](auto& rows) { std::rotate(rows.begin(), rows.begin() + 40, rows.end()); });
-  refused("row 21 (from 1), completion 0", [](auto& rows) {
-    std::copy(rows.begin(), rows.begin() + 10, rows.begin() + 20);  // it is there twice in its update
-  });
-}
-
-TEST_F(TokenReaderTest, RefusesRowsThatAreNotAllThere) {
-  std::vector<TokenRow> rows = some_rows(12, 40);  // four completions
-  for (const TokenRow& row : some_rows(12, 40)) rows.push_back(row), rows.back().update = 1;
-  const auto reads = [&](std::span<const TokenRow> some, const Json& facts) {
-    return all_rows(TokenReader(file_of(made_.path, some, 7, facts))).size();
-  };
-  const auto refused = [&](std::span<const TokenRow> some, const Json& facts, const std::string& why) {
-    const std::string error = error_of(3, [&] { reads(some, facts); });
-    EXPECT_NE(error.find("not a sound token record: " + why), std::string::npos) << error;
-  };
-  const std::span<const TokenRow> all = rows;
-  EXPECT_EQ(reads(all, {{"recorded_rollouts", 4}, {"rows", 80}}), 80u);
-  refused(all, {{"recorded_rollouts", 5}}, "it has 4 completions, and by recorded_rollouts of keel.step 5");
-  refused(all.first(30), {{"recorded_rollouts", 4}}, "it has 3 completions");
-  refused(all.first(70), {{"recorded_rollouts", 4}}, "its 4 completions come 7 times");
-  refused(all.first(79), {{"recorded_rollouts", 4}, {"rows", 80}}, "it has 79 rows, and by keel.step 80");
-  TokenReader part(file_of(made_.path, all, 7, {{"recorded_rollouts", 4}}));
-  part.seek(75);
-  EXPECT_EQ(all_rows(std::move(part)).size(), 5u);  // the first ones were not seen
 }
 
 /// A page's values have a checksum; its header and the footer, which say where and what they are, have none.

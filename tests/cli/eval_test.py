@@ -189,7 +189,7 @@ class OwnRows(own_files.Test):
         config = self.configuration("run", data={"files": []})
         for file in (self.data, link, self.reward, config):
             before = file.read_bytes()
-            self.assert_refused(support.keel("eval", config, "--samples", file), 2, f"--samples {file}", "name another")
+            self.assert_refused(support.keel("eval", config, "--samples", file), 2, str(file), "choose another name")
             self.assertEqual(file.read_bytes(), before)
 
     def test_rows_that_training_reads_are_called_so(self):

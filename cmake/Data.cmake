@@ -53,18 +53,28 @@ endfunction()
 
 function(keel_link_data target)
   set(libraries)
+  set(byte_source keel/data/rows/byte_source.cpp)
+  set(arrow_sources keel/core/files/parquet_file.cpp keel/data/rows/byte_source.cpp keel/data/rows/arrow_json.cpp
+      keel/data/rows/parquet_rows.cpp keel/record/tokens/token_columns.cpp keel/record/tokens/token_file.cpp
+      keel/record/tokens/token_reader.cpp)
+  if(KEEL_PARQUET AND KEEL_UNITY)
+    # Arrow's headers take the compiler four seconds: all sources that see them are one object.
+    list(TRANSFORM arrow_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+    set(byte_source ${CMAKE_BINARY_DIR}/batches/${target}/arrow.cpp)
+    keel_unity_file(${byte_source} ${arrow_sources})
+    target_sources(${target} PRIVATE ${byte_source})
+    set(arrow_sources ${byte_source})
+  endif()
   if(KEEL_GZIP)
-    keel_use_in(KEEL_HAS_ZLIB ${ZLIB_INCLUDE} keel/data/rows/byte_source.cpp)
+    keel_use_in(KEEL_HAS_ZLIB ${ZLIB_INCLUDE} ${byte_source})
     list(APPEND libraries ${ZLIB_LIBRARY})
   endif()
   if(KEEL_ZSTD)
-    keel_use_in(KEEL_HAS_ZSTD ${ZSTD_INCLUDE} keel/data/rows/byte_source.cpp)
+    keel_use_in(KEEL_HAS_ZSTD ${ZSTD_INCLUDE} ${byte_source})
     list(APPEND libraries ${ZSTD_LIBRARY})
   endif()
   if(KEEL_PARQUET)
-    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include keel/core/files/parquet_file.cpp keel/data/rows/byte_source.cpp
-                keel/data/rows/arrow_json.cpp keel/data/rows/parquet_rows.cpp keel/record/tokens/token_columns.cpp
-                keel/record/tokens/token_file.cpp keel/record/tokens/token_reader.cpp)
+    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include ${arrow_sources})
     list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
     message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
   endif()

@@ -38,12 +38,10 @@ int64_t TokenFile::step_of(std::string name) {
 
 void require_token_files() {}
 
-namespace {
-
 /// What Arrow writes goes to a file of ours, whose failures are Errors; the library is told that there was one.
-class Sink : public arrow::io::OutputStream {
+class TokenFileSink : public arrow::io::OutputStream {
  public:
-  explicit Sink(DurableFile& file) : file_(file) {}
+  explicit TokenFileSink(DurableFile& file) : file_(file) {}
   arrow::Status Write(const void* data, int64_t bytes) override {
     try {
       file_.write(std::string_view(static_cast<const char*>(data), static_cast<size_t>(bytes)));
@@ -69,6 +67,8 @@ class Sink : public arrow::io::OutputStream {
   bool closed_ = false;
 };
 
+namespace {
+
 std::shared_ptr<arrow::Schema> schema() {
   std::vector<std::shared_ptr<arrow::Field>> fields;
   for (const TokenColumn& column : token_columns()) fields.push_back(column.field);
@@ -86,7 +86,7 @@ std::shared_ptr<parquet::WriterProperties> properties() {
 class TokenFile::Writer {
  public:
   explicit Writer(const std::filesystem::path& path)
-      : path_(path), file_(path), sink_(std::make_shared<Sink>(file_)), schema_(schema()) {
+      : path_(path), file_(path), sink_(std::make_shared<TokenFileSink>(file_)), schema_(schema()) {
     auto writer = parquet::arrow::FileWriter::Open(*schema_, arrow::default_memory_pool(), sink_, properties());
     require(writer.status());
     writer_ = std::move(*writer);
@@ -121,7 +121,7 @@ class TokenFile::Writer {
 
   std::filesystem::path path_;
   DurableFile file_;
-  std::shared_ptr<Sink> sink_;
+  std::shared_ptr<TokenFileSink> sink_;
   std::shared_ptr<arrow::Schema> schema_;
   std::unique_ptr<parquet::arrow::FileWriter> writer_;
 };

@@ -56,7 +56,7 @@ std::string no_token_files(const std::filesystem::path& run) {
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 16'384;
+constexpr int64_t kTokensAtOnce = 16'384;
 
 }  // namespace
 
@@ -96,7 +96,7 @@ class TokenReader::Source {
   }
 
   arrow::Status open() {
-    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kRowsAtOnce));
+    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kTokensAtOnce));
     return reader_->GetSchema(&schema_);
   }
 

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/completion_scripts.h"
 #include "keel/objective/methods.h"
+#include "keel/task/task_table.h"
 #include "keel/train/config/config.h"
 
 namespace keel::cli {
@@ -60,6 +61,10 @@ std::vector<Offer> values_of(const Option& option) {
   if (!values.empty()) return values;
   if (option.path == "objective.method") {  // checked where the table of methods is
     for (const Method& method : methods()) values.push_back({method.name, first_sentence(method.sentence)});
+    return values;
+  }
+  if (option.path == "task.name") {  // checked where the table of tasks is
+    for (const TaskRow& task : task_table()) values.push_back({task.name, first_sentence(task.sentence)});
     return values;
   }
   const auto is = [&]<class T>(T*) {

@@ -4,8 +4,8 @@
 #include "cli/commands.h"
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
+#include "keel/task/countdown.h"
 #include "keel/task/task_table.h"
-#include "keel/task/worked_task.h"
 
 namespace keel::cli {
 namespace {
@@ -81,13 +81,11 @@ ExitCode show_tasks(const TasksRequest& request) {
 Action add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
   Command command = line.add("tasks", "The built-in tasks, with samples");
-  std::vector<std::string> names;
-  for (const TaskRow& row : task_table()) names.push_back(row.name);
-  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations").words(names);
+  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations").words(task_names());
   command.option("--seed", request->seed, "Of the samples");
   command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
-  command.option("--difficulty", request->task.difficulty, "1 to 5; all tasks but chains have it")
-      .between(1, WorkedTask::kMaxDifficulty);
+  command.option("--difficulty", request->task.difficulty, "1 to 5, of countdown")
+      .between(1, CountdownTask::kMaxDifficulty);
   command.flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
   command.flag("--json", request->json, "One object per line: prompt, answer, demonstration");
   return [request] { return show_tasks(*request); };

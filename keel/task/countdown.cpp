@@ -1,13 +1,20 @@
 #include "keel/task/countdown.h"
 
 #include <algorithm>
+#include <array>
 
+#include "keel/core/error.h"
+#include "keel/core/random.h"
+#include "keel/core/strings.h"
+#include "keel/core/written.h"
+#include "keel/task/character_tokenizer.h"
 #include "keel/task/expression.h"
+#include "keel/task/final_answer.h"
 
 namespace keel {
 namespace {
 
-constexpr std::array<CountdownTask::Level, WorkedTask::kMaxDifficulty> kCountdownLevels = {{
+constexpr std::array<CountdownTask::Level, CountdownTask::kMaxDifficulty> kCountdownLevels = {{
     {.numbers = 3, .largest = 9, .largest_target = 50, .completion = 32},
     {.numbers = 3, .largest = 25, .largest_target = 100, .completion = 40},
     {.numbers = 4, .largest = 25, .largest_target = 100, .completion = 60},
@@ -16,6 +23,19 @@ constexpr std::array<CountdownTask::Level, WorkedTask::kMaxDifficulty> kCountdow
 }};
 
 constexpr int64_t kLargestBetween = 10'000;  // of results on the way
+constexpr const char* kInstruction = "\nEnd with \"####\" and the answer.\n";
+constexpr const char* kMark = "#### ";
+constexpr uint32_t kHeldOutCountdowns = 8;
+constexpr int kMaxCountdownDraws = 2000;  // each is held out with probability 1/8; only a broken hash can reach this
+
+/// A problem with its solution written out.
+struct WorkedCountdown {
+  std::string question;
+  Json answer;                     // the numbers and the target
+  std::vector<std::string> steps;  // lines of the solution
+  std::string result;              // the expression
+  std::string identity;            // equal for the same numbers in another order; they share a split
+};
 
 /// A number that was given or made, and how to write it.
 struct Made {
@@ -32,7 +52,7 @@ std::string operand(const Made& made, char op, bool right) {
   return needs ? written("(", made.text, ")") : made.text;
 }
 
-/// Whether a whole number above 0, and not too large a one, comes out; then it is in `result`.
+/// Whether the result is a whole number above 0 and not too large; then it is in `result`.
 bool combine(int64_t a, char op, int64_t b, int64_t& result) {
   if (op == '/' && a % b != 0) return false;
   result = op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
@@ -55,7 +75,7 @@ Made draw_solution(Draws& draws, std::vector<Made> numbers, std::vector<std::str
     int64_t value = 0;
     do op = kOperators[draws.below(kOperators.size())];
     while (!combine(left.value, op, right.value, value));
-    steps.push_back(calculation(left.value, op, right.value, value));
+    steps.push_back(written(left.value, " ", op, " ", right.value, " = ", value));
     numbers.push_back({value, written(operand(left, op, false), " ", op, " ", operand(right, op, true)), op});
   }
   return numbers[0];
@@ -68,23 +88,15 @@ std::string enumeration(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-}  // namespace
-
-CountdownTask::CountdownTask(const TaskOptions& options)
-    : WorkedTask(level_at(kCountdownLevels, options.difficulty).completion,
-                 {"Combine each of the numbers ", ", ", " and ", " exactly once, with + - * / and brackets, to make ",
-                  " + ", " - ", " * ", " / ", " = "}),
-      level_(level_at(kCountdownLevels, options.difficulty)) {}
-
-Worked CountdownTask::draw(Draws& draws) const {
+WorkedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level) {
   for (;;) {
-    std::vector<int64_t> numbers(static_cast<size_t>(level_.numbers));
-    for (int64_t& number : numbers) number = between(draws, 1, level_.largest);
+    std::vector<int64_t> numbers(static_cast<size_t>(level.numbers));
+    for (int64_t& number : numbers) number = 1 + draws.below(static_cast<uint32_t>(level.largest));
     std::vector<Made> given;
     for (const int64_t number : numbers) given.push_back({number, std::to_string(number), 0});
-    Worked worked;
+    WorkedCountdown worked;
     const Made solution = draw_solution(draws, given, worked.steps);
-    if (solution.value > level_.largest_target) continue;
+    if (solution.value > level.largest_target) continue;
     worked.question = written("Combine each of the numbers ", enumeration(numbers),
                               " exactly once, with + - * / and brackets, to make ", solution.value, ".");
     worked.answer = {{"numbers", numbers}, {"target", solution.value}};
@@ -95,29 +107,86 @@ Worked CountdownTask::draw(Draws& draws) const {
   }
 }
 
-/// The expression alone, or with "= target" after it.
-bool CountdownTask::accepts(const Json& answer, std::string_view text) const {
+WorkedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level, Split split) {
+  for (int attempt = 0; attempt < kMaxCountdownDraws; ++attempt) {
+    WorkedCountdown worked = draw_countdown(draws, level);
+    if (split_of(worked.identity) == split) return worked;
+  }
+  fail(ExitCode::kInternal, "no problem of this split in ", kMaxCountdownDraws, " draws");
+}
+
+Problem countdown_problem(const WorkedCountdown& worked) { return {worked.question + kInstruction, worked.answer}; }
+
+const CountdownTask::Level& level_at(int64_t difficulty) {
+  if (difficulty < 1 || difficulty > CountdownTask::kMaxDifficulty)
+    fail(ExitCode::kBadConfiguration, "task.difficulty is ", difficulty, "; expected 1 to ",
+         CountdownTask::kMaxDifficulty);
+  return kCountdownLevels[static_cast<size_t>(difficulty - 1)];
+}
+
+/// Whether the text is a solution: the expression alone, or with "= target" after it.
+bool is_solution(const Json& answer, std::string_view text) {
   if (!answer.is_object() || !answer.contains("numbers") || !answer.contains("target")) return false;
-  const Json &wanted = answer["numbers"], &target = answer["target"];
-  if (!wanted.is_array() || !target.is_number_integer()) return false;
+  const Json &numbers = answer["numbers"], &target = answer["target"];
+  if (!numbers.is_array() || !target.is_number_integer()) return false;
   if (const size_t equals = text.find('='); equals != std::string_view::npos) {
-    if (!is_integer(target, text.substr(equals + 1))) return false;
+    if (trimmed(text.substr(equals + 1)) != target.dump()) return false;
     text = text.substr(0, equals);
   }
-  std::optional<ExpressionValue> value = evaluate_expression(text, wanted.size());
+  std::optional<ExpressionValue> value = evaluate_expression(text, numbers.size());
   if (!value || value->denominator != 1 || Json(value->numerator) != target) return false;
-  Json given = wanted;
+  Json given = numbers;
   std::sort(given.begin(), given.end());
   std::sort(value->numbers.begin(), value->numbers.end());
   return given == Json(value->numbers);
 }
 
+}  // namespace
+
+Split split_of(std::string_view identity) {
+  // Changing the key would move problems between the splits of published numbers.
+  constexpr uint32_t kKey0 = 0x6B65656C, kKey1 = 0x73706C74;
+  PhiloxBlock state = {{0, 0, 0, static_cast<uint32_t>(identity.size())}};
+  for (const char c : identity) {
+    state.word[2] ^= static_cast<unsigned char>(c);
+    state = philox(state, kKey0, kKey1);
+  }
+  return state.word[0] % kHeldOutCountdowns == 0 ? Split::kHeldOut : Split::kTrain;
+}
+
+CountdownTask::CountdownTask(const TaskOptions& options) : level_(level_at(options.difficulty)) {}
+
+Problem CountdownTask::problem(uint64_t seed, uint64_t index, Split split) const {
+  Draws draws(seed, Stream::kTaskProblems, index);
+  return countdown_problem(draw_countdown(draws, level_, split));
+}
+
+Demonstration CountdownTask::demonstrate(uint64_t seed, uint64_t index, bool) const {
+  Draws draws(seed, Stream::kDemonstrations, index);
+  const WorkedCountdown worked = draw_countdown(draws, level_, Split::kTrain);
+  std::string completion;
+  for (const std::string& step : worked.steps) completion += written(step, '\n');
+  completion += written(kMark, worked.result, kStopWord);
+  return {countdown_problem(worked), completion};
+}
+
+double CountdownTask::check(const Problem& problem, std::string_view completion) const {
+  return is_solution(problem.answer, final_answer(completion)) ? 1 : 0;
+}
+
 /// The expression without white space; what it comes to decides nothing, for other numbers may make the same.
-std::string CountdownTask::normal_form(std::string_view text) const {
+std::string CountdownTask::answer(std::string_view completion) const {
+  const std::string text = final_answer(completion);
   std::string form;
   for (const char c : text.substr(0, text.find('=')))
     if (c != ' ' && c != '\t') form += c;
   return form;
+}
+
+Tokenizer CountdownTask::tokenizer() const {
+  return character_tokenizer({"Combine each of the numbers ", ", ", " and ",
+                              " exactly once, with + - * / and brackets, to make ", " + ", " - ", " * ", " / ", " = ",
+                              kInstruction, kMark});
 }
 
 }  // namespace keel

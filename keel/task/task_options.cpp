@@ -1,13 +1,12 @@
 #include "keel/core/options/options.h"
 #include "keel/task/chains.h"
+#include "keel/task/countdown.h"
 #include "keel/task/task.h"
-#include "keel/task/task_table.h"
-#include "keel/task/worked_task.h"
 
 namespace keel {
 
 void TaskOptions::describe(OptionTable& table) {
-  table.add("name", name, "The built-in task.", one_of(task_names()));
+  table.add("name", name, "The built-in task: chains or countdown.", not_empty());
   table.add("modulus", modulus, "Chains: numbers are 0 to modulus - 1, and arithmetic is modulo this.",
             at_least(ChainsTask::kMinModulus).at_most(ChainsTask::kMaxModulus));
   table.add("steps", steps, "Chains: number of operations in a problem.", at_least(1).at_most(ChainsTask::kMaxSteps));
@@ -18,11 +17,8 @@ void TaskOptions::describe(OptionTable& table) {
   table.add("error", error, "Chains: probability that a step of a noisy demonstration gives a random number.",
             at_least(0.0).at_most(1.0));
   table.add("mode", mode, "Chains: the first word decides the error rate of the whole demonstration.");
-  table.add(
-      "difficulty", difficulty,
-      "All other tasks: from 1, for tiny networks made from nothing, to 5; `keel tasks NAME --difficulty D` shows "
-      "samples.",
-      at_least(1).at_most(WorkedTask::kMaxDifficulty));
+  table.add("difficulty", difficulty, "Countdown: from 1, for tiny networks made from nothing, to 5.",
+            at_least(1).at_most(CountdownTask::kMaxDifficulty));
 }
 
 }  // namespace keel

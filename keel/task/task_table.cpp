@@ -1,16 +1,13 @@
 #include "keel/task/task_table.h"
 
+#include <algorithm>
+#include <array>
+
 #include "keel/core/error.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
-#include "keel/task/arithmetic.h"
 #include "keel/task/chains.h"
 #include "keel/task/countdown.h"
-#include "keel/task/equations.h"
-#include "keel/task/letters.h"
-#include "keel/task/lists.h"
-#include "keel/task/modular.h"
-#include "keel/task/strings.h"
 
 namespace keel {
 namespace {
@@ -67,12 +64,6 @@ const std::vector<TaskRow>& task_table() {
        "Combine numbers with + - * / and brackets, each exactly once, to make a target.",
        {},
        make<CountdownTask>},
-      {"arithmetic", "Chains of sums, differences and products of multi-digit numbers.", {}, make<ArithmeticTask>},
-      {"modular", "Remainders of sums, products and powers.", {}, make<ModularTask>},
-      {"equations", "Linear equations in x with a whole solution.", {}, make<EquationsTask>},
-      {"letters", "How often a letter appears in words.", {}, make<LettersTask>},
-      {"strings", "Reverse, sort, cut and change a word, one operation after the other.", {}, make<StringsTask>},
-      {"lists", "Reverse, sort, cut and change a list of numbers, one operation after the other.", {}, make<ListsTask>},
   };
   return kTable;
 }
@@ -86,10 +77,15 @@ std::vector<std::string> task_names() {
 const TaskRow& task_row(std::string_view name) {
   for (const TaskRow& row : task_table())
     if (row.name == name) return row;
+  static constexpr std::array<std::string_view, 6> kRemoved = {"arithmetic", "modular", "equations",
+                                                               "letters",    "strings", "lists"};
+  if (std::find(kRemoved.begin(), kRemoved.end(), name) != kRemoved.end())
+    fail(ExitCode::kBadConfiguration, "task.name \"", name,
+         "\" is removed. Fix: use examples/reasoning_gym/, which has prompts and rewards of this kind");
   const std::vector<std::string> names = task_names();
   const std::optional<std::string> near = nearest_name(name, names);
-  fail(ExitCode::kBadConfiguration, "no task \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
-       "The built-in tasks are: ", joined(names));
+  fail(ExitCode::kBadConfiguration, "task.name \"", name, "\" is unknown; ",
+       near ? "did you mean " + *near + "? " : "", "The built-in tasks are: ", joined(names));
 }
 
 std::unique_ptr<Task> make_task(const TaskOptions& options) {

@@ -5,9 +5,13 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import support
+
+sys.path.append(str(support.ROOT / "tests" / "parity"))
+import packages  # noqa: E402
 from byte_model import write_model
 
 EXAMPLES = support.ROOT / "examples"
@@ -21,10 +25,10 @@ class Examples(support.Test):
         self.model = write_model(self.folder / "model")
         self.place = pathlib.Path(shutil.copytree(EXAMPLES, self.folder / "examples"))
 
-    def train(self, config, *settings, model="model"):
+    def train(self, config, *settings, model="model", **options):
         """In the folder of the configuration, as its own first lines say."""
         path = self.place / config
-        result = support.keel("train", path.name, f"{model}={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent)
+        result = support.keel("train", path.name, f"{model}={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent, **options)
         self.assert_exit(result, 0)
         steps = [row for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         self.assertEqual(len(steps), 2)
@@ -60,6 +64,26 @@ class Examples(support.Test):
                                    "model.random_weights=true", model="actor_rollout_ref.model.path")
         self.assertIn("read as: verl", result.stdout)
         self.assertIn("method      ppo", result.stdout)
+
+    def test_problems_and_scorers_of_reasoning_gym(self):
+        folder = packages.PEERS / "reasoning-gym"
+        if not packages.is_there("reasoning-gym"):
+            self.skipTest("reasoning-gym is not there; scripts/bootstrap.sh --tests brings it in where it can be had")
+        environment = support.environment(PYTHONPATH=str(folder), PYTHONWARNINGS="ignore")
+        for name, count, seed in (("train.jsonl", 12, 0), ("test.jsonl", 6, 1)):
+            subprocess.run([PYTHON, "problems.py", name, str(count), str(seed)], cwd=self.place / "reasoning_gym", env=environment, check=True)
+        rows = [json.loads(line) for line in (self.place / "reasoning_gym" / "train.jsonl").read_text().splitlines()]
+        right = "".join(json.dumps({**row, "completion": [{"role": "assistant", "content": f"<answer>{row['answer']}</answer>"}]}) + "\n" for row in rows)
+        wrong = right.replace("<answer>", "")
+        for completions, reward in ((right, 1), (wrong, 0)):  # the scorers themselves, of which a tiny network shows nothing
+            (self.place / "reasoning_gym" / "completions.jsonl").write_text(completions)
+            result = support.keel("reward", "completions.jsonl", 'reward.functions=["python:problems.py:reward"]', f"reward.python={PYTHON}",
+                                  "reward.workers=1", cwd=self.place / "reasoning_gym", env=environment)
+            self.assert_exit(result, 0)
+            self.assertEqual([json.loads(line)["reward"] for line in result.stdout.splitlines()], [reward] * 12)
+        result, _ = self.train("reasoning_gym/config.yaml", *SMALL, f"reward.python={PYTHON}", "reward.workers=1",
+                               "train.prompts_per_step=2", env=environment)
+        self.assertIn("1 x python:problems.py:reward", result.stdout)
 
     def test_rewards_of_a_server(self):
         with socket.socket() as free:

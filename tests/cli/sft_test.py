@@ -84,7 +84,7 @@ class Sft(own_rows.Test):
         self.assert_exit(self.sft(*settings, "sft.data_epochs=3", "--resume"), 0)
         rows = support.metrics(self.folder / "run")
         self.assertEqual([row["sft/tokens"] for row in rows], [2 * n for n in (4, 3, 4, 4, 4, 2)])
-        self.assertIn("is supervised alone", self.sft(f"sft.files=[{self.rows}]", "sft.data_epochs=3", "sft.batch=4", "train.steps=1", "task.name=letters",
+        self.assertIn("is supervised alone", self.sft(f"sft.files=[{self.rows}]", "sft.data_epochs=3", "sft.batch=4", "train.steps=1", "task.name=countdown",
                                                       "--resume", command="train").stderr)
         self.rows.write_text(self.rows.read_text().replace("what", "When"))
         self.assertIn("sft.files: the rows are not those", self.refused(3, *settings, "sft.data_epochs=4", "--resume"))
@@ -160,7 +160,7 @@ class Sft(own_rows.Test):
 
     def test_what_is_learned_is_evaluated_on_a_task(self):
         self.assert_exit(self.sft(f"data.files=[{self.rows}]"), 0)
-        result = support.keel("eval", self.folder / "run" / "config.yaml", "task.name=letters", "eval.prompts=2", "rollout.max_new_tokens=4")
+        result = support.keel("eval", self.folder / "run" / "config.yaml", "task.name=countdown", "eval.prompts=2", "rollout.max_new_tokens=4")
         self.assert_exit(result, 0)
 
     def test_explains_itself_and_names_what_does_nothing(self):

@@ -65,7 +65,7 @@ class TemplateWords(support.Test):
         date, nothing = "data.date=2031-02-03", "data.date changes nothing: the model has a chat template that asks for no date"
         self.assertNotIn("data.date", self.explained())
         for more in ({}, {"files": False}):
-            self.assertIn(nothing, self.explained(date, *([] if more == {} else ["task.name=letters"]), **more))
+            self.assertIn(nothing, self.explained(date, *([] if more == {} else ["task.name=countdown"]), **more))
         self.template(DATED)
         told = self.explained(date)
         self.assertIn("the chat template is told today is 2031-02-03", told)
@@ -96,12 +96,12 @@ class TemplateWords(support.Test):
             self.assert_refused(result, 2, "enable_thinking", "the model has none; remove it")
 
     def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
-        settings = ("task.name=letters", "data.template_words=[enable_thinking=false]")
+        settings = ("task.name=countdown", "data.template_words=[enable_thinking=false]")
         self.assertIn("the chat template is told enable_thinking=false", self.explained(*settings, files=False))
-        lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=letters", *more, files=False))[1])
+        lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=countdown", *more, files=False))[1])
                    for more in ((), settings[1:])]
         self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # a token for each byte
-        for settings in (("task.name=letters", "data.template_words=[enable_thinkng=false]"), ("task.name=letters", "data.chat=always")):
+        for settings in (("task.name=countdown", "data.template_words=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
             self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
 
     def test_a_column_of_them_in_rows_of_rl_is_told_to_be_unread(self):

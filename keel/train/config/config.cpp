@@ -222,6 +222,7 @@ bool is_read_of_task(const Config& c, const std::string& key) {
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c, Purpose purpose) {
+  task_row(c.task.name);  // refuses unknown names
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
   for (const std::string& key : changed_keys(c.model))
     if (!c.model.path.empty() && key != "path" && key != "random_weights")

@@ -15,7 +15,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 RunData small_run(const std::string& name, int steps = 3) {
   RunData run;
   run.name = name;
-  run.used = {{"objective.method", "dppo_tv"}, {"task.name", "arithmetic"}, {"run.seed", "1"}};
+  run.used = {{"objective.method", "dppo_tv"}, {"task.name", "countdown"}, {"run.seed", "1"}};
   run.metrics.push_back({"sft", 0, {{"sft/loss", 2.0}}});
   run.metrics.push_back(
       {"eval", 0, {{"eval/accuracy", 0.25}, {"eval/low", 0.21}, {"eval/high", 0.29}, {"eval/count", 400}}});

@@ -1,12 +1,12 @@
-// What all tasks with a question in words promise: demonstrations that are worth 1 and fit, texts that their own
-// tokenizer can read and write, splits that never meet, and no reward for anything but one final answer.
-
-#include "keel/task/worked_task.h"
+// Demonstrations of countdown are worth 1 and fit, its tokenizer reads and writes its texts, splits never meet, and
+// only one final answer has a reward.
 
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "keel/core/random.h"
+#include "keel/task/countdown.h"
 #include "keel/task/task_table.h"
 #include "libs/hftext/tests/parity_rows.h"
 #include "tests/support/effort.h"
@@ -15,22 +15,13 @@
 namespace keel {
 namespace {
 
-std::vector<std::string> worked_names() {
-  std::vector<std::string> names = task_names();
-  std::erase(names, "chains");
-  return names;
+std::unique_ptr<Task> countdown(int64_t difficulty = 1) {
+  return make_task({.name = "countdown", .difficulty = difficulty});
 }
 
-class WorkedTasks : public testing::TestWithParam<std::string> {
- protected:
-  std::unique_ptr<Task> task(int64_t difficulty = 1) const {
-    return make_task({.name = GetParam(), .difficulty = difficulty});
-  }
-};
-
-TEST_P(WorkedTasks, DemonstrateSolutionsThatAreRightAndFit) {
+TEST(CountdownTask, DemonstratesSolutionsThatAreRightAndFit) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
-    const auto made = task(difficulty);
+    const auto made = countdown(difficulty);
     const Tokenizer tokenizer = made->tokenizer();
     int64_t longest = 0;
     for (uint64_t index = 0; index < 3000; ++index) {
@@ -45,13 +36,13 @@ TEST_P(WorkedTasks, DemonstrateSolutionsThatAreRightAndFit) {
       ASSERT_LE(static_cast<int64_t>(prompt.size()), 120) << shown.problem.prompt;
       longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     }
-    EXPECT_LE(longest, made->completion_limit()) << GetParam() << " " << difficulty;
-    EXPECT_GE(2 * longest, made->completion_limit()) << GetParam() << " " << difficulty;
+    EXPECT_LE(longest, made->completion_limit()) << difficulty;
+    EXPECT_GE(2 * longest, made->completion_limit()) << difficulty;
   }
 }
 
-TEST_P(WorkedTasks, AcceptTheAnswerWhereverPretrainedModelsPutIt) {
-  const auto made = task(2);
+TEST(CountdownTask, AcceptsTheAnswerWhereverPretrainedModelsPutIt) {
+  const auto made = countdown(2);
   const Demonstration shown = made->demonstrate(1, 5, false);
   const size_t mark = shown.completion.find("#### ");
   const std::string answer = shown.completion.substr(mark + 5, shown.completion.size() - mark - 10);
@@ -60,12 +51,12 @@ TEST_P(WorkedTasks, AcceptTheAnswerWhereverPretrainedModelsPutIt) {
         "Well.\n\n\\boxed{" + answer + "}.", "The answer is " + answer + ".", "**Answer:** " + answer,
         "<answer>" + answer + "</answer>", answer, "I think so.\n#### $" + answer + "$<eos>",
         "Let me see: #### 5 no, wait\n#### " + answer + "\nDone."})
-    EXPECT_EQ(made->check(shown.problem, text), 1) << GetParam() << ": " << text;
+    EXPECT_EQ(made->check(shown.problem, text), 1) << text;
 }
 
-TEST_P(WorkedTasks, GiveNothingForAnythingButOneFinalAnswer) {
+TEST(CountdownTask, GivesNothingForAnythingButOneFinalAnswer) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
-    const auto made = task(difficulty);
+    const auto made = countdown(difficulty);
     for (uint64_t index = 0; index < 200; ++index) {
       const Demonstration shown = made->demonstrate(3, index, false);
       const Problem& problem = shown.problem;
@@ -79,13 +70,13 @@ TEST_P(WorkedTasks, GiveNothingForAnythingButOneFinalAnswer) {
             "\\boxed{" + answer + "} \\boxed{98765}", "#### " + answer + answer, "#### 1" + answer + " 1",
             "#### not " + answer, "#### " + answer + "?", "#### ~" + answer, "\\boxed{" + answer,
             "####" + std::string(5000, '(') + answer})
-        ASSERT_EQ(made->check(problem, text), 0) << GetParam() << ": " << problem.prompt << text;
+        ASSERT_EQ(made->check(problem, text), 0) << problem.prompt << text;
     }
   }
 }
 
-TEST_P(WorkedTasks, ReadAnyTextWithoutThrowing) {
-  const auto made = task(5);
+TEST(CountdownTask, ReadsAnyTextWithoutThrowing) {
+  const auto made = countdown(5);
   const Problem problem = made->problem(1, 1, Split::kTrain);
   Draws draws(5, Stream::kShuffle, 1);
   constexpr std::string_view kPieces[] = {"#### ", "\\boxed{", "}",  "(", ")",  "[",      "]", ",",
@@ -103,8 +94,8 @@ TEST_P(WorkedTasks, ReadAnyTextWithoutThrowing) {
   EXPECT_EQ(made->check(problem, "#### " + std::string(1 << 20, '(')), 0);
 }
 
-TEST_P(WorkedTasks, AreDeterminedBySeedAndIndex) {
-  const auto one = task(3), two = task(3);
+TEST(CountdownTask, IsDeterminedBySeedAndIndex) {
+  const auto one = countdown(3), two = countdown(3);
   std::set<std::string> prompts;
   for (uint64_t index = 0; index < 100; ++index) {
     EXPECT_EQ(one->problem(3, index, Split::kTrain).prompt, two->problem(3, index, Split::kTrain).prompt);
@@ -123,11 +114,10 @@ std::string essence(const Problem& problem) {
   return answer.dump();
 }
 
-// 7 tasks x 16,000 problems.
-TEST_P(WorkedTasks, NeverShowAHeldOutProblemInTraining) {
+TEST(CountdownTask, NeverShowsAHeldOutProblemInTraining) {
   std::set<std::string> seen, held_out;
   for (const int64_t difficulty : {1, 2}) {  // the smallest, in which draws repeat most
-    const auto made = task(difficulty);
+    const auto made = countdown(difficulty);
     for (uint64_t index = 0; index < count<uint64_t>(1500, 4000); ++index) {
       seen.insert(essence(made->problem(index % 3, index, Split::kTrain)));
       seen.insert(essence(made->demonstrate(12345, index, true).problem));
@@ -140,51 +130,40 @@ TEST_P(WorkedTasks, NeverShowAHeldOutProblemInTraining) {
   EXPECT_GT(seen.size(), 700u);
 }
 
-TEST_P(WorkedTasks, HaveFiveDifficulties) {
+TEST(CountdownTask, HasFiveDifficulties) {
   for (const int64_t difficulty : {-1, 0, 6})
-    EXPECT_NE(error_of(2, [&] { task(difficulty); }).find("task.difficulty"), std::string::npos);
+    EXPECT_NE(error_of(2, [&] { countdown(difficulty); }).find("task.difficulty"), std::string::npos);
 }
 
-TEST_P(WorkedTasks, RefuseTheSettingsOfChains) {
-  EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .modulus = 7}); }).find("task.modulus"),
+TEST(CountdownTask, RefusesTheSettingsOfChains) {
+  EXPECT_NE(error_of(2, [&] { make_task({.name = "countdown", .modulus = 7}); }).find("task.modulus"),
             std::string::npos);
-  EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .error = 0.1}); }).find("task.error"), std::string::npos);
+  EXPECT_NE(error_of(2, [&] { make_task({.name = "countdown", .error = 0.1}); }).find("task.error"), std::string::npos);
 }
 
-// Run with KEEL_PARITY_FOLDER set, then: tests/parity/tokenizer_parity.py FOLDER/TASK.
-TEST_P(WorkedTasks, WriteAFolderForTheTokenizerParityScript) {
+// Run with KEEL_PARITY_FOLDER set, then: tests/parity/tokenizer_parity.py FOLDER/countdown.
+TEST(CountdownTask, WritesAFolderForTheTokenizerParityScript) {
   const char* folder = std::getenv("KEEL_PARITY_FOLDER");
   if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set";
-  const auto made = task(4);
+  const auto made = countdown(4);
   std::vector<std::string> texts;
   for (uint64_t index = 0; index < 100; ++index) {
     const Demonstration shown = made->demonstrate(0, index, true);
     texts.push_back(shown.problem.prompt + shown.completion);
   }
-  write_parity_folder(std::filesystem::path(folder) / GetParam(), made->tokenizer(), texts);
+  write_parity_folder(std::filesystem::path(folder) / "countdown", made->tokenizer(), texts);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WorkedTasks, testing::ValuesIn(worked_names()),
-                         [](const auto& row) { return row.param; });
-
-TEST(TaskAnswers, HaveOneSpellingForAllThatMeanTheSame) {
-  const auto expect = [](const char* name, std::string_view completion, std::string_view answer) {
-    EXPECT_EQ(make_task({.name = name})->answer(completion), answer) << name << ": " << completion;
-  };
-  for (const char* name : {"arithmetic", "modular", "equations", "letters"}) {
-    for (const char* text : {"#### 1200<eos>", "x = 1,200", "\\boxed{1200}", "3 + 9\n1100 + 100 = 1200<|im_end|>"})
-      expect(name, text, "1200");
-    expect(name, "#### about twelve", "about twelve");  // worth nothing, but it is what was said
-    expect(name, " <eos>", "");
-  }
-  for (const char* text : {"#### [3, -1]", "#### 3,-1<eos>", "\\boxed{3 -1}"}) expect("lists", text, "[3,-1]");
-  expect("strings", "#### \"banana\"<eos>", "banana");
-  for (const char* text : {"#### (3 + 7) * 2 = 20", "#### (3+7)*2<eos>"}) expect("countdown", text, "(3+7)*2");
+TEST(CountdownTask, SpellsEqualAnswersEqually) {
+  for (const char* text : {"#### (3 + 7) * 2 = 20", "#### (3+7)*2<eos>", "\\boxed{(3+7) * 2}"})
+    EXPECT_EQ(countdown()->answer(text), "(3+7)*2") << text;
+  EXPECT_EQ(countdown()->answer(" <eos>"), "");
 }
 
-TEST(TaskTable, HasAtLeastEightTasksAndHelpsWithTheirNames) {
-  EXPECT_GE(task_names().size(), 8u);
+TEST(TaskTable, HelpsWithNamesAndSaysWhereRemovedTasksWent) {
   EXPECT_NE(error_of(2, [] { make_task({.name = "cuntdown"}); }).find("did you mean countdown?"), std::string::npos);
+  for (const char* removed : {"arithmetic", "modular", "equations", "letters", "strings", "lists"})
+    EXPECT_NE(error_of(2, [&] { make_task({.name = removed}); }).find("examples/reasoning_gym/"), std::string::npos);
   EXPECT_NE(error_of(2, [] { make_task({.name = "chains", .difficulty = 2}); }).find("task.difficulty"),
             std::string::npos);
 }

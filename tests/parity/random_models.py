@@ -9,9 +9,8 @@ def sizes(rng):
     kv_heads = rng.choice([k for k in range(1, heads + 1) if heads % k == 0])
     return dict(vocab_size=rng.choice([61, 97, 128]), hidden_size=heads * rng.choice([8, 12, 16]),
                 intermediate_size=rng.choice([24, 56, 80]), num_hidden_layers=rng.randint(1, 4), num_attention_heads=heads,
-                num_key_value_heads=kv_heads, max_position_embeddings=rng.choice([64, 256, 512]),
-                initializer_range=0.15, rms_norm_eps=rng.choice([1e-5, 1e-6, 1e-3]), bos_token_id=1, eos_token_id=0,
-                pad_token_id=rng.choice([None, 0, 5]))
+                num_key_value_heads=kv_heads, max_position_embeddings=rng.choice([64, 256, 512]), initializer_range=0.15,
+                rms_norm_eps=rng.choice([1e-5, 1e-6, 1e-3]), bos_token_id=1, eos_token_id=0, pad_token_id=rng.choice([None, 0, 5]))
 
 
 def scaling(rng, positions):
@@ -120,9 +119,8 @@ def gemma3(rng, config):
         maybe(rng, config, rope_scaling=[{"rope_type": "linear", "factor": 2.0}])
 
 
-FAMILIES = {"llama": (llama, "LlamaForCausalLM"), "mistral": (mistral, "MistralForCausalLM"),
-            "qwen2": (qwen2, "Qwen2ForCausalLM"), "qwen3": (qwen3, "Qwen3ForCausalLM"),
-            "gemma2": (gemma2, "Gemma2ForCausalLM"), "gemma3_text": (gemma3, "Gemma3ForCausalLM")}
+FAMILIES = {"llama": (llama, "LlamaForCausalLM"), "mistral": (mistral, "MistralForCausalLM"), "qwen2": (qwen2, "Qwen2ForCausalLM"),
+            "qwen3": (qwen3, "Qwen3ForCausalLM"), "gemma2": (gemma2, "Gemma2ForCausalLM"), "gemma3_text": (gemma3, "Gemma3ForCausalLM")}
 
 
 def random_configs(count, seed):

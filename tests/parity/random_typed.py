@@ -8,15 +8,11 @@ class TypedExpressions:
         """An expression that is likely to have a type, so that more of a template renders."""
         pick = self.random.choice
         if depth <= 0:
-            return pick(
-                {
-                    "text": ["s", "t", "w", "bos_token", "'abc'", "'äÖß'", "messages[0].role", "ls[1]", "d.key"],
-                    "number": ["n", "m", "x", "2", "-1", "0.5", "l[0]"],
-                    "list": ["l", "ls", "messages", "nested", "[1, 'a', none]", "range(4)", "d.b", "(1, 2)"],
-                    "dict": ["d", "dd", "messages[0]", "{'k': 1}"],
-                    "bool": ["b", "true", "n > 2", "z is none", "s is string", "messages[0].role == 'user'"],
-                }[kind]
-            )
+            return pick({"text": ["s", "t", "w", "bos_token", "'abc'", "'äÖß'", "messages[0].role", "ls[1]", "d.key"],
+                         "number": ["n", "m", "x", "2", "-1", "0.5", "l[0]"],
+                         "list": ["l", "ls", "messages", "nested", "[1, 'a', none]", "range(4)", "d.b", "(1, 2)"],
+                         "dict": ["d", "dd", "messages[0]", "{'k': 1}"],
+                         "bool": ["b", "true", "n > 2", "z is none", "s is string", "messages[0].role == 'user'"]}[kind])
         T = lambda: self.typed("text", depth - 1)
         N = lambda: self.typed("number", depth - 1)
         L = lambda: self.typed("list", depth - 1)
@@ -44,57 +40,29 @@ class TypedExpressions:
                 lambda: f"({any_of()})|tojson(indent=2)",
             )
         if kind == "number":
-            return self.pick(
-                N,
-                lambda: f"({N()} {pick(['+', '-', '*'])} {N()})",
-                lambda: f"({N()} {pick(['/', '//', '%'])} 3)",
-                lambda: f"({L()})|list|length",
-                lambda: f"({T()})|length",
-                lambda: f"({N()})|{pick(['abs', 'int', 'float', 'round', 'round(1)'])}",
-                lambda: f"({T()}).{pick(['find', 'count', 'rfind'])}({pick(TEXTS)})",
-                lambda: f"({T()})|int",
-                lambda: f"(2 ** {pick(INTEGERS[:4])})",
-                lambda: f"({T()})|wordcount",
-            )
+            return self.pick(N, lambda: f"({N()} {pick(['+', '-', '*'])} {N()})", lambda: f"({N()} {pick(['/', '//', '%'])} 3)",
+                             lambda: f"({L()})|list|length", lambda: f"({T()})|length",
+                             lambda: f"({N()})|{pick(['abs', 'int', 'float', 'round', 'round(1)'])}",
+                             lambda: f"({T()}).{pick(['find', 'count', 'rfind'])}({pick(TEXTS)})", lambda: f"({T()})|int",
+                             lambda: f"(2 ** {pick(INTEGERS[:4])})", lambda: f"({T()})|wordcount")
         if kind == "list":
-            return self.pick(
-                L,
-                lambda: f"({L()})|list",
-                lambda: f"({L()})[{pick(['1:', ':2', '::-1', '-2:', '::2', '1:-1'])}]",
-                lambda: f"(({L()})|list + ({L()})|list)",
-                lambda: f"({T()}).{pick(['split()', 'splitlines()', 'partition(chr)'])}".replace("chr", "' '"),
-                lambda: f"({D()}).{pick(['items()', 'keys()', 'values()'])}",
-                lambda: f"({D()})|{pick(['dictsort', 'items|list', 'list'])}",
-                lambda: f"({L()})|map('{pick(['string', 'tojson', 'list', 'length', 'upper'])}')|list",
-                lambda: f"({L()})|{pick(['reverse', 'unique'])}|list",
-                lambda: f"({L()})|select('{pick(TESTS[:11])}')|list",
-                lambda: f"messages|{pick(['selectattr', 'rejectattr'])}({self.attribute()}, 'defined')|list",
-                lambda: f"({L()})|batch(2)|list",
-                lambda: f"ls|sort",
-                lambda: f"l|sort(reverse={B()})",
-                lambda: f"messages|map(attribute={self.attribute()}, default={T()})|list",
-                lambda: f"[{any_of()}, {any_of()}]",
-                lambda: f"messages|groupby('role')",
-                lambda: f"({L()})|slice(2)|list",
-            )
+            return self.pick(L, lambda: f"({L()})|list", lambda: f"({L()})[{pick(['1:', ':2', '::-1', '-2:', '::2', '1:-1'])}]",
+                             lambda: f"(({L()})|list + ({L()})|list)",
+                             lambda: f"({T()}).{pick(['split()', 'splitlines()', 'partition(chr)'])}".replace("chr", "' '"),
+                             lambda: f"({D()}).{pick(['items()', 'keys()', 'values()'])}",
+                             lambda: f"({D()})|{pick(['dictsort', 'items|list', 'list'])}",
+                             lambda: f"({L()})|map('{pick(['string', 'tojson', 'list', 'length', 'upper'])}')|list",
+                             lambda: f"({L()})|{pick(['reverse', 'unique'])}|list", lambda: f"({L()})|select('{pick(TESTS[:11])}')|list",
+                             lambda: f"messages|{pick(['selectattr', 'rejectattr'])}({self.attribute()}, 'defined')|list",
+                             lambda: f"({L()})|batch(2)|list", lambda: f"ls|sort", lambda: f"l|sort(reverse={B()})",
+                             lambda: f"messages|map(attribute={self.attribute()}, default={T()})|list", lambda: f"[{any_of()}, {any_of()}]",
+                             lambda: f"messages|groupby('role')", lambda: f"({L()})|slice(2)|list")
         if kind == "dict":
-            return self.pick(
-                D,
-                lambda: f"dict({D()}, q={any_of()})",
-                lambda: f"{{'a': {any_of()}, {T()}: {any_of()}}}",
-                lambda: f"({D()}).copy()",
-                lambda: f"dict(({D()})|dictsort)" if depth == 1 else D(),
-            )
-        return self.pick(
-            B,
-            lambda: f"({any_of()} {pick(['==', '!='])} {any_of()})",
-            lambda: f"({N()} {pick(['<', '<=', '>', '>='])} {N()})",
-            lambda: f"({T()} in {T()})",
-            lambda: f"({any_of()} {pick(['in', 'not in'])} {L()})",
-            lambda: f"not {B()}",
-            lambda: f"({B()} {pick(['and', 'or'])} {B()})",
-            lambda: f"({any_of()} is {pick(['', 'not '])}{pick(TESTS[:13])})",
-            lambda: f"({T()}).{pick(['startswith', 'endswith'])}({T()})",
-            lambda: f"({T()}).{pick(['isdigit', 'isupper', 'islower', 'isalpha', 'istitle'])}()",
-            lambda: f"{T()} < {T()}",
-        )
+            return self.pick(D, lambda: f"dict({D()}, q={any_of()})", lambda: f"{{'a': {any_of()}, {T()}: {any_of()}}}",
+                             lambda: f"({D()}).copy()", lambda: f"dict(({D()})|dictsort)" if depth == 1 else D())
+        return self.pick(B, lambda: f"({any_of()} {pick(['==', '!='])} {any_of()})",
+                         lambda: f"({N()} {pick(['<', '<=', '>', '>='])} {N()})", lambda: f"({T()} in {T()})",
+                         lambda: f"({any_of()} {pick(['in', 'not in'])} {L()})", lambda: f"not {B()}",
+                         lambda: f"({B()} {pick(['and', 'or'])} {B()})", lambda: f"({any_of()} is {pick(['', 'not '])}{pick(TESTS[:13])})",
+                         lambda: f"({T()}).{pick(['startswith', 'endswith'])}({T()})",
+                         lambda: f"({T()}).{pick(['isdigit', 'isupper', 'islower', 'isalpha', 'istitle'])}()", lambda: f"{T()} < {T()}")

@@ -24,19 +24,12 @@ def expected(row):
     """{text, spans} or {error}; spans in bytes, as ours are."""
     try:
         extra = dict(row["extra"])
-        named = {
-            name: extra.pop(name, default)
-            for name, default in (("tools", None), ("documents", None), ("add_generation_prompt", False))
-        }
+        named = {name: extra.pop(name, default) for name, default in (("tools", None), ("documents", None), ("add_generation_prompt",
+                                                                                                             False))}
         if not row["messages"]:
             raise ValueError("an empty conversation")
-        texts, spans = reference.render_jinja_template(
-            conversations=[row["messages"]],
-            chat_template=row["template"],
-            return_assistant_tokens_mask=True,
-            **named,
-            **extra,
-        )
+        texts, spans = reference.render_jinja_template(conversations=[row["messages"]], chat_template=row["template"],
+                                                       return_assistant_tokens_mask=True, **named, **extra)
     except RecursionError as error:
         return {"error": repr(error)[:300]}
     except Exception as error:
@@ -52,27 +45,14 @@ def expected(row):
 def ours(rows):
     """One result per row, by the test program beside the program KEEL_BINARY."""
     tests = os.path.join(os.path.dirname(os.environ["KEEL_BINARY"]), "tests", "keel_tests")
-    now = [
-        NOW.year,
-        NOW.month,
-        NOW.day,
-        NOW.hour,
-        NOW.minute,
-        NOW.second,
-        NOW.isoweekday() % 7,
-        NOW.timetuple().tm_yday - 1,
-    ]
+    now = [NOW.year, NOW.month, NOW.day, NOW.hour, NOW.minute, NOW.second, NOW.isoweekday() % 7, NOW.timetuple().tm_yday - 1]
     with tempfile.TemporaryDirectory() as folder:
         given, results = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "results.jsonl")
         with open(given, "w", encoding="utf-8") as file:
             for row in rows:
                 file.write(json.dumps({**row, "now": now}, ensure_ascii=False) + "\n")
-        subprocess.run(
-            [tests, "--gtest_filter=ChatTemplateParity.*"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "KEEL_TEMPLATE_ROWS": given, "KEEL_TEMPLATE_RESULTS": results},
-        )
+        subprocess.run([tests, "--gtest_filter=ChatTemplateParity.*"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "KEEL_TEMPLATE_ROWS": given, "KEEL_TEMPLATE_RESULTS": results})
         with open(results, encoding="utf-8") as file:
             return [json.loads(line) for line in file.read().split("\n")[:-1]]
 

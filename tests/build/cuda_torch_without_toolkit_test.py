@@ -1,4 +1,4 @@
-"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU.
+"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU, wherever the checkout lies.
 
 Where the torch at hand is a CPU build, a package folder is made that looks like a CUDA build: the real headers and
 libraries, and a libtorch_cuda.so and a libc10_cuda.so that need a library which only their own run path finds, as the
@@ -7,6 +7,7 @@ real ones need cuBLAS, and that have a symbol nobody defines. nvcc is hidden.
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -102,8 +103,15 @@ def main():
         output = run(small / "build/small", **no_toolkit)
         check(output.strip() == "24", "the sum of twelve twos came out wrong", output)
 
-        output = run("cmake", "-S", ROOT, "-B", folder / "whole", *options, **no_toolkit)
+        # In a checkout below folders that are named as parts of the library are: which sources it has does not go by where it lies.
+        checkout = folder / "keel/core/data/keel"
+        shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", ".deps", "build*", "runs", "__pycache__", "docs"))
+        shutil.copytree(ROOT / "tests/build", checkout / "tests/build")
+        output = run("cmake", "-S", checkout, "-B", folder / "whole", "-DKEEL_UNITY=ON", *options, **no_toolkit)
         check("Generating done" in output and "(CUDA build: ON)" in output, "the whole project does not configure", output)
+        for library, has, has_not in (("keel_base_plain", "keel/core/", "keel/objective/"), ("keel_base", "keel/objective/", "keel/model/")):
+            included = "".join(file.read_text() for file in (folder / "whole/rooms" / library).iterdir())
+            check(f"{checkout}/{has}" in included and f"{checkout}/{has_not}" not in included, f"{library} has other sources", included)
     print("a CUDA build of torch works without the toolkit, on the CPU")
 
 

@@ -20,6 +20,9 @@ OF_THE_COMPILER = r"lib(c|m|pthread|stdc\+\+|gcc_s|gomp|asan|ubsan)\.so\.\d+|ld-
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "ENTRYPOINT"}
 
 
+SHARED = tempfile.TemporaryDirectory()
+
+
 def text_of(name):
     return (ROOT / name).read_text()
 
@@ -44,10 +47,11 @@ class Packaging(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def python_with(self, *folders):
-        """A new environment whose Python finds what is in these folders beside its own packages."""
-        place = self.folder / "venv"
-        venv.create(place, with_pip=True)
+    def python_with(self, *folders, place=None):
+        """An environment whose Python finds what is in these folders beside its own packages: a new one there, or the one of all tests."""
+        place = place or pathlib.Path(SHARED.name) / "venv"
+        if not place.exists():
+            venv.create(place, with_pip=True)
         site = next(place.glob("lib/python3*/site-packages"))
         (site / "others.pth").write_text("".join(f"{folder}\n" for folder in folders))
         return place / "bin"
@@ -126,7 +130,7 @@ class Packaging(unittest.TestCase):
 
     @unittest.skipUnless(count(False, True), "it compiles the module anew: make test-full")
     def test_pip_installs_the_module_alone_where_it_is_told_to(self):
-        programs = self.python_with(pathlib.Path(os.environ["KEEL_TORCH"]).parent)
+        programs = self.python_with(pathlib.Path(os.environ["KEEL_TORCH"]).parent, place=self.folder / "venv")
         run(programs / "pip", "install", "--upgrade", "--disable-pip-version-check", "setuptools", "wheel")
         result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT,
                      env={**os.environ, "KEEL_PROGRAM": "OFF"})
@@ -141,7 +145,7 @@ class Packaging(unittest.TestCase):
     @unittest.skipUnless(count(False, True), "it compiles everything anew: make test-full")
     def test_pip_installs_the_program_and_the_module(self):
         torch = pathlib.Path(os.environ["KEEL_TORCH"])
-        programs = self.python_with(torch.parent)
+        programs = self.python_with(torch.parent, place=self.folder / "venv")
         run(programs / "pip", "install", "--upgrade", "--disable-pip-version-check", "setuptools", "wheel")
         result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT)
         self.assertEqual(result.returncode, 0, result.stdout)

@@ -126,9 +126,7 @@ class Eval(support.Test):
 
     def test_the_table_names_every_measure(self):
         result = self.evaluate(eval={"samples": 2, "temperature": 0.7, "top_p": 0.9})
-        self.assert_exit(result, 0)
-        for name in ("avg@2", "pass@1", "pass@2", "maj@2", "95 % interval"):
-            self.assertIn(name, result.stdout)
+        self.assert_exit(result, 0, "avg@2", "pass@1", "pass@2", "maj@2", "95 % interval")
 
     def test_prompts_that_agree_have_an_interval(self):
         """Wilson's, by its formula: of 0 in 4 it is [0, 0.4899] (statsmodels' proportion_confint)."""
@@ -250,8 +248,7 @@ class StopTokens(support.Test):
         explained = keel("train", f"model={model}", f"data.files=[{self.folder / 'rows.jsonl'}]", "reward.functions=[length:3]",
                          'rollout.stop_strings=["z"]', "rollout.max_new_tokens=8", "--explain",
                          f"run.dir={self.folder / 'none'}")
-        self.assert_exit(explained, 0)
-        self.assertIn('tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n', explained.stdout)
+        self.assert_exit(explained, 0, 'tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n')
 
 
 if __name__ == "__main__":

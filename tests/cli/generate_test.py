@@ -2,14 +2,12 @@
 
 import json
 import math
-import os
-import pty
 import re
 import shutil
-import subprocess
 
 import support
 from support import keel, train
+from terminal import on_terminal
 
 
 class Generate(support.Test):
@@ -247,23 +245,7 @@ class Terminal(support.Test):
     """Names and texts of strangers, printed by whatever prints them, to a terminal."""
 
     def on_terminal(self, *arguments):
-        """What the program writes to a terminal: stdout and stderr."""
-        master, slave = pty.openpty()
-        process = subprocess.Popen([support.KEEL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-                                   env=support.environment(TERM="xterm"))
-        os.close(slave)
-        written = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not piece:
-                break
-            written += piece
-        os.close(master)
-        process.wait()
-        return written.decode()
+        return on_terminal(*arguments)[1]
 
     def assert_harmless(self, written):
         ours = re.sub(r"\x1b\[(\d+m|K)|\r", "", written)  # the program's own colours and progress line

@@ -164,7 +164,8 @@ class HostileFiles(support.Test):
                     self.assert_bad_input(self.generate(), name, word)
             for path, action in ((self.adapter / "adapter_config.json", self.eval_adapter),
                                  (self.run_folder / "samples.jsonl", lambda: measured("report", self.run_folder)),
-                                 (self.run_folder / "metrics.jsonl", lambda: measured("report", self.run_folder))):
+                                 (self.run_folder / "metrics.jsonl", lambda: measured("report", self.run_folder)),
+                                 (self.run_folder / "config.yaml", lambda: measured("report", self.run_folder))):
                 with put(path, kind):
                     self.assert_bad_input(action(), path.name, word)
         os.mkfifo(self.folder / "rows.jsonl")

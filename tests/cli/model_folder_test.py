@@ -359,24 +359,13 @@ class ModelFolder(support.Test):
         self.change_config(quantization_config=None)
         self.assert_exit(self.generate(), 0)
 
-    def test_numbers_that_would_make_every_logit_nan_are_refused_by_their_key(self):
-        for key, value, *parts in (("rms_norm_eps", -1, "from 0"), ("rope_theta", 0, "above 1"), ("rope_theta", -1e4, "above 1"),
-                                   ("vocab_size", 10**12, "1000000000000", "1 to 2147483647"), ("hidden_size", 0, "1 to")):
-            said = json.loads((self.base / "config.json").read_text())[key]
-            self.change_config(**{key: value})
-            self.assert_refused(self.generate(), 3, "config.json", f"{key} is ", *parts)
-            self.change_config(**{key: said})
-        self.assert_exit(self.generate(), 0)
-
     def test_options_of_generate_that_mean_nothing_are_refused_by_name(self):
         for option, value, *parts in (("--temperature", "nan", "0.0001 to 100"), ("--temperature", "1e-300", "0.0001 to 100"),
                                       ("--temperature", "-1", "0.0001"), ("--temperature", "101", "100"),
                                       ("--top-p", "nan", "to 1"), ("--top-p", "0", "to 1"), ("--seed", "-1"), ("--seed", "18446744073709551616", "to 18446744073709551615"),
                                       ("--device", "foo", "foo", "cpu", "cuda"), ("--system", "x", "--chat")):
             result = self.generate(f"{option}={value}")
-            self.assert_exit(result, 2)
-            for part in (option, *parts):
-                self.assertIn(part, result.stderr)
+            self.assert_exit(result, 2, option, *parts)
             self.assertNotIn("run.device", result.stderr)
         for option in ("--temperature=0", "--temperature=0.0001", "--temperature=1e2", "--seed=18446744073709551615", "--top-p=0.5"):
             self.assert_exit(self.generate(option), 0)

@@ -97,16 +97,14 @@ class RunAsModel(support.Test):
         self.assertIn(f"{self.newest.name} is damaged", result.stderr)
         self.assertEqual(self.generate(out).stdout, self.generate(self.older).stdout)
         refused = keel("convert", self.newest, self.folder / "damaged")
-        self.assert_exit(refused, 3)
-        self.assertIn("is damaged", refused.stderr)
+        self.assert_exit(refused, 3, "is damaged")
         self.assertFalse((self.folder / "damaged").exists())
         # Words have no name in a GGUF file.
         refused = keel("convert", out, self.folder / "words.gguf")
         self.assert_refused(refused, 3, "WordLevel", "GGUF", "Hugging Face folder")
         self.assertFalse((self.folder / "words.gguf").exists())
         again = keel("convert", self.run, out)
-        self.assert_exit(again, 2)
-        self.assertIn("not empty", again.stderr)
+        self.assert_exit(again, 2, "not empty")
 
     def test_a_run_starts_from_it_and_keeps_to_it(self):
         # The example makes a network; a run from a folder must not name sizes.
@@ -119,11 +117,9 @@ class RunAsModel(support.Test):
             return keel("train", config, *arguments, cwd=self.folder)
 
         explained = second("--explain")
-        self.assert_exit(explained, 0)
-        self.assertIn(f"run is a run; its newest sound checkpoint is {self.newest.name}", explained.stdout)
+        self.assert_exit(explained, 0, f"run is a run; its newest sound checkpoint is {self.newest.name}")
         result = second()
-        self.assert_exit(result, 0)
-        self.assertIn(f"run is a run; its newest sound checkpoint is {self.newest.name}", result.stdout)
+        self.assert_exit(result, 0, f"run is a run; its newest sound checkpoint is {self.newest.name}")
         self.assertIn(f"path: {self.newest}\n", (self.folder / "second" / "config.yaml").read_text())
         self.assert_exit(second(f"model.path={self.newest}", "run.dir=same"), 0)
         self.assert_same_run(self.folder / "second", self.folder / "same")
@@ -150,8 +146,7 @@ class RunAsModel(support.Test):
         adapter = first / "checkpoints" / support.checkpoints(first)[-1] / "adapter"
         want = run("by adapter", f"lora.adapter={adapter}")
         explained = keel("train", config, f"lora.adapter={adapter}", "--explain")
-        self.assert_exit(explained, 0)
-        self.assertIn("rank 2, alpha 16.0, on q_proj, k_proj", explained.stdout)
+        self.assert_exit(explained, 0, "rank 2, alpha 16.0, on q_proj, k_proj")
         for nothing in (self.folder / "nosuch", self.newest):
             self.assert_exit(keel("train", config, f"lora.adapter={nothing}", "--explain"), 3)
         for name, place in (("by run", first), ("by checkpoint", adapter.parent)):
@@ -179,9 +174,7 @@ class RunAsModel(support.Test):
                               ("eval", config, "--model", made, "--adapter", first, "eval.prompts=2"),
                               ("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={made}", f"lora.adapter={first}")):
                 twice = keel(*arguments)
-                self.assert_exit(twice, 2)
-                self.assertIn("it would count twice", twice.stderr)
-                self.assertIn(str(self.newest), twice.stderr)
+                self.assert_exit(twice, 2, "it would count twice", str(self.newest))
         # However its base is spelled, or where it is not named at all.
         copied = shutil.copytree(adapter, self.folder / "copied")
         (self.folder / "link").symlink_to(self.newest)
@@ -189,8 +182,7 @@ class RunAsModel(support.Test):
         for base in ("org/base", None, "link", f"{self.newest}/", f"{self.newest.parent}/./{self.newest.name}"):
             (copied / "adapter_config.json").write_text(json.dumps({**described, "base_model_name_or_path": base}))
             twice = keel("generate", "--model", first, "--adapter", copied, "--prompt", "<bos> 1 =", cwd=self.folder)
-            self.assert_exit(twice, 2)
-            self.assertIn("it would count twice", twice.stderr)
+            self.assert_exit(twice, 2, "it would count twice")
             self.assertEqual(self.generate(self.newest, "--adapter", copied).stdout, samples)
         # Nor is one put on weights that lack what its base has, by an adapter or by training; a copy of the base is the base.
         for number, base in enumerate((first, self.older)):
@@ -200,8 +192,7 @@ class RunAsModel(support.Test):
                               ("eval", config, "--model", self.newest, "--adapter", own, "eval.prompts=2"),
                               ("train", config, f"model.path={self.newest}", f"lora.adapter={own}", "--explain")):
                 other = keel(*arguments)
-                self.assert_exit(other, 2)
-                self.assertIn(f"which was trained on {where['base_model_name_or_path']}, and the weights of {self.newest} are others", other.stderr)
+                self.assert_exit(other, 2, f"which was trained on {where['base_model_name_or_path']}, and the weights of {self.newest} are others")
             for dtype in ("float32", "bfloat16"):
                 copy = self.folder / f"copy {number} {dtype}"
                 self.assert_exit(keel("convert", base, copy, "--dtype", dtype), 0)
@@ -210,8 +201,7 @@ class RunAsModel(support.Test):
         for arguments in (("generate", "--model", adapter, "--prompt", "x"), ("convert", adapter, self.folder / "none"),
                           ("train", config, f"model.path={adapter}", "--explain")):
             refused = keel(*arguments)
-            self.assert_exit(refused, 3)
-            self.assertIn(f"{adapter} is an adapter, and no model", refused.stderr)
+            self.assert_exit(refused, 3, f"{adapter} is an adapter, and no model")
         # But the adapter that was trained on those weights goes on them.
         self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
 
@@ -234,8 +224,7 @@ class RunAsModel(support.Test):
         both = keel("eval", config, "--model", first, f"model.path={self.older}", "eval.prompts=20")
         self.assert_refused(both, 2, "model.path", "--model", "keep one of them")
         refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
-        self.assert_exit(refused, 3)
-        self.assertIn(f"keel: {self.run} is a run that has no adapter", refused.stderr)
+        self.assert_exit(refused, 3, f"keel: {self.run} is a run that has no adapter")
 
     def test_a_run_does_not_replace_what_it_starts_from(self):
         config = self.folder / "self.yaml"

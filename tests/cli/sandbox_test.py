@@ -19,7 +19,7 @@ import unittest
 
 import support
 
-TIMES = support.count(3, 20)
+TIMES = support.count(2, 20)
 
 PRINTS = [{"input": "", "output": "contained"}]  # what tests ask of a program: to print this
 
@@ -243,13 +243,13 @@ class Namespaces(support.Test):
         self.assert_nothing_runs()
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
 
-    def assert_worth(self, reward, programs, answer, **options):
+    def assert_worth(self, reward, programs, answer, times=TIMES, **options):
         """Every program is worth that every time; all are judged in one go, some beside each other."""
-        rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(TIMES)]
+        rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(times)]
         rewards = self.judge(rows, **options)
         for number, name in enumerate(programs):
             with self.subTest(name):
-                self.assertEqual(rewards[number * TIMES:(number + 1) * TIMES], [reward] * TIMES)
+                self.assertEqual(rewards[number * times:(number + 1) * times], [reward] * times)
 
     def sandboxed(self):
         """Processes that run a program under test and come from this test."""
@@ -281,7 +281,7 @@ class Namespaces(support.Test):
         self.assertFalse((self.folder / "escaped").exists())
 
     def test_what_must_be_cut_off(self):
-        self.assert_worth(0, CUT_OFF, PRINTS, code_seconds=0.7)
+        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), code_seconds=0.7)  # most of them keep a processor busy
 
     def test_what_must_not_be_believed(self):
         self.assert_worth(0, FORGED, ["assert f(1) == 2", "assert f(2) == 3"])

@@ -362,8 +362,11 @@ class Test(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="keel_cli_"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def assert_exit(self, result, code):
+    def assert_exit(self, result, code, *parts):
+        """The exit code, and every part on stdout, or on stderr where the code is not 0."""
         self.assertEqual(result.returncode, code, f"{result.stdout[-1500:]}\n{result.stderr[-1500:]}")
+        for part in parts:
+            self.assertIn(part, result.stderr if code else result.stdout)
 
     def assert_refused(self, result, code, *parts):
         """Exit code, one message on stderr that starts with the program's name and holds every part."""

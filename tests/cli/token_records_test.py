@@ -375,17 +375,6 @@ class Interrupted(Recorded):
         self.assertFalse(run.exists())
 
 
-class Refused(support.Test):
-    def test_values_that_mean_nothing(self):
-        run = self.folder / "run"
-        for record, parts in (({"tokens": "some"}, ("record.tokens", "one of none, all, sample")),
-                              ({"tokens_every": 0}, ("record.tokens_every", "0")),
-                              ({"tokens": "sample", "tokens_rollouts": 0}, ("record.tokens_rollouts", "0")),
-                              ({"tokens": "sample", "tokens_rollouts": "many"}, ("record.tokens_rollouts", "many"))):
-            self.assert_refused(train(run, record=record), 2, *parts)
-            self.assertFalse(run.exists())
-
-
 if __name__ == "__main__":
     try:
         support.main()

@@ -110,7 +110,7 @@ def main():
         output = run("cmake", "-S", checkout, "-B", folder / "whole", "-DKEEL_UNITY=ON", *options, **no_toolkit)
         check("Generating done" in output and "(CUDA build: ON)" in output, "the whole project does not configure", output)
         for library, has, has_not in (("keel_base_plain", "keel/core/", "keel/objective/"), ("keel_base", "keel/objective/", "keel/model/")):
-            included = "".join(file.read_text() for file in (folder / "whole/rooms" / library).iterdir())
+            included = "".join(file.read_text() for file in (folder / "whole/batches" / library).iterdir())
             check(f"{checkout}/{has}" in included and f"{checkout}/{has_not}" not in included, f"{library} has other sources", included)
     print("a CUDA build of torch works without the toolkit, on the CPU")
 

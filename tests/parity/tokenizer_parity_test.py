@@ -25,7 +25,7 @@ import tokenizer_cases
 from packages import PEERS, ROOT, count, is_there
 from tokenizer_parity import differences_in
 
-TESTS = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "keel_tests"
+TESTS = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "hftext_tests"
 # The last two are their predecessors with a few more tokens.
 PACKAGES = ["gpt2", "qwen2_5", "llama3", "gemma2", "mistral_nemo", *count([], ["qwen3", "gemma3"])]
 MAX_SHOWN = 3  # differences of each tokenizer
@@ -38,8 +38,9 @@ EVERY_CODE_POINT = {"normal_NFC", "normal_NFD", "normal_NFKC", "normal_NFKD", "n
 def written_by_tests():
     """The folders that Keel's own tests write."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([TESTS, "--gtest_filter=*ParityScript*"], check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "KEEL_PARITY_FOLDER": folder})
+        for program in (TESTS, TESTS.with_name("keel_tests")):
+            subprocess.run([program, "--gtest_filter=*ParityScript*"], check=True, stdout=subprocess.DEVNULL,
+                           env={**os.environ, "KEEL_PARITY_FOLDER": folder})
         names = sorted(os.listdir(folder))
         assert names, "no folder was written"
         if sum(differences_in(pathlib.Path(folder) / name) for name in names):

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "keel/core/json.h"
 
@@ -30,29 +32,70 @@ struct Recording {
   }
 };
 
-TEST(Console, OnATerminalProgressRewritesOneLineAndALineClearsItFirst) {
-  Recording out;
-  Console console(out.file, out.options(true));
-  console.progress("step 1");
-  console.progress("step 2");
-  console.line("done");
-  EXPECT_EQ(out.text(), "\rstep 1\x1b[K\rstep 2\x1b[K\r\x1b[Kdone\n");
-}
+const std::string kLong = "123456789012345678901234";
 
-TEST(Console, ProgressIsClippedOneColumnShortOfTheTerminalsEdge) {
-  Recording out;
-  Console console(out.file, out.options(true));
-  console.progress("123456789012345678901234");
-  EXPECT_EQ(out.text(), "\r123456789012345678…\x1b[K");
-}
-
-TEST(Console, AProgressLineThatStaysIsClippedOnATerminalAlone) {
-  const std::string text = "123456789012345678901234";
-  Recording terminal, pipe;
-  Console(terminal.file, terminal.options(true)).keep(text);
-  Console(pipe.file, pipe.options(false)).keep(text);
-  EXPECT_EQ(terminal.text(), "123456789012345678…\n");
-  EXPECT_EQ(pipe.text(), text + "\n");
+TEST(Console, WritesWhatATerminalOrAPipeShows) {
+  struct Case {
+    const char* what;
+    bool terminal, color;
+    std::function<void(Console&, double& time)> say;
+    std::string written;  // the end of the console included
+  };
+  const std::vector<Case> cases{
+      {"a line clears the progress that was rewritten", true, false,
+       [](Console& c, double&) { c.progress("step 1"), c.progress("step 2"), c.line("done"); },
+       "\rstep 1\x1b[K\rstep 2\x1b[K\r\x1b[Kdone\n"},
+      {"a progress text cannot steer it", true, false, [](Console& c, double&) { c.progress("a\n\x1b[2J"), c.line(""); },
+       "\ra\\n\\x1b[2J\x1b[K\r\x1b[K\n"},
+      {"progress ends one column short of the edge", true, false,
+       [](Console& c, double&) { c.progress(kLong), c.line(""); }, "\r123456789012345678…\x1b[K\r\x1b[K\n"},
+      {"so does progress that stays", true, false, [](Console& c, double&) { c.keep(kLong); }, "123456789012345678…\n"},
+      {"but not in a pipe", false, false, [](Console& c, double&) { c.keep(kLong); }, kLong + "\n"},
+      {"the first progress, then every ten seconds, then the last", false, false,
+       [](Console& c, double& time) {
+         for (; time <= 25; ++time) c.progress("step " + std::to_string(static_cast<int>(time)));
+       },
+       "step 0\nstep 10\nstep 20\nstep 25\n"},
+      {"the latest progress before a line", false, false,
+       [](Console& c, double&) { c.progress("step 1"), c.progress("step 2"), c.line("evaluation: 0.5"); },
+       "step 1\nstep 2\nevaluation: 0.5\n"},
+      {"what is under way never stays", true, false,
+       [](Console& c, double&) { c.live("rollout 1/8"), c.live("rollout 2/8"); },
+       "\rrollout 1/8\x1b[K\rrollout 2/8\x1b[K\r\x1b[K"},
+      {"or is printed after a while of silence", false, false,
+       [](Console& c, double& time) {
+         for (; time <= 25; ++time) {
+           if (time == 13) c.line("evaluation: 0.5");
+           c.live("rollout " + std::to_string(static_cast<int>(time)));
+         }
+       },
+       "rollout 10\nevaluation: 0.5\nrollout 23\n"},
+      {"a line that is kept stands for the progress before it", false, false,
+       [](Console& c, double& time) {
+         for (time = 1; time <= 6; ++time) {
+           const std::string text = "step " + std::to_string(static_cast<int>(time));
+           time == 4 ? c.keep(text) : c.progress(text);
+         }
+       },
+       "step 1\nstep 4\nstep 6\n"},
+      {"also on a terminal", true, false, [](Console& c, double&) { c.progress("step 1"), c.keep("step 2"); },
+       "\rstep 1\x1b[K\r\x1b[Kstep 2\n"},
+      {"plain text without colours", false, false, [](Console& c, double&) { c.heading("Training"), c.warning("slow disk"); },
+       "\nTraining\nwarning: slow disk\n"},
+      {"colours that end with the text", true, true,
+       [](Console& c, double&) {
+         c.line("all " + c.paint(Paint::kGreen, "ok") + c.paint(Paint::kRed, "!"));
+         c.warning("slow");
+       },
+       "all \x1b[32mok\x1b[0m\x1b[31m!\x1b[0m\n\x1b[33mwarning: \x1b[0mslow\n"}};
+  for (const Case& one : cases) {
+    Recording out;
+    {
+      Console console(out.file, out.options(one.terminal, one.color));
+      one.say(console, out.time);
+    }
+    EXPECT_EQ(out.text(), one.written) << one.what;
+  }
 }
 
 TEST(Console, QuietlyWarningsAndResultsAreAllThatIsPrinted) {
@@ -77,86 +120,6 @@ TEST(Console, QuietlyWarningsAndResultsAreAllThatIsPrinted) {
   }
 }
 
-TEST(Console, WithoutATerminalProgressIsPrintedFirstThenEveryTenSecondsThenLast) {
-  Recording out;
-  {
-    Console console(out.file, out.options(false));
-    for (int step = 0; step <= 25; ++step) {
-      out.time = step;
-      console.progress("step " + std::to_string(step));
-    }
-  }
-  EXPECT_EQ(out.text(), "step 0\nstep 10\nstep 20\nstep 25\n");
-}
-
-TEST(Console, WithoutATerminalTheLatestProgressComesBeforeALineThatFollowsIt) {
-  Recording out;
-  Console console(out.file, out.options(false));
-  console.progress("step 1");
-  console.progress("step 2");
-  console.line("evaluation: 0.5");
-  EXPECT_EQ(out.text(), "step 1\nstep 2\nevaluation: 0.5\n");
-}
-
-TEST(Console, OnATerminalWhatIsUnderWayIsRewrittenAndNeverStays) {
-  Recording out;
-  {
-    Console console(out.file, out.options(true));
-    console.live("rollout 1/8");
-    console.live("rollout 2/8");
-  }
-  EXPECT_EQ(out.text(), "\rrollout 1/8\x1b[K\rrollout 2/8\x1b[K\r\x1b[K");
-}
-
-TEST(Console, WithoutATerminalWhatIsUnderWayIsPrintedOnlyAfterAWhileOfSilence) {
-  Recording out;
-  {
-    Console console(out.file, out.options(false));
-    for (int second = 0; second <= 25; ++second) {
-      out.time = second;
-      if (second == 13) console.line("evaluation: 0.5");
-      console.live("rollout " + std::to_string(second));
-    }
-  }
-  EXPECT_EQ(out.text(), "rollout 10\nevaluation: 0.5\nrollout 23\n");
-}
-
-TEST(Console, ALineThatIsKeptStandsForTheProgressBeforeIt) {
-  Recording out;
-  {
-    Console console(out.file, out.options(false));
-    for (int step = 1; step <= 6; ++step) {
-      out.time = step;
-      if (step == 4)
-        console.keep("step 4");
-      else
-        console.progress("step " + std::to_string(step));
-    }
-  }
-  EXPECT_EQ(out.text(), "step 1\nstep 4\nstep 6\n");
-  Recording terminal;
-  Console console(terminal.file, terminal.options(true));
-  console.progress("step 1");
-  console.keep("step 2");
-  EXPECT_EQ(terminal.text(), "\rstep 1\x1b[K\r\x1b[Kstep 2\n");
-}
-
-TEST(Console, WithoutColoursNothingButThePlainTextIsWritten) {
-  Recording out;
-  Console console(out.file, out.options(false));
-  console.heading("Training");
-  console.warning("slow disk");
-  EXPECT_EQ(out.text(), "\nTraining\nwarning: slow disk\n");
-}
-
-TEST(Console, ColoursAreEscapeSequencesThatEndWithTheText) {
-  Recording out;
-  Console console(out.file, out.options(true, true));
-  console.line("all " + console.paint(Paint::kGreen, "ok") + console.paint(Paint::kRed, "!"));
-  console.warning("slow");
-  EXPECT_EQ(out.text(), "all \x1b[32mok\x1b[0m\x1b[31m!\x1b[0m\n\x1b[33mwarning: \x1b[0mslow\n");
-}
-
 TEST(Console, NoTextCanSteerTheTerminalPaintedOrNot) {
   for (const bool color : {false, true}) {
     Recording out;
@@ -179,13 +142,6 @@ TEST(Console, AFileIsNoTerminalAndGetsNoColours) {
   EXPECT_FALSE(options.color);
   EXPECT_EQ(Console(file).width(), 80);
   std::fclose(file);
-}
-
-TEST(Console, AProgressTextCannotSteerTheTerminal) {
-  Recording out;
-  Console console(out.file, out.options(true));
-  console.progress("a\n\x1b[2J");
-  EXPECT_EQ(out.text(), "\ra\\n\\x1b[2J\x1b[K");
 }
 
 TEST(EscapeControls, MakesControlsBidiMarksAndBrokenBytesVisible) {
@@ -216,50 +172,34 @@ TEST(EscapeControls, LeavesOrdinaryTextOfEveryScriptAlone) {
 }
 
 TEST(DisplayWidth, CountsColumnsNotBytes) {
-  EXPECT_EQ(display_width("abc"), 3);
-  EXPECT_EQ(display_width("Grüße"), 5);
-  EXPECT_EQ(display_width("数学"), 4);
-  EXPECT_EQ(display_width("e\xCC\x81"), 1);  // e and a combining acute accent
-  EXPECT_EQ(display_width("😀"), 2);
+  for (const auto& [text, width] : {std::pair{"abc", 3}, {"Grüße", 5}, {"数学", 4}, {"e\xCC\x81", 1}, {"😀", 2}})
+    EXPECT_EQ(display_width(text), width) << text;  // the fourth is e with a combining acute accent
 }
 
 TEST(ClipToWidth, NeverCutsACharacterInTwo) {
-  EXPECT_EQ(clip_to_width("数学数学", 5), "数学…");
-  EXPECT_EQ(clip_to_width("数学数学", 4), "数…");
-  EXPECT_EQ(clip_to_width("数学", 4), "数学");
-  EXPECT_EQ(clip_to_width("abc", 1), "…");
-  EXPECT_EQ(clip_to_width("abc", 0), "");
+  for (const auto& [text, width, clipped] : {std::tuple{"数学数学", 5, "数学…"}, {"数学数学", 4, "数…"},
+                                             {"数学", 4, "数学"}, {"abc", 1, "…"}, {"abc", 0, ""}})
+    EXPECT_EQ(clip_to_width(text, width), clipped);
 }
 
 TEST(FormatDuration, PicksTheUnitAReaderWouldPick) {
-  EXPECT_EQ(format_duration(0.0123), "12 ms");
-  EXPECT_EQ(format_duration(3.42), "3.4 s");
-  EXPECT_EQ(format_duration(59.96), "1 min 0 s");
-  EXPECT_EQ(format_duration(75), "1 min 15 s");
-  EXPECT_EQ(format_duration(3599.7), "1 h 0 min");
-  EXPECT_EQ(format_duration(7500), "2 h 5 min");
-  EXPECT_EQ(format_duration(97200), "1 d 3 h");
-  EXPECT_EQ(format_duration(-1), "unknown time");
+  for (const auto& [seconds, text] : {std::pair{0.0123, "12 ms"}, {3.42, "3.4 s"}, {59.96, "1 min 0 s"},
+                                      {75.0, "1 min 15 s"}, {3599.7, "1 h 0 min"}, {7500.0, "2 h 5 min"},
+                                      {97200.0, "1 d 3 h"}, {-1.0, "unknown time"}})
+    EXPECT_EQ(format_duration(seconds), text);
 }
 
 TEST(FormatCount, IsExactBelowAMillionAndThreeDigitsAbove) {
-  EXPECT_EQ(format_count(0), "0");
-  EXPECT_EQ(format_count(999), "999");
-  EXPECT_EQ(format_count(-12345), "-12,345");
-  EXPECT_EQ(format_count(999999), "999,999");
-  EXPECT_EQ(format_count(1234567), "1.23 M");
-  EXPECT_EQ(format_count(999999999), "1.00 G");
-  EXPECT_EQ(format_count(12400000000), "12.4 G");
+  for (const auto& [count, text] : {std::pair{int64_t{0}, "0"}, {999, "999"}, {-12345, "-12,345"}, {999999, "999,999"},
+                                    {1234567, "1.23 M"}, {999999999, "1.00 G"}, {12400000000, "12.4 G"}})
+    EXPECT_EQ(format_count(count), text);
 }
 
 TEST(FormatBytes, HasTheUnitThatLeavesTheNumberBelow1024) {
-  EXPECT_EQ(format_bytes(0), "0.0 KiB");
-  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
-  EXPECT_EQ(format_bytes(1 << 20), "1.0 MiB");
-  EXPECT_EQ(format_bytes((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(format_bytes((1 << 20) - 100), "1023.9 KiB");
-  EXPECT_EQ(format_bytes(int64_t{3} << 29), "1.5 GiB");
-  EXPECT_EQ(format_bytes(int64_t{5} << 41), "10.0 TiB");
+  for (const auto& [bytes, text] : {std::pair{int64_t{0}, "0.0 KiB"}, {1536, "1.5 KiB"}, {1 << 20, "1.0 MiB"},
+                                    {(1 << 20) - 1, "1.0 MiB"}, {(1 << 20) - 100, "1023.9 KiB"},
+                                    {int64_t{3} << 29, "1.5 GiB"}, {int64_t{5} << 41, "10.0 TiB"}})
+    EXPECT_EQ(format_bytes(bytes), text);
 }
 
 }  // namespace

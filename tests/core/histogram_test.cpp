@@ -6,13 +6,9 @@ namespace keel {
 namespace {
 
 TEST(Histogram, ComesBackFromItsText) {
-  const Histogram histogram{.limits = {0.1, 1, 2.5},
-                            .counts = {3, 0, 1},
-                            .count = 4,
-                            .sum = 2.8,
-                            .sum_of_squares = 6.28,
-                            .smallest = 0.01,
-                            .largest = 2.5};
+  const Histogram histogram{
+      .limits = {0.1, 1, 2.5}, .counts = {3, 0, 1}, .count = 4, .sum = 2.8, .sum_of_squares = 6.28, .smallest = 0.01,
+      .largest = 2.5};
   const std::optional<Histogram> read = histogram_of(Json::parse(to_json(histogram).dump()));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->limits, histogram.limits);

@@ -1,8 +1,6 @@
 #include "keel/record/run_data.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -76,55 +74,15 @@ TEST_F(RunDataTest, IgnoresATornLastLine) {
   EXPECT_EQ(read_run(folder_).metrics.size(), 1u);
 }
 
-TEST_F(RunDataTest, NamesFileAndLineOfABrokenLineInTheMiddle) {
-  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n");
-  try {
-    read_run(folder_);
-    FAIL() << "a broken line went unnoticed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_NE(std::string(error.what()).find("metrics.jsonl:2:"), std::string::npos) << error.what();
-  }
-}
-
-TEST_F(RunDataTest, NamesABrokenLastLineThatWasWrittenToItsEnd) {
-  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n{\"phase\":\"rl\",\"step\":NaN}\n");
-  EXPECT_THROW(
-      {
-        try {
-          read_run(folder_);
-        } catch (const Error& error) {
-          EXPECT_NE(std::string(error.what()).find("metrics.jsonl:2:"), std::string::npos) << error.what();
-          throw;
-        }
-      },
-      Error);
-}
-
-TEST_F(RunDataTest, RefusesLinesNestedDeepAndFilesThatArePipes) {
-  const std::string sound = "{\"phase\":\"rl\",\"step\":1}\n", deep(100'000, '[');
-  for (const char* name : {"metrics.jsonl", "samples.jsonl"}) {
-    write("metrics.jsonl", sound);
-    write(name, sound + "{\"phase\":\"rl\",\"step\":1,\"a\":" + deep + std::string(100'000, ']') + "}\n" + sound);
-    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find(std::string(name) + ":2:"), std::string::npos);
-  }
-  for (const char* name : {"samples.jsonl", "config.yaml", "metrics.jsonl"}) {
-    write("metrics.jsonl", sound);
-    std::filesystem::remove(folder_ / name);
-    ASSERT_EQ(mkfifo((folder_ / name).c_str(), 0600), 0);
-    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("a pipe; give a file"), std::string::npos) << name;
-    std::filesystem::remove(folder_ / name);
+TEST_F(RunDataTest, NamesFileAndLineOfABrokenLine) {
+  for (const char* broken : {"{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n", "{\"phase\":\"rl\",\"step\":NaN}\n"}) {
+    write("metrics.jsonl", std::string("{\"phase\":\"rl\",\"step\":1}\n") + broken);
+    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl:2:"), std::string::npos) << broken;
   }
 }
 
 TEST_F(RunDataTest, RefusesAFolderThatIsNoRun) {
-  try {
-    read_run(folder_);
-    FAIL() << "an empty folder passed as a run";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_NE(std::string(error.what()).find("metrics.jsonl"), std::string::npos);
-  }
+  EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl"), std::string::npos);
 }
 
 TEST_F(RunDataTest, ThinsMoreSamplesThanItKeepsEvenlyAndKeepsFirstAndLast) {

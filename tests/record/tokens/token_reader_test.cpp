@@ -17,6 +17,13 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+constexpr float TokenRow::* kNumbers[] = {
+    &TokenRow::log_mu, &TokenRow::log_pi, &TokenRow::log_other_mu, &TokenRow::log_other_pi, &TokenRow::log_recomputed,
+    &TokenRow::log_other_recomputed, &TokenRow::log_reference, &TokenRow::topk_tv, &TokenRow::topk_kl,
+    &TokenRow::topk_tv_replace_last, &TokenRow::topk_kl_replace_last, &TokenRow::full_tv, &TokenRow::full_kl,
+    &TokenRow::divergence, &TokenRow::threshold, &TokenRow::ratio, &TokenRow::advantage, &TokenRow::coefficient,
+    &TokenRow::weight, &TokenRow::entropy, &TokenRow::entropy_mu};
+
 bool can_read() {
   try {
     require_token_files();
@@ -35,28 +42,7 @@ std::vector<TokenRow> some_rows(int64_t step, int count) {
     row.policy_version = i / 2, row.position = i % 10, row.token_id = 3 * i;
     row.token = i % 4 == 0 ? "" : i % 4 == 1 ? " \xc3\xa9\xe2\x82\xac" : std::string("a\0b", 3) + std::to_string(i);
     float value = -0.125f * static_cast<float>(i + 1);
-    for (const auto member : {&TokenRow::log_mu,
-                              &TokenRow::log_pi,
-                              &TokenRow::log_other_mu,
-                              &TokenRow::log_other_pi,
-                              &TokenRow::log_recomputed,
-                              &TokenRow::log_other_recomputed,
-                              &TokenRow::log_reference,
-                              &TokenRow::topk_tv,
-                              &TokenRow::topk_kl,
-                              &TokenRow::topk_tv_replace_last,
-                              &TokenRow::topk_kl_replace_last,
-                              &TokenRow::full_tv,
-                              &TokenRow::full_kl,
-                              &TokenRow::divergence,
-                              &TokenRow::threshold,
-                              &TokenRow::ratio,
-                              &TokenRow::advantage,
-                              &TokenRow::coefficient,
-                              &TokenRow::weight,
-                              &TokenRow::entropy,
-                              &TokenRow::entropy_mu})
-      row.*member = value *= 1.1f;
+    for (const auto member : kNumbers) row.*member = value *= 1.1f;
     for (const auto& [other, logp] : {std::pair{&TokenRow::log_other_mu, &TokenRow::log_mu},
                                       {&TokenRow::log_other_pi, &TokenRow::log_pi},
                                       {&TokenRow::log_other_recomputed, &TokenRow::log_recomputed}})
@@ -96,28 +82,10 @@ std::vector<TokenRow> all_rows(TokenReader reader) {
 std::string bits_of(const TokenRow& r) {
   std::string text = written(r.step, " ", r.update, " ", r.prompt, " ", r.group, " ", r.rollout, " ", r.policy_version,
                              " ", r.position, " ", r.token_id, " [", r.token, "] ", r.kept, " ", r.outside);
-  for (const float number : {r.log_mu,
-                             r.log_pi,
-                             r.log_other_mu,
-                             r.log_other_pi,
-                             r.log_recomputed,
-                             r.log_other_recomputed,
-                             r.log_reference,
-                             r.topk_tv,
-                             r.topk_kl,
-                             r.topk_tv_replace_last,
-                             r.topk_kl_replace_last,
-                             r.full_tv,
-                             r.full_kl,
-                             r.divergence,
-                             r.threshold,
-                             r.ratio,
-                             r.advantage,
-                             r.coefficient,
-                             r.weight,
-                             r.entropy,
-                             r.entropy_mu})
+  for (const auto member : kNumbers) {
+    const float number = r.*member;
     text += " " + (std::isnan(number) ? "unknown" : std::to_string(std::bit_cast<uint32_t>(number)));
+  }
   return text + " " + std::to_string(std::bit_cast<uint64_t>(r.reward));
 }
 

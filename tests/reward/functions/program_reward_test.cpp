@@ -79,15 +79,6 @@ TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
 }
 
-TEST_F(UserReward, TakesTrlsConversations) {
-  python(
-      "def reward(completions, prompts, **kwargs):\n"
-      "    return [float(p[-1]['content'] == 'hi' and c == [{'role': 'assistant', 'content': 'hello'}])\n"
-      "            for p, c in zip(prompts, completions)]\n");
-  batch_.add("hello").last_prompt().messages = Json::parse(R"([{"role": "user", "content": "hi"}])");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
-}
-
 TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
   python(
       "def reward(completions, prompts, **kwargs): return [float(prompts == ['hi'] and completions == ['hello'])]\n");
@@ -145,28 +136,6 @@ TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
 }
 
-TEST_F(UserReward, TakesOpenRlhfsFunctions) {
-  python(
-      "class Tensor:\n"
-      "    def __init__(self, values): self.values = values\n"
-      "    def tolist(self): return self.values\n"
-      "def reward_func(queries, prompts, labels, **kwargs):\n"
-      "    good = [q == p + l + '<eos>' for q, p, l in zip(queries, prompts, labels)]\n"
-      "    return {'rewards': Tensor(good), 'scores': Tensor(good), 'extra_logs': {}}\n");
-  batch_.add("yes", "yes").add("no", "yes");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0}));
-}
-
-TEST_F(UserReward, TakesTheNamedFunction) {
-  const std::string path = file("two.py",
-                                "def one(completions, **k): return [1] * len(completions)\n"
-                                "def two(completions, **k): return [2] * len(completions)\n");
-  batch_.add("x");
-  EXPECT_EQ(judge(batch_, "python:" + path + ":two"), (Rewards{2}));
-  expect_part(error_of(5, [&] { judge(batch_, "python:" + path); }), "there is one, two");
-  expect_part(error_of(5, [&] { judge(batch_, "python:" + path + ":three"); }), "has no function three");
-}
-
 TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
   const std::string deep = "head -c 100000 /dev/zero | tr '\\0' ";
   for (const std::string reply : {"'['", "'{'"}) {
@@ -207,15 +176,10 @@ TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
 
 /// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
 const std::pair<const char*, const char*> kMisbehaviour[] = {
-    {"raise ValueError('no')", "ValueError: no (user.py:5)"},
-    {"sys.exit(0)", "SystemExit"},
-    {"os._exit(7)", "exit code 7"},
-    {"os.kill(os.getpid(), 11)", "signal 11"},
-    {"os.write(REAL, b'garbage\\n')", "garbage"},
-    {"return float('nan')", "nan"},
-    {"return 'one'", "'one' (str)"},
-    {"time.sleep(1000)", "did not answer within 1 s"},
-};
+    {"raise ValueError('no')", "ValueError: no (user.py:5)"}, {"sys.exit(0)", "SystemExit"},
+    {"os._exit(7)", "exit code 7"}, {"os.kill(os.getpid(), 11)", "signal 11"},
+    {"os.write(REAL, b'garbage\\n')", "garbage"}, {"return float('nan')", "nan"}, {"return 'one'", "'one' (str)"},
+    {"time.sleep(1000)", "did not answer within 1 s"}};
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
@@ -242,31 +206,6 @@ TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
       expect_part(skipped.failures[0], reason);
     }
   }
-}
-
-TEST_F(UserReward, AFailureIsHandledAsTheOptionsSay) {
-  python(
-      "import os\n"
-      "def reward(completions, **k):\n"
-      "    if 'bad' in completions: os._exit(7)\n"
-      "    return [1.0] * len(completions)\n");
-  batch_.add("good").add("bad").add("fine");
-  options_.on_error = "zero";
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0, 1}));
-  options_.on_error = "stop";
-  const std::string error = error_of(5, [&] { judge(batch_, options_); });
-  expect_part(error, "completion 1 of prompt 101 (test), \"bad\": ended without an answer: exit code 7");
-  expect_part(error, "reward.on_error");
-}
-
-TEST_F(UserReward, AWrongCountIsReported) {
-  python("def reward(completions, **k): return [1.0] * (len(completions) + 1)\n");
-  batch_.add("a").add("b");
-  options_.on_error = "skip";
-  const Judgement judgement = judge(batch_, options_);
-  EXPECT_EQ(judgement.totals, (Rewards{std::nullopt, std::nullopt}));
-  ASSERT_EQ(judgement.failures.size(), 2u);
-  expect_part(judgement.failures[1], "3 rewards for 2 completions");
 }
 
 TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {

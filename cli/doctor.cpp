@@ -14,7 +14,7 @@
 #include "keel/core/console.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
-#include "keel/data/rows/byte_source.h"
+#include "keel/data/rows/data_format.h"
 #include "keel/reward/programs/sandbox.h"
 #include "keel/watch/http_server.h"
 #include "libs/hftext/characters/unicode.h"
@@ -70,9 +70,10 @@ Action add_doctor(CommandLine& line) {
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
     std::printf("  tokenizers   %s\n",
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
-    std::printf("  data files   JSON lines, JSON lists, CSV%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
-                can_read(DataFormat::kZstd) ? ", zstd" : "", can_read(DataFormat::kParquet) ? ", Parquet" : "");
-    std::printf("  keel watch   %s\n", can_serve() ? "on" : "off: built without cpp-httplib; keel report writes the page");
+    std::printf("  data files   %s\n", has_arrow() ? "JSON lines, JSON lists, CSV, gzip, zstd, Parquet"
+                                                   : "JSON lines, JSON lists; no others: built without Arrow");
+    std::printf("  keel watch   %s\n",
+                can_serve() ? "on" : "off: built without cpp-httplib; keel report writes the page");
     std::printf("  sandbox      %s\n", sandbox_state().c_str());
     return ExitCode::kDone;
   };

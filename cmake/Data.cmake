@@ -1,13 +1,6 @@
-# What data files need: zlib and libzstd for compressed JSON lines, Arrow C++ for Parquet. Each may be missing; then its
-# format is refused with the way out, and everything else works. The libraries are named to the sources that use them
-# alone, so that no other source is compiled again when one of them appears.
-
-find_path(ZLIB_INCLUDE zlib.h)
-find_library(ZLIB_LIBRARY z)
-cmake_dependent_option(KEEL_GZIP "Read gzip data files (zlib)" ON "ZLIB_INCLUDE;ZLIB_LIBRARY" OFF)
-find_path(ZSTD_INCLUDE zstd.h)
-find_library(ZSTD_LIBRARY zstd)
-cmake_dependent_option(KEEL_ZSTD "Read zstd data files (libzstd)" ON "ZSTD_INCLUDE;ZSTD_LIBRARY" OFF)
+# Arrow C++ reads data files that are not JSON: CSV, gzip, zstd and Parquet. Without it these are refused with the fix,
+# and everything else works. Its headers are given to the sources that use them alone, so that no other source is
+# compiled again when it appears.
 
 # Arrow comes in the Python package pyarrow, headers and libraries: that beside torch, else python3's.
 set(KEEL_PYARROW "" CACHE PATH "Folder of a pyarrow package (with include/ and libparquet.so.*)")
@@ -30,14 +23,11 @@ if(EXISTS "${arrow_folder}/include/parquet/arrow/reader.h" AND arrow_count EQUAL
     set(ARROW_FOUND ON)
   endif()
 endif()
-cmake_dependent_option(KEEL_PARQUET "Read Parquet data files (Arrow C++ of the Python package pyarrow, from 21 on)" ON
-                       ARROW_FOUND OFF)
-
-foreach(feature GZIP ZSTD PARQUET)
-  if(NOT KEEL_${feature})
-    message(STATUS "Data files: ${feature} is off (KEEL_${feature} is OFF, or its library was not found); JSON lines work")
-  endif()
-endforeach()
+cmake_dependent_option(KEEL_ARROW "Read CSV, gzip, zstd and Parquet files (Arrow C++ of the Python package pyarrow, from 21 on)"
+                       ON ARROW_FOUND OFF)
+if(NOT KEEL_ARROW)
+  message(STATUS "Data files: Arrow is off (KEEL_ARROW is OFF, or pyarrow was not found); JSON lines and lists work")
+endif()
 
 # keel_use_in(DEFINITION INCLUDE SOURCE...): with a library's headers and its definition. Without the precompiled
 # header, which was made without them.
@@ -52,31 +42,21 @@ function(keel_use_in definition include)
 endfunction()
 
 function(keel_link_data target)
-  set(libraries)
-  set(byte_source keel/data/rows/byte_source.cpp)
-  set(arrow_sources keel/core/files/parquet_file.cpp keel/data/rows/byte_source.cpp keel/data/rows/arrow_json.cpp
-      keel/data/rows/parquet_rows.cpp keel/record/tokens/token_columns.cpp keel/record/tokens/token_file.cpp
-      keel/record/tokens/token_reader.cpp)
-  if(KEEL_PARQUET AND KEEL_UNITY)
+  if(NOT KEEL_ARROW)
+    return()
+  endif()
+  set(arrow_sources keel/core/files/parquet_file.cpp keel/data/rows/arrow_json.cpp keel/data/rows/csv_rows.cpp
+      keel/data/rows/data_format.cpp keel/data/rows/decompressor.cpp keel/data/rows/parquet_rows.cpp
+      keel/record/tokens/token_columns.cpp keel/record/tokens/token_file.cpp keel/record/tokens/token_reader.cpp)
+  if(KEEL_UNITY)
     # Arrow's headers take the compiler four seconds: all sources that see them are one object.
+    set(arrow_batch ${CMAKE_BINARY_DIR}/batches/${target}/arrow.cpp)
     list(TRANSFORM arrow_sources PREPEND ${CMAKE_SOURCE_DIR}/)
-    set(byte_source ${CMAKE_BINARY_DIR}/batches/${target}/arrow.cpp)
-    keel_unity_file(${byte_source} ${arrow_sources})
-    target_sources(${target} PRIVATE ${byte_source})
-    set(arrow_sources ${byte_source})
+    keel_unity_file(${arrow_batch} ${arrow_sources})
+    target_sources(${target} PRIVATE ${arrow_batch})
+    set(arrow_sources ${arrow_batch})
   endif()
-  if(KEEL_GZIP)
-    keel_use_in(KEEL_HAS_ZLIB ${ZLIB_INCLUDE} ${byte_source})
-    list(APPEND libraries ${ZLIB_LIBRARY})
-  endif()
-  if(KEEL_ZSTD)
-    keel_use_in(KEEL_HAS_ZSTD ${ZSTD_INCLUDE} ${byte_source})
-    list(APPEND libraries ${ZSTD_LIBRARY})
-  endif()
-  if(KEEL_PARQUET)
-    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include ${arrow_sources})
-    list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
-    message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
-  endif()
-  target_link_libraries(${target} PRIVATE ${libraries})
+  keel_use_in(KEEL_HAS_ARROW ${arrow_folder}/include ${arrow_sources})
+  target_link_libraries(${target} PRIVATE ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
+  message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
 endfunction()

@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset PYTHONDONTWRITEBYTECODE  # as in scripts/python.sh
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
-readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev pkg-config libcpp-httplib-dev)
+readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev pkg-config libcpp-httplib-dev)
 readonly optional_for_tests=(bubblewrap zsh fish chromium nodejs npm)
 readonly torch_packages=(torch==2.13.0 pyarrow)
 # What expected values come from stands still: a release of one of these must not turn a commit that passed into one that fails.
@@ -45,8 +45,6 @@ works() {
     libyaml-cpp-dev) has_header yaml-cpp/yaml.h && has_library yaml-cpp ;;
     libpcre2-dev) has_header pcre2.h && has_library pcre2-8 ;;
     libutf8proc-dev) has_header utf8proc.h && has_library utf8proc ;;
-    zlib1g-dev) has_header zlib.h && has_library z ;;
-    libzstd-dev) has_header zstd.h && has_library zstd ;;
     libcpp-httplib-dev) has_command pkg-config && pkg-config --exists cpp-httplib ;;
     libgtest-dev) has_header gtest/gtest.h && has_library gtest ;;
     libgmock-dev) has_header gmock/gmock.h && has_library gmock ;;
@@ -107,7 +105,7 @@ suggest_packages() {
   install_packages "${missing[@]}" && return
   mkdir -p .deps
   printf '%s\n' "${missing[@]}" >>$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; pkg-config and cpp-httplib: keel watch; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete; chromium, nodejs and npm: tests of pages in a browser)."
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; pkg-config and cpp-httplib: keel watch; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete; chromium, nodejs and npm: tests of pages in a browser)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "parity"))
 import packages  # noqa: E402
-OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev pkg-config libcpp-httplib-dev"
+OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev pkg-config libcpp-httplib-dev"
 OPTIONAL_FOR_TESTS = "bubblewrap zsh fish chromium nodejs npm"
 REQUIRED = "g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git"
 HARMLESS = "bash sh env dirname sed cat cp mkdir rm touch chmod id cmake"

@@ -227,8 +227,8 @@ def main():
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if "KEEL_PARQUET:BOOL=OFF" in (ROOT / "build" / "CMakeCache.txt").read_text():
-        print("this build reads no Parquet: nothing was compared")
+    if "KEEL_ARROW:BOOL=OFF" in (ROOT / "build" / "CMakeCache.txt").read_text():
+        print("this build has no Arrow: nothing was compared")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         compare = Comparison(folder)

@@ -1,4 +1,4 @@
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 #include "keel/core/files/parquet_file.h"
 
 #include <arrow/io/file.h>

@@ -1,8 +1,8 @@
 #include "keel/data/rows/parquet_rows.h"
 
-#include "keel/data/rows/byte_source.h"
+#include "keel/data/rows/data_format.h"
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 #include <arrow/record_batch.h>
 
 #include "keel/core/error.h"
@@ -12,7 +12,7 @@
 
 namespace keel {
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 namespace {
 
 constexpr int64_t kRowsAtOnce = 64;
@@ -95,7 +95,7 @@ void unpack_parquet(const std::filesystem::path& path, Spool& spool) {
 
 #else
 
-void unpack_parquet(const std::filesystem::path& path, Spool&) { require_format(path, DataFormat::kParquet); }
+void unpack_parquet(const std::filesystem::path& path, Spool&) { require_arrow(path, "Parquet files"); }
 
 #endif
 

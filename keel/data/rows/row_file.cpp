@@ -7,21 +7,27 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/strings.h"
+#include "keel/data/rows/decompressor.h"
 #include "keel/data/rows/parquet_rows.h"
 #include "keel/data/rows/row_json.h"
+#include "keel/data/rows/text_rows.h"
 
 namespace keel {
 namespace {
 
-/// Where the text of a file goes: lines into the spool as they are, rows that are not lines through what cuts them.
+/// Where the text of a file goes: JSON lines into the spool as they are, other rows through what cuts them apart.
 class TextSink {
  public:
   TextSink(const std::filesystem::path& path, Spool& spool) : path_(path), spool_(spool) {}
 
   void write(std::string_view piece) {
+    if (piece.empty()) return;
     if (!std::exchange(begun_, true)) {
       format_ = text_format(path_, piece);
-      if (format_ != TextFormat::kJsonLines) rows_ = text_rows(format_, path_.string(), spool_);
+      if (format_ != TextFormat::kJsonLines && piece.starts_with(kByteOrderMark))
+        piece.remove_prefix(kByteOrderMark.size());
+      if (format_ == TextFormat::kJsonList) rows_ = json_list_rows(path_.string(), spool_);
+      if (format_ == TextFormat::kCsv) rows_ = csv_rows(path_.string(), spool_);
     }
     if (rows_)
       rows_->add(piece);
@@ -40,34 +46,30 @@ class TextSink {
   std::unique_ptr<TextRows> rows_;
 };
 
-/// A file that is not packed, piece by piece.
-void read_all(const std::filesystem::path& path, TextSink& sink) {
-  const InputFile file = InputFile::open(path);
-  std::string buffer(size_t{1} << 20, '\0');
-  for (uint64_t offset = 0; offset < file.size();) {
-    const size_t size = static_cast<size_t>(std::min<uint64_t>(buffer.size(), file.size() - offset));
-    file.read_at(offset, std::as_writable_bytes(std::span(buffer).first(size)));
-    sink.write(std::string_view(buffer).substr(0, size));
-    offset += size;
-  }
-}
-
 /// The format of a text that is not packed.
 TextFormat text_format_of(const std::filesystem::path& path) {
-  constexpr uint64_t kLooked = 4096;
+  constexpr uint64_t kBeginning = 4096;
   const InputFile file = InputFile::open(path);
-  std::string beginning(static_cast<size_t>(std::min(file.size(), kLooked)), '\0');
+  std::string beginning(static_cast<size_t>(std::min(file.size(), kBeginning)), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(beginning)));
   return text_format(path, beginning);
 }
 
-/// Decompresses all of the file; returns what broke it off, if something did.
-std::optional<BadRow> decompress(const std::filesystem::path& path, DataFormat format, TextSink& sink, Spool& spool) {
-  const std::unique_ptr<ByteSource> source = open_compressed(path, format);
-  std::string buffer(size_t{1} << 17, '\0');
-  while (const size_t got = source->read(buffer)) sink.write(std::string_view(buffer).substr(0, got));
-  if (source->damage().empty()) return std::nullopt;
-  return BadRow(path.string() + ":" + std::to_string(spool.whole_lines() + 1), source->damage());
+/// Passes the text of a file to the sink; returns what ends it before its end.
+std::optional<BadRow> read_text(const InputFile& file, DataFormat format, TextSink& sink, const Spool& spool) {
+  const std::string path = file.path().string();
+  if (format != DataFormat::kText) {
+    const std::string damage = decompress(path, format, [&](std::string_view piece) { sink.write(piece); });
+    if (damage.empty()) return std::nullopt;
+    return BadRow(path + ":" + std::to_string(spool.whole_lines() + 1), damage);
+  }
+  std::string buffer(size_t{1} << 20, '\0');
+  for (uint64_t offset = 0; offset < file.size(); offset += buffer.size()) {
+    buffer.resize(static_cast<size_t>(std::min<uint64_t>(buffer.size(), file.size() - offset)));
+    file.read_at(offset, std::as_writable_bytes(std::span(buffer)));
+    sink.write(buffer);
+  }
+  return std::nullopt;
 }
 
 /// Parquet's columns that hardly vary take next to no room: a long prompt that all rows share, for instance.
@@ -93,17 +95,16 @@ bool is_header(std::string_view text) {
 
 void refuse_long(const TextLine& line, const std::string& place) {
   if (line.size > kMaxLineBytes)
-    throw BadRow(place, "a row of " + std::to_string(line.size) + " bytes; at most " + std::to_string(kMaxLineBytes) +
-                            " (16 MiB) are read; shorten it, or keep what is large in a file that the reward reads");
+    throw BadRow(place, "a row of at least " + std::to_string(line.size) + " bytes (at most 16 MiB are read). Fix: " +
+                            "shorten it, or keep what is large in a file that the reward reads");
 }
 
 }  // namespace
 
 RowFile RowFile::open(const std::filesystem::path& path, std::optional<UnpackLimits> limits) {
   const DataFormat format = data_format(path);
-  if (format == DataFormat::kJsonLines && text_format_of(path) == TextFormat::kJsonLines)
+  if (format == DataFormat::kText && text_format_of(path) == TextFormat::kJsonLines)
     return RowFile(path, format, TextFormat::kJsonLines, LineFile::open(path), std::nullopt);
-  require_format(path, format);
   return unpack(path, format, limits.value_or(limits_for(format)));
 }
 
@@ -112,19 +113,15 @@ RowFile RowFile::unpack(const std::filesystem::path& path, DataFormat format, co
   Spool spool(path, file.size(), limits);
   TextSink sink(path, spool);
   std::optional<BadRow> damage;
-  if (format == DataFormat::kParquet) {
+  if (format == DataFormat::kParquet)
     unpack_parquet(path, spool);
-  } else if (format == DataFormat::kJsonLines) {
-    read_all(path, sink);
-  } else {
-    damage = decompress(path, format, sink, spool);
-  }
+  else
+    damage = read_text(file, format, sink, spool);
   if (file.was_changed())
-    fail(ExitCode::kBadInput, path.string(), ": was changed while it was being unpacked; do not change files that are ",
-         "being read, and start again");
+    fail(ExitCode::kBadInput, path.string(), ": was changed while it was being unpacked. Fix: do not change files ",
+         "that are being read, and start again");
   if (!damage) damage = sink.finish();
-  const auto last_line = damage ? Spool::LastLine::kDropUnlessWhole : Spool::LastLine::kKeep;
-  LineFile lines = std::move(spool).finish(last_line);
+  LineFile lines = spool.finish(damage ? Spool::LastLine::kDropUnlessWhole : Spool::LastLine::kKeep);
   return RowFile(path, format, sink.format(), std::move(lines), std::move(damage));
 }
 
@@ -153,9 +150,9 @@ Row RowFile::parse(const TextLine& line) const {
   Row row{nullptr, path_.string() + ":" + std::to_string(line.number)};
   refuse_long(line, row.place);
   std::string_view text = line.text;
-  if (line.number == 1 && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // editors on Windows write it
+  if (line.number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (line.number == 1 && is_header(text))
-    throw BadRow(row.place, "no JSON; a file of CSV is known by its name, which must end in .csv");
+    throw BadRow(row.place, "not JSON. Fix: the name of a CSV file must end in .csv");
   row.value = parse_row(text, row.place);
   return row;
 }

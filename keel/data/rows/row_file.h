@@ -7,10 +7,9 @@
 
 #include "keel/core/json.h"
 #include "keel/data/rows/bad_row.h"
-#include "keel/data/rows/byte_source.h"
+#include "keel/data/rows/data_format.h"
 #include "keel/data/rows/line_file.h"
 #include "keel/data/rows/spool.h"
-#include "keel/data/rows/text_rows.h"
 
 namespace keel {
 
@@ -38,7 +37,7 @@ class RowFile {
   void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
 
   /// Whether the rows are the file's own lines, and not what another format was unpacked to.
-  bool is_json_lines() const { return format_ == DataFormat::kJsonLines && text_ == TextFormat::kJsonLines; }
+  bool is_json_lines() const { return format_ == DataFormat::kText && text_ == TextFormat::kJsonLines; }
 
  private:
   RowFile(std::filesystem::path path, DataFormat format, TextFormat text, LineFile lines, std::optional<BadRow> damage)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -10,47 +9,41 @@
 
 namespace keel {
 
-/// How much a packed file may unfold to, on a disk that others use too. JSON lines are read where they lie, so that who
-/// trusts a file beyond these can unpack it.
+/// How much a packed file may unfold to, on a disk that others use too. JSON lines have no such limit.
 struct UnpackLimits {
   uint64_t harmless = uint64_t{256} << 20;  // whatever the file's size
   uint64_t expansion = 200;                 // times the file's size, beyond that
   uint64_t total = uint64_t{64} << 30;
 };
 
-/// A file of lines that is being written and has no name: the system takes it back when the process ends, whatever way
-/// it ends. Lies in TMPDIR, else /var/tmp, which unlike /tmp is a disk.
+/// A temporary file of lines without a name: the system removes it when the process ends, whatever way it ends. It is
+/// in TMPDIR, else /var/tmp, which unlike /tmp is a disk.
 class Spool {
  public:
   /// `origin` is the data file whose rows it takes, of so many bytes; errors name it.
   Spool(const std::filesystem::path& origin, uint64_t origin_bytes, const UnpackLimits& limits);
 
-  Spool(const Spool&) = delete;
-  Spool& operator=(const Spool&) = delete;
-
   /// An Error (kBadInput) beyond the limits.
   void write(std::string_view bytes);
-  uint64_t bytes() const { return bytes_ + pending_.size(); }
   /// Lines that were ended by a newline so far.
   uint64_t whole_lines() const { return whole_lines_; }
 
   enum class LastLine { kKeep, kDropUnlessWhole };
   /// A file that broke off has, at its end, a part of a line that says nothing.
-  LineFile finish(LastLine last_line) &&;
+  LineFile finish(LastLine last_line);
 
  private:
+  uint64_t bytes() const { return written_ + pending_.size(); }
   void flush();
-  void check_size() const;
+  [[noreturn]] void refuse(int error) const;
 
   std::string origin_, folder_;
   uint64_t origin_bytes_;
   UnpackLimits limits_;
-  std::shared_ptr<FileHandle> handle_;
+  FileHandle handle_;
   std::string pending_;
-  uint64_t bytes_ = 0;
+  uint64_t written_ = 0;
   uint64_t whole_bytes_ = 0, whole_lines_ = 0;  // up to and including the last newline
-  LineIndex index_;
-  std::unique_ptr<LineScanner> scanner_;
 };
 
 }  // namespace keel

@@ -1,35 +1,31 @@
 #pragma once
 
-// Rows of text files that are not one JSON object per line: a JSON list of objects, and CSV with a header.
-
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "keel/data/rows/bad_row.h"
+#include "keel/data/rows/data_format.h"
 #include "keel/data/rows/spool.h"
 
 namespace keel {
 
-enum class TextFormat { kJsonLines, kJsonList, kCsv };
-
-/// By the beginning of the text and, for CSV, the name (`rows.csv`, also packed as `rows.csv.gz`). An Error where the
-/// name promises CSV and the text is JSON, or where it promises a table that is not read (.tsv, .xlsx, ...).
-TextFormat text_format(const std::filesystem::path& path, std::string_view beginning);
-
-/// Cuts a text that comes in pieces into rows, each a line of the spool: the line of the text that it starts at, a
-/// space, and its JSON object; or "!1 " and why it cannot be had in place of the object.
+/// Cuts a text that is not JSON lines into rows. Each becomes a line of the spool: the line of the text that it starts
+/// at, a space, and its JSON object; or "!1 " and what is wrong with it in place of the object.
 class TextRows {
  public:
   virtual ~TextRows() = default;
+  /// Takes the next piece of the text, of any length.
   virtual void add(std::string_view piece) = 0;
-  /// What is wrong with the end of the text; nothing: it is whole.
+  /// Returns what is wrong with the end of the text; nothing: it is whole.
   virtual std::optional<BadRow> finish() = 0;
 };
 
-/// For kJsonList and kCsv; `place` is the file's name.
-std::unique_ptr<TextRows> text_rows(TextFormat format, std::string place, Spool& spool);
+/// A JSON list of objects; `place` is the name of the file.
+std::unique_ptr<TextRows> json_list_rows(std::string place, Spool& spool);
+
+/// CSV with a header, through Arrow. Values are texts; an empty one without quotes is null.
+std::unique_ptr<TextRows> csv_rows(std::string place, Spool& spool);
 
 }  // namespace keel

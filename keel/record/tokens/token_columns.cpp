@@ -1,4 +1,4 @@
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 #include "keel/record/tokens/token_columns.h"
 
 #include <cmath>

@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 #include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/util/compression.h>
@@ -34,7 +34,7 @@ int64_t TokenFile::step_of(std::string name) {
   return error == std::errc() && step >= 0 && TokenFile::name(step) == name ? step : -1;
 }
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 
 void require_token_files() {}
 

@@ -10,7 +10,7 @@
 #include "keel/core/json_reader.h"
 #include "keel/record/tokens/token_file.h"
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 #include <arrow/record_batch.h>
 #include <arrow/util/key_value_metadata.h>
 
@@ -52,7 +52,7 @@ std::string no_token_files(const std::filesystem::path& run) {
                          "record.tokens=sample` or =all; docs/tokens.md says what each costs");
 }
 
-#ifdef KEEL_HAS_PARQUET
+#ifdef KEEL_HAS_ARROW
 
 namespace {
 

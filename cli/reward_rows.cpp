@@ -74,7 +74,7 @@ bool stopped_of(const Json& row, const std::string& place) {
 bool is_sample_of_eval(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
 
 bool has_prompt(const Json& row) {
-  for (const Schema& schema : schema_table())
+  for (const Schema& schema : schemas(RowKind::kPrompts))
     for (const std::string& column : schema.prompts)
       if (const auto found = row.find(column); found != row.end() && *found != "") return true;
   return false;
@@ -88,10 +88,7 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
   bool any_prompt = !keys_.prompt_key.empty();
   const auto on_row = [&](const Row& row) {
     any_prompt = any_prompt || has_prompt(row.value);
-    if (!columns_)
-      columns_ = columns_of(row.value, row.place);
-    else if (columns_->answer.empty() || columns_->source.empty())
-      columns_->complete(columns_of(row.value, row.place));
+    if (!columns_) columns_ = columns_of(row.value, row.place);
     names_.add(row.value);
   };
   const RowFile file = RowFile::open(path);
@@ -117,7 +114,10 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
   try {
     Columns columns = recognise(known, keys_);
     const bool gold = row.contains(kGold) && (columns.answer.empty() || is_sample_of_eval(row));
-    if (keys_.answer_key.empty() && gold) columns.answer = kGold, columns.answer_after_hashes = false;
+    if (keys_.answer_key.empty() && gold) {
+      columns.answers = {columns.answer = kGold};
+      columns.answer_after_hashes = false;
+    }
     return columns;
   } catch (const BadRow& bad) {
     fail(ExitCode::kBadInput, bad.what());

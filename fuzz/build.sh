@@ -32,7 +32,7 @@ choose() {
     chat_template_fuzz) sources="libs/hftext/chat/chat_template.cpp libs/hftext/characters/traced_text.cpp $(ls libs/hftext/jinja/*.cpp libs/hftext/jinja/*/*.cpp) $files" ;;
     math_verifier_fuzz) sources=$(ls libs/mathverify/*.cpp libs/mathverify/[!t]*/*.cpp) ;;
     data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/rows/line_file.cpp keel/data/rows/unchanging_file.cpp
-        keel/data/rows/row_json.cpp keel/data/schema.cpp keel/core/files/hash.cpp keel/core/strings.cpp $json" ;;
+        keel/data/rows/row_json.cpp keel/data/example.cpp keel/data/schema.cpp keel/core/files/hash.cpp keel/core/strings.cpp $json" ;;
     json_reader_fuzz) sources="cli/json_lines.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;
     model_config_fuzz) headers="-isystem fuzz/tensor"
       sources="keel/model/network/model_config.cpp keel/model/folder/adapter_config.cpp keel/model/formats/weight_dtypes.cpp

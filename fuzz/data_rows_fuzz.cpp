@@ -16,7 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (file.read(row++).text != line.text) std::abort();
     try {
       const keel::Row parsed{keel::parse_row(line.text, "input"), "input"};
-      keel::example_of(parsed, keel::recognise(parsed, {}));
+      for (const keel::RowKind kind : {keel::RowKind::kPrompts, keel::RowKind::kSupervised}) {
+        try {
+          keel::example_of(parsed, keel::recognise(parsed, {}, kind));
+        } catch (const keel::BadRow&) {
+        }
+      }
     } catch (const keel::BadRow&) {
     }
   });

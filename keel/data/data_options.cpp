@@ -4,17 +4,20 @@
 
 namespace keel {
 
-void DataOptions::describe(OptionTable& table) {
+void RowFiles::describe_files(OptionTable& table) {
   table.add("files", files,
             "Files of rows to train on: JSON lines, JSON lists, CSV (plain, gzip, zstd) or Parquet; names may have * "
-            "and ?. Without any, "
-            "the built-in task.");
+            "and ?. Without any, the built-in task.");
   table.add("eval_files", eval_files, "Files of rows for evaluation, in the order in which they stand.");
   table.add("held_out", held_out,
             "Share of the rows of files that is kept for evaluation and never trained on; a row's prompt decides.",
             at_least(0).below(1));
   table.add("prompt_key", prompt_key,
             "Column of the prompt, a text or a conversation; empty: recognised. a.b is b in a.");
+}
+
+void DataOptions::describe(OptionTable& table) {
+  describe_files(table);
   table.add("answer_key", answer_key, "Column of the answer that the reward compares with; empty: recognised.");
   table.add("source_key", source_key, "Column that names where a row comes from; empty: recognised.");
   table.add("chat", chat,

@@ -8,13 +8,20 @@ namespace keel {
 
 class OptionTable;
 
-/// Section `data`: prompts out of files. Without files a run trains on the built-in task.
-struct DataOptions {
+/// Which rows of which files, and the columns that hold what is read; sections `data` and `sft` have them.
+struct RowFiles {
   std::vector<std::string> files;
   std::vector<std::string> eval_files;
   double held_out = 0;
-  std::string prompt_key, answer_key, source_key;
-  std::string text_key;  // of rows to be imitated, which section sft names
+  std::string prompt_key;
+  std::string answer_key;  // in section sft completion_key
+  std::string text_key;    // in section sft alone
+  void describe_files(OptionTable& table);
+};
+
+/// Section `data`: prompts out of files. Without files a run trains on the built-in task.
+struct DataOptions : RowFiles {
+  std::string source_key;
   std::string chat = "auto";
   std::string system_prompt;
   bool special_tokens = true;

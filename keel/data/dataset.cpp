@@ -25,24 +25,21 @@ std::string plain_name(const std::filesystem::path& path) {
   return name.substr(0, name.find('.', 1));
 }
 
-/// The columns of the file's first row that has some; the rows before it are bad. Not every row need have an answer or
-/// a source.
-std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options, const RowReading& reading) {
+/// The columns of the file's first row that has some; the rows before it are bad.
+std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options, RowKind kind,
+                                  const std::string& text) {
   constexpr uint64_t kRowsTried = 1000;
-  std::optional<Columns> columns;
-  for (uint64_t row = 0; row < std::min(file.rows(), kRowsTried); ++row) {
-    if (columns && !columns->answer.empty() && !columns->source.empty()) break;
+  for (uint64_t number = 0; number < std::min(file.rows(), kRowsTried); ++number) {
     try {
-      const Columns here = reading.recognise(file.read(row), options);
-      if (columns)
-        columns->complete(here);
-      else
-        columns = here;
+      Row row = file.read(number);
+      Columns columns = recognise(row, options, kind, text);
+      if (!options.check) columns.add_row(example_of(std::move(row), columns).extra);
+      return columns;
     } catch (const BadRow& bad) {
-      if (!columns && !skips(options)) stop_at(bad);
+      if (!skips(options)) stop_at(bad);
     }
   }
-  return columns;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -64,20 +61,23 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
 }
 
 Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check,
-                      const std::string& text, const RowReading& reading) {
+                      const std::string& text, RowKind kind) {
   Dataset dataset;
-  dataset.reading_ = reading;
+  dataset.kind_ = kind;
   dataset.check_ = std::move(check);
   dataset.options_ = options;
-  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options, text);
+  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, text);
   dataset.name_sources();
   if (dataset.rows_ == 0)
     fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
-  if (options.check) dataset.check_rows(options);
+  if (options.check)
+    dataset.check_rows();
+  else
+    dataset.note_columns();
   return dataset;
 }
 
-void Dataset::add_file(const std::filesystem::path& path, const DataOptions& options, const std::string& text) {
+void Dataset::add_file(const std::filesystem::path& path, const std::string& text) {
   if (is_folder(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
@@ -87,13 +87,16 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
     fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
          "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");
   Part part{RowFile::open(path), rows_, std::nullopt, path, "", {}};
-  part.columns = columns_of(part.file, options, reading_);
+  part.columns = columns_of(part.file, options_, kind_, text);
   rows_ += part.file.rows();
-  if (part.columns) {
-    const std::string note = reading_.sentence(*part.columns, text);
-    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
-  }
   parts_.push_back(std::move(part));
+}
+
+void Dataset::note_columns() {
+  for (const Part& part : parts_) {
+    const std::string note = part.columns ? part.columns->sentence() : "";
+    if (!note.empty() && std::ranges::count(notes_, note) == 0) notes_.push_back(note);
+  }
 }
 
 /// Each by its file's name, and by as many folders in front of it as tell it from the others: gsm8k/test and math/test.
@@ -129,13 +132,13 @@ std::vector<std::string> Dataset::files_behind(uint64_t count) const {
   return files;
 }
 
-void Dataset::check_rows(const DataOptions& options) {
+void Dataset::check_rows() {
   constexpr size_t kMaxSources = 1000;
   std::set<std::string> sources;
   uint64_t bad_rows = 0, good_rows = 0;
   std::string first;
   const auto on_bad = [&](const BadRow& bad) {
-    if (!skips(options)) stop_at(bad);
+    if (!skips(options_)) stop_at(bad);
     if (bad_rows == 0) first = bad.what();
     bad_rows += bad.rows();
   };
@@ -148,6 +151,7 @@ void Dataset::check_rows(const DataOptions& options) {
         ++good_rows;
         if (sources.size() <= kMaxSources) sources.insert(good.source);
         names.add(good.extra);
+        part.columns->add_row(good.extra);
         prompt_hashes_.push_back(std::hash<std::string>()(json_line(good.prompt)));
       } catch (const BadRow& bad) {
         on_bad(bad);
@@ -158,6 +162,7 @@ void Dataset::check_rows(const DataOptions& options) {
   }
   if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
   if (sources.size() <= kMaxSources) sources_ = std::move(sources);
+  note_columns();
   if (bad_rows > 0)
     notes_.push_back(std::to_string(bad_rows) + " bad row" + (bad_rows > 1 ? "s are" : " is") +
                      " skipped; the first: " + first);
@@ -175,30 +180,26 @@ Example Dataset::read(uint64_t row) const {
 /// Why a row of a file whose first rows have no prompt is bad: what is missing in this one, and what it has instead.
 BadRow Dataset::without_columns(const Row& row) const {
   try {
-    reading_.recognise(row, options_);
+    example_of(row, recognise(row, options_, kind_));
   } catch (const BadRow& bad) {
     return bad;
   }
-  return BadRow(row.place, "none of the first rows of the file has what this one has; name its columns (" +
-                               std::string(reading_.section) + ".prompt_key)");
+  return BadRow(row.place, std::string("none of the first rows of the file has what this one has. Fix: set ") +
+                               (kind_ == RowKind::kSupervised ? "sft" : "data") + ".prompt_key to its column");
 }
 
 Example Dataset::example(Row row, const Part& part) const {
-  const std::string& column = part.columns->answer;
-  Example result = reading_.example(std::move(row), *part.columns);
+  Example result = example_of(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
-  // One that is named by data.answer_key is taken as it is.
-  const bool says_nothing = !part.columns->answer_required && is_written_nothing(result.answer);
-  const std::string objection = check_ ? check_(says_nothing ? Json() : result.answer, result.source) : "";
-  if (!objection.empty())
-    throw BadRow(result.place,
-                 objection + (says_nothing ? " (" + result.answer.dump() + " is what a table wrote for none)" : "") +
-                     (column.empty() ? "; no column was recognised as that of the answer: "
-                                       "data.answer_key names it"
-                                     : "; the answer is column \"" + column + "\", data.answer_key names another") +
-                     ". data.bad_rows=skip passes over");
-  return result;
+  const std::string objection = check_ ? check_(result.answer, result.source) : "";
+  if (objection.empty()) return result;
+  const std::string& column = part.columns->answer;
+  throw BadRow(result.place, objection +
+                                 (column.empty() ? "; no column was recognised as the answer. Fix: set data.answer_key"
+                                                 : "; the answer is column \"" + column +
+                                                       "\". Fix: mend it, or set data.answer_key to another") +
+                                 "; data.bad_rows=skip skips it");
 }
 
 std::string Dataset::fingerprint() const {

@@ -21,10 +21,10 @@ using AnswerCheck = std::function<std::string(const Json& answer, const std::str
 /// The rows of several files behind each other, by number.
 class Dataset {
  public:
-  /// `names` are data.files or data.eval_files. Reads what the first row of each file says; with data.check every row.
-  /// A row whose answer `check` objects to is bad. `text` is what notes() call prompts that are texts.
+  /// `names` are the files, or eval_files, of section data or sft. Reads the first row of each file; with data.check
+  /// every row. A row whose answer `check` objects to is bad. `text` is what notes() call prompts that are texts.
   static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {},
-                      const std::string& text = "a text", const RowReading& reading = kPromptRows);
+                      const std::string& text = "a text", RowKind kind = RowKind::kPrompts);
 
   uint64_t rows() const { return rows_; }
   /// The first row of each file that has some.
@@ -34,7 +34,7 @@ class Dataset {
   /// A BadRow where the row cannot be used.
   Example read(uint64_t row) const;
 
-  /// What to tell the user: how each kind of file is read, and which rows are bad.
+  /// Sentences to print: how each kind of file is read, which texts the model does not see, and which rows are bad.
   const std::vector<std::string>& notes() const { return notes_; }
   /// Where the rows come from; nothing where they were not all read (data.check) or come from too many places.
   const std::optional<std::set<std::string>>& sources() const { return sources_; }
@@ -53,9 +53,10 @@ class Dataset {
     ColumnNames names;   // none where its rows were not all read
   };
 
-  void add_file(const std::filesystem::path& path, const DataOptions& options, const std::string& text);
+  void add_file(const std::filesystem::path& path, const std::string& text);
   void name_sources();
-  void check_rows(const DataOptions& options);
+  void check_rows();
+  void note_columns();
   Example example(Row row, const Part& part) const;
   BadRow without_columns(const Row& row) const;
 
@@ -66,7 +67,7 @@ class Dataset {
   std::vector<size_t> prompt_hashes_;
   AnswerCheck check_;
   DataOptions options_;
-  RowReading reading_ = kPromptRows;
+  RowKind kind_ = RowKind::kPrompts;
 };
 
 /// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an

@@ -10,7 +10,6 @@
 #include "keel/data/dataset.h"
 #include "keel/data/row_order.h"
 #include "keel/data/row_prompt.h"
-#include "keel/data/supervised_columns.h"
 
 namespace keel {
 namespace {
@@ -21,9 +20,9 @@ enum class Part { kAll, kTraining, kHeldOut };
 /// and every seed has the same ones.
 bool is_held_out(const Json& question, double share) { return crc32c(question.dump()) < share * 4294967296.0; }
 
-/// The prompt; of a whole conversation what stands before the assistant's first words.
-Json question_of(const Example& example) {
-  if (!example.answer.is_null() || !example.prompt.is_array()) return example.prompt;
+/// The prompt by which a row is held out or not; of a whole conversation what precedes the assistant's first words.
+Json question_of(const Example& example, RowKind kind) {
+  if (kind == RowKind::kPrompts || !example.answer.is_null() || !example.prompt.is_array()) return example.prompt;
   const auto reply = std::find_if(example.prompt.begin(), example.prompt.end(),
                                   [](const Json& message) { return message["role"] == "assistant"; });
   return Json(Json::array_t(example.prompt.begin(), reply));
@@ -32,14 +31,19 @@ Json question_of(const Example& example) {
 /// From a row to what it gives.
 template <class Item>
 struct RowEncoder {
+  RowKind kind;
+  const RowPrompts* prompts;                                       // which `encode` keeps alive
   std::function<Item(Example example, uint64_t position)> encode;  // a BadRow where it cannot
   std::function<size_t(const Item&)> length;                       // in tokens
-  std::function<Json(const Example&)> question;                    // by which a row is kept for evaluation or not
-  std::function<bool(const Example&)> misses_template;
-  std::function<bool(const Example&)> is_chat;
-  std::function<std::string(bool asked)> template_note;
-  std::string word_of_text;
   RowWords words = {};
+
+  bool supervised() const { return kind == RowKind::kSupervised; }
+  bool misses_template(const Example& example) const {
+    return (!supervised() || example.answer.is_string()) && prompts->misses_template(example);
+  }
+  bool is_chat(const Example& example) const {
+    return (supervised() && example.answer.is_array()) || prompts->is_chat(example.prompt, example.place);
+  }
 };
 
 template <class Item>
@@ -54,7 +58,8 @@ struct RowSource {
   std::variant<Item, SkippedRow> at(uint64_t position) const {
     try {
       Example example = dataset->read(row_at(position));
-      if (part != Part::kAll && is_held_out(encoder->question(example), options.held_out) != (part == Part::kHeldOut))
+      const auto held_out = [&] { return is_held_out(question_of(example, encoder->kind), options.held_out); };
+      if (part != Part::kAll && held_out() != (part == Part::kHeldOut))
         return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
       const std::string place = example.place;
       Item item = encoder->encode(std::move(example), position);
@@ -104,19 +109,17 @@ bool any_first_row(const Dataset& dataset, const std::function<bool(const Exampl
 }
 
 template <class Item>
-OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> how, const RowReading& reading,
-                           const AnswerCheck& check, const std::string& limit) {
+OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> how, const AnswerCheck& check,
+                           const std::string& limit) {
   const std::string& section = how.words.section;
   if (options.files.empty()) fail(ExitCode::kBadConfiguration, section, ".files is empty; name at least one file");
-  if (options.held_out > 0 && !options.eval_files.empty())
-    fail(ExitCode::kBadConfiguration, section, ".held_out and ", section,
-         ".eval_files both say what to evaluate on; drop one");
   const auto encoder = std::make_shared<const RowEncoder<Item>>(std::move(how));
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
   const auto open = [&](const std::vector<std::string>& files) {
-    return std::make_shared<const Dataset>(Dataset::open(files, options, check, encoder->word_of_text, reading));
+    return std::make_shared<const Dataset>(
+        Dataset::open(files, options, check, encoder->prompts->word_of_text(), encoder->kind));
   };
   const auto dataset = open(options.files);
   const RowSource<Item> training{dataset, encoder, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
@@ -125,13 +128,14 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
                           .held_out = std::nullopt,
                           .rows = dataset->rows(),
                           .notes = dataset->notes(),
-                          .misses_template = any_first_row(*dataset, encoder->misses_template),
+                          .misses_template = any_first_row(
+                              *dataset, [&](const Example& example) { return encoder->misses_template(example); }),
                           .sources = dataset->sources(),
                           .fingerprint = dataset->fingerprint(),
                           .eval_fingerprint = "",
                           .eval_files = nullptr};
-  if (const std::string note = encoder->template_note(any_first_row(*dataset, encoder->is_chat)); !note.empty())
-    opened.notes.push_back(note);
+  const bool asked = any_first_row(*dataset, [&](const Example& example) { return encoder->is_chat(example); });
+  if (const std::string note = encoder->prompts->template_note(asked); !note.empty()) opened.notes.push_back(note);
   if (splits)
     opened.held_out = stream_of(RowSource<Item>{dataset, encoder, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
@@ -155,39 +159,21 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
                            const ChatTemplates& templates, const AnswerCheck& check, const std::string& limit) {
   const auto prompts = std::make_shared<const RowPrompts>(PromptEncoder(tokenizer, templates), options);
-  return open_rows<Prompt>(
-      options, seed,
-      {.encode = [prompts](Example example,
-                           uint64_t position) { return prompts->prompt(std::move(example), position); },
-       .length = [](const Prompt& prompt) { return prompt.tokens.size(); },
-       .question = [](const Example& example) { return example.prompt; },
-       .misses_template = [prompts](const Example& example) { return prompts->misses_template(example); },
-       .is_chat = [prompts](const Example& example) { return prompts->is_chat(example.prompt, example.place); },
-       .template_note = [prompts](bool asked) { return prompts->template_note(asked); },
-       .word_of_text = prompts->word_of_text()},
-      kPromptRows, check, limit);
+  const auto encode = [prompts](Example example, uint64_t position) {
+    return prompts->prompt(std::move(example), position);
+  };
+  const auto length = [](const Prompt& prompt) { return prompt.tokens.size(); };
+  return open_rows<Prompt>(options, seed, {RowKind::kPrompts, prompts.get(), encode, length}, check, limit);
 }
 
 OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t seed, const SupervisedRows& given,
                                           const std::string& limit) {
   const auto rows = std::make_shared<const SupervisedRows>(given);
-  return open_rows<SupervisedRow>(options, seed,
-                                  {.encode = [rows](const Example& example, uint64_t) { return rows->row(example); },
-                                   .length = [](const SupervisedRow& row) { return row.longest(); },
-                                   .question = question_of,
-                                   .misses_template =
-                                       [rows](const Example& example) {
-                                         return example.answer.is_string() && rows->prompts().misses_template(example);
-                                       },
-                                   .is_chat =
-                                       [rows](const Example& example) {
-                                         return example.answer.is_array() ||
-                                                rows->prompts().is_chat(example.prompt, example.place);
-                                       },
-                                   .template_note = [rows](bool asked) { return rows->prompts().template_note(asked); },
-                                   .word_of_text = rows->prompts().word_of_text(),
-                                   .words = {.item = "a sequence", .section = "sft"}},
-                                  kSupervisedRows, {}, limit);
+  const auto encode = [rows](const Example& example, uint64_t) { return rows->row(example); };
+  const auto length = [](const SupervisedRow& row) { return row.longest(); };
+  return open_rows<SupervisedRow>(
+      options, seed, {RowKind::kSupervised, &rows->prompts(), encode, length, {.item = "a sequence", .section = "sft"}},
+      {}, limit);
 }
 
 }  // namespace keel

@@ -146,7 +146,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
     const std::string name = "message " + std::to_string(i - added + 1) + ", the assistant's,";
     if (!marked_learned(messages[i], name, place).value_or(true)) continue;
     if (i == added) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
-    if (trimmed(message_content(messages[i])).empty() && !messages[i].contains("tool_calls"))
+    if (trimmed(messages[i].value("content", "")).empty() && !messages[i].contains("tool_calls"))
       throw BadRow(place, name + " is empty");
     EncodedReply reply = prompts_.encoder().reply(so_far, i, prompts_.words(), example.tools);
     if (reply.prompt.tokens.empty())

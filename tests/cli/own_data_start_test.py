@@ -197,9 +197,8 @@ class OwnDataStart(own_files.Test):
         conversation = '"[{""role"": ""user"", ""content"": ""q""}]",3\n'
         for name, text, *parts in (("a.csv", "prompt,answer\n" + conversation, "a.csv:2", "a conversation written as a text", "JSON lines"),
                                    ("b.csv", "prompt,answer\n" + conversation.replace('""', "'"), "b.csv:2", "a conversation written as a text"),
-                                   ("c.csv", "prompt;answer\nq;3\n", 'separated by ";"', "commas"),
-                                   ("d.json", '{"train": [{"prompt": "q", "answer": "3"}]}', "train", "Save the list alone"),
-                                   ("v.json", '{"version": "1", "data": [{"prompt": "q", "answer": "3"}]}', "data", "Save the list alone"),
+                                   ("c.csv", "prompt;answer\nq;3\n", "c.csv:2", 'the row has "prompt;answer"'),
+                                   ("d.json", '{"train": [{"prompt": "q", "answer": "3"}]}', 'the row has "train"', "data.prompt_key"),
                                    ("e.json", '{"prompt": ["a", "b"], "answer": ["1", "2"]}', "not a list for each column")):
             path = self.write(name, text)
             self.assert_refused(self.train("refused", data={"files": [str(path)], "eval_files": []}), 3, *parts)

@@ -201,7 +201,7 @@ class RewardCommand(support.Test):
         path = self.write("seen.py", """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     assert extra_info["num_turns"] == 2, extra_info
-    return {"a/b": 1, "": 10, "slime": 100}[data_source] + (solution_str == "so 7") / 2 + (ground_truth == "7") / 4
+    return {"a/b": 1, "": 10}[data_source] + (solution_str == "so 7") / 2 + (ground_truth == "7") / 4
 """)
         chat = [{"role": "user", "content": "3+4?"}]
         says = [{"role": "assistant", "content": "so 7"}]
@@ -209,9 +209,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                 "extra_info": {"index": 1}, "response": "so 7"}
         for row, want in [(verl, 1.75), ({**verl, "response": "no"}, 1.25), ({**verl, "data_source": None}, 10.75),
                           ({"prompt": chat, "completion": says, "solution": "7"}, 10.75),  # TRL's conversations
-                          ({"prompt": "3+4?", "label": "7", "completion": "so 7", "source": "slime"}, 100.75),
-                          ({"messages": chat + says, "ground_truth": "7", "dataset": ["a/b"]}, 1.75),  # open-instruct
-                          ({"input": "3+4?", "output": "so 7", "label": "7", "datasource": "a/b"}, 1.75),  # OpenRLHF
                           ({"question": "3+4?", "answer": "3+4=7\n#### 7", "completion": "so 7"}, 10.75),  # GSM8K
                           ({"prompt_id": 0, "prompt": "3+4?", "gold": "7", "answer": "8", "completion": "so 7", "solved": True}, 10.75),  # keel eval --samples
                           ({"completion": "so 7", "answer": "7"}, 10.75)]:

@@ -16,14 +16,7 @@ class SftRows(own_rows.Test):
         for row, settings, sentence in [
                 ({"messages": talk, "tools": [TOOL]}, [], "chat template does not show them"),
                 ({"messages": talk, "tools": json.dumps([TOOL])}, [], "chat template does not show them"),
-                ({"messages": talk, "functions": [TOOL["function"]]}, [], "chat template does not show them"),
-                ({"messages": talk, "functions": [TOOL["function"]], "tools": [TOOL]}, [], "the row has tools and functions; keep one"),
-                ({"messages": talk, "functions": [TOOL]}, [], "wanted objects with a name"),
-                ({"messages": talk, "functions": "add"}, [], "the functions are a text that is no JSON"),
-                ({"prompt": "a", "completion": "b", "functions": [TOOL["function"]]}, [], 'the row has "functions" beside "prompt"'),
                 ({"messages": [*ask, CALL]}, [], "chat template does not write them"),
-                ({"messages": [*ask, {"role": "assistant", "content": None, "function_call": TOOL["function"]}]}, [], "chat template does not write them"),
-                ({"messages": [*ask, CALL | {"function_call": TOOL["function"]}]}, [], "function_call and tool_calls"),
                 ({"messages": [*ask, talk[1] | {"reasoning_content": "one more"}]}, [], "does not write it; write it into its content"),
                 ({"messages": [*ask, talk[1] | {"loss": "no"}]}, [], 'message 2 has the loss "no"'),
                 ({"messages": [*ask, talk[1] | {"loss": True, "weight": 0}]}, [], "contradict each other"),
@@ -31,44 +24,40 @@ class SftRows(own_rows.Test):
                 ({"messages": [*ask, talk[1] | {"loss": False}]}, [], "no message of the assistant's that is learned"),
                 ({"messages": [*ask, talk[1] | {"loss": False}]}, ["sft.loss_on=all"], "set sft.loss_on=assistant"),
                 ({"messages": [*ask, talk[1] | {"weight": 0}]}, ["sft.loss_on=completion"], "set sft.loss_on=assistant"),
-                ({"messages": talk, "tools": "add"}, [], "a text that is no JSON"),
-                ({"messages": talk, "tools": {"a": 1}}, [], "the tools are no list but object"),
-                ({"prompt": "a", "completion": "b", "tools": [TOOL]}, [], "the model would never see it"),
+                ({"messages": talk, "tools": "add"}, [], "a text that is not JSON"),
+                ({"messages": talk, "tools": {"a": 1}}, [], "the tools are not a list but object"),
                 ({"messages": talk, "chat_template_kwargs": {"enable_thinking": False}}, [], "set data.template_words"),
                 ({"messages": [*ask, {"role": "assistant"}]}, [], "has no content"),
-                ({"conversations": [{"from": "human", "value": "a"}, {"from": "bard", "value": "b"}]}, [], "known are human, gpt"),
-                ({"conversations": [{"from": "human", "value": "a"}]}, [], "has no message of the assistant"),
-                ({"text": "story", "question": "a", "answer": "b"}, [], "sft.text_key=text learns the text alone"),
-                ({"text": ""}, [], "the text (\"text\") is empty"),
-                ({"text": ["a"]}, [], "nothing that is known to be imitated"),
+                ({"text": "a"}, [], "or sft.text_key, to its columns"),
                 ({"story": ["a"]}, ["sft.text_key=story"], "message 1 of the text"),
+                ({"story": ""}, ["sft.text_key=story"], "the text (\"story\") is empty"),
+                ({"conversations": [{"from": "human", "value": "a"}]}, ["sft.prompt_key=conversations"], "has no role"),
                 ({"story": "a"}, ["sft.prompt_key=story"], "sft.text_key=story learns it whole"),
                 ({"text": "story"}, ["sft.text_key=tale"], "column \"tale\" is missing"),
-                ({"prompt": "a", "completion": "nan"}, [], "which is what a table wrote for none"),
+                ({"prompt": "a", "completion": "nan"}, [], "which tables have where there is none"),
                 ({"prompt": ask, "completion": ask}, ["sft.loss_on=completion"], "does not begin with a message of the assistant"),
-                ({"words": "a"}, [], "messages, prompt and completion, or text")]:
+                ({"words": "a"}, [], "expected messages, or prompt and completion")]:
             with self.subTest(row=row):
                 self.assertIn(sentence, self.refused(3, f"data.files=[{self.write('bad.jsonl', [row])}]", *settings))
 
     def test_settings_that_a_text_does_not_follow_are_refused(self):
         texts = f"data.files=[{self.write('texts.jsonl', [{'text': 'a story'}])}]"
         for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
-            self.assertIn("drop that, or give messages", self.refused(2, texts, *settings))
+            self.assertIn("drop that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
         self.assertIn("drop one", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
         self.assertIn("remove one of the two", self.refused(2, texts, "sft.warmup_updates=2", "sft.warmup_ratio=0.1"))
         self.assertIn("sft.completion_key names the column", self.refused(2, texts, "data.answer_key=x"))
         self.assertIn("sft.max_tokens bounds the rows", self.refused(2, texts, "data.max_prompt_tokens=5"))
 
-    def test_says_how_texts_and_shared_conversations_are_read(self):
-        files = [self.write("texts.jsonl", [{"text": "a story"}]),
-                 self.write("shared.jsonl", [{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]),
-                 self.write("pairs.jsonl", [{"prompt": "a", "completion": "b"}])]
-        result = self.sft(f"data.files=[{','.join(map(str, files))}]", "sft.steps=1")
+    def test_says_how_texts_and_pairs_are_read(self):
+        texts, pairs = self.write("texts.jsonl", [{"text": "a story"}]), self.write("pairs.jsonl", [{"prompt": "a", "completion": "b", "id": "c"}])
+        result = self.sft(f"data.files=[{texts}]", "sft.text_key=text", "sft.steps=1")
         self.assert_exit(result, 0)
         self.assertIn("read as: a text, learned whole and as it is, from text", result.stdout)
-        self.assertIn("read as: a conversation, from conversations", result.stdout)
-        # Of the third file, whichever comes first.
-        self.assertIn("without the chat template that the model has", result.stdout + result.stderr)
+        told = self.sft(f"data.files=[{pairs}]", run="pairs").stdout
+        self.assertIn('read as: prompt and completion; completion from completion, prompt from prompt (a text, given as it is); '
+                      'texts that the model does not see: "id"', told)
+        self.assertIn("without the chat template that the model has", told)
 
     def test_estimates_time_and_memory(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")
@@ -80,7 +69,8 @@ class SftRows(own_rows.Test):
         adapter = self.sft(f"data.files=[{self.rows}]", "lora.rank=2", "--explain")
         self.assertNotIn("other sets of weights", adapter.stdout)
         config = self.folder / "both.json"
-        config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}, "data": {"files": [str(self.rows)]}, "train": {"steps": 3},
+        prompts = self.write("prompts.jsonl", [{"prompt": talk[:1]} for talk in TALKS])
+        config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}, "data": {"files": [str(prompts)]}, "train": {"steps": 3},
                                       "rollout": {"max_new_tokens": 4}, "reward": {"functions": ["length"]}}))
         both = support.keel("train", config, f"model={self.model}", "model.random_weights=true", "reward.functions=[stopped]", "--explain")
         self.assert_exit(both, 0)

@@ -208,19 +208,9 @@ class Sft(own_rows.Test):
         self.assertIn("set sft.files", result.stderr)
         self.assertIn("in place of dataset_name", self.refused(2, f"dataset_name={self.rows}"))
 
-    def test_looks_at_each_row_by_itself(self):
-        """What the first row has says nothing about the second."""
-        asked = {"instruction": "translate", "input": "to German: house", "output": "Haus"}
-        for first in ({"instruction": "a", "input": "", "output": "b"}, {"input": "a", "output": "b"}):
-            bad = self.write("bad.jsonl", [first, asked])
-            message = self.refused(3, f"data.files=[{bad}]")
-            self.assertIn("bad.jsonl:2: ", message)
-            self.assertIn("a prompt is one column", message)
-        self.assert_exit(self.sft(f"data.files=[{bad}]", "sft.prompt_key=input", "sft.completion_key=output"), 0)
-
     def test_a_completion_that_looks_like_messages_is_learned_where_that_is_said(self):
         rows = self.write("json.jsonl", [{"prompt": "a", "completion": json.dumps({"role": "user", "content": "b"})}])
-        self.assertIn("sft.completion_key=completion says", self.refused(3, f"data.files=[{rows}]"))
+        self.assertIn("a conversation written as a text", self.refused(3, f"data.files=[{rows}]"))
         self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.prompt_key=prompt", "sft.completion_key=completion"), 0)
 
     def test_a_turn_of_weight_0_is_seen_and_not_learned(self):
@@ -245,10 +235,10 @@ class Sft(own_rows.Test):
                 ({"messages": []}, "is an empty conversation"),
                 ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
-                ({"prompt": "a"}, "nothing that is known to be imitated"),
+                ({"prompt": "a"}, "no known schema"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
                 ({"words": "a"}, 'the row has "words"'),
-                ({"messages": [user, said], "choices": ["search"]}, 'beside "messages"'),
+                ({"messages": [user, said], "images": ["a.png"]}, "sft.prompt_key=messages"),
                 ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
             bad = self.write("bad.jsonl", [row])
             message = self.refused(3, f"data.files=[{bad}]")

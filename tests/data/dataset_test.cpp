@@ -32,7 +32,8 @@ TEST(Dataset, PutsFilesBehindEachOther) {
   EXPECT_EQ(dataset.read(0).source, "b-1");
   EXPECT_EQ(dataset.notes(), (std::vector<std::string>{
                                  "read as: TRL; answer from answer, prompt from prompt (a text)",
-                                 "read as: GSM8K; answer from answer (behind ####), prompt from question (a text)"}));
+                                 "read as: question and answer; answer from answer (after ####), prompt from question "
+                                 "(a text)"}));
 }
 
 TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
@@ -49,21 +50,6 @@ TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
   const std::vector<std::string> wanted = {"gsm8k/test", name + "/math/test", "more/math/test", "train", "gsm8k/test"};
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(dataset.read(i).source, wanted[i]);
   EXPECT_EQ(dataset.files_behind(3), (std::vector<std::string>{names[3], names[0]}));
-}
-
-TEST(Dataset, WhatTablesWriteForNothingIsNoAnswerUnlessItsColumnIsNamed) {
-  const TestFolder folder;
-  const AnswerCheck wants_one = [](const Json& answer, const std::string&) {
-    return answer.is_null() ? std::string("there is no answer") : "";
-  };
-  for (const char* nothing : {"nan", "NaN", "None", "<NA>"}) {
-    const std::string path = folder.write("rows.csv", "prompt,answer\np," + std::string(nothing) + "\n");
-    EXPECT_NE(error_of(3, [&] { Dataset::open({path}, {}, wants_one); }).find("wrote for none"), std::string::npos);
-    EXPECT_NO_THROW(Dataset::open({path}, {}));  // where no reward asks for one
-    DataOptions named;
-    named.answer_key = "answer";
-    EXPECT_EQ(Dataset::open({path}, named, wants_one).read(0).answer, nothing);
-  }
 }
 
 TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
@@ -118,8 +104,9 @@ TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
                                         "{\"question\": \"a\"}\n{\"question\": \"b\", \"solution\": \"2\"}\n"
                                         "{\"question\": \"c\", \"source\": \"s\", \"answer\": \"3\"}\n");
   const Dataset dataset = Dataset::open({path}, with("stop"));
-  EXPECT_EQ(dataset.notes(), (std::vector<std::string>{"read as: problem and answer; answer from solution, prompt from "
-                                                       "question (a text), source from source"}));
+  EXPECT_EQ(dataset.notes(),
+            (std::vector<std::string>{"read as: question and answer; answer from solution, prompt from question "
+                                      "(a text), source from source"}));
   EXPECT_TRUE(dataset.read(0).answer.is_null());
   EXPECT_EQ(dataset.read(1).answer, "2");
   EXPECT_EQ(dataset.read(2).source, "s");
@@ -150,7 +137,7 @@ TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
 }
 
 TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
-  if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
+  if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is cut off"),
@@ -163,7 +150,7 @@ TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
 
 /// What Python's zlib.compressobj makes of two rows and a third that is cut in its middle, by its flush in between.
 TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
-  if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
+  if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path =
       folder.write("rows.jsonl.gz", bytes_of_hex("1f8b0800000000000203aa562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232a"
@@ -184,7 +171,7 @@ TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
     EXPECT_EQ(source, "rows");
     return answer.is_null() ? "it has no answer" : "";
   };
-  const std::string complaint = path + ":2: it has no answer; the answer is column \"answer\"";
+  const std::string complaint = path + ":2: it has no answer; the answer is column \"answer\". Fix: mend it";
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(complaint), std::string::npos);
   const Dataset skipping = Dataset::open({path}, with("skip"), check);
   EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + complaint));
@@ -194,7 +181,7 @@ TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
   const std::string bare = folder.write("bare.jsonl", "{\"prompt\": \"b\"}\n");
   EXPECT_NE(
       error_of(3, [&] { Dataset::open({bare}, with("stop"), [](const Json&, const std::string&) { return "no"; }); })
-          .find(bare + ":1: no; no column was recognised as that of the answer: data.answer_key names it"),
+          .find(bare + ":1: no; no column was recognised as the answer. Fix: set data.answer_key"),
       std::string::npos);
 }
 

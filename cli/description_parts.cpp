@@ -161,11 +161,12 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
               counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";
   const OptimizerOptions optimizer = config.sft_optimizer();
-  return text + entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
-                                     (sft.lr ? "" : " (sft.lr is not set)") + ", " +
-                                     (sft.weight_decay > 0 ? "weight decay " + short_number(sft.weight_decay)
-                                                           : std::string("no weight decay")) +
-                                     ", gradients clipped at " + short_number(optimizer.max_grad_norm));
+  return text +
+         entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
+                              (sft.lr ? "" : " (sft.lr is not set)") + ", " +
+                              (optimizer.weight_decay > 0 ? "weight decay " + short_number(optimizer.weight_decay)
+                                                          : std::string("no weight decay")) +
+                              ", gradients clipped at " + short_number(optimizer.max_grad_norm));
 }
 
 }  // namespace keel::cli

@@ -246,8 +246,9 @@ void check_sources(const Config& c, Purpose purpose) {
   if (c.train.data_epochs && c.data.files.empty())
     refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
            " have no end that it could count; set train.steps, or train on data.files");
-  if (!c.data.eval_files.empty() && c.data.held_out > 0)
-    refuse("data.held_out is ", c.data.held_out, ", but data.eval_files is set; drop one");
+  for (const auto& [section, rows] : {std::pair<const char*, const RowFiles*>{"data", &c.data}, {"sft", &c.sft}})
+    if (!rows->eval_files.empty() && rows->held_out > 0)
+      refuse(section, ".held_out is ", rows->held_out, ", but ", section, ".eval_files is set; drop one");
   const bool samples = c.has_rl() || purpose == Purpose::kEvaluation;
   if (samples && has_files && c.rollout.max_new_tokens == 0)
     refuse(
@@ -361,9 +362,10 @@ void check_consistency(const Config& c, Purpose purpose) {
   if (c.rollout.bitwise && c.lora.dropout > 0)
     refuse("lora.dropout is ", c.lora.dropout, " and rollout.bitwise is true; dropout leaves out in training what ",
            "sampling has, so that no bits agree: set lora.dropout=0, or rollout.bitwise=false");
-  if (c.optimizer.warmup_ratio > 0 && c.optimizer.warmup_updates > 0)
-    refuse("optimizer.warmup_ratio is ", c.optimizer.warmup_ratio, " and optimizer.warmup_updates is ",
-           c.optimizer.warmup_updates, "; both say how long the learning rate rises, remove one of the two");
+  for (const auto& [section, rate] : {std::pair{"optimizer", &c.optimizer}, {"sft", &c.sft.optimizer}})
+    if (rate->warmup_ratio > 0 && rate->warmup_updates > 0)
+      refuse(section, ".warmup_ratio is ", rate->warmup_ratio, " and ", section, ".warmup_updates is ",
+             rate->warmup_updates, "; both say how long the learning rate rises, remove one of the two");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",

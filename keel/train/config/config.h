@@ -35,28 +35,19 @@ struct RunOptions {
 
 /// Supervised updates before RL, or alone: on rows of one's own files; or on the task's demonstrations, noise-free ones
 /// until the loss falls, then, for a while, noisy ones.
-struct SftOptions {
-  std::vector<std::string> files, eval_files;
-  double held_out = 0;
-  std::string prompt_key, completion_key, text_key;
+struct SftOptions : RowFiles {
   std::string loss_on = "assistant";
   int64_t max_tokens = 0;
   int64_t steps = 0;  // 0 beside data_epochs: not known before the files are open, when plan_steps() finds it
   std::optional<double> data_epochs = {};
   int64_t batch = 32;
   std::optional<double> lr = {};
-  std::string schedule = "constant";
-  double warmup_ratio = 0;
-  int64_t warmup_updates = 0;
-  double min_lr_ratio = 0;
-  double weight_decay = 0;
+  OptimizerOptions optimizer{.beta2 = 0.95};  // but for its learning rate
   int64_t eval_every = 0;
   double stop_loss = 0;
   int64_t noisy_steps = 0;
   double noisy_lr = 1e-3;
   double noisy_lr_end = 3e-4;
-  double beta2 = 0.95;
-  double max_grad_norm = 1.0;
   void describe(OptionTable& table);
 
   /// Whether there is a supervised phase at all.

@@ -22,20 +22,10 @@ void RunOptions::describe(OptionTable& table) {
 constexpr double kMostDataEpochs = 1e6;
 
 void SftOptions::describe(OptionTable& table) {
-  table.add("files", files,
-            "Files of rows to imitate, in the formats of data.files: messages, prompt and completion, or text. How "
-            "they are rendered, shuffled and checked is said in section data. Without any, the task's "
-            "demonstrations.");
-  table.add("eval_files", eval_files, "Files of rows on which the loss is measured.");
-  table.add("held_out", held_out,
-            "Share of the rows of files on which the loss is measured and which are never trained on; a row's prompt "
-            "decides, or what stands before the assistant's first words.",
-            at_least(0).below(1));
-  table.add("prompt_key", prompt_key,
-            "Column of the prompt, or of the whole conversation; empty: recognised. a.b is b in a.");
-  table.add("completion_key", completion_key, "Column of what is to be said; empty: recognised.");
+  describe_files(table);
+  table.add("completion_key", answer_key, "Column of what is to be said; empty: recognised.");
   table.add("text_key", text_key,
-            "Column of texts that are learned whole and as they are, in place of the two before; empty: recognised.");
+            "Column of texts that are learned whole and as they are, in place of the two before.");
   table.add("loss_on", loss_on,
             "Which tokens of a row are learned: what the assistant says, with the token that ends it; all that stands "
             "behind the prompt, and of rows without one all, as in TRL (completion); or all. Of a text it is all.",
@@ -58,15 +48,7 @@ void SftOptions::describe(OptionTable& table) {
             "Learning rate; null means 2e-5 on files, 2e-4 there with an adapter, and 3e-3 on the task's noise-free "
             "demonstrations, for the tiny networks that are made for it.",
             at_least(0));
-  table.add("schedule", schedule, "With files: the learning rate after its warm-up, as in optimizer.schedule.",
-            one_of({"constant", "linear", "cosine"}));
-  table.add("warmup_ratio", warmup_ratio,
-            "With files: share of the updates, rounded up, over which the learning rate rises linearly from 0.",
-            at_least(0).at_most(1));
-  table.add("warmup_updates", warmup_updates, "With files: the same as a number of updates.", at_least(0));
-  table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
-  table.add("weight_decay", weight_decay, "AdamW's decoupled weight decay in supervised updates; it spares vectors.",
-            at_least(0));
+  optimizer.describe_updates(table);
   table.add("eval_every", eval_every,
             "Updates between measurements of the loss on eval_files or held_out, beside those before the first update "
             "and after the last; 0 means only these.",
@@ -78,9 +60,6 @@ void SftOptions::describe(OptionTable& table) {
             at_least(0));
   table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
   table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
-  table.add("beta2", beta2, "AdamW's second-moment decay in supervised updates.", at_least(0).below(1));
-  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
-            above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
 }
 
 void TrainOptions::describe(OptionTable& table) {

@@ -44,15 +44,8 @@ double Config::planned_updates(int64_t steps) const {
 
 OptimizerOptions Config::sft_optimizer() const {
   constexpr double kOfTask = 3e-3, kOfFiles = 2e-5, kOfFilesWithAdapter = 2e-4;
-  OptimizerOptions options;
+  OptimizerOptions options = sft.optimizer;
   options.lr = sft.lr.value_or(sft.files.empty() ? kOfTask : lora.used() ? kOfFilesWithAdapter : kOfFiles);
-  options.beta2 = sft.beta2;
-  options.max_grad_norm = sft.max_grad_norm;
-  options.schedule = sft.schedule;
-  options.warmup_ratio = sft.warmup_ratio;
-  options.warmup_updates = sft.warmup_updates;
-  options.weight_decay = sft.weight_decay;
-  options.min_lr_ratio = sft.min_lr_ratio;
   return options;
 }
 

@@ -138,14 +138,9 @@ void check_sft(const Config& c) {
            "have no end that it could count; set sft.steps, or sft.files");
   if (!files && !c.sft.eval_files.empty())
     refuse("sft.eval_files is set, but sft.files, what to train on, is not; set it");
-  if (!c.sft.text_key.empty() && !(c.sft.prompt_key.empty() && c.sft.completion_key.empty()))
+  if (!c.sft.text_key.empty() && !(c.sft.prompt_key.empty() && c.sft.answer_key.empty()))
     refuse("sft.text_key is ", c.sft.text_key, ", a column that is learned whole, but sft.",
            c.sft.prompt_key.empty() ? "completion_key" : "prompt_key", " is set as well; drop one");
-  if (c.sft.warmup_ratio > 0 && c.sft.warmup_updates > 0)
-    refuse("sft.warmup_ratio is ", c.sft.warmup_ratio, " and sft.warmup_updates is ", c.sft.warmup_updates,
-           "; both say how long the learning rate rises, remove one of the two");
-  if (c.sft.held_out > 0 && !c.sft.eval_files.empty())
-    refuse("sft.held_out is ", c.sft.held_out, ", but sft.eval_files is set; drop one");
   for (const std::string& file : c.sft.files)
     if (c.has_rl() && c.sft.held_out < c.data.held_out && std::ranges::count(c.data.files, file))
       refuse("data.held_out is ", c.data.held_out, ", but ", file, " is in sft.files too, where ",
@@ -175,7 +170,7 @@ std::vector<std::string> unread_with_sft(const Config& config) {
     else if (!sft.files.empty() && kOfTask.contains(key))
       notes.push_back("sft." + key +
                       " does nothing: it is about a task's demonstrations, and rows come from sft.files");
-    else if (key == "min_lr_ratio" && sft.schedule == "constant")
+    else if (key == "min_lr_ratio" && sft.optimizer.schedule == "constant")
       notes.push_back("sft.min_lr_ratio does nothing: sft.schedule is constant");
     else if (key == "eval_every" && sft.eval_files.empty() && sft.held_out == 0)
       notes.push_back("sft.eval_every does nothing: neither sft.eval_files nor sft.held_out keeps rows for it");

@@ -35,12 +35,7 @@ SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& po
 /// Section data says how rows are rendered and ordered, section sft which they are.
 DataOptions data_options(const Config& config, int64_t limit) {
   DataOptions options = config.data;
-  options.files = config.sft.files;
-  options.eval_files = config.sft.eval_files;
-  options.held_out = config.sft.held_out;
-  options.prompt_key = config.sft.prompt_key;
-  options.answer_key = config.sft.completion_key;
-  options.text_key = config.sft.text_key;
+  static_cast<RowFiles&>(options) = config.sft;
   options.source_key = "";
   options.max_prompt_tokens = limit;
   return options;

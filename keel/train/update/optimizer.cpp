@@ -16,8 +16,21 @@ namespace keel {
 void OptimizerOptions::describe(OptionTable& table) {
   table.add("lr", lr, "Learning rate of AdamW.", at_least(0));
   table.add("beta1", beta1, "Decay of the first moment.", at_least(0).below(1));
-  table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("eps", eps, "Added to the root of the second moment.", above(0));
+  table.add("schedule_per", schedule_per,
+            "When the learning rate moves along its curve: with every update, as TRL's does; or once a step, all "
+            "updates of which have the rate of the first, as verl's does: with a warm-up the whole first step has 0.",
+            one_of({"update", "step"}));
+  table.add(
+      "moments", moments,
+      "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
+      "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
+      one_of({"float32", "8bit"}));
+  describe_updates(table);
+}
+
+void OptimizerOptions::describe_updates(OptionTable& table) {
+  table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
             above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
@@ -28,10 +41,6 @@ void OptimizerOptions::describe(OptionTable& table) {
             "begins where it would have begun after all of them. A run that is resumed with more or fewer steps goes "
             "on along the curve of its new length.",
             one_of({"constant", "linear", "cosine"}));
-  table.add("schedule_per", schedule_per,
-            "When the learning rate moves along its curve: with every update, as TRL's does; or once a step, all "
-            "updates of which have the rate of the first, as verl's does: with a warm-up the whole first step has 0.",
-            one_of({"update", "step"}));
   table.add("warmup_updates", warmup_updates,
             "Updates over which the learning rate rises linearly from 0, which the first one has.", at_least(0));
   table.add("warmup_ratio", warmup_ratio,
@@ -39,11 +48,6 @@ void OptimizerOptions::describe(OptionTable& table) {
             "as verl does); in place of warmup_updates.",
             at_least(0).at_most(1));
   table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
-  table.add(
-      "moments", moments,
-      "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
-      "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
-      one_of({"float32", "8bit"}));
 }
 
 double OptimizerOptions::warmup_of(double planned, double of_step) const {

@@ -30,6 +30,8 @@ struct OptimizerOptions {
   std::string moments = "float32";
 
   void describe(OptionTable& table);
+  /// The settings that sections optimizer and sft share.
+  void describe_updates(OptionTable& table);
 
   /// Whether the learning rate is not always the same.
   bool moves() const { return schedule != "constant" || warmup_updates > 0 || warmup_ratio > 0; }

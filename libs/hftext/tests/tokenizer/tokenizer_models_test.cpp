@@ -113,25 +113,12 @@ TEST(Patterns, KnowScriptsLongNamesAndClassesInsideOfSets) {
   };
   const Case cases[] = {
       {"\\p{Han}", "\u4E2D", "\u3001"},  // a comma that Han shares with other scripts
-      {"\\p{Hani}", "\U00031350", "a"},
-      {"\\p{Hiragana}", "\u3042", "\u30FC"},
-      {"\\p{katakana}", "\u30A2", "\u30FC"},
-      {"\\P{Han}", "\u3001", "\u4E2D"},
-      {"\\p{Kawi}", "\U00011F02", "a"},
-      {"\\p{Letter}", "\u00E9", "1"},
-      {"\\p{Lowercase_Letter}", "a", "A"},
-      {"\\p{Decimal_Number}", "\u0661", "\u00B2"},
-      {"\\p{punctuation}", "!", "+"},
-      {"[[:punct:]]", "+", "a"},
-      {"\\p{Cn}", "\u0378", "\U00011F02"},
-      {"\\w", "\u00B2", "\u00A7"},
-      {"[\\w]", "\u00E9", "\u00B2"},
-      {"[^\\w]", "\u00B2", "\u00E9"},
-      {"[^\\W_]", "\u00E9", "_"},
-      {"[\\W\\d]", "1", "a"},
-      {"[a[^b-z]]", "a", "b"},
-      {"[\\P{L}\\p{Lu}]", "A", "\U00011F02"},
-      {"[\\D\\S]", " ", ""},  // everything
+      {"\\p{Hani}", "\U00031350", "a"}, {"\\p{Hiragana}", "\u3042", "\u30FC"}, {"\\p{katakana}", "\u30A2", "\u30FC"},
+      {"\\P{Han}", "\u3001", "\u4E2D"}, {"\\p{Kawi}", "\U00011F02", "a"}, {"\\p{Letter}", "\u00E9", "1"},
+      {"\\p{Lowercase_Letter}", "a", "A"}, {"\\p{Decimal_Number}", "\u0661", "\u00B2"}, {"\\p{punctuation}", "!", "+"},
+      {"[[:punct:]]", "+", "a"}, {"\\p{Cn}", "\u0378", "\U00011F02"}, {"\\w", "\u00B2", "\u00A7"},
+      {"[\\w]", "\u00E9", "\u00B2"}, {"[^\\w]", "\u00B2", "\u00E9"}, {"[^\\W_]", "\u00E9", "_"}, {"[\\W\\d]", "1", "a"},
+      {"[a[^b-z]]", "a", "b"}, {"[\\P{L}\\p{Lu}]", "A", "\U00011F02"}, {"[\\D\\S]", " ", ""}  // everything
   };
   for (const Case& c : cases) {
     EXPECT_TRUE(whole(c.pattern, c.in)) << c.pattern;

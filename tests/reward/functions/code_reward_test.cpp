@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/reward/functions/program_cases.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
 
@@ -147,161 +148,9 @@ TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
       0);
 }
 
-/// Programs that solve their problem, in ways that data sets have; the tests run elsewhere, and must not notice.
-struct Honest {
-  const char *name, *program;
-  Json tests;
-};
-
-const Honest kHonest[] = {
-    {"values of all plain types, unchanged",
-     "def f(x): return x",
-     {"for x in (None, True, 0, -1, 10**40, 1.5, 1e-300, float('inf'), 2j, 'a\\ud800\\n', b'\\xff', bytearray(b'a'), "
-      "[1, [2]], (1, (2,)), "
-      "{1: 'a', 'b': {2}}, {1, 2}, frozenset([3]), range(3), [], (), set()):\n    y = f(x)\n    assert y == x and "
-      "type(y) is type(x), x",
-      "assert f(0.1 + 0.2) == 0.1 + 0.2 and str(f(-0.0)) == '-0.0' and f(float('nan')) != 0"}},
-    {"values of the standard library",
-     "from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\nP = "
-     "namedtuple('P', 'x y')\n"
-     "def f(): return [Counter('aab'), deque([1]), OrderedDict(a=1), defaultdict(list, a=[1]), Fraction(1, 3), "
-     "Decimal('1.50'), "
-     "datetime.date(2020, 1, 2), datetime.timedelta(1), P(1, 2)]",
-     {"from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\n"
-      "assert f()[:8] == [Counter('aab'), deque([1]), OrderedDict(a=1), {'a': [1]}, Fraction(1, 3), Decimal('1.5'), "
-      "datetime.date(2020, 1, 2), datetime.timedelta(1)]\nassert f()[8] == (1, 2) and f()[8].y == 2",
-      "assert f()[0] == Counter(b=1, a=2)"}},
-    {"changing an argument in place",
-     "def f(xs): xs.sort(); xs[0].append(9)\ndef g(d, x): d['x'] = x; return d",
-     {"inner = [1]\nxs = [[3], inner]\nassert f(xs) is None and xs == [[1, 9], [3]] and xs[0] is inner and inner == "
-      "[1, 9]",
-      "d, y = {}, [1]\nassert g(d, y) is d and d['x'] is y"}},
-    {"containers that are kept, and changed later",
-     "class Stack:\n    def __init__(self, items): self.items = items\n    def size(self): return len(self.items)\n"
-     "    def push(self, x): self.items.append(x)\nkept = {}\ndef cache(x): return kept.setdefault(x, [x])",
-     {"s = Stack([])\ns.items.append(1)\nassert s.size() == 1",
-      "xs = []\ns = Stack(xs)\nxs.append(1)\nassert s.size() == 1",
-      "s = Stack([])\nitems = s.items\ns.push([5])\nassert items == [[5]] and s.items is items",
-      "xs = [1]\ns = Stack(xs)\nassert s.items is xs and cache(2) is cache(2) and cache(3) is not cache(2)",
-      "for i in range(300):\n    r = cache(i)\n    r.append(0)\n    assert cache(i) == [i, 0]"}},
-    {"what Python asks of objects",
-     "class C:\n    def __enter__(self): return 5\n    def __exit__(self, *a): self.left = True\n"
-     "    def __format__(self, how): return 'F' + how\n    def __reversed__(self): return iter([2, 1])\n"
-     "class D(C):\n    'a text'",
-     {"c = C()\nwith c as v:\n    assert v == 5\nassert c.left",
-      "assert f'{C():x}' == 'Fx' and list(reversed(C())) == [2, 1]",
-      "assert issubclass(D, C) and not issubclass(C, D) and callable(C) and not callable(C()) and D.__doc__ == 'a "
-      "text'",
-      "assert hasattr(C(), '__reversed__') and not hasattr(C(), '__len__')"}},
-    {"exceptions of libraries, and their causes",
-     "import json, statistics, sys\ndef f(x): return json.loads(x)\ndef g(x): return statistics.mean(x)\ndef h(): "
-     "sys.exit(2)\n"
-     "def k():\n    try: 1 / 0\n    except ZeroDivisionError as error: raise ValueError('a') from error",
-     {"import json\ntry:\n    f('{')\n    assert False\nexcept json.JSONDecodeError as error:\n    assert error.pos == "
-      "1",
-      "import statistics\ntry:\n    g([])\n    assert False\nexcept statistics.StatisticsError:\n    pass",
-      "try:\n    h()\n    assert False\nexcept SystemExit as error:\n    assert error.code == 2",
-      "try:\n    k()\n    assert False\nexcept ValueError as error:\n    assert isinstance(error.__cause__, "
-      "ZeroDivisionError)"}},
-    {"texts that the tests evaluate, and arithmetic that the program writes",
-     "def f(x): return x * x\ndef g(): return '(8 - 2) * 4'\nrate = 1\ndef h(): return rate",
-     {"assert eval('f(2) == 4') and all(eval(s) for s in ['f(2) == 4', 'f(3) == 9'])", "exec('assert f(2) == 4')",
-      "assert eval(g()) == 24", "import solution\nsolution.rate = 5\nassert solution.h() == 5"}},
-    {"libraries that compile texts of their own, and types by other names",
-     "import collections\ndef f(x): return x * x\nP = collections.namedtuple('P', 'a')\ndef g(): return P(1)",
-     {"assert f(2) == 4\nimport timeit\nassert timeit.timeit(lambda: f(2), number=2) > 0",
-      "from dataclasses import dataclass\n@dataclass\nclass D:\n    x: int\nassert D(f(2)).x == 4 and g().a == 1",
-      "import ast, builtins\nassert ast.literal_eval(str([f(2)])) == [4] and builtins.eval('6 * 7') == 42",
-      "assert f(2) == 4\nimport smtplib, xmlrpc.client, unittest.mock\nassert unittest.mock.create_autospec(len)",
-      "def make(type, n): return type(n)\nassert make(str, f(2)) == '4' and type(f(2)) is int"}},
-    {"containers with more than they hold",
-     "from collections import Counter, defaultdict, deque\ndef lists(x): return defaultdict(list, {1: [x]})\n"
-     "def sevens(): return defaultdict(lambda: 7)\ndef last(): return deque([1, 2], maxlen=2)\n"
-     "def count(d, x):\n    d[x]['n'] += 1\n    return len(d)",
-     {"r = lists(2)\nassert r == {1: [2]} and r[5] == []", "assert sevens()['x'] == 7",
-      "r = last()\nr.append(3)\nassert list(r) == [2, 3] and r.maxlen == 2",
-      "from collections import Counter, defaultdict\nd = defaultdict(Counter)\nassert count(d, 'a') == 1\n"
-      "assert d == {'a': {'n': 1}}"}},
-    {"a name of a library's",
-     "def gcd(a, b): return 42",
-     {"assert sorted([gcd(4, 6)]) == [42]", "assert gcd(1, 2) == 42"}},
-    {"an entry point that is called as Python's",
-     "def sorted(x): return [7]",
-     {{"test", "def check(candidate):\n    assert candidate([2, 1]) == [7] and sorted([2, 1]) == [1, 2]"},
-      {"entry_point", "sorted"}}},
-    {"objects of its own, by attributes and methods",
-     "class Stack(list):\n    def push(self, x): self.append(x)\n"
-     "class Point:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return Point(self.x + "
-     "other.x)\n"
-     "    def __len__(self): return 3\n    def __iter__(self): return iter([1, 2, 3])\n    def __str__(self): return "
-     "'P'\n"
-     "    def moved(self, by): return Point(self.x + by)",
-     {"s = Stack()\ns.push(3)\nassert s == [3] and len(s) == 1 and s[0] == 3 and 3 in s and not s == [4] and s + [1] "
-      "== [3, 1]",
-      "p = Point(1) + Point(2)\nassert p.x == 3 and len(p) == 3 and list(p) == [1, 2, 3] and 2 in p and str(p) == 'P'",
-      "p = Point(1).moved(by=4)\np.x += 1\nassert isinstance(p, Point) and p.x == 6 and hasattr(p, 'moved') and not "
-      "hasattr(p, 'y')"}},
-    {"exceptions, Python's and its own",
-     "class Low(ValueError):\n    def __init__(self, by): super().__init__(f'low by {by}'); self.by = by\n"
-     "def f(x):\n    if x < 0: raise Low(-x)\n    return {}[x]",
-     {"try:\n    f(-3)\n    assert False\nexcept Low as error:\n    assert str(error) == 'low by 3' and error.by == 3",
-      "try:\n    f(-3)\n    assert False\nexcept ValueError:\n    pass",
-      "try:\n    f(7)\n    assert False\nexcept KeyError as error:\n    assert error.args == (7,)"}},
-    {"generators and functions as values",
-     "def count(n):\n    for i in range(n): yield i\ndef adder(n): return lambda x: x + n\ndef apply(f, xs): return "
-     "[f(x) for x in xs]",
-     {"assert list(count(4)) == [0, 1, 2, 3] and next(count(1)) == 0 and sorted(count(3), reverse=True) == [2, 1, 0]",
-      "assert adder(2)(3) == 5",
-      "assert apply(lambda x: x * x, [1, 2, 3]) == [1, 4, 9] and apply(adder(1), [1]) == [2]"}},
-    {"exceptions that the tests hand back",
-     "class Low(ValueError): pass\ndef of(x): return Low if x < 0 else KeyError\n"
-     "def name(kind): return kind.__name__\ndef fail(): raise Low('so low')\ndef text(error): return str(error)",
-     {"assert name(of(-1)) == 'Low' and name(of(1)) == 'KeyError' and name(IndexError) == 'IndexError'",
-      "try:\n    fail()\nexcept Low as error:\n    assert text(error) == 'so low'"}},
-    {"tests that prepare others, and use a name of the program's as theirs",
-     "def f(x): return x * x",
-     {"import math", "def twice(x):\n    assert x > 0\n    return 2 * x", "same = lambda a, b: a == b",
-      "f = f(2)\nassert same(f, twice(2)) and [f for f in (1, 2)]", "assert f(3) == 9 and (lambda f: f)(2) == 2"}},
-    {"names of libraries that nobody imports",
-     "import datetime as d, math\ndef f(x): return d.date(2020, 1, x)\ndef g(): return math.pi",
-     {"assert f(2) == date(2020, 1, 1) + timedelta(1) and isclose(g(), pi) and g() < inf"}},
-    {"a name of Python's",
-     "def sum(a, b): return a + b if a < b else 6",
-     {"assert sum(10, 15) == 25", "assert sum(2, 1) == 6"}},
-    {"modules and names that only the program imports",
-     "import math\nfrom collections import Counter\ndef f(x): return math.sqrt(x)",
-     {"assert math.isclose(f(2) ** 2, 2)", "assert Counter([f(4)]) == Counter([2.0])"}},
-    {"helpers that the tests borrow from the program, in HumanEval",
-     "def poly(cs, x): return sum(c * x ** i for i, c in enumerate(cs))\ndef find_zero(cs): return -cs[0] / cs[1]",
-     {{"test",
-       "import math\ndef check(candidate):\n    for i in range(50):\n        assert math.fabs(poly([i, 1], "
-       "candidate([i, 1]))) < 1e-4"},
-      {"entry_point", "find_zero"}}},
-    {"a method as the entry point",
-     "class Solution:\n    def two(self, nums, target): return [0, 1]",
-     {{"test", "def check(candidate):\n    assert candidate(nums=[3, 3], target=6) == [0, 1]"},
-      {"entry_point", "Solution().two"}}},
-    {"tests for unittest and pytest",
-     "def f(x): return x + 1",
-     {"import unittest\nclass Tests(unittest.TestCase):\n    def test_value(self): self.assertEqual(f(1), 2)\n"
-      "    def test_error(self):\n        with self.assertRaises(TypeError): f('x')",
-      "from solution import f\nclass TestF:\n    def test_value(self):\n        assert f(1) == 2\ndef test_other():\n  "
-      "  assert f(2) == 3"}},
-    {"sets and exceptions in unittest",
-     "class Low(ValueError): pass\nclass Set(set): pass\ndef f(x):\n    if x < 0: raise Low('low')\n    return Set([x, "
-     "5])",
-     {"import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertSetEqual(f(4), {4, 5})\n"
-      "        self.assertEqual(str(Low('x')), 'x')\n        self.assertTrue(issubclass(Low, ValueError))\n"
-      "        with self.assertRaises(Low): f(-1)"}},
-    {"printing, threads and a dataclass on the side",
-     "import threading\nfrom dataclasses import dataclass\n@dataclass\nclass Box:\n    x: int\n"
-     "def f(x):\n    print('so', x)\n    t = threading.Thread(target=print)\n    t.start(), t.join()\n    return "
-     "Box(x)",
-     {"assert f(3).x == 3"}},
-};
-
 TEST_F(RunCode, SolutionsPassHoweverTheyAreTested) {
-  for (const Honest& honest : kHonest) EXPECT_EQ(reward(honest.program, honest.tests), 1) << honest.name;
+  for (const ProgramCase& honest : program_cases("honest.txt"))
+    EXPECT_EQ(reward(honest.program, honest.tests), 1) << honest.name;
 }
 
 TEST_F(RunCode, TestsThatRunnersRunCanFail) {

@@ -31,7 +31,7 @@ const pixelsOf = (page, place, variable) => page.locator('.plane canvas').nth(pl
 async function pagesAndAddress(browser) {
   const page = await browser.open(pages.small);
   checks.equal(await shown(page), ['overview'], 'the page opens with the overview alone');
-  for (const id of ['trust-region', 'mismatch', 'samples', 'numbers', 'overview']) {
+  for (const id of ['trust-region', 'mismatch', 'health', 'samples', 'numbers', 'overview']) {
     await tab(page, id);
     checks.equal(await shown(page), [id], `the link leads to ${id}`);
   }
@@ -142,8 +142,15 @@ async function planeOfTokens(browser) {
   browser.expectQuiet(pages.small);
 }
 
-async function mismatch(browser) {
-  const page = await browser.open(pages.small + '#mismatch');
+async function mismatchAndHealth(browser) {
+  const page = await browser.open(pages.small + '#health');
+  const verdict = await page.locator('#health .verdict').textContent();
+  checks.that(/^Gradient norm left its band first, at step 31: 50, band at most 1\.5\./.test(verdict), 'the first metric that left its band', verdict);
+  checks.that((await page.locator('#health .samples').textContent()).includes('two at 31'), 'among them those of the step');
+  await page.locator('#health a', {hasText: 'All recorded completions of step 31'}).click();
+  checks.equal(await shown(page), ['trust-region'], 'a link leads to the records of the step');
+  checks.equal(await page.locator('.reader p[role=status]').textContent(), '6 of 12 completions', 'which are chosen');
+  await tab(page, 'mismatch');
   checks.that((await page.locator('#mismatch').textContent()).includes('first update'), 'the mismatch is that of the first update');
   await page.close();
   browser.expectQuiet(pages.small);
@@ -208,7 +215,7 @@ async function narrowAndDark(browser) {
 }
 
 await withBrowser(async browser => {
-  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, mismatch, withoutRecords, severalRuns,
+  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, mismatchAndHealth, withoutRecords, severalRuns,
     largePage, narrowAndDark]) await part(browser);
 });
 checks.end();

@@ -45,6 +45,7 @@ Frame frame_of(const Chart& chart) {
       }
     }
   }
+  for (const ChartLevel& level : chart.levels) ys.push_back(level.y);
   for (const ChartMark& mark : chart.marks) {
     xs.push_back(mark.x);
     for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
@@ -158,6 +159,15 @@ std::string draw_band(const ChartLine& line, const Chart& chart, const Frame& fr
          chart_color(line.color) + "\" fill-opacity=\"0.16\" d=\"" + path + "\"/>";
 }
 
+std::string draw_level(const ChartLevel& level, const Frame& frame) {
+  if (!frame.shows(level.y)) return "";
+  const double y = frame.py(level.y), right = frame.left + frame.width;
+  return "<g class=\"level\"><path fill=\"none\" stroke=\"#768390\" stroke-dasharray=\"5 4\" d=\"M" +
+         svg_number(frame.left) + " " + svg_number(y) + "H" + svg_number(right) +
+         "\"/><g class=\"labels\" fill=\"#768390\">" +
+         text_element(right, y > frame.top + 16 ? y - 5 : y + 14, "end", level.label) + "</g></g>";
+}
+
 std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
   if (line.faint) return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.35);
@@ -219,6 +229,7 @@ std::string chart_group(const Chart& chart) {
                     (chart.x_label == "step" ? "" : " data-word=\"" + escape_html(chart.x_label) + "\"") + ">";
   out += grid(frame, chart);
   for (const ChartLine& line : chart.lines) out += draw_band(line, chart, frame);
+  for (const ChartLevel& level : chart.levels) out += draw_level(level, frame);
   for (const ChartLine& line : chart.lines) out += draw_line(line, chart, frame);
   for (const ChartMark& mark : chart.marks) out += draw_mark(mark, frame);
   return out + "</g>";

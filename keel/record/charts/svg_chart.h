@@ -17,6 +17,12 @@ struct ChartLine {
   std::vector<ChartPoint> low = {}, high = {};  // edges of a band around it; empty for none
 };
 
+/// A value that matters, drawn from edge to edge.
+struct ChartLevel {
+  double y = 0;
+  std::string label;
+};
+
 /// One point with an interval, drawn over the curves.
 struct ChartMark {
   double x = 0, y = 0, low = 0, high = 0;
@@ -40,6 +46,7 @@ struct Chart {
   size_t buckets = 240;     // at most about twice as many points are drawn per curve
   std::vector<ChartLine> lines = {};
   std::vector<ChartMark> marks = {};
+  std::vector<ChartLevel> levels = {};
 };
 
 /// Number of steps that the bold line of a curve with so many points should average over; 1 means not smoothed.

@@ -126,7 +126,7 @@ std::string first_page(const std::vector<RunData>& runs) {
   if (runs.size() > 1) return comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
   const RunData& run = runs[0];
   const bool no_step = summarize(run).rl_steps == 0 && !is_supervised_alone(run);
-  return headline_tiles(run) +
+  return headline_tiles(run) + health_line(run) +
          (no_step ? "<p class=\"note\">The run has made no RL step.</p>" : "") + chart_sections(runs);
 }
 
@@ -150,6 +150,7 @@ std::vector<Tab> tabs_of(const std::vector<RunData>& runs) {
   if (has_rl) {
     pages.push_back({"trust-region", "Trust region", trust_region_page(runs)});
     pages.push_back({"mismatch", "Mismatch", mismatch_page(runs)});
+    pages.push_back({"health", "Health", health_page(runs)});
   }
   pages.push_back({"samples", "Samples", samples_page(runs)});
   pages.push_back({"numbers", runs.size() == 1 ? "Numbers" : "Configurations", numbers_page(runs)});

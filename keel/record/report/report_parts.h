@@ -59,6 +59,9 @@ std::string chart_figure(Chart chart, const std::string& caption, const std::str
 /// A token in one line, its spaces to be seen.
 std::string visible_token(const std::string& token);
 
+/// Samples as cards, tokens shaded by what the update did to them.
+std::string sample_cards(const std::vector<const Sample*>& samples);
+
 // Parts of the first page.
 std::string headline_tiles(const RunData& run);
 std::string comparison_table(const std::vector<RunData>& runs);
@@ -78,6 +81,9 @@ std::string samples_section(const RunData& run, size_t most, bool open);
 // Whole pages.
 std::string trust_region_page(const std::vector<RunData>& runs);
 std::string mismatch_page(const std::vector<RunData>& runs);
+std::string health_page(const std::vector<RunData>& runs);
+/// The verdict in a line, for the first page; empty where there are too few steps for one.
+std::string health_line(const RunData& run);
 
 /// What a run's records leave to be said before anything is shown of them: that there are none and how to get some,
 /// that they were not read, which are damaged.

@@ -187,6 +187,13 @@ std::string visible_token(const std::string& token) {
   return out;
 }
 
+std::string sample_cards(const std::vector<const Sample*>& samples) {
+  const double scale = shade_scale(samples);
+  std::string cards;
+  for (const Sample* sample : samples) cards += article(*sample, scale);
+  return cards.empty() ? "" : token_legend(scale) + "<div class=\"samples\">" + cards + "</div>";
+}
+
 std::string samples_section(const RunData& run, size_t most, bool open) {
   std::vector<const Sample*> with_tokens, plain, evals;
   for (const Sample& sample : run.samples) {

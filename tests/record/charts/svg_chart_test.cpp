@@ -45,6 +45,8 @@ TEST(SvgChart, DrawsABandFromItsHighEdgeBackAlongItsLowOneInPiecesWhereItHasGaps
   chart.lines[0].low = {{0, 0}, {2, 0}, {5, kNan}, {8, 0}, {10, 0}};
   chart.lines[0].high = {{0, 1}, {2, 1}, {5, 1}, {8, 1}, {10, 1}};
   EXPECT_EQ(occurrences(svg_chart(chart), " d=\"M56 14L76 14L76 114L56 114ZM136 14L156 14L156 114L136 114Z\""), 1u);
+  chart.levels = {{0.5, "half"}};
+  EXPECT_EQ(occurrences(svg_chart(chart), "stroke-dasharray=\"5 4\" d=\"M56 64H156\""), 1u);
 }
 
 TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {

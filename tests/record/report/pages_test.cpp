@@ -79,6 +79,24 @@ TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
   EXPECT_TRUE(contains(html, "<td>2</td><td>50.0 %</td>"));
 }
 
+TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
+  RunData run = run_of_steps("quick", 60);
+  for (size_t i = 39; i < run.metrics.size(); ++i) run.metrics[i].values["reward/mean"] = 0.1;
+  for (const int step : {1, 40, 60}) {
+    Sample sample;
+    sample.phase = "rl";
+    sample.step = step;
+    sample.completion = "written at " + std::to_string(step);
+    run.samples.push_back(sample);
+  }
+  const std::string html = render_report({run});
+  EXPECT_EQ(occurrences(html, "Reward left its band first, at step 40: 0.1, band at least 0.25."),
+            2u);  // and on the first page
+  EXPECT_GT(occurrences(html, "written at 40"), 1u);
+  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 60)}), "No metric left its band."));
+  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps to judge by: 7 of 20."));
+}
+
 TEST(Pages, DrawSeedsAsABand) {
   RunData first = run_of_steps("grpo-1", 3), second = run_of_steps("grpo-2", 3), other = run_of_steps("drpo-1", 3);
   second.used["run.seed"] = "2";

@@ -1,0 +1,78 @@
+#include "keel/record/report/health.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace keel {
+namespace {
+
+RunData run_of(int steps, const std::function<void(int, MetricRow&)>& fill) {
+  RunData run;
+  for (int step = 1; step <= steps; ++step) {
+    MetricRow row{"rl", step, {}};
+    fill(step, row);
+    run.metrics.push_back(std::move(row));
+  }
+  return run;
+}
+
+// 100 steps: the band is made from the first 20. Of 1, 2, 3, 4, 5 in turn the median is 3 and the median distance from
+// it 1, so that the band ends at 3 + 6 * 1.4826 = 11.8956.
+TEST(Health, MakesABandOfMedianAndMedianDeviation) {
+  const RunData run = run_of(100, [](int step, MetricRow& row) {
+    row.values["optimizer/grad_norm"] = step == 30 || step == 31 || (step >= 70 && step < 80) ? 12 : 1 + (step - 1) % 5;
+  });
+  const Health health = check_health(run);
+  EXPECT_EQ(health.steps, 100);
+  EXPECT_EQ(health.first_part, 20);
+  const BandCheck* first = health.first();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->key, "optimizer/grad_norm");
+  EXPECT_NEAR(first->left->high, 11.8956, 1e-9);
+  EXPECT_EQ(first->left->step, 70);  // two in a row, at 30, are not enough
+  EXPECT_TRUE(first->left->above);
+  EXPECT_TRUE(first->left->came_back);
+}
+
+TEST(Health, NamesTheMetricThatLeftFirst) {
+  const RunData run = run_of(200, [](int step, MetricRow& row) {
+    row.values["optimizer/grad_norm"] = step >= 150 ? 100 : 1;
+    row.values["policy/entropy"] = step >= 120 ? 5 : 1;
+    row.values["reward/mean"] = step >= 160 ? 0.1 : step / 200.0;
+  });
+  const Health health = check_health(run);
+  ASSERT_EQ(health.checks.size(), 3u);
+  EXPECT_EQ(health.checks[0].key, "policy/entropy");
+  EXPECT_EQ(health.checks[0].left->step, 120);
+  EXPECT_EQ(health.checks[1].key, "optimizer/grad_norm");
+  EXPECT_EQ(health.checks[1].left->step, 150);
+  EXPECT_EQ(health.checks[2].key, "reward/mean");
+  EXPECT_EQ(health.checks[2].left->step, 160);
+  EXPECT_NEAR(health.checks[2].left->low, 0.785 / 2, 1e-9);  // the best mean of five, of steps 155 to 159, is 157/200
+  EXPECT_FALSE(health.checks[2].left->came_back);
+}
+
+TEST(Health, LetsARunLearn) {
+  const RunData run = run_of(100, [](int step, MetricRow& row) {
+    row.values["reward/mean"] = step / 100.0;
+    row.values["policy/entropy"] = 1.2 - step / 100.0;  // down to a sixth of what it was
+    row.values["trust_region/masked"] = 0.01 + 0.0003 * step;
+    row.values["mismatch/abs_prob_mean"] = 1e-7 * (1 + step);
+  });
+  EXPECT_EQ(check_health(run).first(), nullptr);
+}
+
+TEST(Health, SaysNothingOfAFewSteps) {
+  const RunData run = run_of(19, [](int, MetricRow& row) { row.values["reward/mean"] = 1; });
+  EXPECT_EQ(check_health(run).first_part, 0);
+  EXPECT_TRUE(check_health(run).checks.empty());
+  // A metric that began late has too few as well.
+  const RunData late = run_of(300, [](int step, MetricRow& row) {
+    if (step > 290) row.values["optimizer/grad_norm"] = step;
+  });
+  EXPECT_TRUE(check_health(late).checks.empty());
+}
+
+}  // namespace
+}  // namespace keel

@@ -41,7 +41,7 @@ class Examples(support.Test):
         data.write_text("".join(json.dumps(row) + "\n" for row in rows))
         result, _ = self.train("smollm2_gsm8k.yaml", *SMALL, f"data.files=[{data}]", f"data.eval_files=[{data}]", "eval.prompts=2",
                                    "train.prompts_per_step=2", "train.sequences_per_update=16", "rollout.max_batches=1")
-        self.assertIn("read as: GSM8K", result.stdout)
+        self.assertIn("read as: question and answer", result.stdout)
         self.assertTrue((self.folder / "run" / "checkpoints" / "step-000002" / "adapter").is_dir())
 
     def test_a_data_set_and_rewards_of_trl(self):

@@ -92,6 +92,10 @@ Argument Command::flag(const char* name, bool& value, const char* help) {
   return Argument(added, &(*offers_)[added]);
 }
 
+void Command::take_rest() { app_->allow_extras(); }
+
+std::vector<std::string> Command::rest() const { return app_->remaining(); }
+
 void Command::footer(std::function<std::string()> text) { app_->footer(std::move(text)); }
 
 std::string Command::name() const { return app_->get_name(); }

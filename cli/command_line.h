@@ -77,6 +77,9 @@ class Command {
   template <class T>
   Argument option(const char* name, T& value, const char* help);
   Argument flag(const char* name, bool& value, const char* help);
+  /// Words and options that the command does not know are taken, and returned by rest() in their order.
+  void take_rest();
+  std::vector<std::string> rest() const;
   /// Behind the help; asked for when that is printed.
   void footer(std::function<std::string()> text);
 

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/methods.h"
+#include "keel/compat/key_table.h"
 #include "keel/core/console.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options/yaml_text.h"
@@ -21,23 +22,6 @@ std::string last_part(const std::string& path) { return path.substr(path.find_la
 bool is_below(const std::string& path, const std::string& section) { return path.starts_with(section + "."); }
 
 bool is_between_words(char c) { return c == '_' || c == '.'; }
-
-std::string said_by(const std::string& source) { return source.empty() ? "" : " (" + source + ")"; }
-
-/// "NAME (TRL) is OURS: how it is converted"
-std::string meaning(const Alias& alias) {
-  const std::string how = alias.converter && alias.conversion.empty() ? "converted" : alias.conversion;
-  return alias.name + said_by(alias.source) + " is " + alias.target + (how.empty() ? "" : ": " + how);
-}
-
-std::string meaning(const Refusal& refusal) {
-  std::string text = refusal.name + said_by(refusal.source) + " is refused: " + refusal.reason + "\n";
-  std::vector<std::string> harmless;
-  for (const Json& value : refusal.harmless) harmless.push_back(yaml_inline(value));
-  if (!harmless.empty()) text += "  accepted, since it changes nothing: " + joined(harmless) + "\n";
-  if (refusal.fate != Fate::kRefused) text += "  keel import leaves it out, and says so\n";
-  return text;
-}
 
 std::string setting(const Option& option) {
   return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Wants " +
@@ -60,10 +44,8 @@ class Topics {
       if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
     for (const BuiltInReward& reward : built_in_rewards())
       if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.sentence + "\n");
-    add_foreign(texts, [&](const std::string& theirs) { return theirs == name; });
-    if (texts.empty()) add_section_of_theirs(name, texts);
-    if (texts.empty()) add_foreign(texts, [&](const std::string& theirs) { return last_part(theirs) == name; });
-    if (texts.empty()) add_refused_section(name, texts);
+    if (const std::string theirs = compat::meaning_of(name, compat::Names::kLastParts); !theirs.empty())
+      texts.push_back(theirs + "\n");
     return texts;
   }
 
@@ -98,8 +80,8 @@ class Topics {
   std::vector<std::string> all() const {
     std::vector<std::string> names = ours();
     for (const Option& option : table_.options()) names.push_back(last_part(option.path));
-    for (const Alias& alias : table_.aliases()) names.push_back(alias.name);
-    for (const Refusal& refusal : table_.refusals()) names.push_back(refusal.name);
+    for (const compat::KeyTable* table : compat::key_tables())
+      for (const auto& [key, row] : table->rows()) names.push_back(key);
     return names;
   }
 
@@ -115,35 +97,8 @@ class Topics {
     }
     for (const Option& option : table_.options()) {
       if (option.path != name && last_part(option.path) != name) continue;
-      std::string text = setting(option);
-      for (const Alias& alias : table_.aliases())
-        if (alias.target == option.path) text += "  " + meaning(alias) + "\n";
-      texts.push_back(text);
+      texts.push_back(setting(option));
     }
-  }
-
-  template <class Wanted>
-  void add_foreign(std::vector<std::string>& texts, const Wanted& wanted) const {
-    for (const Alias& alias : table_.aliases())
-      if (wanted(alias.name)) texts.push_back(meaning(alias) + "\n\n" + setting(*table_.find(alias.target)));
-    for (const Refusal& refusal : table_.refusals())
-      if (wanted(refusal.name)) texts.push_back(meaning(refusal));
-  }
-
-  /// A section that only another program has: where its names lead.
-  void add_section_of_theirs(const std::string& name, std::vector<std::string>& texts) const {
-    std::string text;
-    for (const Alias& alias : table_.aliases())
-      if (is_below(alias.name, name)) text += meaning(alias) + "\n";
-    for (const Refusal& refusal : table_.refusals())
-      if (is_below(refusal.name, name)) text += meaning(refusal);
-    if (!text.empty()) texts.push_back(text);
-  }
-
-  /// A name below a section that is refused as a whole.
-  void add_refused_section(const std::string& name, std::vector<std::string>& texts) const {
-    for (const Refusal& refusal : table_.refusals())
-      if (is_below(name, refusal.name)) texts.push_back(meaning(refusal));
   }
 
   const CommandLine& line_;
@@ -157,7 +112,7 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     console.line(
         line.help() +
         "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), a method "
-        "(dppo_tv), a task (chains), a reward (math) or a name of TRL's, verl's or OpenRLHF's (num_generations).");
+        "(dppo_tv), a task (chains), a reward (math) or a name of TRL's or verl's (num_generations).");
     return ExitCode::kDone;
   }
   const Topics topics(line);
@@ -169,8 +124,8 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     const std::optional<std::string> near = nearest_name(topic, topics.all());
     fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, "; ",
          near ? "did you mean " + *near + "?"
-              : "wanted a command, a setting, a section, a method, a task, a reward or a name of TRL's, verl's or "
-                "OpenRLHF's; keel help has the commands, keel train --help the settings and keel methods the methods");
+              : "wanted a command, a setting, a section, a method, a task, a reward or a name of TRL's or "
+                "verl's; keel help has the commands, keel train --help the settings and keel methods the methods");
   }
   std::string text = joined(texts, "\n");
   while (text.ends_with('\n')) text.pop_back();

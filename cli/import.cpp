@@ -1,104 +1,66 @@
-#include "keel/train/config/recipes/import.h"
+#include "keel/compat/import.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
+#include "keel/compat/recipe.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/strings.h"
 #include "keel/record/run_folder.h"
-#include "keel/train/config/recipes/recipe.h"
 
 namespace keel::cli {
 namespace {
 
 struct ImportArguments {
-  std::string recipe, output;
-  std::vector<std::string> settings;
+  std::string output;
+  std::vector<std::string> ignored;
   bool overwrite = false;
 };
 
-/// How many names there are of each section, by so many parts of their paths.
-std::vector<std::pair<std::string, size_t>> sections_of(const std::vector<std::string>& names, size_t parts) {
-  std::vector<std::pair<std::string, size_t>> sections;
-  for (const std::string& name : names) {
-    size_t dot = name.find('.');
-    for (size_t part = 1; part < parts && dot != name.rfind('.'); ++part) dot = name.find('.', dot + 1);
-    const std::string section = name.substr(0, dot);
-    const auto known = std::find_if(sections.begin(), sections.end(), [&](auto& s) { return s.first == section; });
-    if (known == sections.end())
-      sections.emplace_back(section, 1);
-    else
-      ++known->second;
-  }
-  return sections;
-}
-
-enum class Shown { kAll, kFew };
-
-/// "a, b", or of many "41 names (actor_rollout_ref.actor 20, critic.model 21)".
-std::string shown_names(const std::vector<std::string>& names, Shown shown) {
-  constexpr size_t kMostNames = 6, kMostSections = 5;
-  if (shown == Shown::kAll || names.size() <= kMostNames) return joined(names);
-  auto sections = sections_of(names, 2);
-  if (sections.size() > kMostSections) sections = sections_of(names, 1);
-  std::vector<std::string> counts;
-  for (const auto& [section, count] : sections) counts.push_back(section + " " + std::to_string(count));
-  const std::string where = sections.size() == 1 ? " of " + sections[0].first : " (" + joined(counts) + ")";
-  return std::to_string(names.size()) + " names" + where;
-}
-
-/// One list of the report.
-std::string list(const std::string& title, const std::vector<std::string>& entries) {
-  std::string text = entries.empty() ? "" : title + "\n";
-  for (const std::string& entry : entries) text += "  " + entry + "\n";
+std::string as_comments(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "# " + line + "\n";
   return text;
 }
 
-std::vector<std::string> with_reasons(const std::vector<NamesWithReason>& entries, Shown shown) {
-  std::vector<std::string> texts;
-  for (const auto& [names, reason] : entries) texts.push_back(shown_names(names, shown) + ": " + reason);
-  return texts;
+/// What the program does and Keel does not, and how many keys say nothing about the training.
+std::vector<std::string> report_lines(const compat::Imported& imported, bool all_names) {
+  std::vector<std::string> lines;
+  for (const std::string& remark : imported.remarks) lines.push_back("remark: " + remark);
+  const size_t count = imported.left_out.size();
+  if (count > 0)
+    lines.push_back("left out, since they do not change the training: " +
+                    (all_names ? joined(imported.left_out) : std::to_string(count) + (count == 1 ? " key" : " keys")));
+  return lines;
 }
 
-std::string report(const Imported& imported, Shown shown) {
-  return list("always so in Keel:", with_reasons(imported.by_nature, shown)) +
-         list("left out:", with_reasons(imported.dropped, shown)) +
-         list("not as in " + imported.program + ":", imported.remarks);
-}
-
-std::string as_comments(const std::string& text) {
-  std::string comments;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = text.find('\n', start);
-    comments += "# " + text.substr(start, end - start) + "\n";
-    start = end + 1;
+ExitCode import_words(const ImportArguments& arguments, std::vector<std::string> words) {
+  std::string recipe;
+  const auto is_file = [](const std::string& word) {
+    return word == "-" || path_exists(word) || (word.find_first_of("-~+") != 0 && word.find('=') == std::string::npos);
+  };
+  if (!words.empty() && is_file(words[0])) {
+    recipe = words[0];
+    words.erase(words.begin());
   }
-  return comments;
-}
-
-ExitCode import_file(ImportArguments arguments) {
-  // Settings may stand alone, as behind verl's own command.
-  if (arguments.recipe.find('=') != std::string::npos && !path_exists(arguments.recipe)) {
-    arguments.settings.insert(arguments.settings.begin(), arguments.recipe);
-    arguments.recipe.clear();
-  }
+  if (recipe.empty() && words.empty())
+    fail(ExitCode::kBadConfiguration,
+         "import: there is no recipe. Fix: name a YAML or JSON file of TRL or verl, or write "
+         "the settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
-    fail(ExitCode::kBadConfiguration, arguments.output, ": is there already; choose another name, or replace it with ",
-         "--overwrite");
+    fail(ExitCode::kBadConfiguration, arguments.output,
+         ": exists already. Fix: choose another name, or replace it with ", "--overwrite");
   if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
-  const Imported imported = import_recipe(read_recipe(arguments.recipe, arguments.settings));
-  const std::string told = report(imported, Shown::kFew), all = report(imported, Shown::kAll);
-  const std::string name = arguments.recipe.empty() ? "settings" : arguments.recipe;
-  const std::string text = "# From " + escape_controls(name) + ", a recipe of " + imported.program +
-                           "'s, by keel import\n" + imported.yaml + (all.empty() ? "" : "\n") + as_comments(all);
+  const compat::Imported imported = compat::import_recipe(compat::read_recipe(recipe, words), arguments.ignored);
+  const std::string name = recipe.empty() ? "the words of a command" : escape_controls(recipe);
+  std::string text = "# From " + name + " (" + imported.program + ") by keel import\n" + imported.yaml +
+                     as_comments(report_lines(imported, /*all_names=*/true));
   Console messages(stderr);
-  if (!told.empty()) messages.line(told.substr(0, told.size() - 1));
-  if (told != all) messages.line("(every name stands in the comments at the end of the configuration)");
+  for (const std::string& line : report_lines(imported, /*all_names=*/false)) messages.line(line);
   if (arguments.output.empty()) {
-    Console().line(text.substr(0, text.size() - 1));
+    text.pop_back();
+    Console().line(text);
   } else {
     write_atomically(arguments.output, text, arguments.overwrite ? Existing::kReplaced : Existing::kStays);
     messages.line(arguments.output + ": start it with keel " + (imported.supervised ? "sft " : "train ") +
@@ -111,19 +73,18 @@ ExitCode import_file(ImportArguments arguments) {
 
 Action add_import(CommandLine& line) {
   const auto arguments = std::make_shared<ImportArguments>();
-  Command command = line.add("import", "A configuration from a recipe of TRL's or verl's");
-  command
-      .option(
-          "RECIPE", arguments->recipe,
-          "A YAML or JSON file of TRL's or verl's settings, or a shell script that starts a training with them; - is "
-          "standard input")
-      .required()
-      .files();
-  command.option("SETTINGS", arguments->settings,
-                 "Further settings that win over the recipe, in its names or Keel's: key=value; ~key leaves one out");
+  Command command = line.add("import", "Convert a recipe of TRL or verl: keel import [RECIPE] [SETTINGS...]");
   command.option("-o,--output", arguments->output, "The configuration to write (default: standard output)").files();
+  command.option("--ignore", arguments->ignored, "A key of the recipe to leave out; may be repeated").one_at_a_time();
   command.flag("--overwrite", arguments->overwrite, "Replace the file that is there");
-  return [arguments] { return import_file(*arguments); };
+  command.take_rest();
+  command.footer([] {
+    return std::string(
+        "RECIPE is a YAML or JSON file (verl: of `--cfg job --resolve`, or .hydra/config.yaml of a run); - is standard "
+        "input.\nSETTINGS win over it: key=value and ~key as for verl, --key value as for TRL, or Keel's own "
+        "key=value.");
+  });
+  return [arguments, command] { return import_words(*arguments, command.rest()); };
 }
 
 }  // namespace keel::cli

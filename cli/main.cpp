@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "keel/compat/key_table.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/interrupt.h"
@@ -99,8 +100,6 @@ std::string settings_called(const std::string& name, const std::string& command)
       if (option.path.starts_with("eval.")) of_evaluations.push_back(settings.back());
     }
   std::ranges::stable_partition(settings, [](const std::string& setting) { return !setting.starts_with("sft."); });
-  for (const keel::Alias& alias : table.aliases())
-    if (settings.empty() && alias.name == leaf) settings.push_back(leaf + "=VALUE");
   const bool evaluates = command == "eval" && !of_evaluations.empty();
   return settings.empty() ? "KEY=VALUE" : keel::joined(evaluates ? of_evaluations : settings, " or ");
 }
@@ -223,6 +222,10 @@ int run(const keel::cli::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keel::explain_unknown_keys([](const std::string& key) {
+    const std::string meaning = keel::compat::meaning_of(key);
+    return meaning.empty() ? meaning : meaning + "; `keel import` converts configurations of TRL and verl";
+  });
   CommandLine line("Keel fine-tunes language models with reinforcement learning under a divergence trust region.",
                    "keel", keel::cli::version_line, visible);
   std::vector<std::pair<Command, keel::cli::Action>> commands;

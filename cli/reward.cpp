@@ -8,7 +8,6 @@
 #include "keel/core/options/options.h"
 #include "keel/core/options/read_config.h"
 #include "keel/reward/reward_options.h"
-#include "keel/train/config/foreign_reward.h"
 
 namespace keel::cli {
 namespace {
@@ -41,8 +40,7 @@ Settings read_reward_settings(const std::vector<std::string>& assignments) {
   OptionTable table;
   table.section("reward", "What completions are worth.", settings.reward);
   table.section("data", "How rows are read.", keys);
-  add_reward_functions(table);
-  for (const std::string& note : table.load(tree)) Console(stderr).line(note);
+  table.load(tree);
   return settings;
 }
 

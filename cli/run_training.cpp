@@ -141,8 +141,8 @@ ConfigTree read_settings(const std::string& file, const std::vector<std::string>
   all.insert(all.end(), settings.begin(), settings.end());
   for (const char* ending : {".sh", ".bash", ".py"})
     if (file.ends_with(ending) && path_exists(file))
-      fail(ExitCode::kBadConfiguration, file, ": is a script, and a configuration is YAML or JSON; `keel import ",
-           shell_word(file), " -o keel.yaml` makes one of a script that starts TRL or verl");
+      fail(ExitCode::kBadConfiguration, file, ": is a script, and a configuration is YAML or JSON; `keel import` ",
+           "makes one of the settings of TRL or verl");
   ConfigTree tree = is_setting ? ConfigTree{} : read_config(file);
   apply_overrides(tree, all);
   return tree;

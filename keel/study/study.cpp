@@ -11,8 +11,6 @@
 #include "keel/core/strings.h"
 #include "keel/study/outcome.h"
 #include "keel/train/config/config.h"
-#include "keel/train/config/foreign_names.h"
-#include "keel/train/config/foreign_objective.h"
 
 namespace keel {
 namespace {
@@ -23,11 +21,6 @@ constexpr std::array kSections = {"study", "base", "sizes", "variants"};
 constexpr std::array kAfterTheWarmUp = {"objective", "rollout", "reward", "reference",  "critic",
                                         "train",     "eval",    "record", "checkpoint", "health"};
 
-bool is_typed(const ConfigTree& tree, const std::string& path) {
-  const auto line = tree.lines.find(path);
-  return line != tree.lines.end() && line->second == 0;
-}
-
 /// Puts the settings below `path` of one tree over those of another, but not over what was typed behind the file.
 void put_over(ConfigTree& to, const Json& settings, const ConfigTree& from, const std::string& path,
               const std::string& below = "") {
@@ -37,7 +30,7 @@ void put_over(ConfigTree& to, const Json& settings, const ConfigTree& from, cons
       put_over(to, value, from, written, setting);
       continue;
     }
-    if (is_typed(to, setting) && !is_typed(from, written)) continue;
+    if (on_command_line(to, setting) && !on_command_line(from, written)) continue;
     Json* place = &to.value;
     for (const std::string& part : split_path(setting)) {
       if (!place->is_object()) *place = Json::object();
@@ -93,48 +86,33 @@ void check_names(const ConfigTree& tree) {
 constexpr std::pair<const char*, const char*> kOfTheStudy[] = {{"run.dir", "study.dir"},
                                                                {"run.seed", "study.first_seed"}};
 
-/// A file that stands for itself names its run's folder, under whatever name.
+/// A file that stands for itself names its run's folder.
 void leave_out_own_settings(ConfigTree& base, std::vector<std::string>& notes) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
   for (const auto& [setting, instead] : kOfTheStudy) {
-    Names names = {setting};
-    for (const Alias& alias : table.aliases())
-      if (alias.target == setting) names.push_back(alias.name);
-    for (const std::string& name : names) {
-      if (find_value(base, name) == nullptr || on_command_line(base, name)) continue;
-      notes.push_back(place_of(base, name) + ": " + name + " is not taken: a study gives every run its own (" +
-                      instead + ")");
-      erase_value(base, name);
-    }
+    if (find_value(base, setting) == nullptr || on_command_line(base, setting)) continue;
+    notes.push_back(place_of(base, setting) + ": " + setting + " is not taken: a study gives every run its own (" +
+                    instead + ")");
+    erase_value(base, setting);
   }
 }
 
-/// `given`: the name under which each setting stands in the file.
-void refuse_own_settings(const Variant& variant, const std::map<std::string, std::string>& given) {
+void refuse_own_settings(const Variant& variant) {
   for (const auto& [setting, instead] : kOfTheStudy)
-    if (const auto named = given.find(setting); named != given.end())
-      fail(ExitCode::kBadConfiguration, place_of(variant.tree, named->second), ": ", named->second,
+    if (find_value(variant.tree, setting) != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(variant.tree, setting), ": ", setting,
            ": a study gives every run its own; remove it, and set ", instead);
 }
 
-/// The configuration of a variant under our names alone; `has_other_names`: the file has some of another program's.
-Json checked_config(const Variant& variant, std::vector<std::string>& notes, bool& has_other_names) try {
-  Config config;
-  OptionTable table;
-  config.describe(table);
-  const ConfigTree filled = with_foreign_defaults(variant.tree, table, Purpose::kTraining, notes);
-  load_filled(config, table, filled, notes);
-  refuse_own_settings(variant, table.given());
+void check_variant(const Variant& variant) try {
+  std::vector<std::string> notes;  // which each run prints
+  const Config config = load_config(variant.tree, notes);
+  refuse_own_settings(variant);
   if (!config.train.has_steps())
     fail(ExitCode::kBadConfiguration, "train.steps is 0, so that there is no RL whose rewards a study could measure");
   if (config.health.on_alarm == "stop")
     fail(ExitCode::kBadConfiguration,
          "health.on_alarm is stop, but a study measures its runs to their end, and counts ",
          "those that collapsed; set health.on_alarm: warn");
-  for (const auto& [setting, name] : table.given()) has_other_names |= setting != name;
-  return to_json(config);
 } catch (const Error& error) {
   fail(error.code(), "variant ", variant.name, ": ", error.what());
 }
@@ -233,16 +211,9 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   return study;
 }
 
-std::vector<std::string> check_variants(Study& study) {
-  bool has_other_names = false;
-  std::vector<std::string> notes, once = study.notes;
-  std::vector<Json> configs;
-  for (const Variant& variant : study.variants) configs.push_back(checked_config(variant, notes, has_other_names));
-  if (!has_other_names) return once;  // then each run notes what else there is to be said
-  for (size_t i = 0; i < configs.size(); ++i) study.variants[i].tree.value = std::move(configs[i]);
-  for (std::string& note : notes)
-    if (!std::ranges::count(once, note)) once.push_back(std::move(note));
-  return once;
+std::vector<std::string> check_variants(const Study& study) {
+  for (const Variant& variant : study.variants) check_variant(variant);
+  return study.notes;
 }
 
 std::vector<StudyRun> planned_runs(const Study& study) {

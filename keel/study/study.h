@@ -48,9 +48,9 @@ std::optional<ConfigTree> read_base_file(const ConfigTree& tree);
 /// and the seed that it names are not taken.
 Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_file, const std::string& size);
 
-/// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and
-/// verl's become ours, since a study puts settings of its own beside them; what that means is returned, to be printed.
-std::vector<std::string> check_variants(Study& study);
+/// Loads every variant's configuration, so that a mistake in one is told before the first run. Notes to print are
+/// returned.
+std::vector<std::string> check_variants(const Study& study);
 
 /// One process of a study: the configuration that `keel train` gets, and where it writes.
 struct StudyRun {

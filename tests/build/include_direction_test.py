@@ -70,7 +70,7 @@ MODULES = {
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
     "train/metrics": "core core/tensor data record/tokens reward libs/hftext/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
-    "train/config/recipes": "core core/files core/options train/config",
+    "compat": "core core/options model/network train/config",  # and no room may include it
     "train/checkpoint": "core core/files core/tensor record record/report model model/*",
     "train/start": "core core/files core/tensor data task reward libs/hftext/tokenizer libs/hftext/chat model model/* rollout train/checkpoint "
                    "train/config train/update",
@@ -110,7 +110,7 @@ def is_test(path):
 def may_include(module, other):
     """Whether a file of one module may include a file of another."""
     for entry in MODULES[module].split():
-        if entry in ("*", other) or (entry.endswith("/*") and (other + "/").startswith(entry[:-1])):
+        if entry == other or (entry == "*" and other != "compat") or (entry.endswith("/*") and (other + "/").startswith(entry[:-1])):
             return True
     return module == other
 

@@ -243,12 +243,8 @@ class ImpossibleSettings(support.Test):
         self.refused("objective.delta is 0.2", "tvpo", 'objective.parameters=\'["clip=0.2"]\'',
                      objective={"method": "tvpo", "delta": 0.2})
 
-    def test_names_of_verl_without_their_path_are_pointed_out(self):
-        for key in ("clip_ratio_low", "clip_ratio_high", "clip_ratio"):
-            self.refused(f"objective.{key}", "a method that clips it, such as objective.method=grpo", objective={key: 0.2})
-            ours = {"clip_ratio": "delta_low and objective.delta_high"}.get(key, key.replace("clip_ratio", "delta"))
-            self.refused(f"train.{key}", f"verl's actor_rollout_ref.actor.{key} is objective.{ours} here: for a loss that clips the ratio",
-                         train={key: 0.2})
+    def test_names_of_trl_and_verl_lead_to_ours(self):
+        self.refused("train.num_generations", "TRL's num_generations is rollout.samples_per_prompt; `keel import`", train={"num_generations": 4})
 
     def test_a_parameter_that_the_method_does_not_have(self):
         self.refused("objective.ratio_cap", "gspo", "low, high", objective={"method": "gspo", "ratio_cap": 3})

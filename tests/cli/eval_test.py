@@ -90,8 +90,7 @@ class Eval(support.Test):
         self.assertEqual(sorted(os.listdir(self.folder)), ["own", "run", "samples.jsonl"])
 
     def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
-        for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
-                               ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
+        for typed, instead in (("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
                                ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it"),
                                ("rollout.staleness=1", "remove it"), ("rollout.dynamic_sampling=true", "remove it"),
                                ("rollout.max_batches=3", "remove it"), ("rollout.bitwise=true", "remove it")):

@@ -25,10 +25,10 @@ class Examples(support.Test):
         self.model = write_model(self.folder / "model")
         self.place = pathlib.Path(shutil.copytree(EXAMPLES, self.folder / "examples"))
 
-    def train(self, config, *settings, model="model", **options):
+    def train(self, config, *settings, **options):
         """In the folder of the configuration, as its own first lines say."""
         path = self.place / config
-        result = support.keel("train", path.name, f"{model}={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent, **options)
+        result = support.keel("train", path.name, f"model={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent, **options)
         self.assert_exit(result, 0)
         steps = [row for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         self.assertEqual(len(steps), 2)
@@ -60,8 +60,9 @@ class Examples(support.Test):
         made = subprocess.run([PYTHON, "make_data.py", "train.parquet"], cwd=self.place / "verl_parquet")
         if made.returncode != 0:
             self.skipTest("pyarrow is not there")
-        result, _ = self.train("verl_parquet/config.yaml", "trainer.total_training_steps=2", "data.max_response_length=6",
-                                   "model.random_weights=true", model="actor_rollout_ref.model.path")
+        folder = self.place / "verl_parquet"
+        self.assert_exit(support.keel("import", "config.yaml", "-o", "keel.yaml", cwd=folder), 0)
+        result, _ = self.train("verl_parquet/keel.yaml", "train.steps=2", "rollout.max_new_tokens=6", "model.random_weights=true")
         self.assertIn("read as: verl", result.stdout)
         self.assertIn("method      ppo", result.stdout)
 

@@ -205,22 +205,6 @@ class OwnDataStart(own_files.Test):
         capitals = self.write("F.CSV", "prompt,answer\n<bos> 1 + 1 =,2\n")
         self.assert_exit(self.train("capitals", "--explain", data={"files": [str(capitals)], "eval_files": []}, reward={"functions": ["exact"]}), 0)
 
-    def test_a_configuration_of_verl_trains_and_shows_the_method_of_verl(self):
-        values = {"actor_rollout_ref": {"model": {"path": str(self.model)}, "rollout": {"n": 2}, "actor": {"clip_ratio": 0.2}},
-                  "algorithm": {"adv_estimator": "grpo"}, "data": {"train_files": str(self.data), "train_batch_size": 3, "max_response_length": 8},
-                  "custom_reward_function": {"path": str(self.reward)}, "trainer": {"total_training_steps": 1, "default_local_dir": str(self.folder / "verl"),
-                                                                                    "save_freq": -1, "test_freq": -1}}
-        result = support.keel("train", self.write("verl.json", json.dumps(values)))
-        self.assert_exit(result, 0)
-        for part in ("ppo: g = min(r, ratio_cap) A, r = pi/mu; blocked: A > 0 and r > 1 + high", "ratio_cap = none", "low = 0.2, high = 0.2, dual = 3", "grpo; aggregation token_mean", "whose defaults hold"):
-            self.assertIn(part, result.stdout)
-        self.assertNotIn("dppo", result.stdout)
-        written = (self.folder / "verl" / "config.yaml").read_text()
-        self.assertIn("method: ppo\n", written)
-        again = support.keel("train", self.folder / "verl" / "config.yaml", "--resume", "train.steps=2")
-        self.assert_exit(again, 0)
-        self.assertIn("low = 0.2, high = 0.2, dual = 3", again.stdout)
-
     def test_a_traceback_is_told_once_for_each_place_that_fails(self):
         self.reward.write_text("""
 import os

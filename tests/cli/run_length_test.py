@@ -72,34 +72,6 @@ class RunLength(own_files.Test):
         task = support.train(self.folder / "task", train={"data_epochs": 2})
         self.assert_refused(task, 2, "train.data_epochs is 2", "have no end", "set train.steps")
 
-    def test_the_words_of_trl_and_verl(self):
-        """TRL rounds a share of 7 updates up (0.7 to 1), verl one of 7 steps down (1.05 to 1)."""
-        for words in (["num_train_epochs=1", "lr_scheduler_type=cosine", "warmup_ratio=0.1"],
-                      ["trainer.total_epochs=1", "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
-                       "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.15"]):
-            configuration = self.configuration("words")
-            values = json.loads(configuration.read_text())
-            del values["train"]["steps"]
-            configuration.write_text(json.dumps(values))
-            result = support.keel("train", configuration, "--explain", *words)
-            self.assert_exit(result, 0)
-            for part in ("7 steps (train.data_epochs 1 over 20 prompts)",
-                         "learning rate 0.01 after a warm-up of 1 update, then cosine down to 0 at update 7"):
-                self.assertIn(part, result.stdout)
-
-    def test_a_number_of_steps_that_is_none_leaves_the_passes_of_the_file(self):
-        for passes, none in (("trainer.total_epochs", "trainer.total_training_steps=null"), ("num_train_epochs", "max_steps=-1"),
-                             ("train.data_epochs", "max_steps=-1")):
-            values = json.loads(self.configuration("words").read_text())
-            del values["train"]["steps"]
-            section, _, leaf = passes.rpartition(".")
-            values.setdefault(section, {})[leaf] = 2
-            values.update(values.pop("", {}))
-            configuration = self.write("words.json", json.dumps(values))
-            result = support.keel("train", configuration, "--explain", none)
-            self.assert_exit(result, 0)
-            self.assertIn("14 steps (train.data_epochs 2 over 20 prompts)", result.stdout, passes)
-
     def test_epochs_are_those_over_the_data(self):
         configuration = self.configuration("run")
         for key in ("epochs", "data.epochs", "run.epochs"):

@@ -215,16 +215,14 @@ class StudyTest(unittest.TestCase):
         self.assertIn("train.stps", self.run_study("base.train.stps=3", code=2).stderr)
 
     def test_a_base_that_is_the_file_of_a_run_is_taken_without_its_folder_and_seed(self):
-        """As every file is that keel import wrote, or a recipe of TRL's."""
+        """As every file is that keel import wrote."""
         base, self.study["base"] = self.study["base"], "base.yaml"
         named = {"run": {**base["run"], "dir": str(self.folder / "elsewhere"), "seed": 42}}
-        recipe = {"output_dir": str(self.folder / "elsewhere"), "seed": 42, "objective": {"method": "grpo"}}
-        for own, names in ((named, ("run.dir", "run.seed")), (recipe, ("output_dir", "seed"))):
-            (self.folder / "base.yaml").write_text(yaml.safe_dump(base | own))
-            told = self.run_study("study.seeds=1", "--explain").stdout
-            for name, instead in zip(names, ("study.dir", "study.first_seed")):
-                self.assertRegex(told, rf"base.yaml:\d+: {name} is not taken: a study gives every run its own \({instead}\)")
-            self.assertIn("seeds 0 to 0", told)
+        (self.folder / "base.yaml").write_text(yaml.safe_dump(base | named))
+        told = self.run_study("study.seeds=1", "--explain").stdout
+        for name, instead in (("run.dir", "study.dir"), ("run.seed", "study.first_seed")):
+            self.assertRegex(told, rf"base.yaml:\d+: {name} is not taken: a study gives every run its own \({instead}\)")
+        self.assertIn("seeds 0 to 0", told)
         self.run_study("study.seeds=1")
         self.assertFalse((self.folder / "elsewhere").exists())
         self.assertEqual(len(self.rows()), 2)
@@ -390,24 +388,6 @@ class StudyTest(unittest.TestCase):
             time.sleep(0.1)
         self.assertGreater(int(checkpoints(run)[-1].removeprefix("step-")), 8)
 
-    def test_names_of_trl_mean_in_a_study_what_they_mean_in_a_run(self):
-        del self.study["base"]["train"]["steps"], self.study["base"]["rollout"]
-        self.study["base"] |= {"max_steps": 6, "num_generations": 4, "learning_rate": 1e-3}
-        self.study["study"]["seeds"] = 1
-        said = self.run_study().stdout
-        self.assertIn("num_generations", said)
-        for name in ("dppo_tv", "grpo"):
-            config = yaml.safe_load((self.folder / "out" / "configs" / f"{name}-0.yaml").read_text())
-            self.assertEqual(config["train"]["steps"], 3)  # of two updates each
-            self.assertEqual(config["optimizer"]["lr"], 1e-3)
-            self.assertEqual(config["rollout"]["samples_per_prompt"], 4)
-            self.assertEqual(config["objective"]["method"], name)
-            steps = [row for row in metrics(self.folder / "out" / "runs" / f"{name}-0") if row["phase"] == "rl"]
-            self.assertEqual(len(steps), 3)
-        # The warm-up is one, and has no RL.
-        self.assertEqual([path.name for path in (self.folder / "out" / "runs").glob("warm-up*")], ["warm-up-0"])
-        self.assertEqual({row["phase"] for row in metrics(self.folder / "out" / "runs" / "warm-up-0")}, {"sft"})
-
     def test_a_size_has_a_folder_of_its_own(self):
         del self.study["study"]["dir"]
         file = self.folder / "small.yaml"
@@ -445,8 +425,6 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
         refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")
-        refused(lambda s: s["base"].update(seed=3), "variant dppo_tv", "seed", "study.first_seed")  # TRL's name for it
-        refused(lambda s: s["base"].update(output_dir="elsewhere"), "output_dir", "study.dir")
         refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
         refused(lambda s: s["base"]["train"].update(steps=0), "no RL")
         refused(lambda s: s["base"].update(health={"on_alarm": "stop"}), "health.on_alarm is stop", "to their end")

@@ -1,5 +1,5 @@
 """What a configuration in verl's or TRL's names means where it says nothing: the defaults that stand in the packages
-themselves, beside what `keel train --explain` prints. Nothing of the packages is imported, only read."""
+themselves, next to what `keel train --explain` prints of the imported one. Nothing of the packages is imported, only read."""
 
 import ast
 import json
@@ -14,14 +14,16 @@ import yaml
 from packages import folder_of
 
 KEEL = os.environ["KEEL_BINARY"]
+NO_DATA = ("data.files=[]", "train.steps=1")  # a built-in task
 
 
-def explained(values):
+def explained(values, *settings):
     """method, advantage, aggregation and parameters of a configuration."""
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "config.json"
-        path.write_text(json.dumps(values))
-        out = subprocess.run([KEEL, "train", str(path), "--explain"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        recipe, configuration = pathlib.Path(folder) / "recipe.json", pathlib.Path(folder) / "keel.yaml"
+        recipe.write_text(json.dumps(values))
+        subprocess.run([KEEL, "import", str(recipe), *settings, "-o", str(configuration)], check=True, stderr=subprocess.PIPE)
+        out = subprocess.run([KEEL, "train", str(configuration), "--explain"], check=True, stdout=subprocess.PIPE, text=True).stdout
     method = re.search(r"^  method +(\w+): .*\n +(.*)$", out, re.M)
     advantage = re.search(r"^  advantage +(\w+); aggregation (\w+)", out, re.M)
     parameters = dict(pair.split(" = ") for pair in method[2].split(", ")) if " = " in method[2] else {}
@@ -60,7 +62,8 @@ def check_verl():
     actor, algorithm, critic = verl_defaults()
     expect(actor["policy_loss"]["loss_mode"], "vanilla", "verl's loss")
     expect((algorithm["adv_estimator"], algorithm["norm_adv_by_std_in_grpo"]), ("gae", True), "verl's advantages")
-    method, advantage, aggregation, numbers = explained({"algorithm": {"adv_estimator": "grpo"}})
+    rollout = {"n": 4}
+    method, advantage, aggregation, numbers = explained({"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}})
     expect((method, advantage), ("ppo", "grpo"), "vanilla")
     expect(aggregation, actor["loss_agg_mode"].replace("-", "_"), "verl's average")
     for name, default in (("low", actor["clip_ratio_low"]), ("high", actor["clip_ratio_high"]), ("dual", actor["clip_ratio_c"])):
@@ -70,15 +73,14 @@ def check_verl():
                         ("gspo", {"low": "clip_ratio_low", "high": "clip_ratio_high"}),
                         ("cispo", {"low": "clip_ratio_low", "high": "clip_ratio_high"}),
                         ("sapo", {"tau_positive": "tau_pos", "tau_negative": "tau_neg"})):
-        found = explained({"algorithm": grpo, "actor_rollout_ref": {"actor": {"policy_loss": {"loss_mode": mode}}}})
+        found = explained({"algorithm": grpo, "actor_rollout_ref": {"rollout": rollout, "actor": {"policy_loss": {"loss_mode": mode}}}})
         expect(found[0], mode, "the method")
         for ours, theirs in names.items():
             expect(float(found[3][ours]), actor[theirs], f"{mode}'s {ours}")
-    ppo = {"actor_rollout_ref": {"rollout": {"n": 4}}, "critic": {"body": "separate"}}
-    method, advantage, _, _ = explained(ppo)
+    method, advantage, _, _ = explained({"actor_rollout_ref": {"rollout": rollout}})
     expect((method, advantage), ("ppo_gae", algorithm["adv_estimator"]), "verl's PPO")
-    rollout = yaml.safe_load((folder_of("verl") / "verl" / "trainer" / "config" / "rollout" / "rollout.yaml").read_text())
-    expect((rollout["n"], rollout["val_kwargs"]["temperature"], rollout["val_kwargs"]["do_sample"]), (1, 0, False), "verl's sampling")
+    sampling = yaml.safe_load((folder_of("verl") / "verl" / "trainer" / "config" / "rollout" / "rollout.yaml").read_text())
+    expect((sampling["n"], sampling["val_kwargs"]["temperature"], sampling["val_kwargs"]["do_sample"]), (1, 0, False), "verl's sampling")
     expect((actor["optim"]["weight_decay"], actor["ppo_mini_batch_size"]), (0.01, 256), "verl's update")
     print(f"critic: lambda {algorithm['lam']}, gamma {algorithm['gamma']}, value clip {critic['cliprange_value']}")
     expect((algorithm["gamma"], algorithm["lam"], critic["cliprange_value"]), (1.0, 1.0, 0.5), "verl's critic")
@@ -89,7 +91,7 @@ def check_trl():
     expect((defaults["loss_type"], defaults["scale_rewards"], defaults["importance_sampling_level"]), ("dapo", "group", "token"),
            "TRL's loss")
     expect((defaults["epsilon_high"], defaults["delta"], defaults["beta"]), (None, None, 0.0), "TRL's other bounds")
-    method, advantage, aggregation, numbers = explained({"num_generations": 4})
+    method, advantage, aggregation, numbers = explained({"num_generations": 4}, *NO_DATA)
     expect((method, advantage, aggregation), ("dapo", "grpo", "token_mean"), "TRL's method")
     expect((float(numbers["low"]), float(numbers["high"]), numbers["dual"]), (defaults["epsilon"], defaults["epsilon"], "none"), "TRL's bounds")
     trainer = (folder_of("trl") / "trl" / "trainer" / "grpo_trainer.py").read_text()
@@ -101,7 +103,7 @@ def check_trl():
     for loss, names in (("sapo", {"tau_positive": "sapo_temperature_pos", "tau_negative": "sapo_temperature_neg"}),
                         ("vespo", {"k_positive": "vespo_k_pos", "lambda_positive": "vespo_lambda_pos", "k_negative": "vespo_k_neg",
                                    "lambda_negative": "vespo_lambda_neg"})):
-        found = explained({"loss_type": loss})
+        found = explained({"loss_type": loss, "num_generations": 4}, *NO_DATA)
         expect(found[0], loss, "the method")
         for ours, theirs in names.items():
             expect(float(found[3][ours]), defaults[theirs], f"{loss}'s {ours}")

@@ -4,7 +4,6 @@ and is not read says nothing."""
 import json
 import os
 import pathlib
-import shlex
 import subprocess
 import tempfile
 
@@ -37,8 +36,6 @@ def expect(got, want, what):
 def check_defaults():
     config = GRPOConfig(output_dir="runs/trl", **ON_CPU)
     settings, told = imported(config)
-    left_out = told.split("left out:\n")[1].split("not as in TRL:")[0]
-    expect([line.split(":")[0].strip() for line in left_out.splitlines()], ["use_cpu"], "what is left out")
     for section, key, want in (("run", "dir", config.output_dir), ("run", "seed", config.seed),
                                ("train", "data_epochs", config.num_train_epochs), ("train", "recompute_activations", config.gradient_checkpointing),
                                ("optimizer", "lr", config.learning_rate),
@@ -50,7 +47,7 @@ def check_defaults():
     for section, key in (("train", "steps"), ("checkpoint", "keep"), ("eval", "samples"), ("reward", "weights"),
                          ("objective", "parameters")):
         expect(key in settings.get(section, {}), False, f"{section}.{key} is set")
-    expect("save_total_limit null" in told, True, "checkpoints are not all kept, and that is told")
+    expect("save_total_limit" in told, True, "checkpoints are not all kept, and that is told")
 
 
 def check_losses():
@@ -72,14 +69,13 @@ def check_words_in_a_text():
     text = '{"enable_thinking": "False", "style": "off", "n": "007", "share": "0.50", "below": "-3", "in": {"on": "TRUE", "list": ["1"]}, "x": "1.2.3"}'
     meant = GRPOConfig(output_dir="runs/trl", chat_template_kwargs=text, **ON_CPU).chat_template_kwargs
     with tempfile.TemporaryDirectory() as folder:
-        recipe, script = pathlib.Path(folder) / "recipe.yaml", pathlib.Path(folder) / "run.sh"
+        recipe = pathlib.Path(folder) / "recipe.yaml"
         recipe.write_text(yaml.safe_dump({"GRPOConfig": {"chat_template_kwargs": text}, "dataset_name": "rows.jsonl"}))
-        script.write_text(f"trl grpo --dataset_name rows.jsonl --chat_template_kwargs {shlex.quote(text)}\n")
-        for file in (recipe, script):
-            result = subprocess.run([KEEL, "import", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for arguments in ([str(recipe)], ["--num_generations", "8", "--dataset_name", "rows.jsonl", "--chat_template_kwargs", text]):
+            result = subprocess.run([KEEL, "import", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             assert result.returncode == 0, result.stderr
             words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
-            expect({name: json.loads(word) for name, word in words.items()}, meant, file.name)
+            expect({name: json.loads(word) for name, word in words.items()}, meant, arguments[0])
 
 
 if __name__ == "__main__":

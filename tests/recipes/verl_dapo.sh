@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Modelled on verl's recipe/dapo/run_dapo_qwen2.5_32b.sh. Its groups are dropped by acc, which is refused beside the
-# penalty of length: they are dropped by seq_reward here.
+# Modelled on verl's recipe/dapo/run_dapo_qwen2.5_32b.sh, without its job for a cluster. Its groups are dropped by acc,
+# which is refused next to the penalty of length: they are dropped by seq_reward here.
 set -euxo pipefail
 
 project_name='DAPO'
@@ -11,9 +11,7 @@ gen_prompt_bsz=$((train_prompt_bsz * 3))
 n_resp_per_prompt=16
 max_response_length=$((1024 / 128))
 
-ray job submit --no-wait --runtime-env="${RUNTIME_ENV:-env.yaml}" \
-    --working-dir "${PWD}" \
-    -- python3 -m recipe.dapo.main_dapo \
+python3 -m verl.trainer.main_ppo \
     data.train_files=rows.jsonl \
     data.val_files=rows.jsonl \
     data.prompt_key=prompt \

@@ -33,6 +33,20 @@ const Json* find_value(const ConfigTree& tree, std::string_view path) {
   return node;
 }
 
+const Json* find_non_null(const ConfigTree& tree, std::string_view path) {
+  const Json* value = find_value(tree, path);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+bool on_command_line(const ConfigTree& tree, const std::string& path) {
+  const auto line = tree.lines.find(path);
+  return line != tree.lines.end() && line->second == 0;
+}
+
+std::string word_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+}
+
 void erase_value(ConfigTree& tree, const std::string& path) {
   const size_t dot = path.find_last_of('.');
   const std::string above = dot == std::string::npos ? "" : path.substr(0, dot);

@@ -27,6 +27,15 @@ std::vector<std::string> split_path(std::string_view path);
 /// The value at a dotted path, or nullptr.
 const Json* find_value(const ConfigTree& tree, std::string_view path);
 
+/// The value at a dotted path, or nullptr if there is none or it is null.
+const Json* find_non_null(const ConfigTree& tree, std::string_view path);
+
+/// Whether a path was given on the command line.
+bool on_command_line(const ConfigTree& tree, const std::string& path);
+
+/// A string as it is, anything else as JSON; empty for null.
+std::string word_of(const Json& value);
+
 /// Takes away what stands at a dotted path, and the sections that it leaves empty.
 void erase_value(ConfigTree& tree, const std::string& path);
 

@@ -41,31 +41,6 @@ std::string table_head(const std::vector<std::string>& titles) {
   return row(titles) + row(std::vector<std::string>(titles.size(), "---"));
 }
 
-std::string alias_rows(const OptionTable& table) {
-  std::string text;
-  for (const Alias& alias : table.aliases()) {
-    const std::string conversion = alias.conversion.empty() ? "converted" : alias.conversion;
-    text += row({code(alias.name), cell(alias.source), code(alias.target),
-                 alias.converter ? cell(conversion) : "the same value"});
-  }
-  return text;
-}
-
-std::string refusal_rows(const OptionTable& table) {
-  std::string text;
-  for (const Refusal& refusal : table.refusals()) {
-    std::vector<std::string> harmless;
-    for (const Json& value : refusal.harmless) harmless.push_back(code(yaml_inline(value)));
-    text += row({code(refusal.name), cell(refusal.source),
-                 cell(refusal.reason) +
-                     (harmless.empty() ? "" : " (" + joined(harmless, ", ") + ", which changes nothing, is accepted)"),
-                 refusal.fate == Fate::kRefused   ? "refused"
-                 : refusal.fate == Fate::kDropped ? "left out"
-                                                  : "always so"});
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string OptionTable::help() const {
@@ -92,13 +67,6 @@ std::string OptionTable::markdown() const {
       text += row({code(option.path), code(yaml_inline(option.default_value)),
                    cell(wanted_text(option.target, option.limits)), cell(option.help)});
     }
-  }
-  if (!aliases_.empty()) {
-    text += "\n## Names from other programs\n\n" + table_head({"name", "from", "is", "how"}) + alias_rows(*this);
-  }
-  if (!refusals_.empty()) {
-    text +=
-        "\n## Names that are refused\n\n" + table_head({"name", "from", "why", "by keel import"}) + refusal_rows(*this);
   }
   return text;
 }

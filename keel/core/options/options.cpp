@@ -31,20 +31,8 @@ std::string OptionTable::begin_section(std::string_view key, std::string_view he
   return std::exchange(open_section_, path);
 }
 
-void OptionTable::alias(std::string_view name, std::string_view target, std::string_view source,
-                        const AliasConverter& converter, std::string_view conversion) {
-  aliases_.push_back({std::string(name), std::string(target), std::string(source), converter, std::string(conversion)});
-}
-
-void OptionTable::refuse(std::string_view name, std::string_view source, std::string_view reason,
-                         const std::vector<Json>& harmless, Fate fate) {
-  refusals_.push_back({std::string(name), std::string(source), std::string(reason), harmless, fate});
-}
-
-bool Refusal::allows(const Json& value) const {
-  const nlohmann::json in_any_order = value;  // of the members of objects
-  return std::any_of(harmless.begin(), harmless.end(),
-                     [&](const Json& other) { return nlohmann::json(other) == in_any_order; });
+void OptionTable::refuse(std::string_view name, std::string_view fix) {
+  refusals_.push_back({std::string(name), std::string(fix)});
 }
 
 const Option* OptionTable::find(std::string_view path) const {
@@ -83,28 +71,15 @@ std::string OptionTable::dump_yaml(const std::string& heading) const {
 }
 
 void OptionTable::check() const {
-  std::set<std::string> ours, theirs;
-  const auto is_shorthand = [&](const Alias& alias) {  // `model: path` for model.path
-    return !find(alias.name) && alias.target.starts_with(alias.name + ".");
-  };
-  std::set<std::pair<std::string, std::string>> pairs;
-  for (const Option& option : options_) ours.insert(option.path);
+  std::set<std::string> names;
+  for (const Option& option : options_) names.insert(option.path);
   for (const Section& section : sections_) {
-    if (!ours.insert(section.path).second) {
+    if (!names.insert(section.path).second) {
       fail(ExitCode::kInternal, "option table: ", section.path, " is both an option and a section");
     }
   }
-  for (const Alias& alias : aliases_) {
-    if (!find(alias.target)) {
-      fail(ExitCode::kInternal, "option table: alias ", alias.name, " leads to ", alias.target, ", which is no option");
-    }
-    if ((ours.contains(alias.name) && !is_shorthand(alias)) || !pairs.emplace(alias.name, alias.target).second) {
-      fail(ExitCode::kInternal, "option table: alias ", alias.name, " is already a name");
-    }
-    theirs.insert(alias.name);
-  }
   for (const Refusal& refusal : refusals_) {
-    if (ours.contains(refusal.name) || !theirs.insert(refusal.name).second) {
+    if (!names.insert(refusal.name).second) {
       fail(ExitCode::kInternal, "option table: refused name ", refusal.name, " is already a name");
     }
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,13 +13,6 @@
 #include "keel/core/options/option_value.h"
 
 namespace keel {
-
-class OptionTable;
-
-/// Turns the value of another program's setting into ours. Runs after all plain values have been read, so it may ask
-/// the table for them; throws Error when there is no answer. A discarded Json (kSetsNothing) leaves the target alone.
-using AliasConverter = std::function<Json(const Json& value, const ConfigTree& tree, const OptionTable& table)>;
-inline const Json kSetsNothing = Json(Json::value_t::discarded);
 
 struct Section {
   std::string path;
@@ -35,28 +27,14 @@ struct Option {
   Json default_value;
 };
 
-struct Alias {
-  std::string name;    // dotted path in the other program's configuration
-  std::string target;  // path of one of our options
-  std::string source;  // the other program
-  AliasConverter converter;
-  std::string conversion;  // how the converter converts, for the documentation
-};
-
-/// What an import does with a name that no option of ours is: refuse it, as a load does, since leaving it out would
-/// change what is trained; leave it out; or leave it out as something that is always so here.
-enum class Fate { kRefused, kDropped, kByNature };
-
+/// A setting that was removed or renamed.
 struct Refusal {
-  std::string name;
-  std::string source;
-  std::string reason;
-  std::vector<Json> harmless = {};  // values that change nothing, and are accepted
-  Fate fate = Fate::kRefused;
-
-  /// Whether a value is one of those.
-  bool allows(const Json& value) const;
+  std::string name, fix;
 };
+
+/// Explains a key that is not an option, or returns an empty text; asked when an error names an unknown key.
+using KeyHint = std::function<std::string(const std::string& path)>;
+void explain_unknown_keys(KeyHint hint);
 
 /// One table from which options are read, checked, explained and written down. A struct of options describes itself:
 ///
@@ -86,24 +64,12 @@ class OptionTable {
     open_section_ = outer;
   }
 
-  /// Accepts another program's name for an option. Both are full dotted paths, wherever this is called. A name may be
-  /// given several targets. The name of a section may stand for one of its options.
-  void alias(std::string_view name, std::string_view target, std::string_view source,
-             const AliasConverter& converter = nullptr, std::string_view conversion = "");
+  /// Refuses a name (and everything below it); the error says what to do instead.
+  void refuse(std::string_view name, std::string_view fix);
 
-  /// Refuses another program's name (and everything below it) with a reason that says what to do instead; a value that
-  /// changes nothing is accepted. Without a source it is a name that people try.
-  void refuse(std::string_view name, std::string_view source, std::string_view reason,
-              const std::vector<Json>& harmless = {}, Fate fate = Fate::kRefused);
-
-  /// Assigns what the tree says and returns notes to print, one for each alias used whose option is worth one (all,
-  /// where nothing is given). All mistakes are thrown together as one Error; the structs are then half assigned and of
-  /// no use.
-  std::vector<std::string> load(const ConfigTree& tree,
-                                const std::function<bool(const std::string& path)>& worth_a_note = {});
-
-  /// Which name gave each option its value in the last load: its own, or another program's.
-  const std::map<std::string, std::string>& given() const { return given_; }
+  /// Assigns what the tree says. All mistakes are thrown together as one Error; the structs are then half assigned and
+  /// of no use. A text for a section that has a `path` is that (`model: FOLDER` is model.path).
+  void load(const ConfigTree& tree);
 
   /// The present value of an option.
   Json get(std::string_view path) const;
@@ -118,7 +84,6 @@ class OptionTable {
 
   const std::vector<Section>& sections() const { return sections_; }
   const std::vector<Option>& options() const { return options_; }
-  const std::vector<Alias>& aliases() const { return aliases_; }
   const std::vector<Refusal>& refusals() const { return refusals_; }
   /// The option at a path, or nullptr.
   const Option* find(std::string_view path) const;
@@ -127,15 +92,13 @@ class OptionTable {
   void add_option(std::string_view key, OptionTarget target, std::string_view help, const Limits& limits);
   std::string begin_section(std::string_view key, std::string_view help);
   std::string path_of(std::string_view key) const;
-  /// Fails (kInternal) when a default breaks its own limits or a name leads nowhere or to two things.
+  /// Fails (kInternal) when a default breaks its own limits or a name stands for two things.
   void check() const;
 
   std::string open_section_;  // path of the section being described; empty at the top
   std::vector<Section> sections_;
   std::vector<Option> options_;
-  std::vector<Alias> aliases_;
   std::vector<Refusal> refusals_;
-  std::map<std::string, std::string> given_;
 };
 
 }  // namespace keel

@@ -6,23 +6,15 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/tilde.h"
-#include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
 #include "keel/evaluation/statistics.h"
 #include "keel/task/task_table.h"
 #include "keel/train/config/changed_keys.h"
-#include "keel/train/config/foreign_names.h"
-#include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/sft_settings.h"
 
 namespace keel {
 
 void Config::describe(OptionTable& table) {
-  describe_sections(table);
-  add_aliases(table);
-}
-
-void Config::describe_sections(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
   table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
@@ -43,6 +35,7 @@ void Config::describe_sections(OptionTable& table) {
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
   table.section("record", "What is written down about steps and tokens.", record);
+  add_removed_settings(table);
 }
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
@@ -68,15 +61,16 @@ namespace {
 /// beside an adapter that has its own.
 void require_rank(const ConfigTree& tree, const OptionTable& table, const Config& config) {
   const bool has_its_own = !config.lora.adapter.empty();
-  if (!has_its_own && (config.lora.used() || is_set(tree, table, "lora.rank"))) return;
+  if (!has_its_own && (config.lora.used() || find_non_null(tree, "lora.rank") != nullptr)) return;
   for (const Option& option : table.options()) {
-    if (!option.path.starts_with("lora.") || option.path == "lora.adapter" || said(tree, option.path) == nullptr)
+    if (!option.path.starts_with("lora.") || option.path == "lora.adapter" ||
+        find_non_null(tree, option.path) == nullptr)
       continue;
     if (!has_its_own)
       fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
            " is set, but lora.rank is not: all weights would be trained; set lora.rank (0 says that all are meant)");
     // The file of a run that was started names every setting; what it changes is looked for with the contradictions.
-    if (option.path != "lora.dropout" && on_command_line(tree, option.path) && *said(tree, option.path) != 0)
+    if (option.path != "lora.dropout" && on_command_line(tree, option.path) && *find_non_null(tree, option.path) != 0)
       refuse_beside_adapter(place_of(tree, option.path) + ": ", option.path, config);
   }
 }
@@ -87,13 +81,6 @@ ConfigTree with_all_linear(ConfigTree tree) {
   if (layers != nullptr && (*layers == "all-linear" || *layers == Json::array({"all-linear"})))
     tree.value["lora"]["target_modules"] = LoraOptions().target_modules;
   return tree;
-}
-
-/// Whether an evaluation reads a setting.
-bool is_of_evaluation(const std::string& ours) {
-  static const std::set<std::string> kSections = {"run", "model", "lora", "data", "task", "reward", "eval"};
-  return kSections.contains(ours.substr(0, ours.find('.'))) || ours == "rollout.max_new_tokens" ||
-         ours == "rollout.stop_strings";
 }
 
 /// Settings of what is switched off.
@@ -144,7 +131,7 @@ std::vector<std::string> kept_beside_typed_method(const ConfigTree& tree, const 
   for (const char* key : {"delta", "delta_low", "delta_high", "ratio_cap", "anchor", "parameters", "advantage",
                           "advantage_eps", "aggregation"}) {
     const std::string path = std::string("objective.") + key;
-    const Json* value = said(tree, path);
+    const Json* value = find_non_null(tree, path);
     if (value == nullptr || value->empty() || on_command_line(tree, path)) continue;
     kept.push_back(path + " " + word_of(*value));
   }
@@ -157,60 +144,39 @@ std::vector<std::string> kept_beside_typed_method(const ConfigTree& tree, const 
 
 }  // namespace
 
-std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
-                                     std::vector<std::string>& aliases, Purpose purpose) {
-  aliases = table.load(with_all_linear(tree), [=](const std::string& ours) {
-    return purpose == Purpose::kTraining || is_of_evaluation(ours);
-  });
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  table.load(with_all_linear(tree));
   require_rank(tree, table, config);
-  choose_length(tree, table, "train", config.train.steps, config.train.data_epochs);
-  choose_sft_length(tree, table, config.sft);
+  choose_length(tree, "train", config.train.steps, config.train.data_epochs);
+  choose_sft_length(tree, config.sft);
   refuse_typed_for_rl(tree, config);
   try {
     check_consistency(config, purpose);
   } catch (const Error& error) {
     // What contradicts another setting is named first; where it was written, if it was, is known here alone.
-    const std::string message = error.what();
-    std::string key = message.substr(0, message.find(' '));
-    for (const Alias& alias : table.aliases())
-      if (alias.target == key && find_value(tree, key) == nullptr && find_value(tree, alias.name) != nullptr)
-        key = alias.name;
+    const std::string message = error.what(), key = message.substr(0, message.find(' '));
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
-  return purpose == Purpose::kTraining ? unread_settings(config) : std::vector<std::string>();
-}
-
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
-  std::vector<std::string> aliases, unread;
-  try {
-    unread = load_filled(config, table, with_foreign_defaults(tree, table, purpose, notes), aliases, purpose);
-  } catch (const Error& error) {
-    const std::string program = recipe_of(tree, table), way = "keel import ", told = error.what();
-    if (program.empty() || told.find(way) != std::string::npos) throw;
-    fail(error.code(), told, "\n", tree.file, " has the names of a recipe of ", program, "'s: `", way,
-         shell_word(tree.file), " -o keel.yaml` makes a configuration of it, and says what it leaves out and why");
-  }
-  for (const std::vector<std::string>* more : {&std::as_const(aliases), &std::as_const(unread)})
-    notes.insert(notes.end(), more->begin(), more->end());
-  if (purpose == Purpose::kTraining)
-    for (const std::string& note : kept_beside_typed_method(tree, config)) notes.push_back(note);
-  if (purpose == Purpose::kTraining && word_at(tree, "objective.method") == "ppo" && !config.objective.advantage)
+  if (purpose == Purpose::kEvaluation) return config;
+  const auto add = [&](const std::vector<std::string>& more) { notes.insert(notes.end(), more.begin(), more.end()); };
+  add(unread_settings(config));
+  add(kept_beside_typed_method(tree, config));
+  const Json* method = find_non_null(tree, "objective.method");
+  if (method != nullptr && *method == "ppo" && !config.objective.advantage)
     notes.push_back("objective.method ppo has the advantages of groups and no critic; with one it is ppo_gae");
   return config;
 }
 
 std::string typed_name(const ConfigTree& tree, const std::string& option) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
   if (on_command_line(tree, option)) return option;
-  for (const Alias& alias : table.aliases())
-    if (alias.target == option && on_command_line(tree, alias.name)) return alias.name;
-  return "";
+  const std::string section = option.substr(0, option.find('.'));  // `model: FOLDER` is model.path
+  const Json* value =
+      option == section + ".path" && on_command_line(tree, section) ? find_value(tree, section) : nullptr;
+  return value != nullptr && value->is_string() ? section : "";
 }
 
 namespace {

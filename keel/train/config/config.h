@@ -123,8 +123,6 @@ struct Config {
   RecordOptions record;
 
   void describe(OptionTable& table);
-  /// The same without other programs' names.
-  void describe_sections(OptionTable& table);
 
   int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
   /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.
@@ -145,28 +143,17 @@ struct Config {
   int64_t prompts_per_evaluation() const;
 };
 
-/// The names of TRL's, verl's and OpenRLHF's settings that mean one of ours.
-void add_aliases(OptionTable& table);
-
-/// Those that mean none of ours, and names that people try: each with the way out.
-void add_refusals(OptionTable& table);
-
-/// The rest of what TRL's and verl's recipes say: about their machines, engines and logs, or nothing that Keel has.
-void add_left_out(OptionTable& table);
+/// Names of settings that were removed or renamed.
+void add_removed_settings(OptionTable& table);
 
 /// A run's length is said in steps or in passes over the data. What is typed wins over the file; where one place says
 /// both, as the file of a run that was started does, they must agree, which is seen when the data is open.
 /// `section` is train or sft.
-void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
+void choose_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
                    std::optional<double>& data_epochs);
 
-/// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
+/// Loads and checks a configuration; notes on settings that do nothing are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);
-
-/// The same of a tree with another program's defaults (with_foreign_defaults) into a configuration that describes the
-/// table; returns notes on settings that do nothing, and those on aliases apart.
-std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
-                                     std::vector<std::string>& aliases, Purpose purpose = Purpose::kTraining);
 
 /// The name under which a setting stands on the command line; empty: it does not.
 std::string typed_name(const ConfigTree& tree, const std::string& option);

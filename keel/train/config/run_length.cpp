@@ -2,32 +2,27 @@
 
 #include "keel/core/error.h"
 #include "keel/train/config/config.h"
-#include "keel/train/config/foreign_names.h"
 
 namespace keel {
 namespace {
 
-/// Whether a length is typed: null, and TRL's -1, say that there is none of this kind.
+/// Whether a length is typed; null says that there is none of this kind.
 bool is_typed(const ConfigTree& tree, const std::string& option) {
   const std::string name = typed_name(tree, option);
-  const Json* value = name.empty() ? nullptr : said(tree, name);
-  return value != nullptr && *value != -1;
+  const Json* value = name.empty() ? nullptr : find_non_null(tree, name);
+  return value != nullptr;
 }
 
 }  // namespace
 
-bool passes_are_typed(const ConfigTree& tree) {
-  return !is_typed(tree, "train.steps") && is_typed(tree, "train.data_epochs");
-}
-
-void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
+void choose_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
                    std::optional<double>& data_epochs) {
   if (!data_epochs) return;
   const std::string in_steps = section + ".steps", in_epochs = section + ".data_epochs";
   const bool steps_typed = is_typed(tree, in_steps), epochs_typed = is_typed(tree, in_epochs);
   if (steps_typed && !epochs_typed)
     data_epochs.reset();
-  else if (!is_set(tree, table, in_steps) || (epochs_typed && !steps_typed))
+  else if (find_non_null(tree, in_steps) == nullptr || (epochs_typed && !steps_typed))
     steps = 0;
   else if (steps == 0)
     fail(ExitCode::kBadConfiguration, place_of(tree, in_steps), ": ", in_steps, " is 0, but ", in_epochs, " is ",

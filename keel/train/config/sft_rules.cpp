@@ -7,7 +7,6 @@
 #include "keel/core/strings.h"
 #include "keel/train/config/changed_keys.h"
 #include "keel/train/config/config.h"
-#include "keel/train/config/foreign_names.h"
 
 namespace keel {
 namespace {
@@ -34,37 +33,14 @@ bool is_section(const ConfigTree& tree, const std::string& name) {
   return tree.value.contains(name) && tree.value[name].is_object();
 }
 
-/// The name under which a setting is said, ours or another program's; empty: it is not.
-std::string said_name(const ConfigTree& tree, const std::string& option) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
-  if (said(tree, option) != nullptr) return option;
-  for (const Alias& alias : table.aliases())
-    if (alias.target == option && said(tree, alias.name) != nullptr) return alias.name;
-  return "";
-}
-
-/// Names of SFTConfig, most of whose others mean a setting of RL here.
-void refuse_recipe(const ConfigTree& tree) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
-  for (const Refusal& refusal : table.refusals())
-    if (refusal.source == kSupervisedTrl && said(tree, refusal.name) != nullptr)
-      fail(ExitCode::kBadConfiguration, place_of(tree, refusal.name), ": ", refusal.name, " (", refusal.source,
-           "): ", refusal.reason);
-}
-
 /// There is no RL, however long it is said to be. Whoever types it, or says it of the only rows that there are, means
 /// the supervised phase; a file with both phases means what it says, and is told.
 void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std::string>& notes) {
   for (const char* length : {"train.steps", "train.data_epochs"}) {
-    const std::string typed = typed_name(tree, length), name = typed.empty() ? said_name(tree, length) : typed;
-    if (name.empty()) continue;
-    const Json& value = *find_value(tree, name);
-    if (value.is_number() && value.get<double>() <= 0) continue;  // 0, or TRL's -1
-    if (typed.empty() && names_rows)
+    const Json* value = find_non_null(tree, length);
+    if (value == nullptr || *value == 0) continue;
+    const std::string name = length;
+    if (!on_command_line(tree, name) && names_rows)
       notes.push_back(name + " does nothing: `keel sft` makes the supervised phase alone");
     else
       fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is a length of RL, and `keel sft` has no ",
@@ -72,14 +48,13 @@ void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std:
   }
 }
 
-/// A setting of RL's optimizer that was typed, under whatever name, for a run without RL.
+/// A setting of RL's optimizer that was typed, for a run without RL.
 void refuse_typed_rate(const ConfigTree& tree, const std::string& key) {
   static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
                                                    "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
-  const std::string ours = "optimizer." + key, typed = typed_name(tree, ours);
-  if (typed.empty()) return;
-  fail(ExitCode::kBadConfiguration, "command line: ", typed, typed == ours ? "" : " (" + ours + ")",
-       " is for RL, which this run has none of; ",
+  const std::string ours = "optimizer." + key;
+  if (!on_command_line(tree, ours)) return;
+  fail(ExitCode::kBadConfiguration, "command line: ", ours, " is for RL, which this run has none of; ",
        kAlsoOfSft.contains(key) ? "set sft." + key : std::string("remove it"));
 }
 
@@ -90,8 +65,7 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
   const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
                         (!tree.value.contains("train") || is_section(tree, "train"));
   if (!sections) return tree;  // which is refused when it is loaded
-  refuse_recipe(tree);
-  const bool names_rows = said(tree, "sft.files") != nullptr && !said(tree, "sft.files")->empty();
+  const bool names_rows = find_non_null(tree, "sft.files") != nullptr && !find_non_null(tree, "sft.files")->empty();
   give_up_rl_length(tree, names_rows, notes);
   // Before their values are read: what is wrong with one would lead to another setting of RL's.
   for (const char* key : {"schedule", "min_lr_ratio"}) refuse_typed_rate(tree, key);
@@ -101,23 +75,22 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
     if (names_rows && typed)
       fail(ExitCode::kBadConfiguration, "command line: ", of_data, " is about the prompts of RL where sft.files names ",
            "the rows to imitate, as ", place_of(tree, "sft.files"), " does; set ", of_sft);
-    if (!names_rows && is_section(tree, "data") && said(tree, of_sft) == nullptr) rename(tree, "data", "sft", key);
+    if (!names_rows && is_section(tree, "data") && find_non_null(tree, of_sft) == nullptr)
+      rename(tree, "data", "sft", key);
   }
-  const Json* files = said(tree, "sft.files");
+  const Json* files = find_non_null(tree, "sft.files");
   if (files == nullptr || files->empty()) {
-    const std::string foreign = said_name(tree, "data.files");
     fail(ExitCode::kBadConfiguration, tree.file, tree.file.empty() ? "" : ": ",
-         "`keel sft` needs rows to imitate; name their files: data.files='[\"rows.jsonl\"]' (or sft.files)",
-         foreign.empty() ? "" : ", in place of " + foreign);
+         "`keel sft` needs rows to imitate; name their files: data.files='[\"rows.jsonl\"]' (or sft.files)");
   }
   tree.value["train"]["steps"] = 0;
   tree.lines["train.steps"] = 0;
   return tree;
 }
 
-void choose_sft_length(const ConfigTree& tree, const OptionTable& table, SftOptions& sft) {
-  if (!sft.files.empty() && !sft.data_epochs && !is_set(tree, table, "sft.steps")) sft.data_epochs = 1;
-  choose_length(tree, table, "sft", sft.steps, sft.data_epochs);
+void choose_sft_length(const ConfigTree& tree, SftOptions& sft) {
+  if (!sft.files.empty() && !sft.data_epochs && find_non_null(tree, "sft.steps") == nullptr) sft.data_epochs = 1;
+  choose_length(tree, "sft", sft.steps, sft.data_epochs);
 }
 
 bool reads_with_sft_files(const std::string& key) {

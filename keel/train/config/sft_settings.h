@@ -15,7 +15,7 @@ struct SftOptions;
 ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes);
 
 /// sft.steps or sft.data_epochs; files without either are passed over once.
-void choose_sft_length(const ConfigTree& tree, const OptionTable& table, SftOptions& sft);
+void choose_sft_length(const ConfigTree& tree, SftOptions& sft);
 
 /// Whether supervised updates on files read a key of section data.
 bool reads_with_sft_files(const std::string& key);

@@ -60,15 +60,6 @@ struct TrainOptions {
   }
 };
 
-/// TRL counts completions, we count prompts.
-inline Json prompts_from_completions(const Json& value, const ConfigTree&, const OptionTable& table) {
-  const int64_t completions = value.get<int64_t>(), group = table.get("rollout.samples_per_prompt").get<int64_t>();
-  if (completions % group != 0) {
-    fail(ExitCode::kBadConfiguration, completions, " completions are no multiple of ", group, " samples per prompt");
-  }
-  return completions / group;
-}
-
 struct Config {
   RolloutOptions rollout;
   OptimizerOptions optimizer;
@@ -77,13 +68,8 @@ struct Config {
     t.section("rollout", "How completions are sampled.", rollout);
     t.section("optimizer", "How weights change.", optimizer);
     t.section("train", "The loop.", train);
-    t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
-    t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
-    t.alias("rollout.temp", "rollout.temperature", "SkyRL");
-    t.alias("generation_batch_size", "train.prompts_per_step", "TRL", prompts_from_completions,
-            "completions, divided by rollout.samples_per_prompt");
-    t.refuse("beta", "TRL", "there is no reference model here; use reference.coefficient");
-    t.refuse("critic", "verl", "there is no critic here; remove the section");
+    t.refuse("train.steps_per_epoch", "was renamed. Fix: set train.prompts_per_step");
+    t.refuse("critic", "was removed");
   }
 };
 
@@ -91,11 +77,11 @@ struct Fixture {
   Config config;
   OptionTable table;
   Fixture() { config.describe(table); }
-  std::vector<std::string> load(const std::string& json) { return table.load(parse_config(json, "run.json")); }
-  std::vector<std::string> load_overrides(const std::vector<std::string>& overrides) {
+  void load(const std::string& json) { table.load(parse_config(json, "run.json")); }
+  void load_overrides(const std::vector<std::string>& overrides) {
     ConfigTree tree;
     for (const std::string& text : overrides) apply_override(tree, text);
-    return table.load(tree);
+    table.load(tree);
   }
 };
 

@@ -67,7 +67,6 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
   const Fixture reference;
   std::vector<std::string> names;
   for (const Option& option : reference.table.options()) names.push_back(option.path);
-  for (const Alias& alias : reference.table.aliases()) names.push_back(alias.name);
   const std::string alphabet = "abcdefghijklmnopqrstuvwxyz_-.0A \xC3\"{";
   Draws draws(11, Stream::kShuffle, 0);
   for (int i = 0; i < 5000; ++i) {

@@ -19,12 +19,11 @@ using namespace example;
 
 TEST(Options, AreAssignedToTheStructsAndTheOthersKeepTheirDefaults) {
   Fixture f;
-  const auto notes = f.load(R"({"rollout": {"samples_per_prompt": 4, "temperature": 1, "weights": "fp8", "delta": 0.15,
+  f.load(R"({"rollout": {"samples_per_prompt": 4, "temperature": 1, "weights": "fp8", "delta": 0.15,
                                             "stop": ["a", ""], "mixture": [1, 0.25], "sizes": [1e2, -3]},
                                 "optimizer": {"fused": true},
                                 "train": {"seed": 18446744073709551615, "note": "x", "limit": 3, "shuffle": false,
                                           "inner": {"lr": 2}}})");
-  EXPECT_TRUE(notes.empty());
   EXPECT_EQ(f.config.rollout.samples_per_prompt, 4);
   EXPECT_EQ(f.config.rollout.temperature, 1.0);
   EXPECT_EQ(f.config.rollout.weights, "fp8");
@@ -128,8 +127,6 @@ TEST(UnknownKeys, AreNamedWithTheNearestKnownKey) {
             "command line: rollout.temprature=1: unknown key; did you mean rollout.temperature?");
   EXPECT_TRUE(contains(override_error("rolout.temperature=1"),
                        "rolout={\"temperature\":1}: unknown section; did you mean rollout?"));
-  EXPECT_TRUE(contains(override_error("num_generation=1"), "unknown key; did you mean num_generations?"));
-  EXPECT_TRUE(contains(override_error("actor_rollout_ref.rollout.m=1"), "did you mean actor_rollout_ref.rollout.n?"));
   EXPECT_TRUE(contains(override_error("train.inner.lt=1"), "did you mean train.inner.lr?"));
 }
 
@@ -144,7 +141,7 @@ TEST(UnknownKeys, AreSentToTheSectionTheyBelongTo) {
 TEST(UnknownKeys, GetAListOfWhatThereIs) {
   EXPECT_EQ(load_error(R"({"zebra": {"x": 1}})"),
             "run.json:1: zebra: unknown section; sections are rollout, optimizer, train");
-  EXPECT_TRUE(contains(override_error("optimizer.momentum=1"), "keys of optimizer are fused, lr"));
+  EXPECT_TRUE(contains(override_error("optimizer.momentum=1"), "keys of optimizer are lr, fused"));
   EXPECT_TRUE(contains(override_error("rollout=3"), "rollout=3: got 3 (integer), wanted a section with keys "));
 }
 
@@ -160,81 +157,29 @@ TEST(UnknownKeys, AreCollectedUpToTwenty) {
   EXPECT_TRUE(error.ends_with("\n... and 5 more"));
 }
 
-// Aliases -----------------------------------------------------------------------------------------------------------
-
-TEST(Aliases, AreTakenAtAnyDepthAndNoted) {
-  Fixture f;
-  EXPECT_EQ(f.load(R"({"num_generations": 4, "rollout": {"temp": 0.5}})"),
-            (std::vector<std::string>{"num_generations (TRL) is rollout.samples_per_prompt",
-                                      "rollout.temp (SkyRL) is rollout.temperature"}));
-  EXPECT_EQ(f.config.rollout.samples_per_prompt, 4);
-  EXPECT_EQ(f.config.rollout.temperature, 0.5);
-  Fixture g;
-  g.load(R"({"actor_rollout_ref": {"rollout": {"n": 3}}})");
-  EXPECT_EQ(g.config.rollout.samples_per_prompt, 3);
+TEST(UnknownKeys, AreExplainedByWhoeverKnowsThem) {
+  explain_unknown_keys([](const std::string& key) { return key == "num_generations" ? "TRL's" : ""; });
+  EXPECT_EQ(override_error("num_generations=1"), "command line: num_generations=1: unknown key; TRL's");
+  EXPECT_TRUE(contains(override_error("rollout.num_generations=1"), "unknown key; TRL's"));
+  EXPECT_TRUE(contains(override_error("temperature=1"), "what has that name is rollout.temperature ("));
+  explain_unknown_keys(nullptr);
 }
 
-TEST(Aliases, AreConvertedAfterPlainValuesWhateverTheOrder) {
-  for (const std::string text : {R"({"generation_batch_size": 32, "num_generations": 4})",
-                                 R"({"rollout": {"samples_per_prompt": 4}, "generation_batch_size": 32})"}) {
-    Fixture f;
-    const auto notes = f.load(text);
-    EXPECT_EQ(f.config.train.prompts_per_step, 8) << text;
-    EXPECT_EQ(notes.back(), "generation_batch_size (TRL) is train.prompts_per_step = 8");
-  }
+TEST(RemovedSettings, EndInWhatToDo) {
+  EXPECT_EQ(load_error(R"({"train": {"steps_per_epoch": 1}})"),
+            "run.json:1: train.steps_per_epoch: was renamed. Fix: set train.prompts_per_step");
+  EXPECT_EQ(load_error(R"({"critic": {"model": {"path": "x"}}})"), "run.json:1: critic: was removed");
 }
 
-TEST(Aliases, SayWhatIsWrongUnderTheirOwnName) {
-  EXPECT_EQ(load_error(R"({"num_generations": 0})"),
-            "run.json:1: num_generations (TRL): got 0 (integer), wanted an integer at least 1");
-  EXPECT_EQ(override_error("generation_batch_size=9"),
-            "command line: generation_batch_size=9 (TRL): 9 completions are no multiple of 8 samples per prompt");
-  EXPECT_EQ(override_error("generation_batch_size=many"),
-            "command line: generation_batch_size=many (TRL): got \"many\" (string), which says nothing about "
-            "train.prompts_per_step");
-  EXPECT_TRUE(contains(override_error("generation_batch_size=0"), "got 0 (integer), wanted an integer at least 1"));
-}
-
-TEST(Aliases, MayNotContradictTheKeyOrEachOther) {
-  EXPECT_EQ(load_error("{\"rollout\": {\"samples_per_prompt\": 4},\n\"num_generations\": 4}"),
-            "run.json:2: num_generations (TRL): sets rollout.samples_per_prompt, which rollout.samples_per_prompt "
-            "(run.json:1) sets too; keep one of them");
-  EXPECT_EQ(load_error("{\"num_generations\": 4,\n\"rollout\": {\"samples_per_prompt\": 4}}"),
-            "run.json:2: rollout.samples_per_prompt: sets rollout.samples_per_prompt, which num_generations "
-            "(run.json:1) sets too; keep one of them");
-  EXPECT_TRUE(
-      contains(load_error(R"({"num_generations": 4, "actor_rollout_ref": {"rollout": {"n": 4}}})"), "keep one"));
-  EXPECT_TRUE(contains(load_error(R"({"generation_batch_size": 8, "train": {"prompts_per_step": 1}})"), "keep one"));
-}
-
-TEST(Aliases, MaySetSeveralOptionsOrNone) {
-  struct Clip {
-    double low = 0.1, high = 0.1;
-    void describe(OptionTable& t) {
-      t.add("low", low, "Low.");
-      t.add("high", high, "High.");
-      t.alias("epsilon", "low", "TRL");
-      t.alias("epsilon", "high", "TRL", [](const Json& value, const ConfigTree& tree, const OptionTable&) {
-        return find_value(tree, "epsilon_high") ? kSetsNothing : value;
-      });
-      t.alias("epsilon_high", "high", "TRL");
-    }
-  };
-  Clip both, apart;
-  OptionTable both_table, apart_table;
-  both.describe(both_table);
-  both_table.load(parse_config(R"({"epsilon": 0.2})", "run.json"));
-  EXPECT_EQ(std::pair(both.low, both.high), std::pair(0.2, 0.2));
-  apart.describe(apart_table);
-  apart_table.load(parse_config(R"({"epsilon": 0.2, "epsilon_high": 0.28})", "run.json"));
-  EXPECT_EQ(std::pair(apart.low, apart.high), std::pair(0.2, 0.28));
-}
-
-TEST(RefusedNames, EndInTheirReason) {
-  EXPECT_EQ(load_error(R"({"beta": 0.1})"),
-            "run.json:1: beta (TRL): there is no reference model here; use reference.coefficient");
-  EXPECT_EQ(load_error(R"({"critic": {"model": {"path": "x"}}})"),
-            "run.json:1: critic (verl): there is no critic here; remove the section");
+TEST(Shorthands, ATextForASectionIsItsPath) {
+  struct Model {
+    std::string path = "none";
+    void describe(OptionTable& t) { t.add("path", path, "Path."); }
+  } model;
+  OptionTable table;
+  table.section("model", "Model.", model);
+  table.load(parse_config(R"({"model": "folder"})", "run.json"));
+  EXPECT_EQ(model.path, "folder");
 }
 
 // The table itself --------------------------------------------------------------------------------------------------
@@ -253,7 +198,6 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
   int64_t n = 0;
   double x = std::numeric_limits<double>::infinity();
   std::string s = "c";
-  OptimizerOptions optimizer;
   EXPECT_EQ(mistake([&](OptionTable& t) { t.add("n", n, "N.", at_least(1)); }),
             "option table: default of n: got 0 (integer), wanted an integer at least 1");
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
@@ -261,20 +205,14 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits of another type"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits of another type"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("a.b", s, "S."); }), "is not a key"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.alias("a", "nowhere", "TRL"); }), "which is no option"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
                          t.add("s", s, "S.");
                          t.add("s", s, "S.");
                        }),
                        "described twice"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
-                         t.section("o", "O.", optimizer);
-                         t.alias("o.fused", "o.lr", "TRL");
-                       }),
-                       "is already a name"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
                          t.add("s", s, "S.");
-                         t.refuse("s", "TRL", "no");
+                         t.refuse("s", "no");
                        }),
                        "is already a name"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "there is no option nothing"));
@@ -324,11 +262,6 @@ TEST(Table, ExplainsItselfAsMarkdown) {
   EXPECT_TRUE(contains(text,
                        "| `rollout.mixture` | `[0.5, 0.5]` | a non-empty list of numbers, each at least 0 | "
                        "Shares of a\\|b. |\n"));
-  EXPECT_TRUE(contains(text, "| `num_generations` | TRL | `rollout.samples_per_prompt` | the same value |\n"));
-  EXPECT_TRUE(contains(text,
-                       "| `generation_batch_size` | TRL | `train.prompts_per_step` | completions, divided by "
-                       "rollout.samples_per_prompt |\n"));
-  EXPECT_TRUE(contains(text, "| `beta` | TRL | there is no reference model here; use reference.coefficient | refused |\n"));
 }
 
 // Names -------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }
 
-TEST(Config, EveryDefaultIsAllowedAndEveryOtherNameLeadsToAnOption) {
+TEST(Config, EveryDefaultIsAllowed) {
   Config config;
   OptionTable table;
   config.describe(table);
@@ -75,11 +75,6 @@ TEST(Config, HintsLeadToWhatWasMeant) {
   EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal_of({"run.device=cuda:0"}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal_of({"run.device=cpus"}), HasSubstr("did you mean cpu?"));
-  EXPECT_THAT(refusal_of({"num_generation=4"}), HasSubstr("did you mean num_generations?"));
-  EXPECT_THAT(refusal_of({"rollout.num_generation=4"}), HasSubstr("num_generations"));
-  EXPECT_THAT(refusal_of({"max_completion_lenght=4"}), HasSubstr("did you mean max_completion_length?"));
-  EXPECT_THAT(refusal_of({"algorithm.adv_estimater=grpo"}), HasSubstr("did you mean algorithm.adv_estimator?"));
-  EXPECT_THAT(refusal_of({"gradient_accumulation_step=4"}), HasSubstr("gradient_accumulation_steps"));
 }
 
 TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
@@ -121,7 +116,6 @@ TEST(ConfigConsistency, NoiseThatAnExactDivergenceWouldNotSeeIsRefused) {
 TEST(ConfigConsistency, AGroupOfOneIsRefusedWhereCompletionsOfOnePromptAreCompared) {
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
   EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
-  // What verl (rollout.n) and OpenRLHF (n_samples_per_prompt) have by default.
   const std::vector<std::string> one = {"rollout.samples_per_prompt=1", "objective.method=ppo",
                                         "objective.advantage=reinforce_pp"};
   EXPECT_NO_THROW(load(one));

@@ -1,0 +1,156 @@
+#include "keel/compat/recipe.h"
+
+#include "keel/core/console.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+
+namespace keel::compat {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t'; }
+
+/// Removes single _ between digits, which Hydra allows in numbers. A leading zero makes a text.
+Json scalar_of(std::string text, const TreeBuilder& builder) {
+  const std::string word = lower_case(text);
+  if (word == "null" || word == "~") return nullptr;
+  if (word == "true" || word == "false") return word == "true";
+  std::string number;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool between = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+    if (text[i] != '_' || !between) number += text[i];
+  }
+  const size_t first = number.find_first_of("0123456789");
+  const bool leading_zero = first != std::string::npos && number[first] == '0' && first + 1 < number.size() &&
+                            is_digit(number[first + 1]) && (first == 0 || number[first - 1] != '.');
+  if (leading_zero || !is_number_text(number)) return text;
+  return plain_scalar(number, builder.place(0));
+}
+
+class HydraReader {
+ public:
+  HydraReader(std::string_view text, TreeBuilder& builder) : text_(text), builder_(builder) {}
+
+  void read() {
+    skip_spaces();
+    if (at_ == text_.size()) return builder_.scalar("", 0);
+    element();
+    skip_spaces();
+    if (at_ == text_.size()) return;
+    if (text_[at_] == ',')
+      refuse(
+          "several values between commas are a sweep of Hydra (--multirun). Keep one, or write a list as [a,b] and a "
+          "text with commas in quotes of its own: '\"a,b\"'");
+    refuse("'", shorten(text_.substr(at_), kShown), "' follows the end of the value. ", kFix);
+  }
+
+ private:
+  static constexpr size_t kShown = 40;
+  static constexpr const char* kFix =
+      "Write a number, true, false, null, a list [a, b], a mapping {name: value} or a text, in quotes of its own if it "
+      "has one of , : [ ] { } ( )";
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    builder_.refuse(0, parts...);
+  }
+  void skip_spaces() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+  /// Takes this character if it comes next, after spaces.
+  bool take(char sign) {
+    skip_spaces();
+    const bool found = at_ < text_.size() && text_[at_] == sign;
+    at_ += found ? 1 : 0;
+    return found;
+  }
+  bool at_quote() const { return at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\''); }
+
+  void element() {
+    if (take('[')) return list();
+    if (take('{')) return mapping();
+    if (at_quote()) return builder_.scalar(quoted(), 0);
+    bool escaped = false;
+    const std::string text = word("", escaped);
+    builder_.scalar(escaped ? Json(text) : scalar_of(text, builder_), 0);
+  }
+
+  void list() {
+    builder_.begin_list(0);
+    for (bool first = true; !take(']'); first = false) {
+      if (!first && !take(',')) refuse("the list has no , or ] after a value. Write it as [a, b]");
+      element();
+    }
+    builder_.end();
+  }
+
+  void mapping() {
+    builder_.begin_mapping(0);
+    for (bool first = true; !take('}'); first = false) {
+      if (!first && !take(',')) refuse("the mapping has no , or } after a value. Write it as {name: value}");
+      skip_spaces();
+      bool escaped = false;
+      const std::string name = at_quote() ? quoted() : word(":", escaped);
+      if (!take(':')) refuse("there is no : after \"", shorten(name, kShown), "\". Write a mapping as {name: value}");
+      builder_.key(name, 0);
+      element();
+    }
+    builder_.end();
+  }
+
+  /// A text in quotes. Backslashes only matter before the closing kind of quote.
+  std::string quoted() {
+    const char quote = text_[at_++];
+    std::string value;
+    while (at_ < text_.size() && text_[at_] != quote) {
+      size_t slashes = 0;
+      while (at_ + slashes < text_.size() && text_[at_ + slashes] == '\\') ++slashes;
+      const bool before_quote = slashes > 0 && at_ + slashes < text_.size() && text_[at_ + slashes] == quote;
+      value.append(before_quote ? slashes / 2 : slashes, '\\');
+      at_ += slashes;
+      if (slashes > 0 && (!before_quote || slashes % 2 == 0)) continue;
+      value += text_[at_++];
+    }
+    if (at_ == text_.size()) refuse("the closing quote is missing");
+    ++at_;
+    return value;
+  }
+
+  /// The text up to a comma, a bracket or one of `ends`, without surrounding spaces.
+  std::string word(std::string_view ends, bool& escaped) {
+    std::string value;
+    size_t kept = 0;
+    for (; at_ < text_.size(); ++at_) {
+      char c = text_[at_];
+      const bool escapes = c == '\\' && at_ + 1 < text_.size() &&
+                           std::string_view("\\()[]{}:=, \t").find(text_[at_ + 1]) != std::string_view::npos;
+      if (!escapes && (std::string_view(",[]{}").find(c) != std::string_view::npos || ends.find(c) != ends.npos)) break;
+      if (!escapes && c == '(')
+        refuse("'", shorten(text_, kShown),
+               "' calls a function of Hydra, which `keel import` does not. Write the value, "
+               "and a text with ( in quotes of its own: '\"a(b)\"'");
+      if (escapes) c = text_[++at_];
+      value += c;
+      if (escapes || !is_space(c)) kept = value.size();
+      escaped = escaped || escapes;
+    }
+    value.resize(kept);
+    if (value.empty()) refuse("a value is missing at column ", at_ + 1, ". ", kFix);
+    return value;
+  }
+
+  std::string_view text_;
+  TreeBuilder& builder_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+void read_hydra_value(std::string_view text, TreeBuilder& builder) {
+  if (text.find("${") != text.npos)
+    builder.refuse(0,
+                   "references (${...}) are not read here. Have verl resolve them: run it with --cfg job --resolve, "
+                   "and import what it prints");
+  HydraReader(text, builder).read();
+}
+
+}  // namespace keel::compat

@@ -1,0 +1,251 @@
+#include "keel/compat/import.h"
+
+#include <algorithm>
+
+#include "keel/core/console.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+
+namespace keel::compat {
+namespace {
+
+/// The table that knows the most keys of a recipe.
+const KeyTable& table_of(const ConfigTree& recipe) {
+  std::vector<std::pair<size_t, const KeyTable*>> known;
+  for (const KeyTable* table : key_tables()) {
+    const auto count = [&](const auto& self, const std::string& path, const Json& value) -> size_t {
+      if (!value.is_object() || value.empty())
+        return table->exact(path) || (path.find('.') != path.npos && table->find(path));
+      size_t sum = 0;
+      for (const auto& [key, child] : value.items()) sum += self(self, path.empty() ? key : path + "." + key, child);
+      return sum;
+    };
+    known.emplace_back(count(count, "", recipe.value), table);
+  }
+  std::ranges::stable_sort(known, std::ranges::greater(), &std::pair<size_t, const KeyTable*>::first);
+  const std::string place = recipe.file.empty() ? kCommandLine : recipe.file;
+  if (known[0].first == 0)
+    fail(ExitCode::kBadConfiguration, place, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
+         "(actor_rollout_ref, algorithm, ...). A configuration in Keel's keys is started with `keel train`");
+  if (known[0].first == known[1].first)
+    fail(ExitCode::kBadConfiguration, place,
+         ": could be for `trl sft` or for `trl grpo`: both have all of its keys. Fix: ",
+         "add SFTConfig={} or GRPOConfig={}");
+  return *known[0].second;
+}
+
+}  // namespace
+
+Import::Import(const ConfigTree& recipe, const KeyTable& table) : recipe_(recipe), table_(table) {
+  config_.describe(options_);
+}
+
+const Json* Import::given(const std::string& key) const {
+  const Json* value = find_value(recipe_, key);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+bool Import::says_null(const std::string& key) const {
+  const Json* value = find_value(recipe_, key);
+  return value != nullptr && value->is_null();
+}
+
+Json Import::value(const std::string& key) const {
+  if (const Json* value = find_value(recipe_, key)) return *value;
+  const Json* by_default = table_.default_of(key);
+  return by_default == nullptr ? Json() : *by_default;
+}
+
+std::string Import::word(const std::string& key) const { return word_of(value(key)); }
+
+bool Import::is_true(const std::string& key) const {
+  const Json flag = value(key);
+  if (!flag.is_boolean() && !flag.is_null())
+    fail(ExitCode::kBadConfiguration, key, ": got ", flag.dump(), ", expected true or false");
+  return flag == true;
+}
+
+int64_t Import::count(const std::string& key) const {
+  constexpr int64_t kMax = int64_t{1} << 20;
+  const Json number = value(key);
+  const int64_t count = number.is_number_integer() ? number.get<int64_t>() : 0;
+  if (count < 1 || count > kMax)
+    fail(ExitCode::kBadConfiguration, key, ": got ", number.dump(), ", expected an integer from 1 to ", kMax);
+  return count;
+}
+
+double Import::number(const std::string& key) const {
+  const Json number = value(key);
+  if (!number.is_number()) fail(ExitCode::kBadConfiguration, key, ": got ", number.dump(), ", expected a number");
+  return number.get<double>();
+}
+
+bool Import::is_own(const std::string& target) const { return own_.contains(target); }
+
+bool Import::is_set(const std::string& target) const { return own_.contains(target) || lines_.contains(target); }
+
+Json Import::ours(const std::string& target) const {
+  if (const auto own = own_.find(target); own != own_.end()) return own->second;
+  if (const auto line = lines_.find(target); line != lines_.end()) return line->second.value;
+  return options_.get(target);
+}
+
+void Import::set(const std::string& target, Json value, const std::string& key, const std::string& note) {
+  if (options_.find(target) == nullptr)
+    fail(ExitCode::kInternal, key, " is mapped to ", target, ", which is not a setting");
+  if (is_own(target) || value.is_discarded()) return;
+  const bool is_default = find_value(recipe_, key) == nullptr;
+  const auto [line, is_new] = lines_.try_emplace(target, Line{value, key, note, is_default});
+  if (is_new || line->second.value == value || is_default) return;
+  if (!line->second.is_default)
+    return refuse(key, "sets " + target + " to " + value.dump() + ", but " + line->second.key + " sets it to " +
+                           line->second.value.dump() + ". Keep one");
+  line->second = {value, key, note, false};
+}
+
+void Import::refuse(const std::string& key, const std::string& problem) {
+  const bool is_default = find_value(recipe_, key) == nullptr && table_.default_of(key) != nullptr;
+  const std::string place =
+      is_default ? table_.program() + "'s default of " + key : place_of(recipe_, key) + ": " + key;
+  const std::string error = place + ": " + problem;
+  if (std::ranges::find(errors_, error) == errors_.end()) errors_.push_back(error);
+}
+
+// The table ---------------------------------------------------------------------------------------------------------
+
+void Import::walk(const std::string& path, const Json& value) {
+  const bool is_section = path.empty() || table_.has_below(path) ||
+                          std::ranges::any_of(options_.sections(), [&](const Section& s) { return s.path == path; });
+  if (!value.is_object() || value.empty() || !is_section) return apply(path, value);
+  const KeyRow* row = table_.exact(path);
+  if (row != nullptr && std::ranges::find(row->harmless, value) != row->harmless.end()) return;
+  for (const auto& [key, child] : value.items()) walk(path.empty() ? key : path + "." + key, child);
+}
+
+void Import::apply(const std::string& path, const Json& value) {
+  const KeyRow* row = table_.exact(path);
+  if (row == nullptr && options_.find(path) != nullptr) return static_cast<void>(own_[path] = value);
+  if (row == nullptr) row = table_.find(path);
+  if (row == nullptr) {
+    if (value == Json::object() || (value.is_null() && table_.has_below(path))) return;  // an empty section
+    std::vector<std::string> names;
+    for (const auto& [name, known] : table_.rows()) names.push_back(name);
+    const std::optional<std::string> near = nearest_name(path, names);
+    return refuse(path, "unknown key of " + table_.program() + ". Fix: " +
+                            (near ? "write " + *near + ", or " : std::string()) + "leave it out with --ignore " + path);
+  }
+  if (row->kind == RowKind::kIgnores) {
+    if (!value.is_null() && value != false) left_out_.push_back(path);
+    return;
+  }
+  if (value.is_string() && value.get_ref<const std::string&>().find("${") != std::string::npos)
+    return refuse(path, "the reference " + word_of(value) +
+                            " is not resolved. Have verl write the whole configuration: " +
+                            "run it with --cfg job --resolve, and import what it prints");
+  if (row->kind == RowKind::kRefuses) {
+    const Json* by_default = table_.default_of(path);
+    const bool is_harmless = value.is_null() || (by_default != nullptr && *by_default == value) ||
+                             std::ranges::find(row->harmless, value) != row->harmless.end();
+    if (!is_harmless) refuse(path, "got " + shorten(value.dump(), 80) + ": " + row->reason);
+  }
+}
+
+void Import::map(const std::string& key, const KeyRow& row, const Json& value) try {
+  if (is_own(row.target)) return;
+  const Json ours = row.conversion ? row.conversion(value) : value;
+  set(row.target, ours, key, ours == value ? "" : row.unit);
+} catch (const Error& error) {
+  refuse(key, error.what());
+}
+
+Imported Import::run() {
+  walk("", recipe_.value);
+  for (const auto& [key, row] : table_.rows())
+    if (const Json* value = find_value(recipe_, key); row.kind == RowKind::kMaps && value != nullptr)
+      if (row.conversion || !value->is_null()) map(key, row, *value);
+  for (const auto& [key, row] : table_.rows())
+    if (const Json* value = table_.default_of(key); row.kind == RowKind::kMaps && value != nullptr)
+      if (find_value(recipe_, key) == nullptr && !is_set(row.target)) map(key, row, *value);
+  for (const Computation computation : table_.computations()) {
+    try {
+      computation(*this);
+    } catch (const Error& error) {
+      errors_.push_back((recipe_.file.empty() ? kCommandLine : recipe_.file) + std::string(": ") + error.what());
+    }
+  }
+  if (!errors_.empty()) fail(ExitCode::kBadConfiguration, joined(errors_, "\n"));
+  check();
+  return {.program = table_.program().substr(0, table_.program().find(' ')),
+          .yaml = yaml(),
+          .remarks = remarks_,
+          .left_out = left_out_,
+          .supervised = &table_ == &trl_sft_table()};
+}
+
+// The configuration -------------------------------------------------------------------------------------------------
+
+ConfigTree Import::configuration() const {
+  ConfigTree tree;
+  tree.file = recipe_.file;
+  const auto put = [&](const std::string& target, const Json& value, const std::string& key) {
+    tree.value[target.substr(0, target.find('.'))][target.substr(target.find('.') + 1)] = value;
+    const auto line = recipe_.lines.find(key);
+    if (line != recipe_.lines.end()) tree.lines[target] = line->second;
+  };
+  for (const auto& [target, line] : lines_) put(target, line.value, line.key);
+  for (const auto& [target, value] : own_) put(target, value, target);
+  return tree;
+}
+
+/// An error about our settings also names the keys that they come from.
+void Import::check() try {
+  std::vector<std::string> notes;
+  load_config(configuration(), notes);
+  remarks_.insert(remarks_.end(), notes.begin(), notes.end());
+} catch (const Error& error) {
+  std::string text = error.what();
+  for (const auto& [target, line] : lines_)
+    if (std::string(error.what()).find(target) != std::string::npos)
+      text += "\n" + target + " comes from " + (line.is_default ? table_.program() + "'s default of " : "") + line.key +
+              " " + yaml_inline(value(line.key)) + (line.note.empty() ? "" : " (" + line.note + ")");
+  fail(error.code(), text);
+}
+
+std::string Import::yaml() const {
+  constexpr size_t kColumn = 40;
+  std::string text;
+  for (const Section& section : options_.sections()) {
+    std::string lines;
+    for (const Option& option : options_.options()) {
+      const auto line = lines_.find(option.path);
+      if (!is_set(option.path) || !option.path.starts_with(section.path + ".")) continue;
+      std::string entry = "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(ours(option.path));
+      entry.resize(std::max(entry.size() + 2, kColumn), ' ');
+      std::string origin = "set next to the recipe";
+      if (!is_own(option.path)) {
+        const Json theirs = value(line->second.key);
+        origin = (line->second.is_default ? table_.program() + "'s default of " : "") + line->second.key;
+        if (theirs != line->second.value) origin += " " + yaml_inline(theirs);
+        if (!line->second.note.empty()) origin += ": " + line->second.note;
+      }
+      std::replace(origin.begin(), origin.end(), '\n', ' ');
+      lines += entry + "# " + origin + "\n";
+    }
+    if (!lines.empty()) text += section.path + ":\n" + lines;
+  }
+  return text;
+}
+
+Imported import_recipe(ConfigTree recipe, const std::vector<std::string>& ignored) {
+  for (const std::string& key : ignored) {
+    if (find_value(recipe, key) == nullptr)
+      fail(ExitCode::kBadConfiguration, kCommandLine, ": --ignore ", key, ": the recipe has no such key");
+    erase_value(recipe, key);
+  }
+  const KeyTable& table = table_of(recipe);
+  return Import(recipe, table).run();
+}
+
+}  // namespace keel::compat

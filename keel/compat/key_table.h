@@ -1,0 +1,84 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel::compat {
+
+class Import;
+
+/// Converts the value of another program's key into ours. Returns a discarded Json to set nothing; throws Error
+/// (without the key's name, which is added) for a value that Keel does not have.
+using Conversion = Json (*)(const Json& value);
+inline const Json kSetsNothing = Json(Json::value_t::discarded);
+
+/// Reads several keys together and calls Import::set.
+using Computation = void (*)(Import& recipe);
+
+enum class RowKind { kMaps, kRefuses, kIgnores, kComputed };
+
+struct KeyRow {
+  RowKind kind = RowKind::kIgnores;
+  std::string target = {};  // kMaps: our setting; kComputed: our settings, for help only
+  Conversion conversion = nullptr;
+  std::string unit = {};       // kMaps: how the value changes, for help and comments
+  std::string reason = {};     // kRefuses
+  std::vector<Json> harmless;  // kRefuses: values that change nothing, next to null and the program's default
+};
+
+/// What the keys of one program mean. A row holds for its key and for everything below it; the longest key wins. Lists
+/// of keys are separated by blanks, and "a.b.{c d}" stands for "a.b.c a.b.d".
+class KeyTable {
+ public:
+  explicit KeyTable(std::string program) : program_(std::move(program)) {}
+
+  /// The key has a setting of ours.
+  void maps(const char* keys, const char* target, Conversion conversion = nullptr, const char* unit = "");
+  /// A value other than the harmless ones (a JSON list) would change the training.
+  void refuses(const char* keys, const char* reason, const char* harmless = "[]");
+  /// The key does not change what is trained.
+  void ignores(const char* keys);
+  /// The keys are read together, after all `maps` rows, in the order of these calls. `targets` is for help.
+  void computes(const char* keys, const char* targets, Computation computation);
+  /// Values of absent keys: a JSON object of dotted keys. Keys of `maps` rows are then set as if they were there; for
+  /// `refuses` rows the value is harmless; computations read it with Import::value.
+  void defaults(const char* json);
+
+  const std::string& program() const { return program_; }
+  /// The row of a key or of the nearest section above it; nullptr if there is none.
+  const KeyRow* find(const std::string& key) const;
+  /// The row of exactly this key.
+  const KeyRow* exact(const std::string& key) const;
+  /// Whether a row is below this section.
+  bool has_below(const std::string& section) const;
+  const Json* default_of(const std::string& key) const;
+  const std::map<std::string, KeyRow>& rows() const { return rows_; }
+  const Json& all_defaults() const { return defaults_; }
+  const std::vector<Computation>& computations() const { return computations_; }
+
+ private:
+  void add(const char* keys, const KeyRow& row);
+
+  std::string program_;
+  std::map<std::string, KeyRow> rows_;
+  Json defaults_ = Json::object();
+  std::vector<Computation> computations_;
+};
+
+const KeyTable& trl_grpo_table();
+const KeyTable& trl_sft_table();
+const KeyTable& verl_table();
+/// All of them.
+std::vector<const KeyTable*> key_tables();
+
+/// Which names stand for a key: the whole one, or also its last part.
+enum class Names { kWhole, kLastParts };
+
+/// What another program's key is called here, for errors about unknown keys and for `keel help`: "TRL's num_generations
+/// is rollout.samples_per_prompt". Empty if no program has it.
+std::string meaning_of(const std::string& key, Names names = Names::kWhole);
+
+}  // namespace keel::compat

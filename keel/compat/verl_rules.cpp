@@ -1,0 +1,361 @@
+#include <algorithm>
+
+#include "keel/compat/conversions.h"
+#include "keel/compat/import.h"
+#include "keel/compat/rules.h"
+
+namespace keel::compat {
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+const std::string kActor = "actor_rollout_ref.actor.", kOptim = kActor + "optim.", kModel = "actor_rollout_ref.model.",
+                  kLossMode = kActor + "policy_loss.loss_mode", kAggregation = kActor + "loss_agg_mode",
+                  kMiniBatch = kActor + "ppo_mini_batch_size", kEstimator = "algorithm.adv_estimator",
+                  kBatch = "data.train_batch_size";
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The converted value; sets nothing, with an error about the key, if there is none.
+Json converted(Import& r, const std::string& key, Conversion conversion) {
+  try {
+    return conversion(r.value(key));
+  } catch (const Error& error) {
+    r.refuse(key, error.what());
+    return kSetsNothing;
+  }
+}
+
+Json assignment(const std::string& name, const Json& value) { return name + "=" + value.dump(); }
+
+/// The key of DAPO's soft penalty that is switched on; empty if none is. It was in other sections before verl 0.9.
+std::string overlong_section(const Import& r) {
+  for (const char* section : {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
+                              "reward.reward_kwargs.overlong_buffer_cfg"})
+    if (r.is_true(std::string(section) + ".enable")) return section;
+  return "";
+}
+
+// Sizes -------------------------------------------------------------------------------------------------------------
+
+void verl_adapter(Import& r) {
+  const std::string rank = kModel + "lora_rank";
+  if (r.given(rank) == nullptr || *r.given(rank) == 0) return;
+  r.set("lora.rank", r.count(rank), rank);
+  r.set("lora.alpha", r.value(kModel + "lora_alpha"), kModel + "lora_alpha");
+  r.set("lora.target_modules", converted(r, kModel + "target_modules", adapter_layers), kModel + "target_modules");
+}
+
+void verl_sizes(Import& r) {
+  const int64_t prompts = count_of(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
+  if (!r.is_own("train.sequences_per_update") && prompts % update != 0)
+    r.refuse(kMiniBatch, "the prompts of an update must divide those of a step (got " + std::to_string(update) +
+                             " and " + kBatch + " " + std::to_string(prompts) + "). Fix: set " + kMiniBatch);
+  r.set("train.sequences_per_update", update * count_of(r, "rollout.samples_per_prompt"), kMiniBatch,
+        "times rollout.samples_per_prompt");
+}
+
+void verl_length(Import& r) {
+  const std::string steps = "trainer.total_training_steps", passes = "trainer.total_epochs";
+  if (r.is_own("train.steps") || r.is_own("train.data_epochs")) return;
+  if (const Json* count = r.given(steps)) return r.set("train.steps", *count, steps);
+  if (!r.is_set("data.files")) return;  // a task has no end
+  r.set("train.data_epochs", r.value(passes), passes);
+  r.remark(passes + ": verl leaves the rows that do not fill a last batch out of every pass; Keel joins the passes");
+}
+
+// Optimizer ---------------------------------------------------------------------------------------------------------
+
+void verl_optimizer(Import& r) {
+  const std::string steps = kOptim + "lr_warmup_steps", ratio = kOptim + "lr_warmup_steps_ratio",
+                    old_type = kOptim + "warmup_style", clip = kOptim + "clip_grad", old_clip = kActor + "grad_clip",
+                    floor = kOptim + "min_lr_ratio",
+                    type = r.given(old_type) != nullptr ? old_type : kOptim + "lr_scheduler_type";
+  const Json betas = r.value(kOptim + "betas");
+  if (!betas.is_array() || betas.size() != 2) return r.refuse(kOptim + "betas", "expected two numbers");
+  r.set("optimizer.beta1", betas[0], kOptim + "betas", "the first");
+  r.set("optimizer.beta2", betas[1], kOptim + "betas", "the second");
+
+  if (r.given(clip) != nullptr && r.given(old_clip) != nullptr && *r.given(clip) != *r.given(old_clip))
+    r.refuse(old_clip, "verl 0.9.1 clips at " + clip + " instead (got " + r.word(old_clip) + " and " + r.word(clip) +
+                           "). Fix: set both to the norm that is meant");
+  else
+    r.set("optimizer.max_grad_norm", r.value(r.given(old_clip) != nullptr ? old_clip : clip),
+          r.given(old_clip) != nullptr ? old_clip : clip);
+
+  const std::string schedule = translated(r, type, "constant=constant cosine=cosine");
+  const bool has_steps = r.given(steps) != nullptr && r.number(steps) > 0,
+             has_ratio = !has_steps && r.given(ratio) != nullptr && r.number(ratio) > 0;
+  if (!schedule.empty()) r.set("optimizer.schedule", schedule, type);
+  if (schedule == "cosine" && r.given(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
+  if (has_ratio) r.set("optimizer.warmup_ratio", r.value(ratio), ratio);
+  if (has_steps) {
+    const int64_t completions = count_of(r, "train.prompts_per_step") * count_of(r, "rollout.samples_per_prompt"),
+                  update = r.ours("train.sequences_per_update") == 0 ? completions
+                                                                     : count_of(r, "train.sequences_per_update");
+    r.set("optimizer.warmup_updates", r.count(steps) * count_of(r, "train.epochs") * completions / update, steps,
+          "times the updates of a step");
+  }
+  if (schedule == "cosine" || has_steps || has_ratio)
+    r.set("optimizer.schedule_per", "step", has_steps ? steps : has_ratio ? ratio : type, "verl moves it once a step");
+}
+
+// Rewards -----------------------------------------------------------------------------------------------------------
+
+void verl_reward(Import& r) {
+  for (const std::string section : {"custom_reward_function", "reward.custom_reward_function"}) {
+    const std::string path = r.word(section + ".path"), name = r.word(section + ".name");
+    if (path.empty()) continue;
+    r.set("reward.functions", Json::array({"python:" + path + ":" + (name.empty() ? "compute_score" : name)}),
+          section + ".path", "python:PATH:NAME");
+    if (const Json* arguments = r.given(section + ".reward_kwargs"); arguments != nullptr && !arguments->empty())
+      r.refuse(section + ".reward_kwargs",
+               "a function gets the row and the completion only. Fix: write the arguments "
+               "into the function, and leave this key out with --ignore");
+  }
+  if (!r.is_set("reward.functions") && r.is_set("data.files"))
+    r.remark(
+        "reward: without a custom_reward_function verl scores a row by its data_source; Keel scores every row "
+        "with math, which is 1 or 0 (reward.functions chooses another)");
+
+  const std::string old_manager = "reward_model.reward_manager",
+                    manager = r.given(old_manager) != nullptr ? old_manager : "reward.reward_manager.name";
+  if (!contains({"naive", "dapo"}, r.word(manager)))
+    r.refuse(manager, "only the managers naive and dapo are known (got " + r.word(manager) +
+                          "). Fix: set reward.functions, and leave this key out with --ignore");
+  const std::string section = overlong_section(r), enable = section + ".enable", length = section + ".len";
+  if (section.empty()) return;
+  if (r.word(manager) != "dapo")
+    return r.refuse(enable, "verl reads it with the reward manager dapo only (got " + r.word(manager) + "). Fix: set " +
+                                manager + "=dapo, or this to false");
+  r.set("reward.overlong_buffer", r.count(length), length);
+  if (r.given(section + ".penalty_factor") != nullptr)
+    r.set("reward.overlong_penalty", r.value(section + ".penalty_factor"), section + ".penalty_factor");
+  for (const char* key : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len"})
+    if (r.given(key) != nullptr && *r.given(key) != r.ours("rollout.max_new_tokens"))
+      r.refuse(key, "the penalty ends at rollout.max_new_tokens (got " + r.word(key) + ", expected " +
+                        word_of(r.ours("rollout.max_new_tokens")) + "). Fix: set it to data.max_response_length");
+}
+
+void verl_filter(Import& r) {
+  const std::string filter = "algorithm.filter_groups.", enable = filter + "enable", metric = filter + "metric",
+                    sampled = "data.gen_batch_size", batches = filter + "max_num_gen_batches";
+  const int64_t prompts = count_of(r, "train.prompts_per_step");
+  if (!r.is_true(enable)) {
+    if (r.given(sampled) != nullptr && *r.given(sampled) != prompts)
+      r.refuse(sampled, "a step samples the prompts that it trains on (got " + r.word(sampled) + ", expected " +
+                            std::to_string(prompts) + "). Fix: remove it");
+    return;
+  }
+  r.set("rollout.dynamic_sampling", true, enable);
+  const int64_t most = r.given(batches) != nullptr && *r.given(batches) != 0 ? r.count(batches) : 0,
+                factor = r.given(sampled) != nullptr ? r.count(sampled) / prompts : 1;
+  if (most > 0)  // of gen_batch_size prompts each
+    r.set("rollout.max_batches", most * std::max<int64_t>(factor, 1), batches, "in batches of a step's prompts");
+  r.remark(enable + ": verl 0.9.1 samples until a step is full; after rollout.max_batches batches (" +
+           r.ours("rollout.max_batches").dump() + ") Keel trains on the groups that it has");
+
+  // Groups are compared by the sum of all functions, with the penalty of length, before the KL.
+  const std::string word = r.word(metric);
+  const Json functions = r.ours("reward.functions");
+  const bool is_sum = !overlong_section(r).empty() || functions.size() > 1,
+             is_accuracy = functions.empty() || functions == Json::array({"math"}),
+             is_same = contains({"reward", "seq_reward"}, word) || (word == "score" && !is_sum) ||
+                       (word == "acc" && !is_sum && is_accuracy) ||
+                       (word == "seq_final_reward" && r.ours("reference.kl_in_reward") == 0);
+  if (!is_same)
+    r.refuse(metric, "groups are compared by the whole reward, before the KL (got " + word +
+                         ", expected reward). Fix: set it to reward");
+}
+
+// Objective ---------------------------------------------------------------------------------------------------------
+
+void verl_advantage(Import& r) {
+  const std::string
+      by_deviation = "algorithm.norm_adv_by_std_in_grpo",
+      word = translated(
+          r, kEstimator,
+          "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
+          "reinforce_plus_plus_baseline=reinforce_pp_baseline");
+  const bool is_mean = word == "grpo" && !r.is_true(by_deviation);
+  if (!word.empty()) r.set("objective.advantage", is_mean ? "group_mean" : word, is_mean ? by_deviation : kEstimator);
+  if (word == "reinforce_pp" && r.value("algorithm.gamma") != 1)
+    r.refuse("algorithm.gamma", "Keel discounts with a critic only (got " + r.word("algorithm.gamma") +
+                                    ", expected 1). Fix: set it to 1, or choose other advantages");
+}
+
+void set_bounds(Import& r, const std::string& mode) {
+  const std::string clip = kActor + "clip_ratio", dual = clip + "_c", tau = kActor + "tau_",
+                    dro = kActor + "policy_loss.dro_beta";
+  const bool is_dppo = mode.starts_with("dppo");
+  for (const std::string side : {"low", "high"}) {
+    const std::string key = clip + "_" + side;
+    const bool is_shared = r.says_null(key);
+    if (contains({"sapo", "dro", "gpg"}, mode) || r.is_own("objective.delta")) break;
+    if (!is_shared && r.given(key) == nullptr && r.value(clip) != r.value(key))
+      r.refuse(clip, "verl reads " + key + " instead, which is " + r.word(key) + " by default (got " + r.word(clip) +
+                         "). Fix: set " + key + " to the bound that is meant");
+    r.set("objective.delta_" + side, r.value(is_shared ? clip : key), is_shared ? clip : key);
+  }
+  if (is_dppo && !r.value(dual).is_null()) r.set("objective.ratio_cap", r.value(dual), dual);
+  if (mode == "vanilla" && !r.value(dual).is_null())
+    r.set("objective.parameters", Json::array({assignment("dual", r.value(dual))}), dual, "the dual clip");
+  if (mode == "sapo")
+    r.set("objective.parameters",
+          Json::array(
+              {assignment("tau_positive", r.value(tau + "pos")), assignment("tau_negative", r.value(tau + "neg"))}),
+          tau + "pos");
+  if (mode != "dro") return;
+  if (r.given(dro) == nullptr) return r.refuse(dro, "the loss dro has no default weight. Fix: set it");
+  r.set("objective.parameters", Json::array({assignment("beta", *r.given(dro))}), dro);
+}
+
+void verl_loss(Import& r) {
+  static constexpr const char* kMethods =
+      "vanilla=ppo dppo_tv=dppo_tv dppo_kl=dppo_kl gspo=gspo sapo=sapo geo_mean=gmpo cispo=cispo dro=dro gpg=pg";
+  static constexpr const char* kModes =
+      "token-mean=token_mean seq-mean-token-mean=seq_mean_token_mean seq-mean-token-sum=seq_mean_token_sum "
+      "seq-mean-token-sum-norm=seq_mean_token_sum_norm";
+  const std::string mode = r.is_own("objective.method") ? "" : r.word(kLossMode),
+                    average = translated(r, kAggregation, kModes);
+  if (!r.is_own("objective.method")) {
+    const std::string method = translated(r, kLossMode, kMethods);
+    if (method.empty()) return;
+    const bool has_critic = method == "ppo" && r.ours("objective.advantage") == "gae";
+    r.set("objective.method", has_critic ? "ppo_gae" : method, kLossMode);
+    set_bounds(r, mode);
+  }
+  if (mode == "gspo" && average == "token_mean")
+    r.remark(kLossMode + " gspo: verl 0.9.1 averages by loss_agg_mode, verl 0.7.1 to 0.9.0 as seq-mean-token-mean");
+  if (mode != "sapo" && mode != "geo_mean") {
+    if (!average.empty()) r.set("objective.aggregation", average, kAggregation);
+  } else if (average != "seq_mean_token_mean" &&
+             (r.is_true(kActor + "use_kl_loss") || r.value(kActor + "entropy_coeff") != 0)) {
+    r.refuse(kAggregation, mode +
+                               " is averaged as seq-mean-token-mean, and Keel averages a KL and an entropy as the loss "
+                               "(got " +
+                               r.word(kAggregation) + "). Fix: set it to seq-mean-token-mean");
+  }
+}
+
+void verl_kl(Import& r) {
+  const std::string in_loss = kActor + "use_kl_loss", in_reward = "algorithm.use_kl_in_reward",
+                    control = "algorithm.kl_ctrl.", coefficient = control + "kl_coef";
+  if (r.is_true(in_loss)) {
+    r.set("reference.kl_coefficient", r.value(kActor + "kl_loss_coef"), kActor + "kl_loss_coef");
+    r.set("reference.estimator", converted(r, kActor + "kl_loss_type", kl_estimator), kActor + "kl_loss_type");
+  }
+  if (!r.is_true(in_reward) || r.value(coefficient) == 0) return;
+  r.set("reference.kl_in_reward", r.value(coefficient), coefficient);
+  r.set("reference.kl_in_reward_estimator", converted(r, "algorithm.kl_penalty", kl_estimator), "algorithm.kl_penalty");
+  if (translated(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
+  r.set("reference.kl_in_reward_target", r.value(control + "target_kl"), control + "target_kl");
+  r.set("reference.kl_in_reward_horizon", r.value(control + "horizon"), control + "horizon");
+}
+
+// Critic ------------------------------------------------------------------------------------------------------------
+
+void verl_critic(Import& r) {
+  static const Json kOptimDefaults = {{"weight_decay", 0.01},
+                                      {"betas", {0.9, 0.999}},
+                                      {"lr_warmup_steps", -1},
+                                      {"lr_warmup_steps_ratio", 0.0},
+                                      {"warmup_style", nullptr},
+                                      {"lr_scheduler_type", "constant"},
+                                      {"min_lr_ratio", 0.0},
+                                      {"num_cycles", 0.5},
+                                      {"clip_grad", 1.0},
+                                      {"optimizer", "AdamW"},
+                                      {"override_optimizer_config", nullptr}};
+  if (r.ours("objective.advantage") != "gae") return;  // verl reads nothing of it then
+  const std::string critic = "critic.", model = critic + "model.path", average = critic + "loss_agg_mode";
+  if (const Json* on = r.given("critic.enable"); on != nullptr && *on == false)
+    r.refuse("critic.enable", "gae needs a critic (got false). Fix: remove it, or choose other advantages");
+  r.set("critic.body", "separate", kEstimator);
+  for (const auto& [key, ours] : Words{{"critic.optim.lr", "critic.lr"},
+                                       {"critic.cliprange_value", "critic.value_clip"},
+                                       {"algorithm.gamma", "critic.gamma"},
+                                       {"algorithm.lam", "critic.lambda"},
+                                       {"trainer.critic_warmup", "critic.warmup_steps"}})
+    r.set(ours, r.value(key), key);
+
+  const auto same = [&](const std::string& key, const Json& policy, const std::string& reason) {
+    if (r.given(key) != nullptr && *r.given(key) != policy)
+      r.refuse(key, reason + " (got " + r.word(key) + ", expected " + word_of(policy) + "). Fix: remove it");
+  };
+  bool follows = false;
+  for (const auto& [name, by_default] : kOptimDefaults.items()) {
+    const Json *theirs = r.given("critic.optim." + name), *given = r.given(kOptim + name);
+    const Json policy = given != nullptr ? *given : by_default;
+    follows = follows || (policy != by_default && (theirs == nullptr || *theirs == by_default));
+    if (theirs != nullptr && *theirs != by_default)
+      same("critic.optim." + name, policy, "a critic's optimizer is the policy's but for the learning rate");
+  }
+  if (follows)
+    r.remark("critic.optim: the critic follows the policy's schedule, warm-up and weight decay; verl's has its own");
+  for (const char* name : {"ppo_epochs", "ppo_mini_batch_size", "shuffle"})
+    same(critic + name, r.value(kActor + name), "a critic is trained in the policy's updates");
+  same(model, r.ours("model.path"), "a critic starts as a copy of the policy");
+  same("critic.model.lora_rank", 0, "a critic has no adapter of its own");
+  if (const std::string mode = r.word(r.given(average) != nullptr ? average : kAggregation); mode != "token-mean")
+    r.refuse(average, "the value loss is a mean over all tokens of an update (got " + mode +
+                          ", expected token-mean). Fix: set " + average + "=token-mean");
+}
+
+// Data and tools ----------------------------------------------------------------------------------------------------
+
+void verl_lengths(Import& r) {
+  const std::string limit = "data.max_prompt_length";  // a task has none
+  if (r.given(limit) != nullptr || r.is_set("data.files")) r.set("data.max_prompt_tokens", r.value(limit), limit);
+  for (const auto& [key, theirs] : Words{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
+                                         {"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
+    if (r.given(key) != nullptr && *r.given(key) != r.value(theirs))
+      r.refuse(key,
+               "it must be " + theirs + " (got " + r.word(key) + ", expected " + r.word(theirs) + "). Fix: remove it");
+  if (const std::string cut = r.word("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
+    r.remark("data.truncation " + cut + ": verl cuts prompts above data.max_prompt_length, Keel leaves them out");
+}
+
+void verl_tools(Import& r) { set_tools(r, "trainer.logger"); }
+
+}  // namespace
+
+void add_verl_rules(KeyTable& t) {
+  t.computes("actor_rollout_ref.model.{lora_rank lora_alpha target_modules}",
+             "lora.rank lora.alpha lora.target_modules", verl_adapter);
+  t.computes("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", verl_sizes);
+  t.computes("trainer.{total_training_steps total_epochs}", "train.steps train.data_epochs", verl_length);
+  t.computes(
+      "actor_rollout_ref.actor.grad_clip actor_rollout_ref.actor.optim.{clip_grad betas lr_warmup_steps "
+      "lr_warmup_steps_ratio lr_scheduler_type warmup_style min_lr_ratio}",
+      "optimizer.max_grad_norm optimizer.schedule optimizer.warmup_updates optimizer.min_lr_ratio", verl_optimizer);
+  t.computes(
+      "custom_reward_function.{path name reward_kwargs} reward.custom_reward_function.{path name reward_kwargs} "
+      "reward_model.{reward_manager overlong_buffer reward_kwargs} reward.{reward_manager.name reward_kwargs}",
+      "reward.functions reward.overlong_buffer reward.overlong_penalty", verl_reward);
+  t.computes("algorithm.{adv_estimator norm_adv_by_std_in_grpo}", "objective.advantage", verl_advantage);
+  t.computes(
+      "actor_rollout_ref.actor.{policy_loss.loss_mode policy_loss.dro_beta loss_agg_mode clip_ratio clip_ratio_low "
+      "clip_ratio_high clip_ratio_c tau_pos tau_neg}",
+      "objective.method objective.delta_low objective.delta_high objective.parameters objective.aggregation",
+      verl_loss);
+  t.computes(
+      "actor_rollout_ref.actor.{use_kl_loss kl_loss_coef kl_loss_type} algorithm.{use_kl_in_reward kl_penalty "
+      "kl_ctrl.type kl_ctrl.kl_coef kl_ctrl.target_kl kl_ctrl.horizon}",
+      "reference.kl_coefficient reference.estimator reference.kl_in_reward", verl_kl);
+  t.computes(
+      "critic.{enable cliprange_value ppo_epochs ppo_mini_batch_size shuffle loss_agg_mode} critic.model.{path "
+      "lora_rank} critic.optim.{lr weight_decay betas lr_warmup_steps lr_warmup_steps_ratio warmup_style "
+      "lr_scheduler_type min_lr_ratio num_cycles clip_grad optimizer override_optimizer_config} "
+      "algorithm.{gamma lam} trainer.critic_warmup",
+      "critic.body critic.lr critic.value_clip critic.gamma critic.lambda critic.warmup_steps", verl_critic);
+  t.computes("algorithm.filter_groups.{enable metric max_num_gen_batches} data.gen_batch_size",
+             "rollout.dynamic_sampling rollout.max_batches", verl_filter);
+  t.computes("actor_rollout_ref.rollout.{prompt_length response_length} data.{max_prompt_length truncation}",
+             "data.max_prompt_tokens rollout.max_new_tokens", verl_lengths);
+  t.computes("trainer.logger", "record.tensorboard", verl_tools);
+}
+
+}  // namespace keel::compat

@@ -1,0 +1,154 @@
+// Reading recipes: words of both programs, files, references, and what is refused of them.
+
+#include "keel/compat/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/compat/import.h"
+#include "keel/core/json_reader.h"
+#include "tests/support/errors.h"
+#include "tests/support/test_folder.h"
+
+namespace keel::compat {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string refusal(const std::string& file, const Words& words = {}) {
+  return error_of(2, [&] { import_recipe(read_recipe(file, words)); });
+}
+
+TEST(Recipe, WordsOfVerlFollowHydrasGrammar) {
+  struct Case {
+    Words words;
+    const char* tree;
+  };
+  for (const auto& [words, tree] :
+       std::vector<Case>{{{"a.b=1", "+a.c=1_000", "++a.d=1e-3"}, R"({"a": {"b": 1, "c": 1000, "d": 0.001}})"},
+                         {{"a=[x, 'y, z', \"q\"]", "b={c: [1,2], 'd': null}"},
+                          R"({"a": ["x", "y, z", "q"], "b": {"c": [1, 2], "d": null}})"},
+                         {{"a=True", "b=NULL", "c=", "d=007", "e=a b ", "f=x\\,y"},
+                          R"({"a": true, "b": null, "c": "", "d": "007", "e": "a b", "f": "x,y"})"},
+                         {{"a.b=1", "a.c=2", "~a.b"}, R"({"a": {"c": 2}})"},
+                         {{"a={b: 1, c: {d: 2}}", "a={c: {e: null}}"}, R"({"a": {"b": 1, "c": {"d": 2, "e": null}}})"}})
+    EXPECT_EQ(read_recipe("", words).value, parse_json(tree)) << testing::PrintToString(words);
+  for (const auto& [words, problem] :
+       std::vector<std::pair<Words, const char*>>{{{"a=1,2"}, "sweep"},
+                                                  {{"a=choice(1,2)"}, "calls a function"},
+                                                  {{"a=[1,2"}, "no , or ]"},
+                                                  {{"a='x"}, "closing quote"},
+                                                  {{"a=${b.c}"}, "--cfg job --resolve"},
+                                                  {{"--config-name=other"}, "--cfg job --resolve"},
+                                                  {{"--config-path", "x"}, "--cfg job --resolve"},
+                                                  {{"actor@a=b"}, "--cfg job --resolve"},
+                                                  {{"~a"}, "the recipe has no a"},
+                                                  {{"a"}, "expected key=value (verl), or --key value (TRL)"}})
+    EXPECT_THAT(error_of(2, [&, &words = words] { read_recipe("", words); }), HasSubstr(problem));
+}
+
+TEST(Recipe, WordsOfTrlFollowItsParser) {
+  const TestFolder folder;
+  const std::string file = folder.write("r.yaml", "beta: 0.1\nlearning_rate: 1e-5\n");
+  EXPECT_EQ(
+      read_recipe("",
+                  {"--config", file, "--beta", "0.2", "--bf16", "--no_fp16", "--reward-funcs", "a", "b", "--seed=-1",
+                   "--max_steps", "-1", "--lora_target_modules", "q_proj,", "v_proj", "data.files=[x]"})
+          .value,
+      parse_json(
+          R"({"beta": 0.2, "learning_rate": 1e-5, "bf16": true, "fp16": false, "reward_funcs": ["a", "b"], "seed": -1,
+                           "max_steps": -1, "lora_target_modules": ["q_proj", "v_proj"], "data": {"files": ["x"]}})"));
+  EXPECT_THAT(error_of(2, [&] { read_recipe(file, {"--config", file}); }), HasSubstr("names a second recipe"));
+}
+
+TEST(Recipe, SectionsOfClassesBecomeOneLevel) {
+  const TestFolder folder;
+  const std::string file =
+      folder.write("r.json", R"({"GRPOConfig": {"beta": 0.1, "model_init_kwargs": {"dtype": "bfloat16"}},
+      "LoraConfig": {"r": 4}, "ModelConfig": {"model_name_or_path": "m"}, "lr_scheduler_kwargs": "{\"min_lr_rate\": \"0.1\"}"})");
+  EXPECT_EQ(nlohmann::json(read_recipe(file, {}).value),
+            nlohmann::json(
+                parse_json(R"({"beta": 0.1, "dtype": "bfloat16", "r": 4, "model_name_or_path": "m", "LoraConfig": true,
+                                          "GRPOConfig": true, "lr_scheduler_kwargs": {"min_lr_rate": 0.1}})")));
+  EXPECT_THAT(refusal(folder.write("s.json", R"({"GRPOConfig": {"beta": 0.1}, "beta": 0.2})")),
+              HasSubstr("are the same key"));
+}
+
+TEST(Recipe, ReferencesOfARunOfVerlAreResolved) {
+  const TestFolder folder;
+  const auto value = [&](const std::string& reference) {
+    const std::string text =
+        "defaults: [_self_, ppo_trainer]\na: {n: 6, m: ${.n}, _target_: x.y}\nb: {c: \"" + reference + "\"}\n";
+    return *find_value(read_recipe(folder.write("v.yaml", text), {}), "b.c");
+  };
+  EXPECT_EQ(value("${a.n}"), 6);
+  EXPECT_EQ(value("${a.m}"), 6);
+  EXPECT_EQ(value("x-${a.n}-${a.m}"), "x-6-6");
+  EXPECT_EQ(value("${oc.select:a.n,7}"), 6);
+  EXPECT_EQ(value("${oc.select:a.x,7}"), 7);
+  EXPECT_EQ(value("${oc.select:a.x,${a.n}}"), 6);
+  EXPECT_EQ(value("${oc.select:a.x}"), Json());
+  EXPECT_EQ(value("${a}"), parse_json(R"({"n": 6, "m": 6})"));
+  for (const char* unresolved : {"${now:%Y}", "${a.x}", "${b.c}", "${a.n"})
+    EXPECT_THAT(value(unresolved).dump(), HasSubstr("${")) << unresolved;
+  EXPECT_THAT(refusal(folder.write("d.yaml", "defaults: [base]\na: 1\n")), HasSubstr("--cfg job --resolve"));
+  EXPECT_THAT(refusal(folder.write("t.yaml", "num_generations: 4\nlearning_rate: ${lr}\ndataset_name: a.jsonl\n")),
+              AllOf(HasSubstr("t.yaml:2: learning_rate"), HasSubstr("--cfg job --resolve")));
+}
+
+TEST(Recipe, ScriptsAreRefusedWithTheWayToImportThem) {
+  const TestFolder folder;
+  for (const auto& [name, text] :
+       std::vector<std::pair<std::string, std::string>>{{"run.sh", "X=1\n"},
+                                                        {"run", "#!/bin/bash\npython3 -m verl.trainer.main_ppo a=b\n"},
+                                                        {"run.txt", "trl grpo --config x.yaml\n"}})
+    EXPECT_THAT(refusal(folder.write(name, text)),
+                AllOf(HasSubstr("keep its variables and its program call"), HasSubstr("`keel import -o keel.yaml`")));
+  EXPECT_THAT(refusal(folder.write("train.py", "GRPOConfig(beta=0)\n")), HasSubstr("a Python script is not read"));
+}
+
+TEST(Recipe, UnknownKeysAreErrorsUnlessTheyAreIgnored) {
+  const TestFolder folder;
+  const std::string file = folder.write(
+      "r.yaml", "num_generations: 4\nper_device_train_batch_size: 4\ndataset_name: a.jsonl\nflux_capacity: 3\n");
+  EXPECT_THAT(refusal(file),
+              AllOf(HasSubstr("r.yaml:4: flux_capacity: unknown key of TRL"), HasSubstr("--ignore flux_capacity")));
+  EXPECT_NO_THROW(import_recipe(read_recipe(file, {}), {"flux_capacity"}));
+  EXPECT_NO_THROW(import_recipe(read_recipe(file, {"--top_p", "0.9"}), {"flux_capacity", "top_p"}));
+  EXPECT_THAT(error_of(2, [&] { import_recipe(read_recipe(file, {}), {"flux"}); }),
+              HasSubstr("the recipe has no such key"));
+  EXPECT_THAT(refusal(folder.write("k.yaml", "train: {steps: 5}\n")), HasSubstr("`keel train`"));
+}
+
+TEST(Import, SaysWhereEachLineComesFrom) {
+  const std::string yaml = import_recipe(read_recipe("", {"--num_generations", "4", "--dataset_name", "a.jsonl",
+                                                          "--per_device_train_batch_size", "16", "run.seed=3"}))
+                               .yaml;
+  EXPECT_THAT(yaml, AllOf(HasSubstr("samples_per_prompt: 4"), HasSubstr("# num_generations\n"),
+                          HasSubstr("# TRL's default of learning_rate\n"), HasSubstr("# set next to the recipe\n"),
+                          HasSubstr("# per_device_train_batch_size 16: per_device_train_batch_size x")));
+}
+
+TEST(Import, ErrorsAboutOurSettingsNameTheKeysTheyComeFrom) {
+  EXPECT_THAT(refusal("", {"--num_generations", "8", "--dataset_name", "a.jsonl", "--temperature", "-1"}),
+              AllOf(HasSubstr("rollout.temperature"), HasSubstr("comes from temperature -1")));
+}
+
+TEST(KeyTables, EveryRowLeadsToSettingsAndSaysWhatItMeans) {
+  Config config;
+  OptionTable options;
+  config.describe(options);
+  for (const KeyTable* table : key_tables())
+    for (const auto& [key, row] : table->rows()) {
+      EXPECT_EQ(row.kind == RowKind::kMaps, options.find(row.target) != nullptr) << key;
+      EXPECT_THAT(meaning_of(key), HasSubstr(key));
+    }
+  EXPECT_THAT(meaning_of("num_generations"), HasSubstr("is rollout.samples_per_prompt"));
+  EXPECT_EQ(meaning_of("rollout.temperature"), "");
+  EXPECT_THAT(meaning_of("val_max_samples", Names::kLastParts), HasSubstr("is eval.prompts"));
+}
+
+}  // namespace
+}  // namespace keel::compat

@@ -19,7 +19,7 @@ Example read(const std::string& row, const DataOptions& options = {}, RowKind ki
   return example_of(row_of(row), columns_of(row, options, kind));
 }
 
-std::string refusal(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
+std::string schema_refusal(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
   return bad_row_of([&] { read(row, options, kind); });
 }
 
@@ -134,35 +134,35 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
   DataOptions text_key;
   text_key.text_key = "story";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {refusal(R"({"text": "x", "n": 1})"), R"(the row has "text", "n" (expected prompt, question or problem))"},
-      {refusal(R"({"text": "x", "n": 1})"), "Fix: set data.prompt_key"},
-      {refusal(R"({"input": "q", "label": "7"})"), "no known schema"},
-      {refusal(R"({"messages": )" + kChat + "}"), "no known schema"},
-      {refusal(R"({"q": "x"})", keys("question")),
+      {schema_refusal(R"({"text": "x", "n": 1})"), R"(the row has "text", "n" (expected prompt, question or problem))"},
+      {schema_refusal(R"({"text": "x", "n": 1})"), "Fix: set data.prompt_key"},
+      {schema_refusal(R"({"input": "q", "label": "7"})"), "no known schema"},
+      {schema_refusal(R"({"messages": )" + kChat + "}"), "no known schema"},
+      {schema_refusal(R"({"q": "x"})", keys("question")),
        R"(column "question" is missing; the row has "q". Fix: set data.prompt_key)"},
-      {refusal(R"({"prompt": null})"), R"(column "prompt" is null; )"},
-      {refusal(R"({"prompt": "p"})", keys("", "answer")), R"(column "answer" is missing)"},
-      {refusal(R"({"prompt": "p", "answer": null})", keys("", "answer")), R"(column "answer" is null)"},
-      {refusal(R"({"prompt": "p", "from": null})", keys("", "", "from")), R"(column "from" is null)"},
-      {refusal(R"({"prompt": " \n", "answer": "a"})"), "the prompt (prompt) is empty"},
-      {refusal(R"({"prompt": 3})"), "neither a text nor a list of messages but number"},
-      {refusal(chat("[]")), "empty conversation"},
-      {refusal(chat(R"(["x"])")), "message 1 of the prompt (prompt) is not an object but string"},
-      {refusal(chat(R"([{"role": "user"}])")), "message 1 of the prompt (prompt) has no content"},
-      {refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")), "content that is not a text but array"},
-      {refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
-      {refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
-      {refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})"), "data.prompt_key=prompt to train without it"},
-      {refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})"), "data.template_words"},
-      {refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "sft.prompt_key=messages"},
-      {refusal(R"({"prompt": "q", "answer": "2", "solution": "3"})"), "answer_key=solution or data.answer_key=answer"},
-      {refusal(R"({"problem": "q", "answer": "2", "solution": "3"})"), "answer_key=answer or data.answer_key=solution"},
-      {refusal(R"({"question": "a", "answer": "b"})", {}, kSft), "set sft.prompt_key and sft.completion_key"},
-      {refusal(R"({"text": "a"})", {}, kSft), "expected messages, or prompt and completion"},
-      {refusal(R"({"prompt": "a"})", {}, kSft), "no known schema"},
-      {refusal(R"({"prompt": "a", "completion": "nan"})", {}, kSft), "which tables have where there is none"},
-      {refusal(R"({"story": "a"})", keys("story"), kSft), "sft.text_key=story learns it whole"},
-      {refusal(R"({"story": )" + kChat + "}", text_key, kSft), "sft.prompt_key=story reads it as a conversation"},
+      {schema_refusal(R"({"prompt": null})"), R"(column "prompt" is null; )"},
+      {schema_refusal(R"({"prompt": "p"})", keys("", "answer")), R"(column "answer" is missing)"},
+      {schema_refusal(R"({"prompt": "p", "answer": null})", keys("", "answer")), R"(column "answer" is null)"},
+      {schema_refusal(R"({"prompt": "p", "from": null})", keys("", "", "from")), R"(column "from" is null)"},
+      {schema_refusal(R"({"prompt": " \n", "answer": "a"})"), "the prompt (prompt) is empty"},
+      {schema_refusal(R"({"prompt": 3})"), "neither a text nor a list of messages but number"},
+      {schema_refusal(chat("[]")), "empty conversation"},
+      {schema_refusal(chat(R"(["x"])")), "message 1 of the prompt (prompt) is not an object but string"},
+      {schema_refusal(chat(R"([{"role": "user"}])")), "message 1 of the prompt (prompt) has no content"},
+      {schema_refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")), "content that is not a text but array"},
+      {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
+      {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
+      {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})"), "data.prompt_key=prompt to train without it"},
+      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})"), "data.template_words"},
+      {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "sft.prompt_key=messages"},
+      {schema_refusal(R"({"prompt": "q", "answer": "2", "solution": "3"})"), "answer_key=solution or data.answer_key=answer"},
+      {schema_refusal(R"({"problem": "q", "answer": "2", "solution": "3"})"), "answer_key=answer or data.answer_key=solution"},
+      {schema_refusal(R"({"question": "a", "answer": "b"})", {}, kSft), "set sft.prompt_key and sft.completion_key"},
+      {schema_refusal(R"({"text": "a"})", {}, kSft), "expected messages, or prompt and completion"},
+      {schema_refusal(R"({"prompt": "a"})", {}, kSft), "no known schema"},
+      {schema_refusal(R"({"prompt": "a", "completion": "nan"})", {}, kSft), "which tables have where there is none"},
+      {schema_refusal(R"({"story": "a"})", keys("story"), kSft), "sft.text_key=story learns it whole"},
+      {schema_refusal(R"({"story": )" + kChat + "}", text_key, kSft), "sft.prompt_key=story reads it as a conversation"},
   };
   for (const auto& [got, wanted] : cases) {
     EXPECT_TRUE(got.starts_with("f:1: ")) << got;
@@ -180,9 +180,9 @@ TEST(Schema, RefusesAConversationThatAProgramWroteDownAsAText) {
   for (const char* text :
        {R"({"role": "user", "content": "q"})", "{'role': 'user', 'content': 'q'}",
         R"([ {"content": "q", "role": "user"} ])", "array([{'role': 'user', 'content': 'q'}], dtype=object)"}) {
-    EXPECT_NE(refusal(Json{{"prompt", text}}.dump()).find("written as a text"), std::string::npos) << text;
+    EXPECT_NE(schema_refusal(Json{{"prompt", text}}.dump()).find("written as a text"), std::string::npos) << text;
     const std::string pair = Json{{"prompt", "p"}, {"completion", text}}.dump();
-    EXPECT_NE(refusal(pair, {}, kSft).find("written as a text"), std::string::npos) << text;
+    EXPECT_NE(schema_refusal(pair, {}, kSft).find("written as a text"), std::string::npos) << text;
     EXPECT_EQ(read(pair, keys("", "completion"), kSft).answer, text);  // what the model is to say may look so
   }
   EXPECT_EQ(read(R"({"prompt": "{x: the role of content in {x}}"})").prompt, "{x: the role of content in {x}}");

@@ -30,7 +30,7 @@ inline std::vector<ProgramCase> program_cases(const std::string& name) {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("=== ")) {
       if (text != nullptr) end_test();
-      cases.push_back({.name = line.substr(4)});
+      cases.push_back({.name = line.substr(4), .program = ""});
       text = &cases.back().program;
     } else if (line.starts_with("--- ")) {
       end_test();

@@ -3,6 +3,7 @@
 #include "keel/compat/conversions.h"
 #include "keel/compat/import.h"
 #include "keel/compat/rules.h"
+#include "keel/core/json_reader.h"
 
 namespace keel::compat {
 namespace {
@@ -18,17 +19,11 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The converted value; sets nothing, with an error about the key, if there is none.
-Json converted(Import& r, const std::string& key, Conversion conversion) {
-  try {
-    return conversion(r.value(key));
-  } catch (const Error& error) {
-    r.refuse(key, error.what());
-    return kSetsNothing;
-  }
+/// An error about a value: the problem, what is expected, and the fix.
+void refuse_value(Import& r, const std::string& key, const char* problem, const std::string& expected,
+                  const std::string& fix) {
+  r.refuse(key, std::string(problem) + " (got " + r.word(key) + ", expected " + expected + "). Fix: " + fix);
 }
-
-Json assignment(const std::string& name, const Json& value) { return name + "=" + value.dump(); }
 
 /// The key of DAPO's soft penalty that is switched on; empty if none is. It was in other sections before verl 0.9.
 std::string overlong_section(const Import& r) {
@@ -45,14 +40,14 @@ void verl_adapter(Import& r) {
   if (r.given(rank) == nullptr || *r.given(rank) == 0) return;
   r.set("lora.rank", r.count(rank), rank);
   r.set("lora.alpha", r.value(kModel + "lora_alpha"), kModel + "lora_alpha");
-  r.set("lora.target_modules", converted(r, kModel + "target_modules", adapter_layers), kModel + "target_modules");
+  r.set("lora.target_modules", adapter_layers(r.value(kModel + "target_modules")), kModel + "target_modules");
 }
 
 void verl_sizes(Import& r) {
   const int64_t prompts = count_of(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
   if (!r.is_own("train.sequences_per_update") && prompts % update != 0)
-    r.refuse(kMiniBatch, "the prompts of an update must divide those of a step (got " + std::to_string(update) +
-                             " and " + kBatch + " " + std::to_string(prompts) + "). Fix: set " + kMiniBatch);
+    refuse_value(r, kMiniBatch, "the prompts of an update must divide those of a step",
+                 "a divisor of " + kBatch + ", " + std::to_string(prompts), "set " + kMiniBatch);
   r.set("train.sequences_per_update", update * count_of(r, "rollout.samples_per_prompt"), kMiniBatch,
         "times rollout.samples_per_prompt");
 }
@@ -72,18 +67,17 @@ void verl_optimizer(Import& r) {
   const std::string steps = kOptim + "lr_warmup_steps", ratio = kOptim + "lr_warmup_steps_ratio",
                     old_type = kOptim + "warmup_style", clip = kOptim + "clip_grad", old_clip = kActor + "grad_clip",
                     floor = kOptim + "min_lr_ratio",
-                    type = r.given(old_type) != nullptr ? old_type : kOptim + "lr_scheduler_type";
+                    type = r.given(old_type) != nullptr ? old_type : kOptim + "lr_scheduler_type",
+                    norm = r.given(old_clip) != nullptr ? old_clip : clip;
   const Json betas = r.value(kOptim + "betas");
   if (!betas.is_array() || betas.size() != 2) return r.refuse(kOptim + "betas", "expected two numbers");
   r.set("optimizer.beta1", betas[0], kOptim + "betas", "the first");
   r.set("optimizer.beta2", betas[1], kOptim + "betas", "the second");
 
-  if (r.given(clip) != nullptr && r.given(old_clip) != nullptr && *r.given(clip) != *r.given(old_clip))
-    r.refuse(old_clip, "verl 0.9.1 clips at " + clip + " instead (got " + r.word(old_clip) + " and " + r.word(clip) +
-                           "). Fix: set both to the norm that is meant");
+  if (r.given(clip) != nullptr && r.value(norm) != r.value(clip))
+    refuse_value(r, norm, "verl 0.9.1 clips at clip_grad instead", r.word(clip), "set both to the norm that is meant");
   else
-    r.set("optimizer.max_grad_norm", r.value(r.given(old_clip) != nullptr ? old_clip : clip),
-          r.given(old_clip) != nullptr ? old_clip : clip);
+    r.set("optimizer.max_grad_norm", r.value(norm), norm);
 
   const std::string schedule = translated(r, type, "constant=constant cosine=cosine");
   const bool has_steps = r.given(steps) != nullptr && r.number(steps) > 0,
@@ -92,10 +86,9 @@ void verl_optimizer(Import& r) {
   if (schedule == "cosine" && r.given(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
   if (has_ratio) r.set("optimizer.warmup_ratio", r.value(ratio), ratio);
   if (has_steps) {
-    const int64_t completions = count_of(r, "train.prompts_per_step") * count_of(r, "rollout.samples_per_prompt"),
-                  update = r.ours("train.sequences_per_update") == 0 ? completions
-                                                                     : count_of(r, "train.sequences_per_update");
-    r.set("optimizer.warmup_updates", r.count(steps) * count_of(r, "train.epochs") * completions / update, steps,
+    const int64_t all = count_of(r, "train.prompts_per_step") * count_of(r, "rollout.samples_per_prompt"),
+                  update = r.ours("train.sequences_per_update") == 0 ? all : count_of(r, "train.sequences_per_update");
+    r.set("optimizer.warmup_updates", r.count(steps) * count_of(r, "train.epochs") * all / update, steps,
           "times the updates of a step");
   }
   if (schedule == "cosine" || has_steps || has_ratio)
@@ -111,32 +104,29 @@ void verl_reward(Import& r) {
     r.set("reward.functions", Json::array({"python:" + path + ":" + (name.empty() ? "compute_score" : name)}),
           section + ".path", "python:PATH:NAME");
     if (const Json* arguments = r.given(section + ".reward_kwargs"); arguments != nullptr && !arguments->empty())
-      r.refuse(section + ".reward_kwargs",
-               "a function gets the row and the completion only. Fix: write the arguments "
-               "into the function, and leave this key out with --ignore");
+      refuse_value(r, section + ".reward_kwargs", "a function gets the row and the completion only", "no arguments",
+                   "write them into the function");
   }
   if (!r.is_set("reward.functions") && r.is_set("data.files"))
-    r.remark(
-        "reward: without a custom_reward_function verl scores a row by its data_source; Keel scores every row "
-        "with math, which is 1 or 0 (reward.functions chooses another)");
+    r.remark("reward: verl scores a row by its data_source, Keel with math (reward.functions chooses another)");
 
   const std::string old_manager = "reward_model.reward_manager",
                     manager = r.given(old_manager) != nullptr ? old_manager : "reward.reward_manager.name";
   if (!contains({"naive", "dapo"}, r.word(manager)))
-    r.refuse(manager, "only the managers naive and dapo are known (got " + r.word(manager) +
-                          "). Fix: set reward.functions, and leave this key out with --ignore");
+    refuse_value(r, manager, "the manager is unknown", "naive or dapo",
+                 "set reward.functions, and --ignore " + manager);
   const std::string section = overlong_section(r), enable = section + ".enable", length = section + ".len";
   if (section.empty()) return;
   if (r.word(manager) != "dapo")
-    return r.refuse(enable, "verl reads it with the reward manager dapo only (got " + r.word(manager) + "). Fix: set " +
-                                manager + "=dapo, or this to false");
+    return refuse_value(r, enable, "verl reads it with the reward manager dapo only", "false",
+                        "set " + manager + "=dapo");
   r.set("reward.overlong_buffer", r.count(length), length);
   if (r.given(section + ".penalty_factor") != nullptr)
     r.set("reward.overlong_penalty", r.value(section + ".penalty_factor"), section + ".penalty_factor");
   for (const char* key : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len"})
     if (r.given(key) != nullptr && *r.given(key) != r.ours("rollout.max_new_tokens"))
-      r.refuse(key, "the penalty ends at rollout.max_new_tokens (got " + r.word(key) + ", expected " +
-                        word_of(r.ours("rollout.max_new_tokens")) + "). Fix: set it to data.max_response_length");
+      refuse_value(r, key, "the penalty ends at data.max_response_length", r.ours("rollout.max_new_tokens").dump(),
+                   "remove it");
 }
 
 void verl_filter(Import& r) {
@@ -145,8 +135,7 @@ void verl_filter(Import& r) {
   const int64_t prompts = count_of(r, "train.prompts_per_step");
   if (!r.is_true(enable)) {
     if (r.given(sampled) != nullptr && *r.given(sampled) != prompts)
-      r.refuse(sampled, "a step samples the prompts that it trains on (got " + r.word(sampled) + ", expected " +
-                            std::to_string(prompts) + "). Fix: remove it");
+      refuse_value(r, sampled, "a step samples the prompts that it trains on", std::to_string(prompts), "remove it");
     return;
   }
   r.set("rollout.dynamic_sampling", true, enable);
@@ -166,50 +155,47 @@ void verl_filter(Import& r) {
                        (word == "acc" && !is_sum && is_accuracy) ||
                        (word == "seq_final_reward" && r.ours("reference.kl_in_reward") == 0);
   if (!is_same)
-    r.refuse(metric, "groups are compared by the whole reward, before the KL (got " + word +
-                         ", expected reward). Fix: set it to reward");
+    refuse_value(r, metric, "groups are compared by the whole reward, before the KL", "reward", "set it to reward");
 }
 
 // Objective ---------------------------------------------------------------------------------------------------------
 
 void verl_advantage(Import& r) {
-  const std::string
-      by_deviation = "algorithm.norm_adv_by_std_in_grpo",
-      word = translated(
-          r, kEstimator,
-          "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
-          "reinforce_plus_plus_baseline=reinforce_pp_baseline");
+  static constexpr const char* kWords =
+      "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
+      "reinforce_plus_plus_baseline=reinforce_pp_baseline";
+  const std::string by_deviation = "algorithm.norm_adv_by_std_in_grpo", word = translated(r, kEstimator, kWords);
   const bool is_mean = word == "grpo" && !r.is_true(by_deviation);
   if (!word.empty()) r.set("objective.advantage", is_mean ? "group_mean" : word, is_mean ? by_deviation : kEstimator);
   if (word == "reinforce_pp" && r.value("algorithm.gamma") != 1)
-    r.refuse("algorithm.gamma", "Keel discounts with a critic only (got " + r.word("algorithm.gamma") +
-                                    ", expected 1). Fix: set it to 1, or choose other advantages");
+    refuse_value(r, "algorithm.gamma", "Keel discounts with a critic only", "1",
+                 "set it to 1, or choose other advantages");
 }
 
 void set_bounds(Import& r, const std::string& mode) {
   const std::string clip = kActor + "clip_ratio", dual = clip + "_c", tau = kActor + "tau_",
                     dro = kActor + "policy_loss.dro_beta";
+  const auto assignment = [&](const std::string& name, const std::string& key) {
+    return name + "=" + r.value(key).dump();
+  };
   const bool is_dppo = mode.starts_with("dppo");
   for (const std::string side : {"low", "high"}) {
     const std::string key = clip + "_" + side;
     const bool is_shared = r.says_null(key);
     if (contains({"sapo", "dro", "gpg"}, mode) || r.is_own("objective.delta")) break;
     if (!is_shared && r.given(key) == nullptr && r.value(clip) != r.value(key))
-      r.refuse(clip, "verl reads " + key + " instead, which is " + r.word(key) + " by default (got " + r.word(clip) +
-                         "). Fix: set " + key + " to the bound that is meant");
+      refuse_value(r, clip, "verl reads clip_ratio_low and clip_ratio_high instead", r.word(key), "set " + key);
     r.set("objective.delta_" + side, r.value(is_shared ? clip : key), is_shared ? clip : key);
   }
   if (is_dppo && !r.value(dual).is_null()) r.set("objective.ratio_cap", r.value(dual), dual);
   if (mode == "vanilla" && !r.value(dual).is_null())
-    r.set("objective.parameters", Json::array({assignment("dual", r.value(dual))}), dual, "the dual clip");
+    r.set("objective.parameters", Json::array({assignment("dual", dual)}), dual, "the dual clip");
   if (mode == "sapo")
-    r.set("objective.parameters",
-          Json::array(
-              {assignment("tau_positive", r.value(tau + "pos")), assignment("tau_negative", r.value(tau + "neg"))}),
+    r.set("objective.parameters", {assignment("tau_positive", tau + "pos"), assignment("tau_negative", tau + "neg")},
           tau + "pos");
   if (mode != "dro") return;
   if (r.given(dro) == nullptr) return r.refuse(dro, "the loss dro has no default weight. Fix: set it");
-  r.set("objective.parameters", Json::array({assignment("beta", *r.given(dro))}), dro);
+  r.set("objective.parameters", Json::array({assignment("beta", dro)}), dro);
 }
 
 void verl_loss(Import& r) {
@@ -233,23 +219,18 @@ void verl_loss(Import& r) {
     if (!average.empty()) r.set("objective.aggregation", average, kAggregation);
   } else if (average != "seq_mean_token_mean" &&
              (r.is_true(kActor + "use_kl_loss") || r.value(kActor + "entropy_coeff") != 0)) {
-    r.refuse(kAggregation, mode +
-                               " is averaged as seq-mean-token-mean, and Keel averages a KL and an entropy as the loss "
-                               "(got " +
-                               r.word(kAggregation) + "). Fix: set it to seq-mean-token-mean");
+    refuse_value(r, kAggregation, "verl averages this loss by sequences, but its KL and entropy by loss_agg_mode",
+                 "seq-mean-token-mean", "set it to seq-mean-token-mean");
   }
 }
 
 void verl_kl(Import& r) {
-  const std::string in_loss = kActor + "use_kl_loss", in_reward = "algorithm.use_kl_in_reward",
-                    control = "algorithm.kl_ctrl.", coefficient = control + "kl_coef";
-  if (r.is_true(in_loss)) {
-    r.set("reference.kl_coefficient", r.value(kActor + "kl_loss_coef"), kActor + "kl_loss_coef");
-    r.set("reference.estimator", converted(r, kActor + "kl_loss_type", kl_estimator), kActor + "kl_loss_type");
-  }
+  const std::string in_loss = kActor + "use_kl_loss", in_loss_coef = kActor + "kl_loss_coef",
+                    in_reward = "algorithm.use_kl_in_reward", control = "algorithm.kl_ctrl.",
+                    coefficient = control + "kl_coef";
+  if (r.is_true(in_loss)) r.set("reference.kl_coefficient", r.value(in_loss_coef), in_loss_coef);
   if (!r.is_true(in_reward) || r.value(coefficient) == 0) return;
   r.set("reference.kl_in_reward", r.value(coefficient), coefficient);
-  r.set("reference.kl_in_reward_estimator", converted(r, "algorithm.kl_penalty", kl_estimator), "algorithm.kl_penalty");
   if (translated(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
   r.set("reference.kl_in_reward_target", r.value(control + "target_kl"), control + "target_kl");
   r.set("reference.kl_in_reward_horizon", r.value(control + "horizon"), control + "horizon");
@@ -258,21 +239,14 @@ void verl_kl(Import& r) {
 // Critic ------------------------------------------------------------------------------------------------------------
 
 void verl_critic(Import& r) {
-  static const Json kOptimDefaults = {{"weight_decay", 0.01},
-                                      {"betas", {0.9, 0.999}},
-                                      {"lr_warmup_steps", -1},
-                                      {"lr_warmup_steps_ratio", 0.0},
-                                      {"warmup_style", nullptr},
-                                      {"lr_scheduler_type", "constant"},
-                                      {"min_lr_ratio", 0.0},
-                                      {"num_cycles", 0.5},
-                                      {"clip_grad", 1.0},
-                                      {"optimizer", "AdamW"},
-                                      {"override_optimizer_config", nullptr}};
+  static const Json kOptimDefaults = parse_json(
+      R"({"weight_decay": 0.01, "betas": [0.9, 0.999], "lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.0,
+          "warmup_style": null, "lr_scheduler_type": "constant", "min_lr_ratio": 0.0, "num_cycles": 0.5,
+          "clip_grad": 1.0, "optimizer": "AdamW", "optimizer_impl": "torch.optim", "zero_indexed_step": true, "override_optimizer_config": null})");
   if (r.ours("objective.advantage") != "gae") return;  // verl reads nothing of it then
   const std::string critic = "critic.", model = critic + "model.path", average = critic + "loss_agg_mode";
   if (const Json* on = r.given("critic.enable"); on != nullptr && *on == false)
-    r.refuse("critic.enable", "gae needs a critic (got false). Fix: remove it, or choose other advantages");
+    refuse_value(r, "critic.enable", "gae needs a critic", "true", "remove it, or choose other advantages");
   r.set("critic.body", "separate", kEstimator);
   for (const auto& [key, ours] : Words{{"critic.optim.lr", "critic.lr"},
                                        {"critic.cliprange_value", "critic.value_clip"},
@@ -281,9 +255,8 @@ void verl_critic(Import& r) {
                                        {"trainer.critic_warmup", "critic.warmup_steps"}})
     r.set(ours, r.value(key), key);
 
-  const auto same = [&](const std::string& key, const Json& policy, const std::string& reason) {
-    if (r.given(key) != nullptr && *r.given(key) != policy)
-      r.refuse(key, reason + " (got " + r.word(key) + ", expected " + word_of(policy) + "). Fix: remove it");
+  const auto same = [&](const std::string& key, const Json& policy, const char* reason) {
+    if (r.given(key) != nullptr && *r.given(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
   };
   bool follows = false;
   for (const auto& [name, by_default] : kOptimDefaults.items()) {
@@ -299,9 +272,9 @@ void verl_critic(Import& r) {
     same(critic + name, r.value(kActor + name), "a critic is trained in the policy's updates");
   same(model, r.ours("model.path"), "a critic starts as a copy of the policy");
   same("critic.model.lora_rank", 0, "a critic has no adapter of its own");
-  if (const std::string mode = r.word(r.given(average) != nullptr ? average : kAggregation); mode != "token-mean")
-    r.refuse(average, "the value loss is a mean over all tokens of an update (got " + mode +
-                          ", expected token-mean). Fix: set " + average + "=token-mean");
+  if (const std::string key = r.given(average) != nullptr ? average : kAggregation; r.word(key) != "token-mean")
+    refuse_value(r, key, "the value loss is a mean over all tokens of an update", "token-mean",
+                 "set " + average + "=token-mean");
 }
 
 // Data and tools ----------------------------------------------------------------------------------------------------
@@ -312,13 +285,10 @@ void verl_lengths(Import& r) {
   for (const auto& [key, theirs] : Words{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
                                          {"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
     if (r.given(key) != nullptr && *r.given(key) != r.value(theirs))
-      r.refuse(key,
-               "it must be " + theirs + " (got " + r.word(key) + ", expected " + r.word(theirs) + "). Fix: remove it");
+      refuse_value(r, key, "section data has another limit", r.word(theirs), "remove it");
   if (const std::string cut = r.word("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
     r.remark("data.truncation " + cut + ": verl cuts prompts above data.max_prompt_length, Keel leaves them out");
 }
-
-void verl_tools(Import& r) { set_tools(r, "trainer.logger"); }
 
 }  // namespace
 
@@ -342,20 +312,21 @@ void add_verl_rules(KeyTable& t) {
       "objective.method objective.delta_low objective.delta_high objective.parameters objective.aggregation",
       verl_loss);
   t.computes(
-      "actor_rollout_ref.actor.{use_kl_loss kl_loss_coef kl_loss_type} algorithm.{use_kl_in_reward kl_penalty "
+      "actor_rollout_ref.actor.{use_kl_loss kl_loss_coef} algorithm.{use_kl_in_reward "
       "kl_ctrl.type kl_ctrl.kl_coef kl_ctrl.target_kl kl_ctrl.horizon}",
       "reference.kl_coefficient reference.estimator reference.kl_in_reward", verl_kl);
   t.computes(
       "critic.{enable cliprange_value ppo_epochs ppo_mini_batch_size shuffle loss_agg_mode} critic.model.{path "
       "lora_rank} critic.optim.{lr weight_decay betas lr_warmup_steps lr_warmup_steps_ratio warmup_style "
-      "lr_scheduler_type min_lr_ratio num_cycles clip_grad optimizer override_optimizer_config} "
+      "lr_scheduler_type min_lr_ratio num_cycles clip_grad optimizer optimizer_impl zero_indexed_step "
+      "override_optimizer_config} "
       "algorithm.{gamma lam} trainer.critic_warmup",
       "critic.body critic.lr critic.value_clip critic.gamma critic.lambda critic.warmup_steps", verl_critic);
   t.computes("algorithm.filter_groups.{enable metric max_num_gen_batches} data.gen_batch_size",
              "rollout.dynamic_sampling rollout.max_batches", verl_filter);
   t.computes("actor_rollout_ref.rollout.{prompt_length response_length} data.{max_prompt_length truncation}",
              "data.max_prompt_tokens rollout.max_new_tokens", verl_lengths);
-  t.computes("trainer.logger", "record.tensorboard", verl_tools);
+  t.computes("trainer.logger", "record.tensorboard", [](Import& r) { set_tools(r, "trainer.logger"); });
 }
 
 }  // namespace keel::compat

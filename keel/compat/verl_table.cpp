@@ -23,13 +23,13 @@ constexpr const char* kDefaults = R"({
   "actor_rollout_ref.actor.clip_ratio_high": 0.2, "actor_rollout_ref.actor.clip_ratio_c": 3.0,
   "actor_rollout_ref.actor.tau_pos": 1.0, "actor_rollout_ref.actor.tau_neg": 1.05,
   "actor_rollout_ref.actor.entropy_coeff": 0, "actor_rollout_ref.actor.use_kl_loss": false,
-  "actor_rollout_ref.actor.kl_loss_coef": 0.001, "actor_rollout_ref.actor.kl_loss_type": "low_var_kl",
+  "actor_rollout_ref.actor.kl_loss_coef": 0.001,
   "actor_rollout_ref.actor.optim.lr": 1e-6, "actor_rollout_ref.actor.optim.weight_decay": 0.01,
   "actor_rollout_ref.actor.optim.betas": [0.9, 0.999], "actor_rollout_ref.actor.optim.clip_grad": 1.0,
   "actor_rollout_ref.actor.optim.lr_scheduler_type": "constant", "actor_rollout_ref.actor.optim.min_lr_ratio": 0.0,
   "algorithm.adv_estimator": "gae", "algorithm.norm_adv_by_std_in_grpo": true,
   "algorithm.gamma": 1.0, "algorithm.lam": 1.0,
-  "algorithm.use_kl_in_reward": false, "algorithm.kl_penalty": "kl", "algorithm.kl_ctrl.type": "fixed",
+  "algorithm.use_kl_in_reward": false, "algorithm.kl_ctrl.type": "fixed",
   "algorithm.kl_ctrl.kl_coef": 0.001, "algorithm.kl_ctrl.horizon": 10000, "algorithm.kl_ctrl.target_kl": 0.1,
   "algorithm.filter_groups.enable": false, "algorithm.filter_groups.metric": "reward",
   "critic.optim.lr": 1e-5, "critic.cliprange_value": 0.5, "trainer.critic_warmup": 0,
@@ -78,6 +78,8 @@ void add_settings(KeyTable& t) {
   t.maps("actor_rollout_ref.actor.shuffle", "train.shuffle", shuffle_word, "true is rollouts");
   t.maps("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch");
   t.maps("actor_rollout_ref.actor.entropy_coeff", "objective.entropy_coefficient");
+  t.maps("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", kl_estimator);
+  t.maps("algorithm.kl_penalty", "reference.kl_in_reward_estimator", kl_estimator);
   t.maps("actor_rollout_ref.actor.loss_scale_factor", "objective.horizon", unless_null);
   t.maps("actor_rollout_ref.actor.optim.lr", "optimizer.lr");
   t.maps("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay");
@@ -110,10 +112,9 @@ void add_refusals(KeyTable& t) {
   t.refuses("actor_rollout_ref.actor.optim", "only the optimizer settings of verl's FSDP engine are known");
   t.refuses("actor_rollout_ref.actor.optim.override_optimizer_config", "set the keys of section optimizer", "[{}]");
   t.refuses("actor_rollout_ref.actor.optim.num_cycles", "cosine falls once", "[0.5]");
-  t.refuses("actor_rollout_ref.actor.optim.zero_indexed_step critic.optim.zero_indexed_step",
-            "a schedule counts from 0", "[true]");
-  t.refuses("actor_rollout_ref.actor.optim.optimizer_impl critic.optim.optimizer_impl",
-            "the optimizer is Keel's own AdamW", R"(["torch.optim", "torchao.optim", "bitsandbytes.optim"])");
+  t.refuses("actor_rollout_ref.actor.optim.zero_indexed_step", "a schedule counts from 0", "[true]");
+  t.refuses("actor_rollout_ref.actor.optim.optimizer_impl", "the optimizer is Keel's own AdamW",
+            R"(["torch.optim", "torchao.optim", "bitsandbytes.optim"])");
   t.refuses("algorithm.rollout_correction.{rollout_is rollout_rs loss_type use_policy_gradient}", kCorrections,
             R"(["ppo_clip", "null", "None", false])");
   t.refuses("trainer.v1.trainer_mode", kStale, R"(["sync"])");

@@ -128,7 +128,7 @@ TEST(Verl, LossesHaveTheirBoundsAndParameters) {
         {{"objective.method", "dppo_tv"}, {"objective.delta_low", none}, {"objective.parameters", none}}}});
   expect_refused({{loss("clip_cov"), "loss_mode", "expected one of"},
                   {loss("dro"), "dro_beta", "no default"},
-                  {loss("vanilla", {kActor + "clip_ratio=0.1"}), kActor + "clip_ratio", "Fix: set " + low},
+                  {loss("vanilla", {kActor + "clip_ratio=0.1"}), kActor + "clip_ratio", "set " + low},
                   {loss("vanilla", {kActor + "loss_agg_mode=token-sum"}), "loss_agg_mode", "expected one of"},
                   {loss("sapo", {kActor + "use_kl_loss=true"}), "loss_agg_mode", "set it to seq-mean-token-mean"}});
 }
@@ -142,23 +142,21 @@ TEST(Verl, AdvantagesAndTheKl) {
        {advantage("reinforce_plus_plus"), {{"objective.advantage", "reinforce_pp"}}},
        {advantage("reinforce_plus_plus_baseline"), {{"objective.advantage", "reinforce_pp_baseline"}}},
        {with_groups({kActor + "use_kl_loss=true"}),
-        {{"reference.kl_coefficient", 0.001}, {"reference.estimator", "k3"}, {"reference.kl_in_reward", nullptr}}},
+        {{"reference.kl_coefficient", 0.001}, {"reference.kl_in_reward", nullptr}}},
        {with_groups({kActor + "use_kl_loss=true", kActor + "kl_loss_coef=0.5", kActor + "kl_loss_type=mse"}),
         {{"reference.kl_coefficient", 0.5}, {"reference.estimator", "k2"}}},
        {with_groups({kActor + "kl_loss_coef=0.5"}), {{"reference.kl_coefficient", nullptr}}},
-       {with_groups({kKl}),
-        {{"reference.kl_in_reward", 0.001},
-         {"reference.kl_in_reward_estimator", "k1"},
-         {"reference.kl_in_reward_target", nullptr}}},
-       {with_groups({kKl, "algorithm.kl_ctrl={type: adaptive, horizon: 500}"}),
-        {{"reference.kl_in_reward_target", 0.1}, {"reference.kl_in_reward_horizon", 500}}},
+       {with_groups({kKl}), {{"reference.kl_in_reward", 0.001}, {"reference.kl_in_reward_target", nullptr}}},
+       {with_groups({kKl, "algorithm.kl_penalty=low_var_kl"}), {{"reference.kl_in_reward_estimator", "k3"}}},
+       {with_groups({kKl, "algorithm.kl_ctrl={type: adaptive, horizon: 5000}"}),
+        {{"reference.kl_in_reward_target", 0.1}, {"reference.kl_in_reward_horizon", 5000}}},
        {with_groups({kKl, "algorithm.kl_ctrl.kl_coef=0.0"}), {{"reference.kl_in_reward", nullptr}}}});
   expect_refused(
       {{advantage("remax"), "adv_estimator", "expected one of"},
        {{"algorithm.adv_estimator=reinforce_plus_plus", "algorithm.gamma=0.9"}, "gamma", "with a critic only"},
        {with_groups({kActor + "use_kl_loss=2"}), "use_kl_loss", "expected true or false"},
        {with_groups({kActor + "use_kl_loss=true", kActor + "kl_loss_type=k3+"}), "kl_loss_type", "expected one"},
-       {with_groups({kKl, "algorithm.kl_ctrl.type=cosine"}), "kl_ctrl.type", "adaptive, fixed"}});
+       {with_groups({kKl, "algorithm.kl_ctrl.type=cosine"}), "kl_ctrl.type", "expected one of"}});
 }
 
 TEST(Verl, SizesAndSchedulesAreInOurUnits) {
@@ -227,8 +225,9 @@ TEST(Verl, RewardsAndFilteredGroups) {
       {{with(dapo, {"reward.reward_manager.name=naive"}), kPenalty + "enable", "the reward manager dapo only"},
        {with(dapo, {"reward.reward_kwargs.max_resp_len=32"}), "max_resp_len", "expected 64"},
        {with_groups({kPenalty + "enable=true", kDapo}), kPenalty + "len", "from 1 to"},
-       {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs", "arguments"},
-       {with_groups({"reward.reward_manager.name=gdpo"}), "reward_manager.name", "naive and dapo"},
+       {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs",
+        "into the function"},
+       {with_groups({"reward.reward_manager.name=gdpo"}), "reward_manager.name", "naive or dapo"},
        {with_groups({"reward.reward_model.enable=true"}), "reward_model.enable", "is a server"},
        {with_groups({"data.gen_batch_size=3"}), "gen_batch_size", "expected 1024"},
        {with_groups({kFilterOn, kKl, kFilter + "metric=seq_final_reward"}), "metric", "before the KL"},
@@ -245,16 +244,12 @@ TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
                    {{gae, decay, kActor + "optim.weight_decay=0.1"}, {{"critic.body", "separate"}}},
                    {with_groups({decay, "critic.ppo_epochs=5", "critic.model.path=x"}), {{"critic.body", nullptr}}}});
   EXPECT_THAT(imported({gae, kActor + "optim.lr_warmup_steps=5"}).remarks, Contains(HasSubstr("the critic follows")));
-  expect_refused({{{gae, decay}, "critic.optim.weight_decay", "expected 0.01"},
-                  {{gae, "critic.ppo_epochs=2"}, "critic.ppo_epochs", "the policy's updates"},
-                  {{gae, "critic.model.path=other"}, "critic.model.path", "a copy of the policy"},
-                  {{gae, "critic.enable=false"}, "critic.enable", "needs a critic"},
-                  {{gae, kActor + "loss_agg_mode=seq-mean-token-sum"}, "critic.loss_agg_mode", "expected token-mean"}});
-}
-
-TEST(KeyTables, EveryDefaultIsOfAKeyWithARow) {
-  for (const KeyTable* table : key_tables())
-    for (const auto& [key, value] : table->all_defaults().items()) EXPECT_NE(table->find(key), nullptr) << key;
+  expect_refused(
+      {{{gae, decay}, "critic.optim.weight_decay", "expected 0.01"},
+       {{gae, "critic.ppo_epochs=2"}, "critic.ppo_epochs", "the policy's updates"},
+       {{gae, "critic.model.path=other"}, "critic.model.path", "a copy of the policy"},
+       {{gae, "critic.enable=false"}, "critic.enable", "needs a critic"},
+       {{gae, kActor + "loss_agg_mode=seq-mean-token-sum"}, "critic.loss_agg_mode=token-mean", "expected token-mean"}});
 }
 
 TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
@@ -274,8 +269,8 @@ TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
 }
 
 TEST(Verl, KeysOfNoRowAreErrorsUntilTheyAreLeftOut) {
-  const Words words =
-      with_groups({"trainer.colour=red", "actor_rollout_ref.rollout.tmperature=2", "data.truncation=left"});
+  const Words words = with_groups({"actor_rollout_ref.rollout.n=4", "trainer.colour=red",
+                                   "actor_rollout_ref.rollout.tmperature=2", "data.truncation=left"});
   EXPECT_THAT(error_of(2, [&] { imported(words); }),
               AllOf(HasSubstr("trainer.colour: unknown key"), HasSubstr("--ignore trainer.colour"),
                     HasSubstr("actor_rollout_ref.rollout.temperature")));

@@ -64,8 +64,8 @@ def check_defaults(kept, resolved):
                                ("optimizer", "beta2", actor["optim"]["betas"][1]), ("run", "precision", "bf16"),
                                ("run", "dir", "checkpoints/verl_examples/gsm8k"), ("rollout", "samples_per_prompt", 4)):
         expect(settings[section][key], want, f"{section}.{key}")
-    for section in ("critic", "lora", "reference"):
-        expect(settings.get(section), None, section)
+    for section, key in (("critic", "body"), ("lora", "rank"), ("reference", "kl_coefficient"), ("reference", "kl_in_reward")):
+        expect(settings.get(section, {}).get(key), None, f"{section}.{key}")
     # Words alone mean the same, but for what verl's file says again that is Keel's default, and for the run's folder.
     from_words = settings_of(imported(*OURS))
     for section, keys in from_words.items():

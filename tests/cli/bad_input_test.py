@@ -25,7 +25,7 @@ class CommandLine(support.Test):
                                   (("generate", "--max_new_token", "4"), "did you mean --max-new-tokens?"),
                                   (("eval", "--sample", "x"), "did you mean --samples?"),
                                   (("generate", "--temp", "0.5"), "did you mean --temperature?"),
-                                  (("train", support.QUICKSTART, "--learning_rate", "1e-5"), "written without dashes, as learning_rate=VALUE"),
+                                  (("train", support.QUICKSTART, "--max_new_tokens", "8"), "written without dashes, as rollout.max_new_tokens=VALUE"),
                                   (("train", "--resum"), "did you mean --resume?"),
                                   (("report", "--outptu", "x"), "did you mean --output?"),
                                   (("generate", "--wholly-unlike", "4"), "--wholly-unlike is not an option of generate", "--temperature")):

@@ -8,7 +8,6 @@
 #include "keel/core/strings.h"
 #include "keel/model/folder/convert_folder.h"
 #include "keel/model/gguf_export.h"
-#include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
@@ -76,7 +75,6 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
 ExitCode convert(const ConvertArguments& arguments) {
   if (arguments.output.empty())
     fail(ExitCode::kBadConfiguration, "OUT is empty; wanted NAME.gguf, or the name of a folder");
-  RunFolder::require_not_of_a_run(arguments.output);
   Console messages(stderr);
   const std::string name = model_named(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);

@@ -19,7 +19,7 @@
 #include "keel/evaluation/evaluation.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/evaluation_request.h"
@@ -282,7 +282,6 @@ bool holds_samples(const std::filesystem::path& path) {
 /// Told before the evaluation, which may take hours: that its samples would be written over something, or nowhere.
 void require_place_for_samples(const EvalArguments& arguments) {
   if (arguments.samples.empty()) return;
-  RunFolder::require_not_of_a_run(arguments.samples);
   require_replaceable(arguments.samples, kSamples, holds_samples);
   const DurableFile can_be_written(arguments.samples);
 }

@@ -7,7 +7,6 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/strings.h"
-#include "keel/record/run_folder.h"
 
 namespace keel::cli {
 namespace {
@@ -51,7 +50,6 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
     fail(ExitCode::kBadConfiguration, arguments.output,
          ": exists already. Fix: choose another name, or replace it with ", "--overwrite");
-  if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
   const compat::Imported imported = compat::import_recipe(compat::read_recipe(recipe, words), arguments.ignored);
   const std::string name = recipe.empty() ? "the words of a command" : escape_controls(recipe);
   std::string text = "# From " + name + " (" + imported.program + ") by keel import\n" + imported.yaml +

@@ -12,7 +12,6 @@
 #include "keel/core/files/replaceable.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
-#include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
@@ -44,11 +43,9 @@ void require_apart(const std::vector<std::string>& folders) {
   }
 }
 
-/// A picture in the place of the report, or either in that of a run's data, would lose something.
+/// A picture in the place of the report would lose one of them.
 void require_free_names(const std::filesystem::path& report, const std::filesystem::path& curve) {
-  RunFolder::require_not_of_a_run(report);
   if (curve.empty()) return;
-  RunFolder::require_not_of_a_run(curve);
   std::error_code unseen;
   if (std::filesystem::weakly_canonical(report, unseen) == std::filesystem::weakly_canonical(curve, unseen))
     fail(ExitCode::kBadConfiguration, "--curve: ", curve.string(), " is where the report goes; give it another name");

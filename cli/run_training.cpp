@@ -9,6 +9,7 @@
 #include "cli/run_description.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/link.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
@@ -111,12 +112,12 @@ void print_summary(const RunData& run, const Config& config, Console& console) {
   }
 }
 
-void print_result(const std::optional<RunData>& run, const Config& config, const std::filesystem::path& checkpoint,
-                  Console& console) {
-  if (run) print_summary(*run, config, console);
-  const std::string dir = config.run.dir;
+void print_result(const std::optional<RunData>& data, const Config& config, const Run& run, Console& console) {
+  if (data) print_summary(*data, config, console);
+  const std::string dir = run.folder().string();
+  const std::filesystem::path checkpoint = run.last_checkpoint();
   console.heading("Written");
-  if (run)
+  if (data)
     console.line("  " + dir + "/report.html     open it in a browser: curves" +
                  (config.has_rl() ? ", and every token shaded by its coefficient" : ""));
   console.line("  " + dir + "/metrics.jsonl   one line per step");
@@ -125,11 +126,9 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
     console.line("  " + (checkpoint / "adapter").string() + "   the adapter by itself, as PEFT has it");
   if (config.record.tensorboard) console.line("  " + dir + "/tensorboard   tensorboard --logdir " + shell_word(dir));
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
-  std::error_code none;
-  if (const std::filesystem::path kept = std::filesystem::read_symlink(best, none);
-      config.checkpoint.keep_best && !none)
-    console.line("  " + best.string() + "   the best evaluation's, " + kept.filename().string() +
-                 (kept.filename() == checkpoint.filename() ? "" : "; the run itself stands for its newest checkpoint"));
+  if (const std::optional<std::string> kept = link_target(best); config.checkpoint.keep_best && kept)
+    console.line("  " + best.string() + "   the best evaluation's, " + *kept +
+                 (checkpoint.filename() == *kept ? "" : "; the run itself stands for its newest checkpoint"));
 }
 
 }  // namespace
@@ -187,7 +186,7 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, bo
   console.line(fitted(describe_run(config, *run), console));
   const ExitCode code = run->run();
   const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);
-  if (code == ExitCode::kDone) print_result(data, config, run->last_checkpoint(), console);
+  if (code == ExitCode::kDone) print_result(data, config, *run, console);
   return code;
 }
 

@@ -16,7 +16,6 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/record/run_folder.h"
 #include "keel/record/tokens/token_column_list.h"
 #include "keel/record/tools/csv.h"
 
@@ -43,10 +42,7 @@ class EachToken {
  public:
   EachToken(const std::string& path, const std::vector<AskedMethod>& methods)
       : is_shown_(path == "-" && isatty(STDOUT_FILENO) == 1) {
-    if (path != "-") {
-      RunFolder::require_not_of_a_run(path);
-      file_.emplace(path, Existing::kStays);
-    }
+    if (path != "-") file_.emplace(path, Existing::kStays);
     std::string header;
     for_each_token_column(
         [&](const char* name, auto, bool) { header += (header.empty() ? "" : ",") + csv_field(name); });

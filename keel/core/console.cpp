@@ -9,36 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "keel/core/foreign_text.h"
 #include "keel/core/steady_clock.h"
 
 namespace keel {
 namespace {
-
-struct CodePoint {
-  uint32_t value = 0;
-  size_t bytes = 1;
-  bool valid = false;
-};
-
-CodePoint code_point_at(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return {lead, 1, true};
-  const size_t bytes = lead >= 0xF0 && lead <= 0xF4  ? 4
-                       : lead >= 0xE0 && lead < 0xF0 ? 3
-                       : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                     : 0;
-  if (bytes == 0 || at + bytes > text.size()) return {lead, 1, false};
-  uint32_t value = lead & (0xFFu >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return {lead, 1, false};
-    value = value << 6 | (byte(at + i) & 0x3F);
-  }
-  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kSmallest[bytes] || value > 0x10FFFF || surrogate) return {lead, 1, false};
-  return {value, bytes, true};
-}
 
 struct Range {
   uint32_t first, last;

@@ -6,12 +6,11 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/files/held_folder.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/locked_directory.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/run_data.h"
 #include "keel/record/run_folder.h"
 #include "keel/record/tools/csv.h"
@@ -34,7 +33,7 @@ std::string export_id(const fs::path& folder, const ExportedRun& run) {
 
 /// Its newest checkpoint says whether it came to its end; of one that was resumed since then, who has its folder does.
 const char* standing_of(const fs::path& folder) {
-  if (!HeldFolder::claim(folder)) return "running";
+  if (!LockedDirectory::lock(folder)) return "running";
   return is_finished(folder) ? "finished" : "stopped";
 }
 
@@ -71,7 +70,6 @@ void merge(const ExportedStep& more, ExportedStep& step) {
 }
 
 void require_free_target(const fs::path& target, bool overwrite) {
-  RunFolder::require_not_of_a_run(target);
   if (path_exists(target) && !overwrite)
     fail(ExitCode::kBadConfiguration, target.string(), " exists already; choose another name, or replace it with ",
          "--overwrite");
@@ -108,7 +106,6 @@ fs::path export_csv(const ExportedRun& run, const fs::path& file, bool overwrite
 }
 
 fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool overwrite) {
-  RunFolder::require_not_of_a_run(folder);
   if (path_exists(folder) && is_folder(folder)) {
     for (const std::string& name : list_directory(folder)) {
       const bool own = EventFile::is_own(name, run.id);
@@ -136,7 +133,6 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
 }
 
 std::string export_to_tracker(const std::string& tool, const ExportedRun& run, const fs::path& folder, bool overwrite) {
-  RunFolder::require_not_of_a_run(folder);
   create_directories(folder);
   TrackerBridge bridge(tool, "python3", "--" + tool);
   bridge.open({{"name", run.name},

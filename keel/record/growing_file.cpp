@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "keel/core/error.h"
-#include "keel/core/files/hash.h"
+#include "keel/core/files/line_reader.h"
 
 namespace keel {
 namespace {
@@ -17,26 +17,17 @@ constexpr size_t kHexDigits = 8;  // of a CRC-32C
 /// Told of each whole line, without its newline, and of where the next one begins, until it answers false.
 using LineVisitor = std::function<bool(std::string_view line, uint64_t next)>;
 
-/// Reads in blocks: the file may be larger than memory.
 void visit_lines(const fs::path& path, const LineVisitor& visitor) {
-  const InputFile file = InputFile::open(path);
-  constexpr uint64_t kBlock = 1 << 20;
-  std::string text;  // from the beginning of a line on
-  for (uint64_t read = 0; read < file.size();) {
-    const uint64_t length = std::min(kBlock, file.size() - read), begin = read - text.size();
-    text.resize(text.size() + length);
-    file.read_at(read, std::as_writable_bytes(std::span(text).last(length)));
-    read += length;
-    size_t line = 0;
-    for (size_t end; (end = text.find('\n', line)) != std::string::npos; line = end + 1)
-      if (!visitor(std::string_view(text).substr(line, end - line), begin + end + 1)) return;
-    text.erase(0, line);
+  LineReader lines = LineReader::open(path);
+  uint64_t next = 0;
+  for (std::string line; lines.next(line, std::string::npos - 1) && lines.was_whole();) {
+    next += line.size() + 1;
+    if (!visitor(line, next)) return;
   }
 }
 
 bool has_file(const fs::path& path) {
-  std::error_code unseen;
-  return fs::is_regular_file(path, unseen);
+  return path_exists(path) && !is_folder(path);
 }
 
 }  // namespace
@@ -49,27 +40,6 @@ GrowingFile GrowingFile::open(const fs::path& path) {
     return true;
   });
   return {std::move(file), std::move(checksums)};
-}
-
-void GrowingFile::add(std::string_view line) {
-  if (!failure_) {
-    try {
-      file_.append_line(line);
-    } catch (const Error& error) {
-      if (error.code() == ExitCode::kHealthGuard) throw;  // a full disk, say
-      failure_ = error.what();
-    }
-  }
-  if (failure_) unwritten_.emplace_back(line);
-  checksums_.push_back(crc32c(line));
-}
-
-void GrowingFile::copy_to(const fs::path& path) const {
-  file_.copy_to(path);
-  if (unwritten_.empty()) return;
-  AppendFile copy = AppendFile::open(path);
-  for (const std::string& line : unwritten_) copy.append_line(line);
-  copy.sync();
 }
 
 std::optional<std::string> find_changed_line(const fs::path& path, const LineChecksums& remembered) {

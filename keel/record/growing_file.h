@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
 
 namespace keel {
 
@@ -22,25 +23,21 @@ class GrowingFile {
   /// Opens or creates; a last line without its newline was torn by a crash and is cut off.
   static GrowingFile open(const std::filesystem::path& path);
 
-  /// A line that may not be written (permissions, a read-only disk), and all after it, are kept for copy_to().
-  void add(std::string_view line);
-  /// Why lines were not written.
-  const std::optional<std::string>& failure() const { return failure_; }
+  void add(std::string_view line) {
+    file_.append_line(line);
+    checksums_.push_back(crc32c(line));
+  }
   /// Returns when everything added is on the disk.
   void sync() { file_.sync(); }
 
   const LineChecksums& checksums() const { return checksums_; }
   bool has_its_name() const { return file_.has_its_name(); }
-  /// Writes all that was added to another file, also when it has lost its name.
-  void copy_to(const std::filesystem::path& path) const;
 
  private:
   GrowingFile(AppendFile file, LineChecksums checksums) : file_(std::move(file)), checksums_(std::move(checksums)) {}
 
   AppendFile file_;
   LineChecksums checksums_;
-  std::optional<std::string> failure_;
-  std::vector<std::string> unwritten_;
 };
 
 /// In which way a file does not begin with the lines that were remembered: "line 17 is not what was written there".

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 #include <functional>
 
 #include "keel/core/error.h"
@@ -226,8 +226,8 @@ RunData read_run(const std::filesystem::path& folder) {
     const Json used = read_json_file(folder / "used.json");
     for (const auto& [path, value] : used.items()) run.used[path] = shown(value);
   }
-  if (std::error_code unseen; std::filesystem::is_regular_file(folder / "log.txt", unseen)) {
-    std::ifstream log(folder / "log.txt");
+  if (path_exists(folder / "log.txt")) {
+    std::istringstream log(read_file(folder / "log.txt"));
     for (std::string line; std::getline(log, line);)
       if (changes_evaluations(line, run)) run.changes.push_back(line);
   }

@@ -1,16 +1,13 @@
 #include "keel/record/run_folder.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/json_if_any.h"
 #include "keel/core/files/link.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/run_data.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/record/tools/event_texts.h"
@@ -48,59 +45,36 @@ bool is_file_of_a_run(std::string name) {
   return false;
 }
 
-/// Removes a file, and of folders no more than an empty one. Whether nothing has the name any more.
-bool remove_file(const std::filesystem::path& path) {
-  return remove_of_tree(path, [](const std::string&) { return false; });
+/// Removes the files of a folder that `is_own` accepts by their names, and the folder if none is left.
+void remove_files(const std::filesystem::path& folder, const std::function<bool(const std::string&)>& is_own) {
+  if (link_target(folder) || !is_folder(folder)) return;
+  for (const std::string& name : list_directory(folder))
+    if (is_own(name)) remove_file(folder / name);
+  remove_if_empty(folder);
 }
 
-/// The same; what is a folder of somebody's is moved aside.
-void make_free(const std::filesystem::path& path, std::vector<std::string>& others) {
-  if (!remove_file(path)) others.push_back(move_aside(path, path)->filename().string());
-}
-
-/// Removes the checkpoints of a run, and their folder where nothing else is in it.
-void remove_checkpoints(const std::filesystem::path& checkpoints, const std::string& run,
-                        std::vector<std::string>& others) {
-  if (!path_exists(checkpoints)) return;
-  if (!is_folder(checkpoints)) return others.push_back(kCheckpoints);
+void remove_checkpoints(const std::filesystem::path& checkpoints, const std::string& run) {
+  if (!is_folder(checkpoints)) return;
   remove_leftovers(checkpoints, run);
-  for (const std::string& name : list_directory(checkpoints)) {
+  for (const std::string& name : list_directory(checkpoints))
     if (is_own_checkpoint(checkpoints / name, run)) remove_own_folder(checkpoints / name, run);
-    const bool is_latest = name == "LATEST" || name == "LATEST.partial";
-    const bool is_best = name == kBestCheckpoint || name == std::string(kBestCheckpoint) + ".partial";
-    if (is_latest || (is_best && is_checkpoint_name(link_target(checkpoints / name).value_or(""))))
-      remove_file(checkpoints / name);
-  }
-  for (const std::string& name : list_directory(checkpoints)) others.push_back(std::string(kCheckpoints) + "/" + name);
-  remove_file(checkpoints);
+  if (is_checkpoint_name(link_target(checkpoints / kBestCheckpoint).value_or(""))) remove_file(checkpoints / kBestCheckpoint);
+  for (const char* name : {"LATEST", "LATEST.partial", "best.partial"}) remove_file(checkpoints / name);
+  remove_if_empty(checkpoints);
 }
 
-/// Removes a run's event files or token records, whichever lie in its folder of this name; whether nothing else did.
-bool remove_rows_for_tools(const std::filesystem::path& folder, const std::string& name, const std::string& run) {
-  if ((name != kEvents && name != kTokens) || !is_folder(folder / name)) return false;
-  return remove_of_tree(folder / name, [&](const std::string& file) {
-    return name == kEvents ? EventFile::is_own(file, run) : TokenFile::step_of(file) >= 0;
-  });
-}
-
-/// Removes a run from its folder: first what its id is needed for, which is in used.json, and config.yaml last, for by
-/// its first line a folder is known to hold a run, so that a replacement that is killed half-way can be asked for
-/// again. Returns the names of what is not the run's, and stays.
-std::vector<std::string> remove_run(const std::filesystem::path& path) {
+/// Removes a run from its folder: the id in used.json and the heading of config.yaml come last, since a replacement that
+/// is killed half-way needs them when it is repeated. What the run did not write stays.
+void remove_run(const std::filesystem::path& path) {
   const std::string run = own_run(path);
-  std::vector<std::string> others;
-  remove_checkpoints(path / kCheckpoints, run, others);
+  remove_checkpoints(path / kCheckpoints, run);
   if (is_own_reference(path / kReference, run)) remove_own_folder(path / kReference, run);
   remove_leftovers(path, run);
-  for (const std::string& name : list_directory(path)) {
-    if (name == kCheckpoints || name == kUsed || name == kConfig) continue;
-    if (is_file_of_a_run(name))
-      make_free(path / name, others);
-    else if (!remove_rows_for_tools(path, name, run))
-      others.push_back(name);
-  }
-  for (const char* name : {kUsed, kConfig}) make_free(path / name, others);
-  return others;
+  remove_files(path / kEvents, [&](const std::string& name) { return EventFile::is_own(name, run); });
+  remove_files(path / kTokens, [](const std::string& name) { return TokenFile::step_of(name) >= 0; });
+  for (const std::string& name : list_directory(path))
+    if (is_file_of_a_run(name) && name != kUsed && name != kConfig) remove_file(path / name);
+  for (const char* name : {kUsed, kConfig}) remove_file(path / name);
 }
 
 /// A row without numbers that JSON cannot hold.
@@ -113,8 +87,8 @@ Json finite(const Json& row) {
 
 }  // namespace
 
-RunFolder::RunFolder(HeldFolder held, std::string_view config_yaml)
-    : held_(std::move(held)),
+RunFolder::RunFolder(LockedDirectory directory, std::string_view config_yaml)
+    : directory_(std::move(directory)),
       config_yaml_(config_yaml),
       metrics_(GrowingFile::open(path() / kMetrics)),
       samples_(GrowingFile::open(path() / kSamples)),
@@ -140,62 +114,19 @@ void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
 RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std::string_view config_yaml) {
   require_free(path, replace);
   create_directories(path);
-  HeldFolder held = claim(path);
-  require_free(path, replace);  // again, for another process may have been faster
-  const std::vector<std::string> others = remove_run(path);
+  LockedDirectory directory = lock(path);
+  require_free(path, replace);  // Another process may have been faster.
+  remove_run(path);
   write_atomically(path / kConfig, config_yaml);
-  RunFolder folder(std::move(held), config_yaml);
-  for (const std::string& name : others) folder.log(name + " is not a run's, and was left as it is");
-  return folder;
+  return RunFolder(std::move(directory), config_yaml);
 }
 
-namespace {
-
-/// By the names of the folders above.
-bool is_named_as_of_a_run(std::filesystem::path followed) {
-  bool is_own = false;
-  while (!is_own && followed.has_relative_path()) {
-    const std::string name = followed.filename().string();  // in each folder above the file, what leads to it
-    followed = followed.parent_path();
-    const bool of_run = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
-                        (name != kReport && is_file_of_a_run(name));
-    const auto in_run = [&] { return path_exists(followed / kMetrics) || RunFolder::holds_run(followed); };
-    is_own = (of_run && in_run()) || is_checkpoint(followed);
-  }
-  return is_own;
-}
-
-}  // namespace
-
-bool RunFolder::is_of_a_run(const std::filesystem::path& path) {
-  std::error_code unseen;
-  return is_named_as_of_a_run(std::filesystem::weakly_canonical(full_path(path), unseen));
-}
-
-void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
-  std::error_code unseen;
-  const std::filesystem::path whole = full_path(path);
-  if (is_named_as_of_a_run(std::filesystem::weakly_canonical(whole.parent_path(), unseen) / whole.filename()))
-    fail(ExitCode::kBadConfiguration, "cannot write ", path,
-         ": it is a run's own file, or lies among these; choose another name");
-}
-
-HeldFolder RunFolder::claim(const std::filesystem::path& path) {
-  std::optional<HeldFolder> held = HeldFolder::claim(path);
-  if (!held)
+LockedDirectory RunFolder::lock(const std::filesystem::path& path) {
+  std::optional<LockedDirectory> directory = LockedDirectory::lock(path);
+  if (!directory)
     fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
          " is in use by another process. Wait for it, stop it, or choose another run.dir");
-  return std::move(*held);
-}
-
-void RunFolder::require_unchanged(const HeldFolder& held, const Lines& lines) {
-  for (const auto& [name, remembered] : {std::pair{kMetrics, &lines.metrics}, {kSamples, &lines.samples}})
-    if (const auto change = find_changed_line(held.path() / name, *remembered))
-      fail(ExitCode::kBadInput, (held.path() / name).string(), ": ", *change,
-           ", as the checkpoint remembers it; restore ",
-           "the file from a copy, or go on with the rows that are as they were by --damaged-rows: the file as it is "
-           "now ",
-           "is then kept beside it");
+  return std::move(*directory);
 }
 
 namespace {
@@ -241,63 +172,66 @@ std::vector<std::string> RunFolder::note_used(Json settings, const std::string& 
 
 namespace {
 
-/// A folder or a pipe in the place of a file that is nobody's data must not end a run. Lines of the log are added to
-/// what is there, which must not be a file that a link leads to; the others are replaced, a link by a file.
-std::vector<std::string> make_room(const std::filesystem::path& run) {
-  std::vector<std::string> notes;
-  for (const char* name : {kLog, kConfig, kUsed, kReport})
-    if (const auto aside = name == kLog && link_target(run / name) ? move_aside(run / name, run / name)
-                                                                   : make_room_for_file(run / name))
-      notes.push_back((run / name).string() + " was no file; what had the name is " + aside->string() + " now");
-  return notes;
-}
-
-/// Brings the rows back to what they were at a checkpoint.
+/// Brings the rows back to what they were at a checkpoint; a log that was changed goes on as it is.
 void reopen_rows(const std::filesystem::path& path, const LineChecksums& remembered, std::vector<std::string>& notes) {
   const std::optional<std::string> change = find_changed_line(path, remembered);
   if (!change) return cut_to_lines(path, remembered.size());
+  if (path.filename() == kLog) return notes.push_back(path.string() + ": " + *change + "; it goes on from what there is");
   const std::optional<std::filesystem::path> kept = leave_unchanged_lines(path, remembered);
   notes.push_back(path.string() + ": " + *change + "; the rows that are as they were stay" +
                   (kept ? ", and " + kept->string() + " is the file as it was" : ""));
 }
 
-/// The same of the log, where it is what it was.
-void reopen_log(const std::filesystem::path& path, const LineChecksums& remembered, std::vector<std::string>& notes) {
-  const std::optional<std::string> change = find_changed_line(path, remembered);
-  if (!change) return cut_to_lines(path, remembered.size());
-  notes.push_back(path.string() + ": " + *change + "; it goes on from what there is");
-}
-
 }  // namespace
 
-RunFolder RunFolder::reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
+RunFolder RunFolder::reopen(LockedDirectory directory, const Lines& lines, std::string_view config_yaml,
                             std::vector<std::string>& notes) {
-  for (const std::string& note : make_room(held.path())) notes.push_back(note);
-  write_atomically(held.path() / kConfig, config_yaml);
-  reopen_rows(held.path() / kMetrics, lines.metrics, notes);
-  reopen_rows(held.path() / kSamples, lines.samples, notes);
-  reopen_log(held.path() / kLog, lines.log, notes);
-  return RunFolder(std::move(held), config_yaml);
+  const std::filesystem::path run = directory.path();
+  write_atomically(run / kConfig, config_yaml);
+  for (const auto& [name, remembered] :
+       {std::pair{kMetrics, &lines.metrics}, {kSamples, &lines.samples}, {kLog, &lines.log}})
+    reopen_rows(run / name, *remembered, notes);
+  return RunFolder(std::move(directory), config_yaml);
+}
+
+void RunFolder::write(const std::function<void()>& action) const {
+  try {
+    action();
+  } catch (const RunWriteError&) {
+    throw;
+  } catch (const Error& error) {
+    throw RunWriteError(directory_.current_path()
+                            ? error.what()
+                            : "run.dir: " + path().string() + " was removed while the run went on");
+  }
+}
+
+void RunFolder::require_rows() const {
+  for (const auto& [name, rows] : {std::pair{kMetrics, &metrics_}, {kSamples, &samples_}})
+    if (!rows->has_its_name())
+      fail(ExitCode::kHealthGuard, (path() / name).string(), " was removed or replaced while the run went on");
 }
 
 std::string RunFolder::add_metrics(const Json& row) {
   Json stamped = finite(row);
   stamped[kClockMetric] = seconds_since_1970();
   std::string line = json_line(stamped);
-  metrics_.add(line);
-  if (events_) events_->add(exported_step(metric_row(line)));
+  write([&] {
+    require_rows();
+    metrics_.add(line);
+    if (events_) events_->add(exported_step(metric_row(line)));
+  });
   return line;
 }
 
 void RunFolder::add_sample(const Json& row) {
-  samples_.add(json_line(finite(row)));
+  write([&] { samples_.add(json_line(finite(row))); });
   if (events_) events_->add_sample(exported_sample(row));
 }
 
 void RunFolder::write_events() {
   const std::filesystem::path folder = path() / kEvents;
-  if (path_exists(folder) && !is_folder(folder))
-    log(folder.string() + " was no folder; what had the name is " + move_aside(folder, folder)->string() + " now");
+  if (path_exists(folder) && !is_folder(folder)) move_aside(folder);
   events_ = EventFile::begin(folder, config_yaml_, own_run(path()));
   const std::vector<ExportedSample> samples = exported_samples(path());
   auto sample = samples.begin();
@@ -317,7 +251,9 @@ void RunFolder::forget_tokens_after(int64_t step) const {
       remove_file(tokens() / name);
 }
 
-void RunFolder::log(std::string_view line) { log_.add(escape_controls(line)); }
+void RunFolder::log(std::string_view line) {
+  write([&] { log_.add(escape_controls(line)); });
+}
 
 RunFolder::Lines RunFolder::sync() {
   metrics_.sync();
@@ -325,65 +261,6 @@ RunFolder::Lines RunFolder::sync() {
   log_.sync();
   if (events_) events_->sync();
   return {metrics_.checksums(), samples_.checksums(), log_.checksums()};
-}
-
-void RunFolder::require_found() const {
-  const char* gone = !metrics_.has_its_name() ? kMetrics : !samples_.has_its_name() ? kSamples : nullptr;
-  if (!held_.is_at_its_path()) {
-    const std::optional<std::filesystem::path> now = held_.whereabouts();
-    std::error_code unseen;
-    const char* other = std::filesystem::exists(path(), unseen) ? ", and what has its name now is not this run's" : "";
-    throw FolderLost("run.dir: " + path().string() + " was " + (now ? "moved to " + now->string() : "removed") +
-                         " while the run went on" + other,
-                     gone ? std::nullopt : now);
-  }
-  if (gone) throw FolderLost((path() / gone).string() + " was removed or replaced while the run went on", std::nullopt);
-}
-
-void RunFolder::require_own() {
-  require_found();
-  for (const GrowingFile* rows : {&metrics_, &samples_})
-    if (rows->failure()) throw FolderLost("the run cannot write on where it is: " + *rows->failure(), std::nullopt);
-  try {
-    look_after_others();
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::kHealthGuard) throw;
-    require_found();  // it may have gone in between
-    throw FolderLost(std::string("the run cannot write on where it is: ") + error.what(), std::nullopt);
-  }
-}
-
-void RunFolder::look_after_others() {
-  const std::vector<std::string> notes = make_room(path());
-  if (!log_.has_its_name()) {
-    log_ = GrowingFile::open(path() / kLog);
-    log("the log was removed or replaced while the run went on; it goes on here");
-  }
-  for (const std::string& note : notes) log(note);
-  if (events_ && !events_->has_its_name()) {
-    write_events();
-    log("the event file was removed while the run went on; it is written again");
-  }
-  if (path_exists(path() / kConfig)) return;
-  write_atomically(path() / kConfig, config_yaml_);
-  log("config.yaml was removed while the run went on; it is written again");
-}
-
-std::string RunFolder::free_name_beside(const std::filesystem::path& run) {
-  const std::string name = (run / "").parent_path().string() + ".rescued-" + std::to_string(getpid());
-  std::string free = name;
-  std::error_code unseen;
-  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(free, unseen)); ++number)
-    free = name + "-" + std::to_string(number);
-  return free;
-}
-
-RunFolder RunFolder::copy_to(const std::filesystem::path& path, std::string_view config_yaml) const {
-  RunFolder copy = create(path, /*replace=*/false, config_yaml);
-  metrics_.copy_to(path / kMetrics);
-  samples_.copy_to(path / kSamples);
-  log_.copy_to(path / kLog);
-  return RunFolder(std::move(copy.held_), config_yaml);
 }
 
 }  // namespace keel

@@ -20,7 +20,7 @@
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
-#include "keel/core/files/place.h"
+#include "keel/core/files/directory_path.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options/read_config.h"
@@ -38,10 +38,9 @@ pid_t start(const std::vector<std::string>& words, const std::filesystem::path& 
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  make_room_for_file(log);
-  remove_tree(log);  // and not what a link leads to
-  const Place place = reached(log);
-  const FileHandle output(openat(place.folder, place.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  remove_file(log);  // and not what a link leads to
+  const DirectoryPath at = directory_path(log);
+  const FileHandle output(openat(at.directory, at.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
   // Between fork and exec the child has this program's handlers, which would take a signal and forget it.
   sigset_t all, before;

@@ -41,26 +41,26 @@ void require_own(const Study& study, const std::filesystem::path& folder) {
   refuse_taken(kFolders);
 }
 
-HeldFolder claimed(const Study& study, OldRuns old_runs) {
+LockedDirectory locked(const Study& study, OldRuns old_runs) {
   const std::filesystem::path folder = full_path(study.options.dir);
   create_directories(folder);
-  std::optional<HeldFolder> held = HeldFolder::claim(folder);
-  if (!held)
+  std::optional<LockedDirectory> directory = LockedDirectory::lock(folder);
+  if (!directory)
     fail(ExitCode::kBadConfiguration, "study.dir: a study goes on in ", study.options.dir,
          "; wait for its end, or choose another folder");
   if (old_runs == OldRuns::kKept) require_own(study, folder);
   write_atomically(folder / kOwner, json_line(Json{{"study", study.file}}) + "\n");
   for (const char* name : kFolders) create_directories(folder / name);
-  return std::move(*held);
+  return std::move(*directory);
 }
 
 }  // namespace
 
-StudyFolder::StudyFolder(const Study& study, OldRuns old_runs) : held_(claimed(study, old_runs)) {}
+StudyFolder::StudyFolder(const Study& study, OldRuns old_runs) : directory_(locked(study, old_runs)) {}
 
 void StudyFolder::require_at_its_path() const {
-  if (held_.is_at_its_path()) return;
-  const std::optional<std::filesystem::path> now = held_.whereabouts();
+  const std::optional<std::filesystem::path> now = directory_.current_path();
+  if (now == path()) return;
   fail(ExitCode::kHealthGuard, "study.dir: ", path().string(), " was ", now ? "moved to " + now->string() : "removed",
        " while the study went on, which stops; what has the name now was left alone. ",
        now ? "Move it back, and the same command goes on with it" : "The same command begins it anew");

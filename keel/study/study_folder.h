@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "keel/core/files/held_folder.h"
+#include "keel/core/files/locked_directory.h"
 #include "keel/study/study.h"
 
 namespace keel {
@@ -11,14 +11,13 @@ namespace keel {
 /// Whether runs that were made with other settings are made anew, and what is another's in the folder is replaced.
 enum class OldRuns { kKept, kReplaced };
 
-/// The folder of a study, which says in study.json whose it is. One process at a time has it, and holds it by more than
-/// its name: what has the name when it was moved is left alone.
+/// The folder of a study, which names the study in study.json. One process at a time has it locked.
 class StudyFolder {
  public:
   /// Claims study.dir, which is made where there is none.
   StudyFolder(const Study& study, OldRuns old_runs);
 
-  const std::filesystem::path& path() const { return held_.path(); }
+  const std::filesystem::path& path() const { return directory_.path(); }
   std::filesystem::path config(const std::string& run) const { return path() / "configs" / (run + ".yaml"); }
   std::filesystem::path outcome(const std::string& run) const { return path() / "outcomes" / (run + ".json"); }
   std::filesystem::path log(const std::string& run) const { return path() / "logs" / (run + ".txt"); }
@@ -29,7 +28,7 @@ class StudyFolder {
   void require_at_its_path() const;
 
  private:
-  HeldFolder held_;
+  LockedDirectory directory_;
 };
 
 }  // namespace keel

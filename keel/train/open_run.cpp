@@ -5,11 +5,11 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -21,20 +21,19 @@
 namespace keel {
 namespace {
 
-/// A run that starts or learns from what it replaces would lose it, also where a link leads there.
+/// A run that starts or learns from what it replaces would lose it, even through a link.
 void refuse_to_replace_start(Config config) {
   const auto refuse = [&](const char* key, const std::string& path, const char* way_out) {
     if (!path.empty() && leads_into(path, config.run.dir))
-      fail(ExitCode::kBadConfiguration, key, " is ", path, ", which --overwrite would remove with the run in ",
+      fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that --overwrite removes, ",
            config.run.dir, "; choose another run.dir, or ", way_out);
   };
   constexpr const char* kConvert = "`keel convert` the model to a folder of its own first";
   refuse("model.path", config.model.path, kConvert);
   refuse("lora.adapter", config.lora.adapter, kConvert);
   for (const std::vector<std::string>* files : row_files(config))
-    for (const std::filesystem::path& file : expand_names(*files))  // one's own file in the folder stays
-      if (RunFolder::is_of_a_run(file))
-        refuse("a file of rows", file.string(), "copy the file to another folder first");
+    for (const std::filesystem::path& file : expand_names(*files))
+      refuse("a file of rows", file.string(), "copy the file to another folder first");
 }
 
 /// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.
@@ -56,14 +55,14 @@ void warn_of_other_dropout(const Config& config, Console& console) {
                     Json(config.lora.dropout).dump());
 }
 
-}  // namespace
-
 std::string new_run_id() {
   std::random_device noise;
   char digits[17];
   snprintf(digits, sizeof(digits), "%08x%08x", noise(), noise());
   return digits;
 }
+
+}  // namespace
 
 Config without_runs(Config config, Console& console) {
   config.model.path = model_named(config.model.path, &console);

@@ -33,9 +33,6 @@ struct OpenedRun {
   std::vector<std::string> changes = {};    // since the checkpoint, of what may change
 };
 
-/// That no other run has.
-std::string new_run_id();
-
 /// With the checkpoints that runs stand for, where a model or an adapter is asked for; which they are, is told.
 Config without_runs(Config config, Console& console);
 

@@ -4,11 +4,11 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/written.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/reward/reward_options.h"
 #include "keel/train/best_metric.h"
@@ -120,36 +120,18 @@ void require_same_phases(const Config& config, const Json& saved, const std::fil
          " and another run.dir");
 }
 
-void tell_of_rate(double before, double now, std::vector<std::string>& changes) {
-  if (before != now)
-    changes.push_back(written("the learning rate goes on along the schedule of that length: ", now,
-                              " for the next update, which would have had ", before));
-}
-
-/// How long the run was and is, which may change; and, where the learning rate is planned for that length, what becomes
-/// of it.
+/// Tells how long the run was and is.
 std::vector<std::string> changes_of_length(const Config& config, const Json& saved, const TrainState& state) {
-  Config before = config;
   std::vector<std::string> changes;
-  before.sft.steps = saved.at("sft").at("steps").get<int64_t>();
-  if (before.sft.steps != config.sft.steps) {
-    if (config.has_rl() && state.phase != Phase::kSft)
-      fail(ExitCode::kBadConfiguration, "sft.steps was ", before.sft.steps, " and is ", config.sft.steps,
-           ", but the supervised phase of the run is over; restore it (or sft.data_epochs)");
-    changes.push_back(written("sft.steps: ", before.sft.steps, " then, ", config.sft.steps, " now"));
-    const auto next_rate = [&](int64_t steps) {
-      return config.sft_optimizer().lr_at(state.sft_steps, static_cast<double>(steps));
-    };
-    tell_of_rate(next_rate(before.sft.steps), next_rate(config.sft.steps), changes);
-  }
-  before.train.steps = saved.at("train").at("steps").get<int64_t>();
-  if (before.train.steps == config.train.steps) return changes;
-  changes.push_back(written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now"));
-  const auto next_rate = [&](const Config& of) {
-    return of.optimizer.lr_at(of.planned_updates(state.rl_steps), of.planned_updates(of.train.steps),
-                              static_cast<double>(of.updates_per_step()));
+  const auto note = [&](const char* setting, int64_t before, int64_t now) {
+    if (before != now) changes.push_back(written(setting, ": ", before, " then, ", now, " now"));
   };
-  tell_of_rate(next_rate(before), next_rate(config), changes);
+  const int64_t sft_before = saved.at("sft").at("steps").get<int64_t>();
+  if (sft_before != config.sft.steps && config.has_rl() && state.phase != Phase::kSft)
+    fail(ExitCode::kBadConfiguration, "sft.steps was ", sft_before, " and is ", config.sft.steps,
+         ", but the supervised phase of the run is over; restore it (or sft.data_epochs)");
+  note("sft.steps", sft_before, config.sft.steps);
+  note("train.steps", saved.at("train").at("steps").get<int64_t>(), config.train.steps);
   return changes;
 }
 
@@ -218,8 +200,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
 /// All weights were trained, so that the model is needed no more; but it must not be recorded under another's name.
 void require_same_start(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
-  const bool recorded = checkpoint.state.base_checksum != 0;  // a run of an older program has none
-  if (!recorded || checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
+  if (checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
   if (base_checksum(starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
     fail(ExitCode::kBadConfiguration, "model.path: ", path,
          " has other weights or another config.json than what the run was started from, ",
@@ -241,6 +222,12 @@ void require_same_start_adapter(const Config& config, const Checkpoint& checkpoi
   if (path == started_from || then.is_null() || now.empty() || then == now) return;
   fail(ExitCode::kBadConfiguration, "lora.adapter: ", path, " has other weights than what the run was started from, ",
        started_from, "; name that, or start a new run with another run.dir");
+}
+
+void require_unchanged_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint) {
+  for (const std::string& change : find_changed_rows(run, checkpoint))
+    fail(ExitCode::kBadInput, change, "; restore the file from a copy, or go on with the rows that are as they were by ",
+         "--damaged-rows: the file as it is now is then kept beside it");
 }
 
 /// The newest sound checkpoint of the run in this folder.
@@ -269,7 +256,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   Trackers trackers(config);
   set_resumable();
   throw_if_stopped();
-  HeldFolder held = RunFolder::claim(config.run.dir);
+  LockedDirectory directory = RunFolder::lock(config.run.dir);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   keep_checkpoints_of_runs(config, checkpoint.config);
   require_same_phases(config, checkpoint.config, newest);
@@ -297,20 +284,17 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   std::optional<CausalLm> reference;
   if (objective_at(config, checkpoint.state).requirements().reference_logp && checkpoint.state.rl_steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
-  if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
+  if (!accepted.damaged_rows) require_unchanged_rows(config.run.dir, newest);
   throw_if_stopped();
   wait_for_saving();
-  const std::optional<std::string> moved = finish_save(newest, checkpoint.state.best_step);
+  finish_save(newest, checkpoint.state.best_step);
   const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
-  const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
+  const std::string id = checkpoint.run;
   trackers.open(config.run.dir, used, id);
   std::vector<std::string> notes;
-  RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
-  if (moved) notes.push_back(*moved);
+  RunFolder folder = RunFolder::reopen(std::move(directory), checkpoint.lines, recorded_config(config), notes);
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
-  if (config.has_rl() && state.best_metric == "auto")
-    state.best_metric = best_metric_key("auto", problems);  // as older programs wrote it
   // A finished run goes on when it is asked for more steps than it made.
   if (state.phase == Phase::kDone && config.has_rl() && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
   if (state.phase == Phase::kDone && !config.has_rl() && !demonstrations.done(config.sft, state))

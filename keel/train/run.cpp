@@ -79,8 +79,7 @@ Run::Run(OpenedRun opened, Console& console)
   look_for_best();
 }
 
-/// A resumed run says what becomes of the best checkpoint that it had: it stays where no other one is looked for, a
-/// damaged one stays for its owner to mend, and one that is gone makes room for the next.
+/// Tells what becomes of the best checkpoint that a resumed run had.
 void Run::look_for_best() {
   if (state_.best_step < 0) return;
   const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best_step);
@@ -88,22 +87,12 @@ void Run::look_for_best() {
   if (!path_exists(best)) {
     log_.warning(name + " is gone" + (config_.checkpoint.keep_best ? "; the next evaluation takes its place" : ""));
     state_.best_step = -1;
-    return;
-  }
-  tell_of_damaged_best();
-  if (!config_.checkpoint.keep_best)
+  } else if (!config_.checkpoint.keep_best) {
     log_.warning(name + " is kept, but checkpoint.keep_best is false now: no better one will take its place");
-  else if (state_.best_metric != best_metric_)
+  } else if (state_.best_metric != best_metric_) {
     log_.warning(name + " is kept until the next evaluation, which is the first by " + best_metric_ +
                  " (checkpoint.best_metric); copy it to keep it for longer");
-}
-
-void Run::tell_of_damaged_best() {
-  const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best_step);
-  if (state_.best_step < 0 || best.filename() == last_checkpoint_.filename()) return;  // that one was looked at
-  if (const auto damage = find_damage(best))
-    log_.warning(best.string() + ", the best by " + state_.best_metric + ", is damaged (" + *damage +
-                 "); restore it, or remove it, so that the next evaluation after a --resume takes its place");
+  }
 }
 
 /// A reference is the policy as it is when RL starts, and must be beside the checkpoints before the first of them that
@@ -119,9 +108,7 @@ void Run::begin(Phase phase, Companions saved) {
   trainer_.emplace(config_, policy_, problems_, state_, std::move(saved));
   if (!new_reference || !trainer_->reference()) return;
   wait_for_save();
-  write_to_folder([&] {
-    if (const auto moved = write_reference(folder_.path(), *trainer_->reference(), policy_, id_)) log_.warning(*moved);
-  });
+  folder_.write([&] { save_reference(folder_.path() / kReferenceFolder, *trainer_->reference(), policy_, id_); });
 }
 
 ExitCode Run::run() {
@@ -129,8 +116,9 @@ ExitCode Run::run() {
     const ExitCode code = run_to_the_end();
     trackers_.end(code == ExitCode::kDone ? "finished" : "stopped", console_);
     return code;
-  } catch (const FolderLost& loss) {
-    end_without_folder(loss);
+  } catch (const RunWriteError& error) {
+    console_.end_progress();
+    fail(error.code(), error.what(), ". ", what_is_left());
   }
 }
 
@@ -159,23 +147,21 @@ std::string Run::saved_after_failure() {
   try {
     wait_for_save();
     if (last_checkpoint_.filename() != checkpoint_name(state_.step)) save();
-  } catch (const FolderLost&) {
+  } catch (const RunWriteError&) {
     throw;
   } catch (const std::exception& error) {
     return std::string(". The steps since the last checkpoint could not be saved: ") + error.what();
   }
-  return ". The run is saved up to step " + std::to_string(state_.step) + " in " + last_checkpoint_.string() +
-         "; continue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume";
+  return ". The run is saved up to step " + std::to_string(state_.step) + " in " + last_checkpoint().string() +
+         "; continue with: " + resume_command();
 }
 
 ExitCode Run::run_phases() {
   if (saved_for_interrupt()) return ExitCode::kInterrupted;
   if (state_.phase == Phase::kSft && !warm_up()) return ExitCode::kInterrupted;
   if (state_.phase == Phase::kRl && !learn()) return ExitCode::kInterrupted;
-  folder_.require_own();  // what follows is read and written by its name
   if (const auto damage = find_damage(last_checkpoint_))
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
-  tell_of_damaged_best();
   console_.end_progress();
   log_.at_the_end(problems_, demonstrations_);
   return ExitCode::kDone;
@@ -188,7 +174,7 @@ bool Run::learn() {
   bool due = false;
   while (true) {
     const bool best = evaluate_if_due();
-    look_after_folder();
+    note_finished_save();
     if (saved_for_interrupt()) return false;
     if (state_.rl_steps >= config_.train.steps) break;
     if (due || best) save(Saving::kBesideSteps);
@@ -209,12 +195,11 @@ void Run::rl_step() {
   watcher_.drawing = true;  // until all is scored
   const auto [experience, numbers] = trainer_->step(state_, watcher_);
   state_.step++;
-  watcher_.write(experience);
+  folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
   record_step("rl", step_row(numbers), seconds);
   log_.step(numbers, state_.rl_steps, seconds);
   look_after_health(numbers);
-  write_in_folder([&] { watcher_.require_written(); });
 }
 
 /// A run that is to stop is saved first, and counts on when it is resumed.
@@ -224,9 +209,8 @@ void Run::look_after_health(const StepNumbers& numbers) {
   if (alarms.empty() || config_.health.on_alarm != "stop") return;
   save();
   fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", alarms.front(), ". The run is saved in ",
-       last_checkpoint_.string(), " (health.on_alarm is stop); `keel train ",
-       shell_word((folder_.path() / "config.yaml").string()),
-       " --resume` goes on with it, health.on_alarm=warn beside ", "it lets it go on");
+       last_checkpoint().string(), " (health.on_alarm is stop); `", resume_command(),
+       "` goes on with it, health.on_alarm=warn beside it lets it go on");
 }
 
 /// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
@@ -322,7 +306,7 @@ void Run::save(Saving how) {
   Stopwatch watch(policy_.model.device());
   wait_for_save();
   require_finite_weights();
-  write_to_folder([&] {
+  folder_.write([&] {
     Save save = next_save();
     saved_state_ = to_json(state_);
     if (how == Saving::kNow || !copied(save.checkpoint)) return note_saved(write_save(save));
@@ -352,7 +336,6 @@ Save Run::next_save() {
             .report = std::chrono::steady_clock::now() - reported_at_ >= kBetweenReports};
   if (save.report) reported_at_ = std::chrono::steady_clock::now();
   if (trainer_ && trainer_->critic()) save.checkpoint.critic = *trainer_->critic();
-  if (trainer_ && trainer_->reference()) save.reference = &*trainer_->reference();
   return save;
 }
 
@@ -374,18 +357,14 @@ bool Run::copied(Checkpoint& checkpoint) {
 
 /// Of the save under way, if there is one. What it could not do is told as if it had been done here.
 void Run::wait_for_save() {
-  if (writing_.valid()) write_to_folder([&] { note_saved(writing_.get()); });
+  if (writing_.valid()) folder_.write([&] { note_saved(writing_.get()); });
 }
 
 void Run::note_saved(const Saved& saved) {
   last_checkpoint_ = saved.checkpoint;
   write_seconds_ += saved.seconds;
-  for (const std::string& warning : saved.warnings) log_.warning(warning);
   if (saved.report_failure && !std::exchange(told_of_report_, true))
     log_.warning(*saved.report_failure + "; there is no new report until this is mended");
-  for (const std::filesystem::path& foreign : saved.foreign)
-    if (named_foreign_.insert(foreign).second)
-      log_.warning(foreign.string() + " is not the run's, and was left as it is");
 }
 
 void Run::require_finite_weights() const {
@@ -393,35 +372,9 @@ void Run::require_finite_weights() const {
                                folder_.checkpoints());
 }
 
-void Run::write_to_folder(const std::function<void()>& write) {
-  folder_.require_own();
-  write_in_folder(write);
-}
-
-/// The same without a look at the folder before: a step's rows belong to the run also where that was moved meanwhile.
-/// What fails because the folder is not the run's own any more ends the run for that reason.
-void Run::write_in_folder(const std::function<void()>& write) {
-  try {
-    write();
-  } catch (const std::exception& error) {
-    folder_.require_own();
-    const Error* const told = dynamic_cast<const Error*>(&error);
-    if (!told || told->code() == ExitCode::kHealthGuard) throw;  // a full disk, say: it is no better beside the folder
-    throw FolderLost(std::string("the run cannot be saved where it is: ") + error.what(), std::nullopt);
-  }
-}
-
-/// Between steps: a run that writes where nobody looks is ended, and one that could not be resumed is saved.
-void Run::look_after_folder() {
-  folder_.require_own();
-  if (folder_.log_failure() && !std::exchange(told_of_log_, true))
-    console_.warning(*folder_.log_failure() + ". The run goes on without its log");
-  const bool writes = writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
-  if (!writes) wait_for_save();
-  // A save under way may remove the one before.
-  if (writes || last_checkpoint_.empty() || path_exists(last_checkpoint_)) return;
-  console_.warning(last_checkpoint_.string() + " was removed while the run went on; saving again");
-  save();
+/// Takes note of a save under way if it has ended.
+void Run::note_finished_save() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) wait_for_save();
 }
 
 /// When someone asked to stop: saves, says how to go on, and answers true.
@@ -432,32 +385,38 @@ bool Run::saved_for_interrupt() {
   if (!saved) save();
   console_.end_progress();
   log_.at_the_end(problems_, demonstrations_);
-  console_.result("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
-                  "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
+  console_.result("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint().string() +
+                  "\ncontinue with: " + resume_command());
   return true;
 }
 
-/// Saves what the run knows where it still can: in the folder, wherever that is now, or in a new one beside its name.
-void Run::end_without_folder(const FolderLost& loss) {
-  console_.end_progress();
+std::string Run::resume_command() const {
+  const std::filesystem::path now = folder_.current_path();
+  return "keel train " + shell_word((now / "config.yaml").string()) + " --resume" +
+         (now == folder_.path() ? "" : " run.dir=" + shell_word(now.string()));
+}
+
+std::filesystem::path Run::last_checkpoint() const {
+  return folder_.current_path() / "checkpoints" / last_checkpoint_.filename();
+}
+
+/// After a write that failed for good: the last complete checkpoint, what is lost since, and how to continue.
+std::string Run::what_is_left() {
+  std::filesystem::path newest;
+  std::string flag;
   try {
-    if (writing_.valid()) note_saved(writing_.get());
-  } catch (const std::exception&) {  // all is saved below
+    if (writing_.valid()) writing_.wait();
+    std::vector<std::string> damaged;
+    newest = newest_checkpoint(folder_.checkpoints(), damaged);
+    if (!newest.empty() && !find_changed_rows(folder_.path(), newest).empty()) flag = " --damaged-rows";
+  } catch (const Error& error) {  // a folder that cannot be read, either
+    return std::string("Its checkpoints cannot be read: ") + error.what();
   }
-  std::string command;
-  try {
-    config_.run.dir = loss.now() ? loss.now()->string() : RunFolder::free_name_beside(config_.run.dir);
-    if (!loss.now()) folder_ = folder_.copy_to(config_.run.dir, recorded_config(config_));
-    require_finite_weights();
-    note_saved(write_save(next_save()));
-    command = "keel train " + shell_word((std::filesystem::path(config_.run.dir) / "config.yaml").string()) +
-              " --resume" + (loss.now() ? " run.dir=" + shell_word(config_.run.dir) : "");
-  } catch (const std::exception& error) {
-    fail(ExitCode::kHealthGuard, loss.what(), ". What it knows could not be saved in ", config_.run.dir,
-         " either: ", error.what());
-  }
-  fail(ExitCode::kHealthGuard, loss.what(), ". It is saved up to step ", state_.step, " in ", config_.run.dir,
-       "; continue with: ", command);
+  if (newest.empty())
+    return "No complete checkpoint is left: all " + std::to_string(state_.step) + " steps are lost. Start the run again";
+  const int64_t lost = state_.step - std::stoll(newest.filename().string().substr(5));
+  return "The last complete checkpoint is " + (folder_.current_path() / "checkpoints" / newest.filename()).string() +
+         "; steps lost after it: " + std::to_string(lost) + ". Continue with: " + resume_command() + flag;
 }
 
 }  // namespace keel

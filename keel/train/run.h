@@ -2,11 +2,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -46,7 +44,9 @@ class Run {
   /// What an evaluation is made on.
   HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
   Objective objective() const { return objective_at(config_, state_); }
-  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+  /// These two follow a folder that was moved.
+  std::filesystem::path folder() const { return folder_.current_path(); }
+  std::filesystem::path last_checkpoint() const;
 
  private:
   Run(OpenedRun opened, Console& console);
@@ -54,7 +54,6 @@ class Run {
 
   void begin(Phase phase, Companions saved = {});
   void look_for_best();
-  void tell_of_damaged_best();
   ExitCode run_to_the_end();
   std::string saved_after_failure();
   ExitCode run_phases();
@@ -79,11 +78,10 @@ class Run {
   void wait_for_save();
   void note_saved(const Saved& saved);
   void require_finite_weights() const;
-  void write_to_folder(const std::function<void()>& write);
-  void write_in_folder(const std::function<void()>& write);
-  void look_after_folder();
+  void note_finished_save();
   bool saved_for_interrupt();
-  [[noreturn]] void end_without_folder(const FolderLost& loss);
+  std::string resume_command() const;
+  std::string what_is_left();
 
   Config config_;
   Console& console_;
@@ -101,12 +99,10 @@ class Run {
   double checkpoint_seconds_ = 0;   // that the run waited for saves, reported with the next step
   double write_seconds_ = 0;        // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
-  Json saved_state_;                               // that this process saved last
-  std::string best_metric_;                        // the key that checkpoint.best_metric stands for
-  std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
+  Json saved_state_;         // that this process saved last
+  std::string best_metric_;  // the key that checkpoint.best_metric stands for
   std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
   bool told_of_report_ = false;  // that there cannot be one
-  bool told_of_log_ = false;     // that it does not grow any more
   int64_t copied_bytes_ = 0;     // of the largest copy; the memory's peak has it in it
   bool told_of_memory_ = false;  // that a copy has no room in it
   std::future<Saved> writing_;   // the save under way; last, to be waited for before all else ends

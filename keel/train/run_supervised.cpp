@@ -10,7 +10,7 @@ bool Run::warm_up() {
   while (true) {
     measure_loss_if_due();
     if (warm_up_->done(state_)) begin(config_.has_rl() ? Phase::kRl : Phase::kDone);
-    look_after_folder();
+    note_finished_save();
     if (saved_for_interrupt()) return false;
     if (state_.phase != Phase::kSft) break;
     if (due) save(Saving::kBesideSteps);

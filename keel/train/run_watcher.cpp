@@ -72,17 +72,8 @@ void RunWatcher::write(const Experience& experience) {
   for (const Json& sample : notes_->rows(state_.step, experience.prompts, experience.rollouts,
                                          experience.worth.advantages, policy_.tokenizer))
     folder_.add_sample(sample);
-  failure_ = nullptr;
-  try {
-    if (records_) records_->commit(std::move(facts_));
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  if (records_) records_->commit(std::move(facts_));
   records_.reset();
-}
-
-void RunWatcher::require_written() const {
-  if (failure_) std::rethrow_exception(failure_);
 }
 
 }  // namespace keel

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <exception>
 #include <optional>
 #include <string>
 
@@ -26,10 +25,8 @@ class RunWatcher : public StepWatcher {
   bool drawing = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
   std::string learned_from;  // in the present step, for the log: "prompts 16 to 32"
 
-  /// After a step, which the state has counted: what was noted goes to the folder. Token records that cannot be written
-  /// are told by require_written(), when the step's other rows are.
+  /// Writes the step's samples and token records, after the state has counted the step.
   void write(const Experience& experience);
-  void require_written() const;
 
   void passed_over(const SkippedCounts& rows) override { log_.passed_over(rows); }
   void warning(const std::string& sentence) override { log_.warning(sentence); }
@@ -50,7 +47,6 @@ class RunWatcher : public StepWatcher {
   std::optional<SampleNotes> notes_;     // of the present step
   std::optional<TokenRecords> records_;  // the same, where its tokens are recorded
   Json facts_;                           // for them: what decides
-  std::exception_ptr failure_;           // to write them
 };
 
 }  // namespace keel

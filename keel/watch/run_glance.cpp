@@ -12,7 +12,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/json_reader.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 
 namespace keel {
 namespace {

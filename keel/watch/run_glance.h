@@ -10,7 +10,7 @@
 
 namespace keel {
 
-/// The folders that processes of this machine have locked, as a run does with its own (HeldFolder). Read from
+/// The folders that processes of this machine have locked, as a run does with its own (LockedDirectory). Read from
 /// /proc/locks: to try the lock would be to take it, for a moment in which a run that begins would be refused.
 class LockedFolders {
  public:

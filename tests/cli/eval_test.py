@@ -84,7 +84,6 @@ class Eval(support.Test):
         # All before anything is sampled: here there is no model yet.
         nobody = {"run": {"dir": self.folder / "none"}}
         self.assert_refused(self.evaluate("--samples", own, **nobody), 2, "did not write it")
-        self.assert_refused(self.evaluate("--samples", self.run_folder / "metrics.jsonl", **nobody), 2, "a run's own file")
         self.assert_refused(self.evaluate("--samples", self.folder, **nobody), 2, "a folder has that name")
         self.assert_refused(self.evaluate("--samples", self.folder / "missing" / "samples.jsonl", **nobody), 2, "missing")
         self.assertEqual(sorted(os.listdir(self.folder)), ["own", "run", "samples.jsonl"])

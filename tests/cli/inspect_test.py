@@ -158,21 +158,6 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
-    def test_convert_writes_nothing_among_a_runs_own_files(self):
-        run = self.folder / "run"
-        (run / "checkpoints").mkdir(parents=True)
-        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\nrun: {seed: 1}\n")
-        project = self.folder / "project"  # with a configuration of one's own beside it
-        project.mkdir()
-        (project / "config.yaml").write_text("steps: 3\n")
-        self.assert_exit(keel("convert", self.file, project / "checkpoints" / "mine"), 0)
-        link = self.folder / "saved"
-        link.symlink_to(run / "checkpoints")
-        for out in (run / "checkpoints" / "new", run / "checkpoints", link / "new.gguf", run / "reference" / "x"):
-            self.assert_refused(keel("convert", self.file, out), 2, str(out), "a run's own file, or lies among these")
-        self.assertEqual(list((run / "checkpoints").iterdir()), [])
-        self.assert_exit(keel("convert", self.file, run / "mine"), 0)
-
     def test_convert_refuses_a_folder_whose_place_no_other_can_take(self):
         here, mount, link = (self.folder / name for name in ("here", "mount", "link"))
         here.mkdir(), mount.mkdir(), link.symlink_to("nothing")

@@ -1,4 +1,4 @@
-"""A run whose folder is removed, moved or replaced while it goes on: it notices, touches nothing of another's, and loses nothing."""
+"""A run whose folder is moved, replaced, removed or locked while it trains: it writes to its own folder and to no other."""
 
 import collections
 import os
@@ -13,8 +13,8 @@ import tempfile
 import support
 from support import keel, train, tree
 
-# Long enough for something to happen to its folder, and no checkpoint but between the phases and at the end.
-LONG = {"sft": {"steps": 12, "noisy_steps": 4}, "train": {"steps": 24}, "checkpoint": {"every": 0}}
+# Long enough for something to happen to its folder, with a checkpoint in the warm-up and some in RL.
+LONG = {"sft": {"steps": 12, "noisy_steps": 4}, "train": {"steps": 24}, "checkpoint": {"every": 4}}
 LAST = LONG["sft"]["steps"] + LONG["train"]["steps"]
 
 
@@ -23,228 +23,203 @@ def rows(folder):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-class FolderThatIsLost(support.Test):
+class LostFolder(support.Test):
     @classmethod
     def setUpClass(cls):
         shared = tempfile.TemporaryDirectory(prefix="keel_cli_")
         cls.addClassCleanup(shared.cleanup)
-        cls.shared = pathlib.Path(shared.name)
+        cls.whole, cls.other = pathlib.Path(shared.name) / "whole", pathlib.Path(shared.name) / "other"
+        for run, sections in ((cls.whole, LONG), (cls.other, {"train": {"steps": 2}, "run": {"seed": 1}})):
+            result = train(run, **sections)
+            assert result.returncode == 0, result.stderr
 
-    def lose(self, lose, at_row=16, run="run", **sections):
-        """A run whose folder something happens to, at once as it sees it, when it has written so many rows."""
+    def lose(self, lose, at_row=16, run="run", then=signal.SIGCONT, **sections):
+        """A run to whose folder something happens, all at once, when it has written so many rows."""
         output, run = self.folder / f"{pathlib.Path(run).name}.output", self.folder / run
         sections = {**LONG, **sections, "run": {"dir": run}}
         process = support.start(output, "train", support.QUICKSTART, *support.settings(**sections))
         self.addCleanup(process.kill)
         self.assertTrue(support.wait_for(process, lambda: rows(run) >= at_row), process.output.read_text())
-        process.run, self.process = run, process
+        process.run = run
         process.send_signal(signal.SIGSTOP)
         support.wait_for(process, lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         lose(run)
+        process.send_signal(then)
         process.send_signal(signal.SIGCONT)
         process.wait(timeout=60)
         process.text = process.output.read_text()
         return process
 
-    def whole(self, **sections):
-        """The run to which nothing happens, one for all tests."""
-        whole = self.shared / re.sub(r"\W+", "_", f"whole {sections}")
-        if not whole.exists():
-            self.assert_exit(train(whole, **{**LONG, **sections}), 0)
-        return whole
-
-    def assert_rescued(self, process, saved_in, *parts, **sections):
-        """Ended with 4, said so, and the command it names continues to the same bits."""
+    def assert_lost(self, process, *parts):
+        """Ended with 4 and a message; returns the last complete checkpoint, the steps lost and the command in it."""
         self.assertEqual(process.returncode, 4, process.text)
-        for part in (str(process.run), str(saved_in), *parts):
+        for part in parts:
             self.assertIn(part, process.text)
         self.assertNotIn("internal error", process.text)
+        left = re.search(r"last complete checkpoint is (\S+); steps lost after it: (\d+)\. Continue with: keel (.*)", process.text)
+        self.assertTrue(left, process.text)
+        support.verify_checkpoint(left[1])
+        self.assertEqual(left[1], str(process.run / "checkpoints" / support.checkpoints(process.run)[-1]))
+        self.assertLess(int(left[2]), LAST - 4)
+        return shlex.split(left[3])
+
+    def assert_same_weights(self, run):
+        for name in self.final_files(self.whole):
+            self.assertEqual((run / name).read_bytes(), (self.whole / name).read_bytes(), name)
+
+    def test_a_moved_folder_is_written_to_where_it_is_and_never_what_has_its_name(self):
+        moved, second = self.folder / "moved away", []
+
+        def leave_nothing(run):
+            run.rename(moved)
+
+        def put_another_run(run):
+            run.rename(moved)
+            shutil.copytree(self.other, run, symlinks=True)
+
+        def link_to_another_run(run):
+            run.rename(moved)
+            run.symlink_to(self.other)
+
+        def start_another_run(run):
+            run.rename(moved)
+            second.append(support.start_train(run, **LONG))
+            self.addCleanup(second[0].kill)
+
+        before = tree(self.other)
+        for lose in (leave_nothing, put_another_run, link_to_another_run, start_another_run):
+            process = self.lose(lose)
+            self.assertEqual(process.returncode, 0, process.text)
+            self.assert_same_run(moved, self.whole)
+            self.assertIn(f"{moved}/report.html", process.text)
+            self.assertTrue((moved / "report.html").exists())
+            if lose is leave_nothing:
+                self.assertEqual(sorted(os.listdir(self.folder)), ["moved away", "run.output"])
+            elif lose is start_another_run:
+                self.assertEqual(second[0].wait(), 0, second[0].output.read_text())
+                self.assert_same_run(process.run, self.whole)
+            else:
+                self.assertEqual(tree(process.run), before)
+                self.assertEqual(tree(self.other), before)
+            process.run.unlink() if process.run.is_symlink() else shutil.rmtree(process.run, ignore_errors=True)
+            shutil.rmtree(moved)
+
+    def test_an_interrupt_after_a_move_names_the_command_for_the_new_place(self):
+        process = self.lose(lambda run: run.rename(self.folder / "moved"), then=signal.SIGTERM)
+        self.assertEqual(process.returncode, 75, process.text)
         command = shlex.split(re.search(r"continue with: keel (.*)", process.text)[1])
+        self.assertIn(f"run.dir={self.folder}/moved", command)
         self.assert_exit(keel(*command), 0)
-        self.assert_same_run(saved_in, self.whole(**sections))
-        step = int(re.search(r"up to step (\d+)", process.text)[1])
-        self.assertLess(step, LAST)  # it did not go on to the end
+        self.assert_same_run(self.folder / "moved", self.whole)
 
-    def rescued(self, process):
-        return self.folder / f"{process.run.name}.rescued-{process.pid}"
-
-    def test_a_removed_folder_is_noticed_at_the_next_step_and_the_run_is_saved_beside_it(self):
+    def test_a_removed_folder_ends_the_run_and_is_not_made_again(self):
         for at_row in (4, 16):  # in the warm-up and in RL
-            run = f"run {at_row}"
-            process = self.lose(shutil.rmtree, at_row, run, reference={"kl_coefficient": 0.05})
-            self.assert_rescued(process, self.rescued(process), "was removed while the run went on",
-                                reference={"kl_coefficient": 0.05})
-            self.assertFalse((self.folder / run).exists())
+            process = self.lose(shutil.rmtree, at_row, f"run{at_row}")
+            self.assertEqual(process.returncode, 4, process.text)
+            self.assertRegex(process.text, rf"{process.run} was removed while the run went on\. No complete checkpoint is left: all \d+ steps are lost")
+            self.assertFalse(process.run.exists())
 
-    def test_another_run_in_its_place_is_left_alone(self):
+    def test_another_run_in_the_place_of_a_removed_one_is_left_alone(self):
         def replace(run):
             shutil.rmtree(run)
-            self.assert_exit(train(run, train={"steps": 2}), 0)
-            self.before = tree(run)
+            shutil.copytree(self.other, run, symlinks=True)
 
         process = self.lose(replace)
-        self.assert_rescued(process, self.rescued(process), "what has its name now is not this run's")
-        self.assertEqual(tree(process.run), self.before)
+        self.assertEqual(process.returncode, 4, process.text)
+        self.assertIn("was removed while the run went on", process.text)
+        self.assertEqual(tree(process.run), tree(self.other))
 
-    def test_two_runs_under_one_name_both_end_well(self):
-        other = []
-
-        def replace(run):
-            run.rename(self.folder / "moved")
-            other.append(support.start_train(run, **LONG))
-            self.addCleanup(other[0].kill)
-
-        process = self.lose(replace)
-        self.assertEqual(other[0].wait(), 0, other[0].output.read_text())
-        self.assert_rescued(process, self.folder / "moved", "moved to")
-        self.assert_same_run(process.run, self.whole())
-
-    def test_a_moved_folder_is_saved_where_it_is_now(self):
-        process = self.lose(lambda run: run.rename(self.folder / "moved away"))
-        self.assert_rescued(process, self.folder / "moved away", "was moved to")
-        self.assertEqual(sorted(os.listdir(self.folder)), ["moved away", "run.output"])
-
-    def test_a_link_to_the_moved_folder_is_the_folder(self):
-        def link(run):
-            run.rename(self.folder / "moved")
-            run.symlink_to(self.folder / "moved")
-
-        process = self.lose(link)
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assert_same_run(self.folder / "moved", self.whole())
-
-    def test_a_link_to_another_folder_is_not_followed(self):
-        other = self.folder / "other"
-        self.assert_exit(train(other, train={"steps": 1}), 0)
-        before = tree(other)
-
-        def link(run):
-            run.rename(self.folder / "moved")
-            run.symlink_to(other)
-
-        process = self.lose(link)
-        self.assert_rescued(process, self.folder / "moved", "moved to")
-        self.assertEqual(tree(other), before)
-
-    def test_rows_that_nobody_would_find_end_the_run_too(self):
-        def remove(run):
-            (run / "metrics.jsonl").unlink()
-
+    def test_removed_or_replaced_rows_end_the_run_which_goes_on_from_its_last_checkpoint(self):
         def replace(run):  # as editors save
             (run / "new").write_text((run / "samples.jsonl").read_text())
             (run / "new").replace(run / "samples.jsonl")
 
-        for number, (lose, name) in enumerate(((remove, "metrics.jsonl"), (replace, "samples.jsonl"))):
+        for number, (lose, name) in enumerate(((lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl"), (replace, "samples.jsonl"))):
             process = self.lose(lose, run=f"run{number}")
-            self.assert_rescued(process, self.rescued(process), name, "removed or replaced")
+            command = self.assert_lost(process, f"{process.run / name} was removed or replaced")
+            self.assertEqual("--damaged-rows" in command, name == "metrics.jsonl")
+            self.assert_exit(keel(*command), 0)
+            self.assert_same_weights(process.run)
 
-    def test_removed_checkpoints_are_saved_again(self):
-        process = self.lose(lambda run: shutil.rmtree(run / "checkpoints"), reference={"kl_coefficient": 0.05})
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assertIn("was removed while the run went on; saving again", process.text)
-        self.assert_same_run(process.run, self.whole(reference={"kl_coefficient": 0.05}))
-
-    def test_checkpoints_that_cannot_be_written_are_saved_elsewhere(self):
+    def test_a_folder_that_cannot_be_written_ends_the_run_which_goes_on_when_it_can(self):
         def bury(run):
             (run / "checkpoints").rename(run / "cp2")
             (run / "checkpoints").write_text("in the way")
 
-        def occupy(run):  # all names to come
-            for step in range(17, LAST + 1):
-                (run / "checkpoints" / f"step-{step:06}").write_text("mine")
+        def dig_out(run):
+            (run / "checkpoints").unlink()
+            (run / "cp2").rename(run / "checkpoints")
 
-        for number, lose in enumerate((bury, occupy)):
-            process = self.lose(lose, run=f"run{number}", checkpoint={"every": 4})
-            self.assert_rescued(process, self.rescued(process), "cannot be saved where it is", checkpoint={"every": 4})
-        self.assertEqual((process.run / "checkpoints" / f"step-{LAST:06}").read_text(), "mine")
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": 1}}), 0)  # from the sound ones
+        process = self.lose(bury)
+        self.assertEqual(process.returncode, 4, process.text)
+        self.assertIn("a file is in the way", process.text)
+        self.assertIn("No complete checkpoint is left", process.text)
+        dig_out(process.run)
+        self.assert_exit(train(process.run, "--resume", **LONG), 0)
+        self.assert_same_run(process.run, self.whole)
 
-    def test_a_folder_in_place_of_the_hint_for_people_hinders_nobody(self):
-        def replace(run):
-            (run / "checkpoints" / "LATEST").unlink()
-            (run / "checkpoints" / "LATEST").mkdir()
+    def immutable(self, *names):
+        """Makes files of a run, or what is in its folders, unwritable, even for root."""
+        def change(run):
+            paths = [run / name for name in names]
+            changed = subprocess.run(["chattr", "+i", *paths], stderr=subprocess.DEVNULL) if shutil.which("chattr") else None
+            if not changed or changed.returncode != 0:
+                self.skipTest("no file can be made immutable here")
+            self.addCleanup(subprocess.run, ["chattr", "-i", *paths], stderr=subprocess.DEVNULL)
 
-        process = self.lose(replace)
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assert_same_run(process.run, self.whole())
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+        return change
 
-    def test_a_removed_configuration_is_written_again(self):
-        def remove(run):
-            self.config = (run / "config.yaml").read_text()
-            (run / "config.yaml").unlink()
+    def test_rows_or_checkpoints_that_may_not_be_written_end_the_run(self):
+        for number, name in enumerate(("metrics.jsonl", "log.txt", "checkpoints")):
+            process = self.lose(self.immutable(name), run=f"run{number}")
+            command = self.assert_lost(process, name, "Operation not permitted")
+            subprocess.run(["chattr", "-i", process.run / name], check=True)
+            self.assert_exit(keel(*command), 0)
+            self.assert_same_run(process.run, self.whole)
 
-        process = self.lose(remove)
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assertEqual((process.run / "config.yaml").read_text(), self.config)
-        self.assertIn("config.yaml was removed while the run went on", (process.run / "log.txt").read_text())
-        self.assert_same_run(process.run, self.whole())
+    def test_another_runs_checkpoints_in_place_of_its_own_are_left_alone(self):
+        before = tree(self.other)
 
-    def test_what_is_no_file_and_has_a_files_name_is_moved_aside(self):
-        names = ("log.txt", "config.yaml", "used.json", "report.html")
-
-        def replace(run):
-            self.config = (run / "config.yaml").read_text()
-            for number, name in enumerate(names):
-                (run / name).unlink(missing_ok=True)
-                os.mkfifo(run / name) if number % 2 else (run / name).mkdir()
-
-        process = self.lose(replace)
-        self.assertEqual(process.returncode, 0, process.text)
-        for name in names:
-            self.assertTrue((process.run / name).is_file() or name == "used.json", name)  # that one when it is started again
-            self.assertTrue((process.run / f"{name}.other").exists() and not (process.run / f"{name}.other").is_file(), name)
-        self.assertEqual((process.run / "config.yaml").read_text(), self.config)
-        self.assertIn("log.txt.other", (process.run / "log.txt").read_text())
-        self.assert_same_run(process.run, self.whole())
-        (process.run / "log.txt").unlink()
-        (process.run / "log.txt").mkdir()
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
-        self.assertTrue((process.run / "log.txt.other2").is_dir() and (process.run / "used.json").is_file())
-
-    def test_links_that_lead_to_no_file_are_moved_aside(self):
         def link(run):
-            for name, target in {"log.txt": "/there/is/no/disk", **{x: x for x in ("config.yaml", "used.json", "report.html")}}.items():
-                (run / name).unlink(missing_ok=True)
-                (run / name).symlink_to(target)
-            for name in ("config.yaml.partial", "checkpoints/LATEST.partial"):
-                (run / name / "precious").mkdir(parents=True)
+            (run / "checkpoints").rename(self.folder / "mine")
+            (run / "checkpoints").symlink_to(self.other / "checkpoints")
 
         process = self.lose(link)
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assert_same_run(process.run, self.whole())
-        for name in ("log.txt", "config.yaml", "used.json", "report.html"):
-            self.assertTrue((process.run / f"{name}.other").is_symlink(), name)
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
-        for name in ("config.yaml.partial", "checkpoints/LATEST.partial"):
-            self.assertTrue((process.run / name / "precious").exists(), name)
+        self.assertEqual(process.returncode, 4, process.text)
+        self.assertIn("is a checkpoint of another run", process.text)
+        self.assertEqual(tree(self.other), before)
 
-    def test_a_log_that_became_a_link_adds_nothing_to_what_it_leads_to(self):
-        precious = self.folder / "precious.txt"
+    def test_removed_checkpoints_are_followed_by_the_next_ones(self):
+        process = self.lose(lambda run: shutil.rmtree(run / "checkpoints"))
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assert_same_run(process.run, self.whole)
+
+    def test_what_others_put_among_the_checkpoints_stays(self):
+        mine = ("step-000099/model.safetensors", "thesis.partial/chapter", f"step-{LAST:06}/notes", "step-000016/notes")
+
+        def put(run):
+            for name in mine:
+                (run / "checkpoints" / name).parent.mkdir(exist_ok=True)
+                (run / "checkpoints" / name).write_text("mine")
+            shutil.copytree(self.other / "checkpoints" / support.checkpoints(self.other)[-1], run / "checkpoints" / "step-900000")
+
+        process = self.lose(put, at_row=22)
+        self.assertEqual(process.returncode, 0, process.text)
+        for name in mine:  # what had the name of a new checkpoint was moved aside
+            at = name.replace(f"step-{LAST:06}", f"step-{LAST:06}.other")
+            self.assertEqual((process.run / "checkpoints" / at).read_text(), "mine", name)
+        self.assertTrue((process.run / "checkpoints" / "step-900000" / "state.json").exists())
+        self.assert_same_weights(process.run)
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+
+    def test_a_log_that_is_a_link_adds_nothing_to_what_it_leads_to(self):
+        run, precious = self.folder / "run", self.folder / "precious.txt"
         precious.write_text("precious")
-
-        def link(run):
-            (run / "log.txt").unlink()
-            (run / "log.txt").symlink_to(precious)
-
-        process = self.lose(link)
-        self.assertEqual(process.returncode, 0, process.text)
-        (process.run / "log.txt").unlink()
-        link_again = process.run / "log.txt"
-        link_again.symlink_to(precious)
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        (run / "log.txt").unlink()
+        (run / "log.txt").symlink_to(precious)
+        self.assert_refused(train(run, "--resume", train={"steps": 2}), 2, "log.txt")
         self.assertEqual(precious.read_text(), "precious")
-        self.assertTrue(link_again.is_file() and not link_again.is_symlink())
-
-    def test_a_rescue_whose_name_is_taken_has_another(self):
-        def take(run):
-            for name in (f"run.rescued-{self.process.pid}", f"run.rescued-{self.process.pid}-2"):
-                (self.folder / name).write_text("mine")
-            shutil.rmtree(run)
-
-        process = self.lose(take)
-        self.assert_rescued(process, self.folder / f"run.rescued-{process.pid}-3")
-        self.assertEqual((self.folder / f"run.rescued-{process.pid}").read_text(), "mine")
 
     def test_rows_that_were_spoiled_are_told_at_the_end(self):
         def tear(run):
@@ -278,116 +253,9 @@ class FolderThatIsLost(support.Test):
             self.assert_exit(keel(*shlex.split(way_out[1])), 0)
             self.assertTrue((run / "report.html").exists())
 
-    def test_checkpoints_that_are_not_the_runs_are_left_and_named(self):
-        other = self.folder / "other"
-        self.assert_exit(train(other, train={"steps": 1}), 0)
-
-        def put(run):
-            own = run / "checkpoints" / "step-000099"
-            own.mkdir()
-            (own / "model.safetensors").write_text("mine")
-            shutil.copytree(other / "checkpoints" / support.checkpoints(other)[-1], run / "checkpoints" / "step-900000")
-
-        process = self.lose(put, checkpoint={"every": 4})
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assertEqual((process.run / "checkpoints" / "step-000099" / "model.safetensors").read_text(), "mine")
-        self.assertTrue((process.run / "checkpoints" / "step-900000" / "state.json").exists())
-        for name in ("step-000099", "step-900000"):
-            self.assertEqual(process.text.count(f"{name} is not the run's, and was left as it is"), 1, process.text)
-        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
-
-    def test_another_runs_checkpoints_in_place_of_its_own_are_left_alone(self):
-        other = self.folder / "other"
-        self.assert_exit(train(other, train={"steps": 1}), 0)
-        before = tree(other)
-
-        def link(run):
-            (run / "checkpoints").rename(self.folder / "mine")
-            (run / "checkpoints").symlink_to(other / "checkpoints")
-
-        process = self.lose(link, checkpoint={"every": 4})
-        self.assert_rescued(process, self.rescued(process), "is a checkpoint of another run", checkpoint={"every": 4})
-        self.assertEqual(tree(other), before)
-
-    def test_what_others_keep_among_the_checkpoints_is_left_and_named_once(self):
-        def put(run):
-            (run / "checkpoints" / "thesis.partial").mkdir()
-            (run / "checkpoints" / "thesis.partial" / "chapter").write_text("mine")
-
-        process = self.lose(put, checkpoint={"every": 4})
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assertEqual((process.run / "checkpoints" / "thesis.partial" / "chapter").read_text(), "mine")
-        self.assertEqual(process.text.count("thesis.partial is not the run's, and was left as it is"), 1, process.text)
-
-    def test_a_reference_policy_that_is_not_what_was_written_is_written_again(self):
-        kl = {"reference": {"kl_coefficient": 0.05}, "checkpoint": {"every": 4}}
-
-        def put_file(run):
-            shutil.rmtree(run / "reference")
-            (run / "reference").write_text("mine")
-
-        def put_folder(run):
-            shutil.rmtree(run / "reference")
-            (run / "reference").mkdir()
-            (run / "reference" / "paper.pdf").write_text("mine")
-
-        def flip(run):
-            data = bytearray((run / "reference" / "model.safetensors").read_bytes())
-            data[-1] ^= 1
-            (run / "reference" / "model.safetensors").write_bytes(data)
-
-        for number, (lose, told) in enumerate(((put_file, "was not the run's"), (put_folder, "was not the run's"), (flip, "was damaged"))):
-            process = self.lose(lose, run=f"run{number}", **kl)
-            self.assertEqual(process.returncode, 0, process.text)
-            self.assertEqual(process.text.count(f"{process.run / 'reference'} {told}"), 1, process.text)
-            if lose != flip:
-                other = process.run / "reference.other"
-                self.assertEqual((other / "paper.pdf" if other.is_dir() else other).read_text(), "mine")
-            self.assert_exit(train(process.run, "--resume", **{**LONG, **kl, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
-
-    def immutable(self, name):
-        """A change to a run after which a file of it, or what is in its folder, may not be written."""
-        def change(run):
-            changed = subprocess.run(["chattr", "+i", run / name], stderr=subprocess.DEVNULL) if shutil.which("chattr") else None
-            if not changed or changed.returncode != 0:
-                self.skipTest("no file can be made immutable here")
-            self.addCleanup(subprocess.run, ["chattr", "-i", run / name])
-
-        return change
-
-    def test_rows_that_may_not_be_written_any_more_are_rescued(self):
-        for number, name in enumerate(("metrics.jsonl", "samples.jsonl")):
-            process = self.lose(self.immutable(name), run=f"run{number}")
-            self.assert_rescued(process, self.rescued(process), name, "Operation not permitted")
-
-    def test_a_log_or_a_report_that_may_not_be_written_takes_nothing_from_the_run(self):
-        for name, told in (("log.txt", "goes on without its log"), (".", "there is no report")):
-            process = self.lose(self.immutable(name), run=f"run {name}")
-            self.assertEqual(process.returncode, 0, process.text)
-            self.assertEqual(process.text.count(told), 1, process.text)
-            self.assert_same_run(process.run, self.whole())
-
-    def test_a_removed_log_is_begun_anew(self):
-        process = self.lose(lambda run: (run / "log.txt").unlink())
-        self.assertEqual(process.returncode, 0, process.text)
-        self.assertIn("removed or replaced while the run went on", (process.run / "log.txt").read_text())
-        self.assert_same_run(process.run, self.whole())
-
-    def test_where_nothing_can_be_saved_it_says_so(self):
-        def bury(run):  # under a file, in which no folder can be made
-            shutil.rmtree(run.parent)
-            run.parent.write_text("")
-
-        process = self.lose(bury, run="deep/run")
-        self.assertEqual(process.returncode, 4, process.text)
-        self.assertIn("could not be saved", process.text)
-        self.assertIn("a file is in the way", process.text)
-
     def test_at_any_call_of_a_save_the_other_folder_stays_as_it_is(self):
         """The folder is swapped while a system call of a save waits: neither what comes before nor after touches it."""
         self.require_strace()
-        other = self.folder / "other"
-        self.assert_exit(train(other, train={"steps": 2}), 0)
         moments = [("renameat,renameat2,rename", 3), ("fsync", 12)]
         # A save has a thread of its own, which renames and removes so many files.
         moments += support.count([], [("mkdirat,mkdir", 2), ("unlinkat,unlink", 6), ("renameat,renameat2,rename", 9), ("unlinkat,unlink", 11)])
@@ -401,17 +269,19 @@ class FolderThatIsLost(support.Test):
                 return max(collections.Counter(calls).values(), default=0) >= number
 
             process = subprocess.Popen([*prefix, support.KEEL, "train", support.QUICKSTART, *support.settings(
-                run={"dir": run}, train={"steps": 40}, checkpoint={"every": 1, "keep": 1}, eval={"prompts": 0})],
+                run={"dir": run}, train={"steps": 8}, checkpoint={"every": 1, "keep": 1}, eval={"prompts": 0})],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.addCleanup(process.kill)
             self.assertTrue(support.wait_for(process, waits), call)
-            run.rename(self.folder / f"{call} {number} moved")
-            shutil.copytree(other, run)
+            moved = self.folder / f"{call} {number} moved"
+            run.rename(moved)
+            shutil.copytree(self.other, run, symlinks=True)
             self.assertNotIn("(DELAYED)", log.read_text())  # which says that the call was let go
             text = process.communicate(timeout=120)[0]
-            self.assertEqual(process.returncode, 4, f"{call} {number}\n{text}")
-            self.assertIn("moved to", text)
-            self.assertEqual(tree(run), tree(other), f"{call} {number}")
+            self.assertEqual(process.returncode, 0, f"{call} {number}\n{text}")
+            self.assertEqual(support.checkpoints(moved), ["step-000016"])
+            support.verify_checkpoint(moved / "checkpoints" / "step-000016")
+            self.assertEqual(tree(run), tree(self.other), f"{call} {number}")
 
 
 if __name__ == "__main__":

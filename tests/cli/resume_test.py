@@ -6,7 +6,6 @@ That it does, wherever it was interrupted, is in tests/crash.
 import functools
 import json
 import pathlib
-import random
 import shutil
 import signal
 import tempfile
@@ -27,17 +26,6 @@ def train_in_parts(trained, steps, last):
 
 
 class AskedToStop(support.Test):
-    def test_a_second_signal_ends_the_run_at_once(self):
-        run = self.folder / "run"
-        process = start_train(run, sft={"steps": 2, "noisy_steps": 0}, eval={"prompts": 50000})
-        self.assertTrue(wait_for(process, lambda: "self-test" in process.output.read_text()))
-        process.send_signal(signal.SIGINT)
-        self.assertTrue(wait_for(process, lambda: "once more to stop at once" in process.output.read_text()))
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(), 75)
-        self.assertNotIn("held-out accuracy", process.output.read_text())  # the evaluation was not waited for
-        support.verify_checkpoint(run / "checkpoints" / "step-000002")
-
     def test_a_second_signal_before_anything_is_saved_does_not_promise_that_the_run_can_be_resumed(self):
         run = self.folder / "run"
         process = start_train(run, sft={"steps": 1000000, "noisy_steps": 0, "batch": 16384}, checkpoint={"every": 0})
@@ -82,18 +70,6 @@ class WithMoreThanWeights(support.Test):
         for name in ("model.safetensors", "config.json", "tokenizer.json"):
             self.assertEqual((run / "reference" / name).read_bytes(), (last / name).read_bytes(), name)
 
-    def test_a_damaged_reference_is_refused_and_nothing_changes(self):
-        run = self.folder / "run"
-        self.trained(run, steps=2)
-        path = run / "reference" / "model.safetensors"
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.write_bytes(data)
-        before = support.tree(run)
-        result = train(run, "--resume", **{**self.EXTRA, "train": {"steps": 3}})
-        self.assert_refused(result, 3, "reference", "model.safetensors has another checksum", "--overwrite")
-        self.assertEqual(support.tree(run), before)
-
     def adapted(self, run, *flags, steps, **more):
         sections = {**self.EXTRA, "lora": {"rank": 2}, "train": {"steps": steps, "sequences_per_update": 0}, **more}
         self.assert_exit(train(run, *flags, **sections), 0)
@@ -125,8 +101,10 @@ class WithMoreThanWeights(support.Test):
             data = path.read_bytes()
             for damage in (lambda: path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]), path.unlink):
                 damage()
+                before = support.tree(run)
                 sections = {**self.EXTRA, "lora": {"rank": 2}, "train": {"steps": 2, "sequences_per_update": 0}}
                 self.assert_refused(train(run, "--resume", **sections), 3, "reference", name, "--overwrite")
+                self.assertEqual(support.tree(run), before)
             path.write_bytes(data)
         self.adapted(run, "--resume", steps=2)
 
@@ -248,35 +226,20 @@ class Rows(support.Test):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
 
-    def test_every_flipped_bit_is_named_by_file_and_line_and_nothing_changes(self):
-        draws = random.Random(3)
+    def test_changed_missing_emptied_and_shortened_rows_are_named_and_nothing_changes(self):
         for name in ("metrics.jsonl", "samples.jsonl"):
-            data = self.sound[name]
-            for _ in range(12):
-                at = draws.randrange(len(data) - 1)
-                flipped = bytearray(data)
-                flipped[at] ^= 1 << draws.randrange(8)
-                (self.run / name).write_bytes(flipped)
+            lines = self.sound[name].splitlines(keepends=True)
+            damages = [(None, "it is missing"), (b"".join(lines[1:] + lines[:1]), "line 1 is not what was written there"),
+                       *((b"".join(lines[:kept]), f"it ends after line {kept} of {len(lines)}") for kept in (0, 1, len(lines) - 1))]
+            for data, told in damages:
+                (self.run / name).unlink() if data is None else (self.run / name).write_bytes(data)
                 before = support.tree(self.run)
-                line = data[:at].count(b"\n") + 1
-                self.assert_refused(self.resumed(), 3, f"{name}: line {line} is not what was written there", "--damaged-rows")
+                self.assert_refused(self.resumed(), 3, f"{name}: {told}", "--damaged-rows")
                 self.assertEqual(support.tree(self.run), before)
-            (self.run / name).write_bytes(data)
+            (self.run / name).write_bytes(self.sound[name])
         self.assert_exit(self.resumed(), 0)
         metrics = support.metrics(self.run)  # the shorter run also measured at its end
         self.assertEqual([row for row in metrics if (row["phase"], row["step"]) != ("eval", 10)], support.metrics(self.whole))
-
-    def test_missing_emptied_and_shortened_rows_are_named(self):
-        for name in ("metrics.jsonl", "samples.jsonl"):
-            lines = self.sound[name].splitlines(keepends=True)
-            (self.run / name).unlink()
-            self.assert_refused(self.resumed(), 3, f"{name}: it is missing")
-            for kept in (0, 1, len(lines) - 1):
-                (self.run / name).write_bytes(b"".join(lines[:kept]))
-                self.assert_refused(self.resumed(), 3, f"{name}: it ends after line {kept} of {len(lines)}")
-            (self.run / name).write_bytes(b"".join(lines[1:] + lines[:1]))
-            self.assert_refused(self.resumed(), 3, f"{name}: line 1 is not what was written there")
-            (self.run / name).write_bytes(self.sound[name])
 
     def test_the_way_out_loses_nothing(self):
         damaged = self.sound["metrics.jsonl"].replace(b'"step":3', b'"step":7', 1)
@@ -314,18 +277,6 @@ class Rows(support.Test):
             for name in self.final_files(self.whole):
                 self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), name)
             self.restore()
-
-    def test_a_damaged_manifest_is_a_damaged_checkpoint(self):
-        path = self.run / "checkpoints" / support.checkpoints(self.run)[-1] / "manifest.json"
-        data = path.read_bytes()
-        draws = random.Random(4)
-        for at in sorted(draws.sample(range(len(data)), support.count(5, 12))):
-            path.write_bytes(data[:at] + bytes([data[at] ^ 1 << draws.randrange(8)]) + data[at + 1:])
-            result = self.resumed()
-            self.assert_exit(result, 0)
-            self.assertIn("is damaged", result.stdout, at)
-            self.restore()
-
 
 class Finished(support.Test):
     def test_a_finished_run_is_left_as_it_is_and_goes_on_when_asked_for_more(self):

@@ -237,11 +237,8 @@ class RunAsModel(support.Test):
         link.symlink_to(self.run)
         for setting in (f"model.path={link}", f"run.dir={link}"):
             self.assert_refused(keel("train", config, setting, "--overwrite"), 2, "model.path", "keel convert")
-        # Rows that the run itself wrote; a file of one's own in its folder stays.
-        rows = self.run / "rows.jsonl"
+        rows = self.folder / "rows.jsonl"
         rows.write_text("".join(json.dumps({"prompt": "<bos> 1 =", "answer": "1"}) + "\n" for _ in range(4)))
-        self.addCleanup(rows.unlink)
-        before = support.tree(self.run)
         model = shutil.copytree(self.newest, self.folder / "model")
         (self.folder / "linked.jsonl").symlink_to(self.run / "samples.jsonl")
         for name in (self.run / "samples.jsonl", self.folder / "linked.jsonl", self.run / "samp*.json?"):
@@ -249,7 +246,7 @@ class RunAsModel(support.Test):
                 settings = {"data.files": rows, section: name}
                 words = [f'{key}=["{value}"]' for key, value in settings.items()]
                 refused = keel("train", config, f"model.path={model}", *words, "rollout.max_new_tokens=4", "--overwrite")
-                self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "which --overwrite would remove with the run", "copy the file")
+                self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "that --overwrite removes", "copy the file")
         self.assertEqual(support.tree(self.run), before)
 
     def test_an_adapter_whose_base_is_gone_is_told_so(self):

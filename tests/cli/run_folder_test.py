@@ -102,31 +102,26 @@ class FolderOfARun(support.Test):
         for name in ("notes", "step-000777/mine", "step-000778"):
             (run / "checkpoints" / name).write_text("mine")
         shutil.copytree(run / "cp2" / "step-000009", run / "checkpoints" / "step-000900")  # a checkpoint, and the run's
-        (run / "checkpoints" / "step-000900" / "mine").write_text("mine")  # but not this
-        kept = {"thesis.tex", "cp2", "checkpoints/notes", "checkpoints/step-000777", "checkpoints/step-000778"}
+        (run / "checkpoints" / "step-000900" / "mine").write_text("mine")
+        kept = {"thesis.tex", "cp2", "checkpoints/notes", "checkpoints/step-000777", "checkpoints/step-000778", "checkpoints/step-000900",
+                "checkpoints/step-900000"}
         other = self.folder / "other"
         self.assert_exit(train(other, **short), 0)
         shutil.copytree(other / "checkpoints" / "step-000009", run / "checkpoints" / "step-900000")
-        shutil.rmtree(run / "reference")
+        (run / "reference" / "paper.pdf").write_text("mine")
         for name in ("checkpoints/step-77/state.json", "checkpoints/step-78/manifest.json", "checkpoints/step-000099.partial/thesis.txt",
-                     "checkpoints/step-000098.replaced/model.safetensors", "checkpoints/LATEST.partial/y", "reference/paper.pdf",
+                     "checkpoints/step-000098.replaced/model.safetensors", "checkpoints/LATEST.partial/y",
                      "log.txt.damaged-notes", "metrics.jsonl.damagedx", "config.yaml.replaced", "report.html.notes"):
             (run / name).parent.mkdir(exist_ok=True)
             (run / name).write_text("mine")
             kept.add(os.path.dirname(name) if name.count("/") else name)
-        kept = (kept | {"checkpoints/step-900000"}) - {"checkpoints"}
-        others = kept | {"checkpoints/step-000900.other"}
         before = {name: text for name, text in tree(run).items() if any(f"{name}/".startswith(f"{other}/") for other in kept)}
         self.assert_exit(train(run, "--overwrite", **short), 0)
         after = tree(run)
-        moved = {name.replace("reference/", "reference.other/"): text for name, text in before.items() if name != "reference"}
-        self.assertEqual({name: after.get(name) for name in moved}, moved)  # what the new run needs the place of is moved aside
-        self.assertEqual(after["checkpoints/step-000900.other/mine"], b"mine")
-        log = (run / "log.txt").read_text()
-        for other in others:
-            self.assertIn(f"{other} is not a run's", log)
+        self.assertEqual({name: after.get(name) for name in before}, before)
+        self.assertEqual(after["reference.other/paper.pdf"], b"mine")  # what the new run needs the place of is moved aside
         self.assertEqual(set(os.listdir(run / "checkpoints")), {"LATEST", "step-000008", "step-000009"} | {
-            os.path.basename(name) for name in others if name.startswith("checkpoints/")})
+            os.path.basename(name) for name in kept if name.startswith("checkpoints/")})
         self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
         self.assertEqual((run / "checkpoints" / "step-000778").read_text(), "mine")
 
@@ -219,7 +214,7 @@ class Resume(support.Test):
             self.assertEqual((self.folder / "model" / "model.safetensors").read_bytes(),
                              (run / "checkpoints" / "step-000009" / "model.safetensors").read_bytes())
             shutil.rmtree(self.folder / "model")
-        (run / "used.json").unlink()  # as of a program from before it had the id
+        (run / "used.json").unlink()
         for result in (keel("convert", run, self.folder / "model"), train(run, "--resume", train={"steps": 1})):
             self.assert_refused(result, 3, str(run / "checkpoints"), "no checkpoint that is known for this run's", "step-900000")
         (run / "used.json").write_text(used)
@@ -250,18 +245,6 @@ class Resume(support.Test):
         for text in (changed.stdout + changed.stderr, (run / "log.txt").read_text()):
             for part in (str(file), "was changed", before, after):
                 self.assertIn(part, text)
-
-    def test_tells_of_a_reward_file_that_was_moved_and_changed(self):
-        run = self.folder / "run"
-        for place, value in (("a", 0.5), ("b", 9.5)):
-            (self.folder / place).mkdir()
-            file = self.folder / place / "reward.py"
-            file.write_text(f"def reward(completions, **kwargs): return [{value}] * len(completions)\n")
-            reward = {"functions": json.dumps([f"python:{file}"]), "python": sys.executable}
-            result = train(run, *(["--resume"] if place == "b" else []), reward=reward, train={"steps": 1 if place == "a" else 2})
-            self.assert_exit(result, 0)
-        self.assertIn(f"reward file {file} is another than {self.folder}/a/reward.py", result.stdout)
-        self.assertEqual(result.stdout.count("warning: reward file"), 1)
 
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"
@@ -299,18 +282,13 @@ class Report(support.Test):
             self.assertIn(part, result.stdout + result.stderr)
 
     def test_in_the_place_of_a_runs_data_or_of_its_picture_is_refused(self):
-        run = self.folder / "run"
-        self.assert_exit(train(run, train={"steps": 1}, reference={"kl_coefficient": 0.05}), 0)
+        run, link = self.folder / "run", self.folder / "link"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
         before = tree(run)
-        last = f"checkpoints/{support.checkpoints(run)[-1]}"
-        for name in ("metrics.jsonl", "samples.jsonl", "config.yaml", "log.txt", "used.json", f"{last}/model.safetensors",
-                     f"{last}/adapter/adapter_model.safetensors", "checkpoints/LATEST", "reference/model.safetensors",
-                     "reference/manifest.json", "checkpoints/../reference/config.json"):
-            self.assert_refused(keel("report", run, "-o", run / name), 2, name, "a run's own file")
-            self.assert_refused(keel("report", run, "--curve", run / name), 2, name, "a run's own file")
-        link = self.folder / "link"
         link.symlink_to(run)
-        self.assert_refused(keel("report", run, "-o", link / "metrics.jsonl"), 2, "a run's own file")
+        for option in ("-o", "--curve"):
+            for name in ("metrics.jsonl", "config.yaml", "checkpoints/LATEST"):
+                self.assert_refused(keel("report", run, option, run / name), 2, name, "did not write it")
         self.assert_refused(keel("report", run, "--curve", link / "report.html"), 2, "is where the report goes")
         self.assertEqual(tree(run), before)
 

@@ -88,12 +88,8 @@ class RunLength(own_files.Test):
 
         self.assertIn("learning rate 0.01, no warm-up, then linear down to 0 at update 2", trained(2))
         text = trained(4, "--resume")
-        for part in ("train.steps: 2 then, 4 now", "0.005 for the next update, which would have had 0"):
-            self.assertIn(part, text)
+        self.assertIn("train.steps: 2 then, 4 now", text)
         self.assertEqual(self.rates("run"), [0.01, 0.005, 0.005, 0.0025])  # (2 - u) / 2, then (4 - u) / 4
-        constant = self.train("other", train={"steps": 1}, eval={"prompts": 0})
-        self.assert_exit(constant, 0)
-        self.assertNotIn("learning rate goes on", self.train("other", "--resume", train={"steps": 2}, eval={"prompts": 0}).stdout)
 
 
 if __name__ == "__main__":

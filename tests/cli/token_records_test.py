@@ -344,18 +344,18 @@ class Interrupted(Recorded):
         self.assert_exit(train(run, "--overwrite", **sections(train={"steps": 1}, record={"tokens": "none"})), 0)
         self.assertEqual(support.tree(run / "tokens"), {"notes.txt": b"mine"})
 
-    def test_a_place_that_cannot_be_written_ends_the_run_saved_elsewhere(self):
+    def test_a_place_that_cannot_be_written_ends_the_run(self):
         whole, run = self.folder / "whole", self.folder / "run"
-        self.assert_exit(train(whole, **sections(record={"tokens": "none"})), 0)
-        self.assert_exit(train(run, **sections(train={"steps": 1}, record={"tokens": "none"})), 0)
+        self.assert_exit(train(whole, **sections()), 0)
+        self.assert_exit(train(run, **sections(train={"steps": 1})), 0)
+        (run / "tokens").rename(run / "mine")
         (run / "tokens").write_text("in the way")
-        result = train(run, "--resume", **sections())
-        self.assert_refused(result, 4, "tokens", "It is saved up to step 10 in", "--resume")
+        self.assert_refused(train(run, "--resume", **sections()), 4, "tokens", "step-000009; steps lost after it: 1", "--resume")
         self.assertEqual((run / "tokens").read_text(), "in the way")
-        (rescued,) = self.folder.glob("run.rescued-*")
-        self.assert_exit(train(rescued, "--resume", **sections()), 0)
-        self.assert_same_run(rescued, whole)
-        self.assertEqual([path.name for path in files(rescued)], ["step-00000011.parquet", "step-00000012.parquet"])
+        (run / "tokens").unlink()
+        (run / "mine").rename(run / "tokens")
+        self.assert_exit(train(run, "--resume", **sections()), 0)
+        self.assert_same_run(run, whole)
 
     def test_a_full_disk_ends_the_run_and_leaves_no_half_of_a_file(self):
         run = self.folder / "run"
@@ -366,10 +366,10 @@ class Interrupted(Recorded):
 
     def test_a_folder_that_is_moved_takes_the_record_along(self):
         run, moved = self.folder / "run", self.folder / "moved"
-        process = start_train(run, **sections(train={"steps": 1000}))
+        process = start_train(run, **sections(train={"steps": 60}))
         self.assertTrue(wait_for(process, (run / "tokens" / "step-00000010.parquet").exists))
         run.rename(moved)
-        self.assertEqual(process.wait(), 4)
+        self.assertEqual(process.wait(), 0)
         steps = [row["step"] for row in read_jsonl(moved / "metrics.jsonl") if row["phase"] == "rl"]
         self.assertEqual([path.name for path in files(moved)], [f"step-{step:08d}.parquet" for step in steps])
         self.assertFalse(run.exists())

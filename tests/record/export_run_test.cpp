@@ -66,8 +66,6 @@ TEST(ExportRun, RefusesWhatIsThereAlready) {
     EXPECT_THAT(error_of(2, [&] { write(run, target, false); }),
                 AllOf(HasSubstr(target.string()), HasSubstr("--overwrite")));
     write(run, target, true);
-    EXPECT_THAT(error_of(2, [&] { write(run, folder.path / "checkpoints" / "x", true); }),
-                HasSubstr("a run's own file"));
   };
   twice(export_csv, made.path / "run.csv");
   twice(export_tensorboard, made.path / "tensorboard");

@@ -114,34 +114,26 @@ TEST_F(GrowingFileTest, ChecksumsComeBackFromHexadecimal) {
   for (const char* text : {"0", "0000000g", "000000001", "-0000001", "        "}) EXPECT_FALSE(from_hex(text)) << text;
 }
 
-TEST_F(GrowingFileTest, ARunThatLostItsFolderSaysWhatHappenedAndCanBeCopied) {
-  const std::filesystem::path run = folder_ / "run", copy = folder_ / "copy";
+TEST_F(GrowingFileTest, ARunTellsThatItsFolderOrItsRowsAreGone) {
+  const std::filesystem::path run = folder_ / "run", moved = folder_ / "moved";
   RunFolder folder = RunFolder::create(run, /*replace=*/false, "config\n");
   folder.add_metrics({{"step", 1}});
-  folder.require_own();
-  remove_tree(run / "log.txt");
-  folder.require_own();  // a log is begun anew
-  EXPECT_THAT(read_file(run / "log.txt"), HasSubstr("removed or replaced"));
-
-  write_atomically(run / "metrics.jsonl", "{}\n");  // another file of that name
-  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("metrics.jsonl was removed or replaced"));
-  folder.add_metrics({{"step", 2}});
-  rename_directory(run, folder_ / "moved");
-  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("moved to " + (folder_ / "moved").string()));
-  std::filesystem::create_directory_symlink(folder_ / "moved", run);  // its name leads to it again
-  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("metrics.jsonl"));
-  std::filesystem::remove(run);
+  rename_directory(run, moved);
   std::filesystem::create_directory(run);  // by its name, as another process would
-  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("what has its name now is not this run's"));
-
-  RunFolder::Lines lines = folder.sync();
-  folder = folder.copy_to(copy, "config of the copy\n");
-  EXPECT_THAT(
-      read_file(copy / "metrics.jsonl"),
-      testing::MatchesRegex("\\{\"step\":1,\"time/clock\":[0-9.]+\\}\n\\{\"step\":2,\"time/clock\":[0-9.]+\\}\n"));
-  EXPECT_EQ(read_file(copy / "config.yaml"), "config of the copy\n");
-  EXPECT_EQ(folder.sync().metrics, lines.metrics);
-  EXPECT_THAT(list_directory(run), IsEmpty());
+  folder.add_metrics({{"step", 2}});
+  folder.log("after the move");
+  EXPECT_EQ(folder.current_path(), std::filesystem::canonical(moved));
+  EXPECT_EQ(folder.sync().metrics.size(), 2u);
+  EXPECT_THAT(read_file(moved / "log.txt"), HasSubstr("after the move"));
+  std::filesystem::remove(moved / "metrics.jsonl");
+  EXPECT_THAT(error_of(4, [&] { folder.add_metrics({{"step", 3}}); }), HasSubstr("metrics.jsonl was removed or replaced"));
+  EXPECT_THAT(error_of(4, [&] { folder.write([&] { write_atomically(run / "no/such", "x"); }); }),
+              HasSubstr("No such file or directory"));
+  for (const char* name : {"samples.jsonl", "log.txt", "config.yaml"}) std::filesystem::remove(moved / name);
+  std::filesystem::remove(moved);
+  EXPECT_THAT(error_of(4, [&] { folder.add_metrics({{"step", 4}}); }), HasSubstr("was removed while the run went on"));
+  EXPECT_EQ(folder.current_path(), run);
+  EXPECT_TRUE(std::filesystem::is_empty(run));
 }
 
 }  // namespace

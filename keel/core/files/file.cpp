@@ -14,7 +14,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/failed_call.h"
-#include "keel/core/files/place.h"
+#include "keel/core/files/directory_path.h"
 #include "keel/core/files/system_call.h"
 
 namespace keel {
@@ -60,14 +60,14 @@ int cut_descriptor(int descriptor, uint64_t size) {
 }
 
 FileHandle open_file(const fs::path& path, int flags) {
-  const Place place = reached(path);
-  return FileHandle(uninterrupted([&] { return ::openat(place.folder, place.name.c_str(), flags | O_CLOEXEC, 0666); }));
+  const DirectoryPath at = directory_path(path);
+  return FileHandle(uninterrupted([&] { return ::openat(at.directory, at.name.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
 /// What has this name; returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
 int look_at(const fs::path& path, struct stat& status, int flags = 0) {
-  const Place place = reached(path);
-  return ::fstatat(place.folder, place.name.c_str(), &status, flags) == 0 ? 0 : errno;
+  const DirectoryPath at = directory_path(path);
+  return ::fstatat(at.directory, at.name.c_str(), &status, flags) == 0 ? 0 : errno;
 }
 
 /// Whether something has this name, be it a link to nothing.
@@ -76,22 +76,22 @@ bool has_name(const fs::path& path) {
   return look_at(path, status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/// The name itself, to be removed or changed: a held folder's own cannot be reached through the folder.
-Place name_of(const fs::path& path) {
-  const Place place = reached(path);
-  return place.name == "." ? Place{AT_FDCWD, path.native()} : place;
+/// The name itself, to be removed or changed: a locked directory cannot be reached by its own handle.
+DirectoryPath name_of(const fs::path& path) {
+  const DirectoryPath at = directory_path(path);
+  return at.name == "." ? DirectoryPath{AT_FDCWD, path.native()} : at;
 }
 
 int remove_name(const fs::path& path, int flags = 0) {
-  const Place place = name_of(path);
-  return ::unlinkat(place.folder, place.name.c_str(), flags) == 0 ? 0 : errno;
+  const DirectoryPath at = name_of(path);
+  return ::unlinkat(at.directory, at.name.c_str(), flags) == 0 ? 0 : errno;
 }
 
 int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
-  const Place source = name_of(from), target = name_of(to);
+  const DirectoryPath source = name_of(from), target = name_of(to);
   const bool done =
-      flags == 0 ? ::renameat(source.folder, source.name.c_str(), target.folder, target.name.c_str()) == 0
-                 : ::renameat2(source.folder, source.name.c_str(), target.folder, target.name.c_str(), flags) == 0;
+      flags == 0 ? ::renameat(source.directory, source.name.c_str(), target.directory, target.name.c_str()) == 0
+                 : ::renameat2(source.directory, source.name.c_str(), target.directory, target.name.c_str(), flags) == 0;
   return done ? 0 : errno;
 }
 
@@ -171,6 +171,15 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   }
 }
 
+void InputFile::for_each_piece(const std::function<void(std::span<const std::byte>)>& work) const {
+  std::vector<std::byte> block(1 << 20);
+  for (uint64_t offset = 0; offset < size_; offset += block.size()) {
+    const std::span<std::byte> piece(block.data(), std::min<uint64_t>(block.size(), size_ - offset));
+    read_at(offset, piece);
+    work(piece);
+  }
+}
+
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
   const InputFile file = InputFile::open(path);
   if (file.size() > max_bytes)
@@ -186,7 +195,7 @@ bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
 
 fs::path free_partial_name(const fs::path& path) {
   const std::string usual = path.string() + ".partial";
-  if (!has_name(usual) || (is_held(path) && remove_name(usual) == 0)) return usual;
+  if (!has_name(usual) || (directory_path(path).directory != AT_FDCWD && remove_name(usual) == 0)) return usual;
   const std::string own = usual + "-" + std::to_string(::getpid()) + "-";
   int number = 1;
   while (has_name(own + std::to_string(number))) ++number;
@@ -249,7 +258,7 @@ void write_atomically(const fs::path& path, std::string_view bytes, Existing exi
 AppendFile AppendFile::open(const fs::path& path) {
   AppendFile file;
   file.path_ = path;
-  file.handle_ = open_file(path, O_RDWR | O_CREAT | O_APPEND);
+  file.handle_ = open_file(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
   struct stat status {};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_write("open", path, errno);
   if (!S_ISREG(status.st_mode)) {
@@ -291,31 +300,12 @@ void AppendFile::sync() {
   if (const int error = sync_descriptor(handle_.get()); error != 0) fail_to_write("sync", path_, error);
 }
 
-namespace {
-
-/// Writes the first bytes of an open file, `source`, to another.
-void copy_bytes(int descriptor, uint64_t size, const fs::path& source, const fs::path& to) {
-  DurableFile copy(to);
-  std::vector<char> block(1 << 20);
-  for (uint64_t offset = 0; offset < size; offset += block.size()) {
-    const uint64_t length = std::min<uint64_t>(block.size(), size - offset);
-    const int64_t got = read_all_at(descriptor, block.data(), length, offset);
-    if (got != static_cast<int64_t>(length)) fail_to_read(source, got < 0 ? errno : EIO);
-    copy.write(std::string_view(block.data(), length));
-  }
-  copy.commit();
-}
-
-}  // namespace
-
 bool AppendFile::has_its_name() const {
   struct stat named {
   }, open{};
   return look_at(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
          named.st_ino == open.st_ino;
 }
-
-void AppendFile::copy_to(const fs::path& path) const { copy_bytes(handle_.get(), size_, path_, path); }
 
 int AppendFile::cut_torn_line() {
   const int error = torn_ ? cut_descriptor(handle_.get(), size_) : 0;
@@ -324,10 +314,9 @@ int AppendFile::cut_torn_line() {
 }
 
 void copy_durably(const fs::path& from, const fs::path& to) {
-  const FileHandle handle = open_file(from, O_RDONLY);
-  struct stat status {};
-  if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_read(from, errno);
-  copy_bytes(handle.get(), static_cast<uint64_t>(status.st_size), from, to);
+  DurableFile copy(to);
+  InputFile::open(from).for_each_piece([&](std::span<const std::byte> piece) { copy.write(piece); });
+  copy.commit();
 }
 
 void cut_to_size(const fs::path& path, uint64_t size) {
@@ -359,21 +348,14 @@ void rename_directory(const fs::path& from, const fs::path& to) {
   if (source != target) sync_directory(source);
 }
 
-std::optional<fs::path> make_room_for_file(const fs::path& path) {
-  struct stat status {};
-  if (look_at(path, status) == 0 && S_ISREG(status.st_mode)) return std::nullopt;
-  return move_aside(path, path);
-}
-
-std::optional<fs::path> move_aside(const fs::path& path, const fs::path& as) {
-  if (!has_name(path)) return std::nullopt;
-  const std::string name = as.string() + ".other";
+void move_aside(const fs::path& path) {
+  if (!has_name(path)) return;
+  const std::string name = path.string() + ".other";
   fs::path aside = name;
   for (int number = 2; has_name(aside); ++number) aside = name + std::to_string(number);
   if (const int error = rename_to(path, aside); error != 0)
     fail_to_write("rename " + path.string() + " to", aside, error);
   sync_directory(folder_of(path));
-  return aside;
 }
 
 bool exchange_directories(const fs::path& one, const fs::path& other) {
@@ -383,9 +365,12 @@ bool exchange_directories(const fs::path& one, const fs::path& other) {
 }
 
 void CreateDirectories::operator()(const fs::path& path) const {
+  const bool is_redirected = directory_path(path).directory != AT_FDCWD;
   fs::path folder;
   for (const fs::path& part : path) {
     folder /= part;
+    // What is above a locked directory was left behind when the directory moved.
+    if (is_redirected && directory_path(folder).directory == AT_FDCWD) continue;
     struct stat status {};
     const int missing = look_at(folder, status);
     if (missing == 0 && !S_ISDIR(status.st_mode)) {
@@ -394,8 +379,8 @@ void CreateDirectories::operator()(const fs::path& path) const {
     }
     if (missing == 0) continue;
     if (missing != ENOENT) fail_to_write("create the folder", folder, missing);
-    const Place place = reached(folder);
-    const int error = ::mkdirat(place.folder, place.name.c_str(), 0777) == 0 ? 0 : errno;
+    const DirectoryPath at = directory_path(folder);
+    const int error = ::mkdirat(at.directory, at.name.c_str(), 0777) == 0 ? 0 : errno;
     // Another process may have made the same folder at the same time.
     const bool there = error == 0 || (error == EEXIST && look_at(folder, status) == 0 && S_ISDIR(status.st_mode));
     if (!there) fail_to_write("create the folder", folder, error);
@@ -424,35 +409,36 @@ std::vector<std::string> list_directory(const fs::path& path) {
 
 namespace {
 
-using IsOwn = std::function<bool(const std::string& below)>;
-
-/// Removes what the path is, by its place `below` the top; a link is removed, not followed. Whether it is gone.
-bool remove_entry(const fs::path& path, const std::string& below, const IsOwn& is_own) {
+/// Removes a file, a link (without following it) or a folder with its content; one that does not exist is fine.
+void remove_entry(const fs::path& path) {
   struct stat status = {};
   int error = look_at(path, status, AT_SYMLINK_NOFOLLOW);
-  if (error == ENOENT) return true;
+  if (error == ENOENT) return;
   if (error != 0) fail_to_write("remove", path, error);
-  bool goes = below.empty() || is_own(below);
   if (S_ISDIR(status.st_mode))
-    for (const std::string& name : list_directory(path))
-      goes = remove_entry(path / name, below.empty() ? name : below + "/" + name, is_own) && goes;
-  if (!goes) return false;
+    for (const std::string& name : list_directory(path)) remove_entry(path / name);
   error = remove_name(path, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
   if (error != 0 && error != ENOENT) fail_to_write("remove", path, error);
-  return true;
 }
 
 }  // namespace
 
 void remove_tree(const fs::path& path) {
-  remove_of_tree(path, [](const std::string&) { return true; });
-}
-
-bool remove_of_tree(const fs::path& path, const IsOwn& is_own) {
   if (path.empty() || !path.has_relative_path()) {
     fail(ExitCode::kInternal, "refused to remove ", path, ": wanted a path below the root folder");
   }
-  return remove_entry(without_trailing_slash(path), "", is_own);
+  remove_entry(without_trailing_slash(path));
+}
+
+void remove_file(const fs::path& path) {
+  const int error = remove_name(path);
+  if (error != 0 && error != ENOENT && error != ENOTDIR && error != EISDIR) fail_to_write("remove", path, error);
+}
+
+void remove_if_empty(const fs::path& folder) {
+  const int error = remove_name(without_trailing_slash(folder), AT_REMOVEDIR);
+  if (error != 0 && error != ENOTEMPTY && error != EEXIST && error != ENOENT && error != ENOTDIR)
+    fail_to_write("remove", folder, error);
 }
 
 }  // namespace keel

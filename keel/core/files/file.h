@@ -56,6 +56,8 @@ class InputFile {
   bool was_changed() const;
   /// Fills all of `to` with the bytes from `offset` on.
   void read_at(uint64_t offset, std::span<std::byte> to) const;
+  /// Reads the whole file in pieces of at most 1 MiB.
+  void for_each_piece(const std::function<void(std::span<const std::byte>)>& work) const;
 
  private:
   InputFile() = default;
@@ -70,7 +72,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 
 /// Whether there is something of this name, and whether it is a folder. A name that cannot be looked up (too long,
 /// links in a circle, a folder that may not be searched) is an Error (kBadInput), where std::filesystem has an
-/// exception of its own. (Nor would it look into a held folder that was moved.)
+/// exception of its own. (Nor would it follow a locked directory that was moved.)
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
@@ -112,7 +114,7 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes,
 /// A growing file of whole lines, or of records of another kind, for one writer.
 class AppendFile {
  public:
-  /// Opens or creates; a last line without its newline was torn by a crash and is cut off.
+  /// Opens or creates; a last line without its newline was torn by a crash and is cut off. A link is not followed.
   static AppendFile open(const std::filesystem::path& path);
   /// Adds `line` and a newline; on failure the file ends with the last whole line again.
   void append_line(std::string_view line);
@@ -124,8 +126,6 @@ class AppendFile {
   uint64_t size() const { return size_; }
   /// Whether it is still found under its name: if not, what is appended reaches nobody.
   bool has_its_name() const;
-  /// Writes all that was appended to another file, also when it has lost its name.
-  void copy_to(const std::filesystem::path& path) const;
 
  private:
   AppendFile() = default;
@@ -149,12 +149,8 @@ void sync_directory(const std::filesystem::path& path);
 /// Gives a folder another name, durably; the new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Gives what has this name, whatever it is, another one: that of `as` with .other; where to, if there was something.
-std::optional<std::filesystem::path> move_aside(const std::filesystem::path& path, const std::filesystem::path& as);
-
-/// The same of what has a file's name and leads to no regular file (a folder, a pipe, a link to nothing or in a
-/// circle).
-std::optional<std::filesystem::path> make_room_for_file(const std::filesystem::path& path);
+/// Renames a file or folder, whatever it is, to NAME.other; one that does not exist is fine.
+void move_aside(const std::filesystem::path& path);
 
 /// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.
 bool exchange_directories(const std::filesystem::path& one, const std::filesystem::path& other);
@@ -172,8 +168,10 @@ std::vector<std::string> list_directory(const std::filesystem::path& path);
 /// Removes a file or a folder with all it holds (links are removed, not followed); one that does not exist is fine.
 void remove_tree(const std::filesystem::path& path);
 
-/// The same, but what lies in the folder goes only where `is_own`, given its path from there, says so, and the folder
-/// only where nothing is left in it. Whether all went.
-bool remove_of_tree(const std::filesystem::path& path, const std::function<bool(const std::string& below)>& is_own);
+/// Removes a file or a link; one that does not exist is fine, and a folder stays.
+void remove_file(const std::filesystem::path& path);
+
+/// Removes a folder that is empty; any other stays.
+void remove_if_empty(const std::filesystem::path& folder);
 
 }  // namespace keel

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 #include "keel/core/files/file.h"
 
@@ -120,14 +119,8 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 std::string sha256_hex(std::string_view bytes) { return sha256_hex(std::as_bytes(std::span(bytes))); }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  const InputFile file = InputFile::open(path);
   Sha256 hash;
-  std::vector<std::byte> block(1 << 20);
-  for (uint64_t offset = 0; offset < file.size(); offset += block.size()) {
-    const auto piece = std::span(block).first(std::min<uint64_t>(block.size(), file.size() - offset));
-    file.read_at(offset, piece);
-    hash.update(piece);
-  }
+  InputFile::open(path).for_each_piece([&](std::span<const std::byte> piece) { hash.update(piece); });
   return hash.hex();
 }
 

@@ -16,6 +16,16 @@ Json read_json_file(const std::filesystem::path& path, const JsonRules& rules) {
   return parse_json_file(read_file(path, kMaxJsonFile), path.string(), rules);
 }
 
+Json json_if_any(const std::filesystem::path& path) {
+  try {
+    if (!path_exists(path) || is_folder(path)) return Json::object();
+  } catch (const Error&) {  // a link to itself, say
+    return Json::object();
+  }
+  const std::optional<Json> json = try_parse_json(read_file(path, kMaxJsonFile));
+  return json && json->is_object() ? *json : Json::object();
+}
+
 Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules) {
   try {
     return parse_json(content, rules);

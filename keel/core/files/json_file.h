@@ -13,6 +13,10 @@ namespace keel {
 /// line.
 Json read_json_file(const std::filesystem::path& path, const JsonRules& rules = {});
 
+/// The object in a JSON file that may be missing: empty if there is no file, or no JSON object in it. A file that cannot
+/// be read is an error all the same.
+Json json_if_any(const std::filesystem::path& path);
+
 /// The same of a file's content; `place` names the file.
 Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules = {});
 

@@ -8,14 +8,14 @@
 
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/place.h"
+#include "keel/core/files/directory_path.h"
 
 namespace keel {
 
 std::optional<std::string> link_target(const std::filesystem::path& link) {
-  const Place place = reached(link);
+  const DirectoryPath at = directory_path(link);
   std::string target(PATH_MAX, '\0');
-  const ssize_t length = ::readlinkat(place.folder, place.name.c_str(), target.data(), target.size());
+  const ssize_t length = ::readlinkat(at.directory, at.name.c_str(), target.data(), target.size());
   if (length < 0) return std::nullopt;
   target.resize(static_cast<size_t>(length));
   return target;
@@ -33,13 +33,13 @@ bool leads_into(const std::filesystem::path& path, const std::filesystem::path& 
 void point_link(const std::filesystem::path& link, const std::string& target) {
   const std::optional<std::string> before = link_target(link);
   if (before == target) return;
-  if (!before) move_aside(link, link);
+  if (!before) move_aside(link);
   const std::filesystem::path partial = free_partial_name(link);
-  const Place half = reached(partial), whole = reached(link);
-  if (::symlinkat(target.c_str(), half.folder, half.name.c_str()) != 0) fail_to_write("make the link", link, errno);
-  if (::renameat(half.folder, half.name.c_str(), whole.folder, whole.name.c_str()) != 0) {
+  const DirectoryPath half = directory_path(partial), whole = directory_path(link);
+  if (::symlinkat(target.c_str(), half.directory, half.name.c_str()) != 0) fail_to_write("make the link", link, errno);
+  if (::renameat(half.directory, half.name.c_str(), whole.directory, whole.name.c_str()) != 0) {
     const int error = errno;
-    ::unlinkat(half.folder, half.name.c_str(), 0);
+    ::unlinkat(half.directory, half.name.c_str(), 0);
     fail_to_write("make the link", link, error);
   }
   sync_directory(link.parent_path());

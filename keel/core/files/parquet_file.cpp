@@ -4,6 +4,7 @@
 #include <arrow/io/file.h>
 
 #include "keel/core/console.h"
+#include "keel/core/files/directory_path.h"
 
 namespace keel {
 
@@ -17,7 +18,7 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
   arrow_properties.set_batch_size(rows_at_once);
   arrow_properties.set_pre_buffer(false);
   parquet::arrow::FileReaderBuilder builder;
-  ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::ReadableFile::Open(path.string()));
+  ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::ReadableFile::Open(path_for_libraries(path)));
   ARROW_RETURN_NOT_OK(builder.Open(file, properties));
   return builder.memory_pool(&memory)->properties(arrow_properties)->Build();
 }

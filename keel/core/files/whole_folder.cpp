@@ -9,8 +9,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/json_if_any.h"
-#include "keel/core/files/place.h"
+#include "keel/core/files/directory_path.h"
 
 namespace keel {
 namespace {
@@ -23,12 +22,7 @@ std::string hex(uint32_t value) {
 
 std::string checksum_of(const InputFile& file) {
   Crc32c checksum;
-  std::vector<std::byte> piece(1 << 20);
-  for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
-    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), file.size() - offset));
-    file.read_at(offset, bytes);
-    checksum.update(bytes);
-  }
+  file.for_each_piece([&](std::span<const std::byte> piece) { checksum.update(piece); });
   return hex(checksum.value());
 }
 
@@ -93,7 +87,7 @@ void write_whole_folder(const std::filesystem::path& folder, const FillFolder& f
   const std::filesystem::path partial = free_partial_name(folder);
   write_folder(folder, partial, fill);
   for (const char* ending : {".partial", ".replaced"})  // the empty folder that had the name
-    remove_of_tree(std::filesystem::path(partial).replace_extension(ending), [](const std::string&) { return false; });
+    remove_if_empty(std::filesystem::path(partial).replace_extension(ending));
 }
 
 void write_whole_folder(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
@@ -102,6 +96,22 @@ void write_whole_folder(const std::filesystem::path& folder, const std::filesyst
     fill(half);
     write_manifest(half, heading);
   });
+}
+
+namespace {
+
+bool holds_only(const std::filesystem::path& folder, const std::string& below, const Json& files) {
+  const std::vector<std::string> names = list_directory(folder);
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return is_folder(folder / name) ? holds_only(folder / name, below + name + "/", files)
+                                    : files.contains(below + name) || below + name == "manifest.json";
+  });
+}
+
+}  // namespace
+
+bool holds_only_its_files(const std::filesystem::path& folder) {
+  return holds_only(folder, "", sound_manifest(folder).value("files", Json::object()));
 }
 
 Json sound_manifest(const std::filesystem::path& folder) {

@@ -26,6 +26,9 @@ void write_whole_folder(const std::filesystem::path& folder, const std::filesyst
 /// What a folder's manifest says; empty where there is none, or none that its own checksum holds for.
 Json sound_manifest(const std::filesystem::path& folder);
 
+/// Whether a folder holds nothing but a sound manifest and the files that it names.
+bool holds_only_its_files(const std::filesystem::path& folder);
+
 /// Checks every file of a folder against its manifest, and that the manifest names the required ones; the reason when
 /// it does not hold.
 std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required);

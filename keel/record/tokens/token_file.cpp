@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "keel/core/error.h"
+#include "keel/core/files/link.h"
 
 #ifdef KEEL_HAS_ARROW
 #include <arrow/io/interfaces.h>
@@ -151,8 +152,7 @@ void TokenFile::commit(const Json&) {}
 #endif
 
 void require_no_link(const std::filesystem::path& folder) {
-  std::error_code unseen;
-  if (!std::filesystem::is_symlink(std::filesystem::symlink_status(folder, unseen))) return;
+  if (!link_target(folder)) return;
   fail(ExitCode::kBadInput, folder.string(),
        ": is a link, and token records behind it may be another run's; remove the ",
        "link (a folder takes its place), or set record.tokens=none");

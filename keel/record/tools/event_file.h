@@ -39,7 +39,6 @@ class EventFile {
   /// Removes all other event files of the run, when this one has what they had. Of the last one an empty file stays: a
   /// TensorBoard that has it open goes on to the next only while it finds the name.
   void replace_older() const;
-  bool has_its_name() const { return file_.has_its_name(); }
   const std::filesystem::path& path() const { return path_; }
 
  private:

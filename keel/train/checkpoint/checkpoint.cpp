@@ -12,7 +12,6 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/json_if_any.h"
 #include "keel/core/files/link.h"
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/tensor/in_host_memory.h"
@@ -20,17 +19,13 @@
 #include "keel/model/folder/critic_folder.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 
 namespace keel {
 
 std::string checkpoint_name(int64_t step) {
   std::string digits = std::to_string(step);
   return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
-}
-
-std::string moved_sentence(const std::filesystem::path& path, const std::filesystem::path& aside) {
-  return path.string() + " was not the run's; what had the name is " + aside.string() + " now";
 }
 
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
@@ -66,11 +61,6 @@ void require_own_format(const std::filesystem::path& checkpoint) {
        "convert makes a folder of it that can be evaluated");
 }
 
-/// Or a file, and of folders no more than an empty one.
-void remove_link(const std::filesystem::path& path) {
-  remove_of_tree(path, [](const std::string&) { return false; });
-}
-
 /// The checkpoints of a folder without those that are known for another run's, newest first.
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
@@ -79,9 +69,8 @@ std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& 
   return paths;
 }
 
-/// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
-/// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
-/// not known for this run's stays, and so does the best one.
+/// Removes checkpoints of this run: older ones beyond `keep` apart from the best one, and later ones. A run that fell
+/// back to an older checkpoint makes the later ones again, and a damaged one must not be kept instead of a sound one.
 void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint& saved, int64_t keep) {
   int64_t kept = 0;
   for (const auto& path : finished_checkpoints(checkpoints)) {
@@ -89,8 +78,8 @@ void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint&
     const std::string name = path.filename().string();
     const bool is_later = std::stoll(name.substr(5)) > saved.state.step;
     if (!is_later && (++kept <= keep || name == checkpoint_name(saved.state.best_step))) continue;
-    if (link_target(checkpoints / kBestCheckpoint) == name)
-      remove_link(checkpoints / kBestCheckpoint);  // or to nothing
+    const std::filesystem::path best = checkpoints / kBestCheckpoint;
+    if (link_target(best) == name) remove_file(best);  // A link never leads to nothing.
     remove_own_folder(path, saved.run);
   }
 }
@@ -115,10 +104,9 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
 
-std::optional<std::filesystem::path> save_reference(const std::filesystem::path& folder, const CausalLm& reference,
-                                                    const LoadedModel& policy, const std::string& run) {
-  std::optional<std::filesystem::path> aside;
-  if (!is_own_reference(folder, run)) aside = move_aside(folder, folder);
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy,
+                    const std::string& run) {
+  if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
   remove_leftovers(folder.parent_path(), run);
   const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
   write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
@@ -128,7 +116,6 @@ std::optional<std::filesystem::path> save_reference(const std::filesystem::path&
       write_adapter(partial, reference.adapter(), policy.adapter);
   });
   remove_leftovers(folder.parent_path(), run);
-  return aside;
 }
 
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
@@ -220,21 +207,13 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   write_atomically(folder / "state.json", state.dump(1));
 }
 
-/// Somebody may have put something there, or another folder in the place of this one.
-void require_room(const std::filesystem::path& checkpoints, const std::filesystem::path& folder, const std::string& run,
-                  bool first) {
-  if (path_exists(folder) && !is_checkpoint(folder))
-    fail(ExitCode::kBadConfiguration, folder.string(), " is in the way of a checkpoint, and is none; move it away");
-  bool any_own = first;
-  std::filesystem::path another;
-  for (const auto& path : finished_checkpoints(checkpoints)) {
-    any_own = any_own || run_of(path) == run;
-    if (is_of_another_run(path, run) && (another.empty() || path == folder)) another = path;
-  }
-  if (!another.empty() && (another == folder || !any_own))
-    fail(ExitCode::kBadConfiguration, another.string(), " is a checkpoint of another run",
-         another == folder ? ", in the way of one of this run's; move it away"
-                           : ", and none there is of this run; give this run its checkpoints back");
+/// Refuses a folder with checkpoints of other runs alone: it was put in the place of this run's.
+void require_own_checkpoints(const std::filesystem::path& checkpoints, const std::string& run) {
+  const std::vector<std::filesystem::path> all = finished_checkpoints(checkpoints);
+  const auto is_anothers = [&](const std::filesystem::path& path) { return is_of_another_run(path, run); };
+  if (!all.empty() && std::all_of(all.begin(), all.end(), is_anothers))
+    fail(ExitCode::kBadConfiguration, all.front().string(), " is a checkpoint of another run, and none there is of ",
+         "this run; give this run its checkpoints back");
 }
 
 }  // namespace
@@ -260,11 +239,11 @@ int64_t bytes_to_copy(const Checkpoint& checkpoint) {
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep, bool first, std::vector<std::string>* warnings) {
+                                      int64_t keep, bool first) {
   const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step);
   create_directories(checkpoints);
-  require_room(checkpoints, folder, checkpoint.run, first);
-  if (run_of(folder) != checkpoint.run) move_aside(folder, folder);  // whose it is cannot be told
+  if (!first) require_own_checkpoints(checkpoints, checkpoint.run);
+  if (run_of(folder) != checkpoint.run || !holds_only_its_files(folder)) move_aside(folder);
   remove_leftovers(checkpoints, checkpoint.run);
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
@@ -275,38 +254,22 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
-  const std::optional<std::string> moved = finish_save(folder, checkpoint.state.best_step);
-  if (moved && warnings != nullptr) warnings->push_back(*moved);
+  finish_save(folder, checkpoint.state.best_step);
   remove_outlived(checkpoints, checkpoint, keep);
   return folder;
 }
 
-std::optional<std::string> finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
-  const std::filesystem::path checkpoints = checkpoint.parent_path();
-  // A hint for people, who may have put a folder there.
-  if (!is_folder(checkpoints / "LATEST"))
-    write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
-  remove_link(checkpoints / "LATEST.partial");
-  const std::filesystem::path best = checkpoints / kBestCheckpoint, half_link = best.string() + ".partial";
-  if (link_target(half_link)) remove_link(half_link);
+void finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
+  const std::filesystem::path checkpoints = checkpoint.parent_path(), best = checkpoints / kBestCheckpoint;
+  write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   const std::optional<std::string> target = link_target(best);
-  if (target && is_checkpoint_name(*target) && !path_exists(checkpoints / *target)) remove_link(best);
-  std::optional<std::filesystem::path> aside;
+  const bool is_own = target && is_checkpoint_name(*target);
+  if (is_own && !path_exists(checkpoints / *target)) remove_file(best);
   if (best_step >= 0 && is_checkpoint(checkpoints / checkpoint_name(best_step))) {
-    if (!target || !is_checkpoint_name(*target)) aside = move_aside(best, best);
+    if (!is_own) move_aside(best);
     point_link(best, checkpoint_name(best_step));
   }
   remove_leftovers(checkpoints, run_of(checkpoint));
-  return aside ? std::optional(moved_sentence(best, *aside)) : std::nullopt;
-}
-
-std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run) {
-  std::vector<std::filesystem::path> foreign;
-  for (const std::string& name : list_directory(checkpoints)) {
-    const bool looks_own = name.starts_with("step-") || name.ends_with(".partial") || name.ends_with(".replaced");
-    if (looks_own && !is_own_checkpoint(checkpoints / name, run)) foreign.push_back(checkpoints / name);
-  }
-  return foreign;
 }
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {

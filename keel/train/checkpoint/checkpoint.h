@@ -23,15 +23,12 @@ struct Checkpoint {
   RunFolder::Lines lines;  // of the run's growing files
   Json config;             // the resolved configuration
   std::optional<Critic> critic = {};
-  std::string run = {};  // its id: what has another's is never removed; empty in checkpoints of older programs
+  std::string run = {};  // its id; a checkpoint with another is never removed
   std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
 };
 
 /// The name of a step's folder.
 std::string checkpoint_name(int64_t step);
-
-/// The sentence to warn with where something had the name of what a run writes.
-std::string moved_sentence(const std::filesystem::path& path, const std::filesystem::path& aside);
 
 /// The same in host memory, apart from all that training changes: to be written while it goes on.
 Checkpoint copied_to_host(Checkpoint checkpoint);
@@ -39,22 +36,18 @@ Checkpoint copied_to_host(Checkpoint checkpoint);
 int64_t bytes_to_copy(const Checkpoint& checkpoint);
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
-/// lines that the run has written, under a partial name; the folder gets its name last, then LATEST is moved. A reader
-/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed, but
-/// for the best one. A disk that has no room for it is told before anything is written (exit code 4). In the place of
-/// another run's, and, unless it is the run's first, among nothing but other runs', nothing is written (exit code 2);
-/// what has the name and cannot be told to be anybody's is moved aside. What finish_save() says is added to `warnings`.
+/// lines that the run has written, under a partial name. The folder gets its name last, and then LATEST is moved: a
+/// reader sees a whole checkpoint or none. This run's older checkpoints beyond `keep` are removed, apart from the best
+/// one. A disk without room for it is an Error (exit code 4) before anything is written. Unless it is the run's `first`,
+/// nothing is written among nothing but other runs' checkpoints (exit code 2). Other things with its name are moved
+/// aside.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep, bool first = false, std::vector<std::string>* warnings = nullptr);
+                                      int64_t keep, bool first = false);
 
-/// What follows once a checkpoint has its name: LATEST says it, the link `best` leads to the checkpoint of the best
-/// step, where there is one, and what a killed process of its run left half-written is removed. Part of saving; a run
-/// that was killed in between is resumed with it. The sentence to warn with where something else had the link's name,
-/// which is moved aside.
-std::optional<std::string> finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
-
-/// What has a checkpoint's name, or looks half-written, and is not this run's; it stays.
-std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run);
+/// Finishes a save after the checkpoint got its name: LATEST names it, the link `best` leads to the checkpoint of the
+/// best step, if there is one, and half-written folders of killed processes of its run are removed. A run that was
+/// killed before this is resumed with it.
+void finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
 
 /// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
@@ -95,11 +88,11 @@ Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
 
 inline constexpr const char* kReferenceFolder = "reference";
 
-/// The policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there before
-/// the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where the
-/// reference is the base with the adapter off. What has the name and is not the run's is moved aside: where to, if so.
-std::optional<std::filesystem::path> save_reference(const std::filesystem::path& folder, const CausalLm& reference,
-                                                    const LoadedModel& policy, const std::string& run);
+/// Writes the policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there
+/// before the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where
+/// the reference is the base with the adapter off. Anything else of that name is moved aside.
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy,
+                    const std::string& run);
 
 /// Why the folder is not what was written there, if so.
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy);

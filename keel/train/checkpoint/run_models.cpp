@@ -7,7 +7,7 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
 #include "keel/model/folder/model_folder.h"
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel {

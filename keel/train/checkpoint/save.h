@@ -4,38 +4,29 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel {
 
-/// One save of a run: its reference, where it has one, and the checkpoint. With a checkpoint that is copied_to_host()
-/// it can be written on a thread of its own.
+/// One save of a run. With a checkpoint that is copied_to_host() it can be written on a thread of its own.
 struct Save {
   Checkpoint checkpoint;
-  std::filesystem::path run;            // its folder
-  int64_t keep = 1;                     // newest checkpoints
-  bool first = false;                   // of the run
-  bool report = false;                  // report.html is to say how far the run is
-  const CausalLm* reference = nullptr;  // which nothing changes, and which outlives the save; null: none
+  std::filesystem::path run;  // its folder
+  int64_t keep = 1;           // newest checkpoints
+  bool first = false;         // of the run
+  bool report = false;        // report.html is to say how far the run is
 };
 
 /// What there is to know of it afterwards.
 struct Saved {
   std::filesystem::path checkpoint;
-  double seconds = 0;                          // that the write took
-  std::vector<std::string> warnings = {};      // about what was in the way, or damaged
-  std::optional<std::string> report_failure;   // rows that somebody spoiled, say
-  std::vector<std::filesystem::path> foreign;  // among the checkpoints, and not the run's
+  double seconds = 0;                         // that the write took
+  std::optional<std::string> report_failure = {};  // rows that somebody spoiled, say
 };
 
-/// Returns when all is on the disk, with the reference first: a checkpoint without it could not be resumed from.
+/// Returns when all is on the disk.
 Saved write_save(const Save& save);
-
-/// Writes RUN/reference. The sentence to warn with where something else had the name, which is moved aside.
-std::optional<std::string> write_reference(const std::filesystem::path& run, const CausalLm& reference,
-                                           const LoadedModel& policy, const std::string& id);
 
 /// Whether a copy of so many bytes fits into the memory that is available now, beside what the process may need again
 /// (the most that it has held less what it holds), with some to spare.

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "keel/core/files/failed_call.h"
-#include "keel/core/files/held_folder.h"
+#include "keel/core/files/locked_directory.h"
 #include "keel/core/files/whole_folder.h"
 #include "tests/core/files/file_test.h"
 
@@ -66,7 +66,7 @@ TEST_F(FileTest, AFileThatOutgrowsTheLimitLeavesTheOldOneAndNoPartialFile) {
   EXPECT_EQ(names(), std::vector<std::string>{"f"});
 }
 
-TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfAHeldFolderCleansUp) {
+TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfALockedFolderCleansUp) {
   put(at("f"), "old");
   in_child([&]() -> std::string {
     DurableFile file(at("f"));
@@ -75,7 +75,7 @@ TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfAHeldFolde
   });
   EXPECT_EQ(get(at("f")), "old");
   EXPECT_EQ(names(), (std::vector<std::string>{"f", "f.partial"}));
-  const auto held = HeldFolder::claim(folder_);
+  const auto directory = LockedDirectory::lock(folder_);
   write_atomically(at("f"), "new");
   EXPECT_EQ(get(at("f")), "new");
   EXPECT_EQ(names(), std::vector<std::string>{"f"});
@@ -98,16 +98,13 @@ TEST_F(FileTest, WhatHasAPartialNameInAFolderOfOthersIsTheirs) {
   EXPECT_TRUE(fs::exists(at("d.partial/precious")));
 }
 
-TEST_F(FileTest, WhatLeadsToNoFileIsMovedAside) {
-  fs::create_symlink("circle", at("circle"));
-  fs::create_symlink("/there/is/no/disk", at("gone"));
-  fs::create_symlink("circle.other", at("circle.other2"));
-  fs::create_symlink("circle.other", at("circle.other"));
-  EXPECT_EQ(make_room_for_file(at("circle")), at("circle.other3"));
-  EXPECT_EQ(make_room_for_file(at("gone")), at("gone.other"));
-  EXPECT_EQ(make_room_for_file(at("nothing")), std::nullopt);
-  write_atomically(at("circle"), "x");
-  EXPECT_EQ(make_room_for_file(at("circle")), std::nullopt);
+TEST_F(FileTest, AnythingIsMovedAsideToAFreeName) {
+  fs::create_symlink("circle", at("f"));
+  put(at("f.other"), "mine");
+  move_aside(at("f"));
+  move_aside(at("f"));  // nothing is there any more
+  EXPECT_EQ(names(), (std::vector<std::string>{"f.other", "f.other2"}));
+  EXPECT_EQ(get(at("f.other")), "mine");
 }
 
 TEST_F(FileTest, AMissingFolderIsAConfigurationError) {
@@ -340,18 +337,22 @@ TEST_F(FileTest, CuttingGivesBackAnEarlierMomentAndNeverInventsBytes) {
   expect_error(error_of([&] { cut_to_size(at("no"), 0); }), ExitCode::kBadConfiguration, {at("no")});
 }
 
-TEST_F(FileTest, AGrowingFileThatLostItsNameKeepsItsBytes) {
+TEST_F(FileTest, AGrowingFileKnowsWhenItLostItsName) {
   AppendFile file = AppendFile::open(at("log"));
-  file.append_line("one");
   EXPECT_TRUE(file.has_its_name());
   fs::remove(at("log"));
   EXPECT_FALSE(file.has_its_name());
   put(at("log"), "another\n");
   EXPECT_FALSE(file.has_its_name());
   file.append_line("two");
-  file.copy_to(at("copy"));
-  EXPECT_EQ(get(at("copy")), "one\ntwo\n");
   EXPECT_EQ(get(at("log")), "another\n");
+}
+
+TEST_F(FileTest, AGrowingFileDoesNotFollowALink) {
+  put(at("precious"), "mine");
+  fs::create_symlink("precious", at("log"));
+  expect_error(error_of([&] { AppendFile::open(at("log")); }), ExitCode::kBadConfiguration, {at("log")});
+  EXPECT_EQ(get(at("precious")), "mine");
 }
 
 }  // namespace

@@ -54,6 +54,23 @@ TEST_F(FolderTest, ATreeIsRemovedWithoutFollowingLinks) {
   remove_tree(at("tree"));
 }
 
+TEST_F(FolderTest, OnlyAnEmptyFolderOrAFileIsRemovedByItsName) {
+  create_directories(at("full/empty"));
+  put(at("full/f"), "x");
+  fs::create_symlink("f", at("full/link"));
+  remove_if_empty(at("full"));
+  remove_file(at("full"));
+  remove_if_empty(at("full/f"));
+  EXPECT_EQ(names_in(at("full")), (std::vector<std::string>{"empty", "f", "link"}));
+  remove_file(at("full/link"));
+  EXPECT_EQ(get(at("full/f")), "x");
+  remove_file(at("full/f"));
+  remove_file(at("full/f"));
+  remove_if_empty(at("full/empty"));
+  remove_if_empty(at("full"));
+  EXPECT_TRUE(names().empty());
+}
+
 TEST_F(FolderTest, TwoFoldersExchangeTheirNames) {
   for (const char* name : {"one", "two"}) {
     create_directories(at(name));

@@ -1,4 +1,4 @@
-#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/json_file.h"
 
 #include <sys/stat.h>
 

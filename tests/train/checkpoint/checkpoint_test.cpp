@@ -11,6 +11,7 @@
 
 #include "keel/core/files/file.h"
 #include "keel/core/tensor/device.h"
+#include "keel/record/run_ownership.h"
 #include "keel/train/checkpoint/save.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
@@ -187,13 +188,11 @@ TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000001", "step-000003"));
   EXPECT_EQ(load_checkpoint(checkpoints_ / "best", at::kCPU).state.step, 1);
   EXPECT_EQ(newest(), "step-000003");
-  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run), IsEmpty());
   EXPECT_EQ(save_with_best(4, 4), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
   // A process that was killed before it moved the link; the resumed run moves it.
   std::filesystem::remove(checkpoints_ / "best");
   std::filesystem::create_symlink("step-000002", checkpoints_ / "best");
-  std::filesystem::create_symlink("step-000004", checkpoints_ / "best.partial");
   finish_save(checkpoints_ / "step-000004", /*best_step=*/4);
   EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best"), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
@@ -201,27 +200,24 @@ TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000005"));
 }
 
-TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAsideAndTold) {
+TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAside) {
   const std::filesystem::path best = checkpoints_ / "best";
   create_directories(best / "thesis");
   Checkpoint checkpoint = at_step(1);
   checkpoint.state.best_step = 1;
-  std::vector<std::string> warnings;
-  save_checkpoint(checkpoints_, checkpoint, /*keep=*/1, /*first=*/true, &warnings);
-  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr("best was not the run's"), HasSubstr("best.other now"))));
+  save_checkpoint(checkpoints_, checkpoint, /*keep=*/1, /*first=*/true);
   EXPECT_TRUE(path_exists(checkpoints_ / "best.other/thesis"));
   std::filesystem::remove(best);
   std::filesystem::create_symlink("../elsewhere", best);
-  EXPECT_THAT(finish_save(checkpoints_ / "step-000001", 1).value_or("nothing"), HasSubstr("best.other2 now"));
+  finish_save(checkpoints_ / "step-000001", 1);
   EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best.other2"), "../elsewhere");
   EXPECT_EQ(std::filesystem::read_symlink(best), "step-000001");
-  EXPECT_EQ(finish_save(checkpoints_ / "step-000001", 1), std::nullopt);
 }
 
 TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
   const std::filesystem::path last = save(2);
   std::filesystem::create_symlink("step-000001", checkpoints_ / "best");
-  EXPECT_EQ(finish_save(last, /*best_step=*/1), std::nullopt);
+  finish_save(last, /*best_step=*/1);
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
 }
 
@@ -302,19 +298,15 @@ TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
 }
 
-TEST_F(CheckpointTest, WhatSomebodyPutIntoARunsOwnFolderIsMovedAside) {
-  const std::string half = "step-000001." + at_step(1).run + ".partial";
-  create_directories(checkpoints_ / half / "adapter");
-  write_atomically(checkpoints_ / half / "thesis.txt", "mine");
-  write_atomically(checkpoints_ / half / "adapter/adapter_config.json.partial", "half");
+TEST_F(CheckpointTest, ACheckpointWithAUsersFileInItStays) {
   write_atomically(save(2) / "notes.txt", "mine");
-  save(3, /*keep=*/1);
-  EXPECT_THAT(list_directory(checkpoints_),
-              ElementsAre("LATEST", "step-000001.other", "step-000002.other", "step-000003"));
-  EXPECT_THAT(list_directory(checkpoints_ / "step-000001.other"), ElementsAre("thesis.txt"));
-  EXPECT_THAT(list_directory(checkpoints_ / "step-000002.other"), ElementsAre("notes.txt"));
-  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
-              ElementsAre(checkpoints_ / "step-000001.other", checkpoints_ / "step-000002.other"));
+  create_directories(save(3) / "mine");
+  write_atomically(checkpoints_ / "step-000003/mine/notes.txt", "mine");
+  save(3, /*keep=*/1);  // again
+  save(4, /*keep=*/1);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002", "step-000003.other", "step-000004"));
+  EXPECT_EQ(read_file(checkpoints_ / "step-000002/notes.txt"), "mine");
+  EXPECT_EQ(read_file(checkpoints_ / "step-000003.other/mine/notes.txt"), "mine");
 }
 
 TEST_F(CheckpointTest, WhatHasTheNameOfOneAndCannotBeToldToBeAnybodysIsMovedAside) {
@@ -336,10 +328,6 @@ TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
               ElementsAre("LATEST", "film.mkv.partial", "notes.replaced", "step-000002.partial", "step-000003",
                           "step-x.partial", "thesis.partial"));
   EXPECT_EQ(read_file(checkpoints_ / "thesis.partial/model.safetensors"), "mine");
-  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
-              ElementsAre(checkpoints_ / "film.mkv.partial", checkpoints_ / "notes.replaced",
-                          checkpoints_ / "step-000002.partial", checkpoints_ / "step-x.partial",
-                          checkpoints_ / "thesis.partial"));
 }
 
 TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
@@ -347,7 +335,7 @@ TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
   Checkpoint another = at_step(900000);
   another.run = "another";
   rename_directory(save_checkpoint(folder_ / "other", another, 5), checkpoints_ / "step-900000");
-  another.run = "";  // of an older program
+  another.run = "older";
   rename_directory(save_checkpoint(folder_ / "older", another, 5), checkpoints_ / "step-000001");
   create_directories(checkpoints_ / "step-000099");
   write_atomically(checkpoints_ / "step-000099/model.safetensors", "mine");
@@ -355,15 +343,11 @@ TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
   save(3, /*keep=*/1);
   EXPECT_THAT(list_directory(checkpoints_),
               ElementsAre("LATEST", "LATEST.partial", "step-000001", "step-000003", "step-000099", "step-900000"));
-  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
-              ElementsAre(checkpoints_ / "LATEST.partial", checkpoints_ / "step-000001", checkpoints_ / "step-000099",
-                          checkpoints_ / "step-900000"));
   EXPECT_EQ(newest(), "step-000003");
   EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000003", at::kCPU).run, at_step(3).run);
-  EXPECT_THAT(error_of(2, [&] { save(99); }), HasSubstr("step-000099 is in the way"));
-  EXPECT_THAT(error_of(2, [&] { save(900000); }), HasSubstr("step-900000 is a checkpoint of another run"));
-  save(1);  // again, and known for this run's from now on
-  EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000001", at::kCPU).run, at_step(1).run);
+  save(900000);
+  EXPECT_EQ(run_of(checkpoints_ / "step-900000.other"), "another");
+  EXPECT_EQ(run_of(checkpoints_ / "step-900000"), at_step(3).run);
 }
 
 TEST_F(CheckpointTest, AFlippedBitInTheRunsNameIsDamageAndNoOtherRun) {
@@ -382,7 +366,8 @@ TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
   save(2);
   Checkpoint another = at_step(5);
   another.run = "another";
-  EXPECT_THAT(error_of(2, [&] { save_checkpoint(checkpoints_, another, 1); }), HasSubstr("none there is of this run"));
+  EXPECT_THAT(error_of(2, [&] { save_checkpoint(checkpoints_, another, 1, /*first=*/false); }),
+              HasSubstr("none there is of this run"));
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000002\n");
   save_checkpoint(checkpoints_, another, 1, /*first=*/true);  // a new run where another's was left
@@ -394,12 +379,7 @@ TEST_F(CheckpointTest, WhereNothingTellsWhichRunIsMeantNoneIsTaken) {
   Checkpoint another = at_step(5);
   another.run = "another";
   rename_directory(save_checkpoint(folder_ / "other", another, 5), checkpoints_ / "step-000005");
-  for (const char* latest : {"", "step-000009", "../other/step-000005"}) {
-    write_atomically(checkpoints_ / "LATEST", latest);
-    EXPECT_THAT(error_of(3, [&] { newest(); }), HasSubstr("no checkpoint that is known for this run's"));
-  }
-  write_atomically(checkpoints_ / "LATEST", "step-000005");
-  EXPECT_EQ(newest(), "step-000005");
+  EXPECT_THAT(error_of(3, [&] { newest(); }), HasSubstr("no checkpoint that is known for this run's"));
   write_atomically(folder_ / "used.json", R"({"run.id": ")" + at_step(2).run + R"("})");
   EXPECT_EQ(newest(), "step-000002");
 }
@@ -408,7 +388,8 @@ TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
   save(3);
   const std::filesystem::path path = save(5);
   write_atomically(checkpoints_ / "LATEST", "step-000003\n");  // the folder had its name, LATEST was being written
-  std::filesystem::copy_file(checkpoints_ / "LATEST", checkpoints_ / "LATEST.partial");
+  write_atomically(checkpoints_ / "LATEST.partial", "step-00");
+  const auto directory = LockedDirectory::lock(folder_);
   finish_save(path);
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000005\n");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003", "step-000005"));
@@ -471,8 +452,8 @@ TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
   const std::filesystem::path folder = folder_ / "reference";
   create_directories(folder);
   write_atomically(folder / "paper.pdf", "mine");
-  EXPECT_EQ(save_reference(folder, tiny_model(model.config(), 4), policy, "0123"), folder_ / "reference.other");
-  EXPECT_EQ(save_reference(folder, model, policy, "0123"), std::nullopt);  // RL starts again: the newer one holds
+  save_reference(folder, tiny_model(model.config(), 4), policy, "0123");
+  save_reference(folder, model, policy, "0123");  // RL starts again: the newer one holds
   EXPECT_THAT(list_directory(folder_), ElementsAre("reference", "reference.other"));
   EXPECT_EQ(read_file(folder_ / "reference.other/paper.pdf"), "mine");
   const CausalLm back = load_reference(folder, policy);

@@ -1,4 +1,4 @@
-#include "keel/record/own_files.h"
+#include "keel/record/run_ownership.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/files/whole_folder.h"
 
 namespace keel {
@@ -14,50 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A member of a JSON file's object, if it is there and a text.
+/// Returns a member of an object if it is a string, else "".
 std::string text_in(const Json& object, const char* member) {
   const Json value = object.value(member, Json());
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-/// As `run_of`, where the manifest's own checksum holds: one with a flipped bit may name anybody.
+/// Returns the run in a manifest whose checksum holds.
 std::string surely_of(const fs::path& folder) { return text_in(sound_manifest(folder), "run"); }
-
-/// What a checkpoint or a reference policy has in it, by its path from the top, or a half-written one.
-bool is_own_name(std::string below) {
-  static const std::set<std::string> kNames = {"added_tokens.json",
-                                               "chat_template.jinja",
-                                               "chat_template.json",
-                                               "config.json",
-                                               "generation_config.json",
-                                               "manifest.json",
-                                               "merges.txt",
-                                               "model.safetensors",
-                                               "optimizer.safetensors",
-                                               "special_tokens_map.json",
-                                               "state.json",
-                                               "tokenizer.json",
-                                               "tokenizer.model",
-                                               "tokenizer_config.json",
-                                               "vocab.json",
-                                               "adapter_config.json",
-                                               "adapter_model.safetensors",
-                                               "adapter",
-                                               "adapter/adapter_config.json",
-                                               "adapter/adapter_model.safetensors",
-                                               "critic.safetensors",
-                                               "critic",
-                                               "critic/config.json",
-                                               "critic/model.safetensors"};
-  constexpr std::string_view kPartial = ".partial";
-  if (below.ends_with(kPartial)) below.resize(below.size() - kPartial.size());
-  return kNames.contains(below);
-}
-
-/// Removes what is the run's of a folder that has its name for half-written ones; the rest is not hidden under it.
-void remove_half(const fs::path& half, const fs::path& folder) {
-  if (!remove_of_tree(half, is_own_name)) move_aside(half, folder);
-}
 
 }  // namespace
 
@@ -99,8 +63,6 @@ bool is_finished(const fs::path& run) {
 std::string own_run(const fs::path& run) {
   if (const std::string id = text_in(json_if_any(run / "used.json"), "run.id"); !id.empty()) return id;
   const fs::path checkpoints = run / "checkpoints";
-  if (const std::optional<fs::path> latest = latest_checkpoint(run))
-    if (const std::string id = surely_of(*latest); !id.empty()) return id;
   std::set<std::string> runs;
   if (is_folder(checkpoints))
     for (const std::string& name : list_directory(checkpoints))
@@ -114,18 +76,18 @@ bool is_own_checkpoint(const fs::path& path, const std::string& run) {
 }
 
 bool is_own_reference(const fs::path& path, const std::string& run) {
-  const std::string of = run_of(path);
-  return text_in(json_if_any(path / "manifest.json"), "format") == "keel reference 1" && (of.empty() || of == run);
+  const Json manifest = json_if_any(path / "manifest.json");
+  return text_in(manifest, "format") == "keel reference 1" && text_in(manifest, "run") == run;
 }
 
 fs::path partial_of(const fs::path& folder, const std::string& run) { return folder.string() + "." + run + ".partial"; }
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
-  // Half of a checkpoint would not be known for one, where this ends in between.
-  const fs::path half = partial_of(folder, run);
-  remove_half(half, folder);
+  if (!holds_only_its_files(folder)) return;
+  const fs::path half = partial_of(folder, run);  // without its files it would not be recognised as a checkpoint
+  remove_tree(half);
   rename_directory(folder, half);
-  remove_half(half, folder);
+  remove_tree(half);
 }
 
 void remove_leftovers(const fs::path& parent, const std::string& run) {
@@ -134,7 +96,7 @@ void remove_leftovers(const fs::path& parent, const std::string& run) {
     for (const std::string& ending : {"." + run + ".partial", "." + run + ".replaced"}) {
       if (!name.ends_with(ending)) continue;
       const std::string whole = name.substr(0, name.size() - ending.size());
-      if (is_checkpoint_name(whole) || whole == "reference") remove_half(parent / name, parent / whole);
+      if (is_checkpoint_name(whole) || whole == "reference") remove_tree(parent / name);
     }
 }
 

@@ -1,4 +1,4 @@
-#include "keel/core/files/held_folder.h"
+#include "keel/core/files/locked_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,31 +17,29 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 /// Looks into its folder by names alone.
-class HeldFolderTest : public FileTest {};
+class LockedDirectoryTest : public FileTest {};
 
-TEST_F(HeldFolderTest, AFolderIsClaimedOnceAndAgainWhenItIsLetGoOf) {
+TEST_F(LockedDirectoryTest, IsLockedOnceUntilItIsReleased) {
   create_directories(at("run"));
-  std::optional<HeldFolder> held = HeldFolder::claim(at("run"));
-  ASSERT_TRUE(held);
-  EXPECT_FALSE(HeldFolder::claim(at("run")));
-  EXPECT_TRUE(held->is_at_its_path());
-  EXPECT_EQ(held->whereabouts(), fs::canonical(at("run")));
-  held.reset();
-  EXPECT_TRUE(HeldFolder::claim(at("run")));
-  EXPECT_THAT(error_of(2, [&] { HeldFolder::claim(at("none")); }), HasSubstr(at("none").string()));
+  std::optional<LockedDirectory> directory = LockedDirectory::lock(at("run"));
+  ASSERT_TRUE(directory);
+  EXPECT_FALSE(LockedDirectory::lock(at("run")));
+  EXPECT_EQ(directory->current_path(), at("run"));
+  directory.reset();
+  EXPECT_TRUE(LockedDirectory::lock(at("run")));
+  EXPECT_THAT(error_of(2, [&] { LockedDirectory::lock(at("none")); }), HasSubstr(at("none").string()));
 }
 
-TEST_F(HeldFolderTest, WhatHasTheNameOfAHeldFolderIsNotTouched) {
+TEST_F(LockedDirectoryTest, WhatHasItsNameAfterAMoveIsNotTouched) {
   create_directories(at("run/old"));
   put(at("run/old/f"), "mine");
-  const HeldFolder held = *HeldFolder::claim(at("run"));
+  const LockedDirectory directory = *LockedDirectory::lock(at("run"));
   fs::rename(at("run"), at("moved"));
   create_directories(at("elsewhere/old"));
   put(at("elsewhere/old/f"), "theirs");
   put(at("elsewhere/log"), "theirs\n");
   fs::rename(at("elsewhere"), at("run"));
-  EXPECT_FALSE(held.is_at_its_path());
-  EXPECT_EQ(held.whereabouts(), fs::canonical(at("moved")));
+  EXPECT_EQ(directory.current_path(), fs::canonical(at("moved")));
   const auto theirs = [&] { return get(at("run/old/f")) + get(at("run/log")) + get(at("run/new")); };
   const std::string before = theirs();
   EXPECT_EQ(before, "theirstheirs\n");
@@ -61,28 +59,36 @@ TEST_F(HeldFolderTest, WhatHasTheNameOfAHeldFolderIsNotTouched) {
   EXPECT_EQ(list_directory(at("moved")), (std::vector<std::string>{"log", "new", "renamed"}));
   EXPECT_EQ(get(at("moved/new")), "mine");
 
-  write_atomically(at("run.rescued"), "x");  // begins like the held one, and is another
-  EXPECT_EQ(get(at("run.rescued")), "x");
+  write_atomically(at("run.other"), "x");  // has the same prefix, and is another
+  EXPECT_EQ(get(at("run.other")), "x");
 }
 
-TEST_F(HeldFolderTest, AHeldFolderThatWasRemovedIsNotMadeAnew) {
+TEST_F(LockedDirectoryTest, IsNotCreatedAgainAfterARemoval) {
   create_directories(at("run"));
-  const HeldFolder held = *HeldFolder::claim(at("run"));
+  const LockedDirectory directory = *LockedDirectory::lock(at("run"));
   fs::remove(at("run"));
-  EXPECT_FALSE(held.is_at_its_path());
-  EXPECT_EQ(held.whereabouts(), std::nullopt);
+  EXPECT_EQ(directory.current_path(), std::nullopt);
   EXPECT_THROW(create_directories(at("run/checkpoints")), Error);
   EXPECT_THROW(write_atomically(at("run/file"), "x"), Error);
   EXPECT_FALSE(fs::exists(at("run")));
 }
 
-TEST_F(HeldFolderTest, MayBeRenamedAndRemovedByItsOwnName) {
+TEST_F(LockedDirectoryTest, FoldersAboveItsOldPathAreNotCreatedAgain) {
+  create_directories(at("above/run"));
+  const LockedDirectory directory = *LockedDirectory::lock(at("above/run"));
+  fs::rename(at("above"), at("moved"));
+  create_directories(at("above/run/checkpoints/step"));
+  EXPECT_EQ(names(), std::vector<std::string>{"moved"});
+  EXPECT_TRUE(fs::is_directory(at("moved/run/checkpoints/step")));
+}
+
+TEST_F(LockedDirectoryTest, MayBeRenamedAndRemovedByItsOwnName) {
   create_directories(at("run/deep"));
-  const HeldFolder held = *HeldFolder::claim(at("run"));
+  const LockedDirectory directory = *LockedDirectory::lock(at("run"));
   rename_directory(at("run"), at("moved"));
-  EXPECT_EQ(held.whereabouts(), fs::canonical(at("moved")));
+  EXPECT_EQ(directory.current_path(), fs::canonical(at("moved")));
   rename_directory(at("moved"), at("run"));
-  EXPECT_TRUE(held.is_at_its_path());
+  EXPECT_EQ(directory.current_path(), at("run"));
   remove_tree(at("run"));
   EXPECT_FALSE(fs::exists(at("run")));
 }

@@ -224,8 +224,8 @@ void grpo_loss(Import& r) {
     const std::string &reader = row[0], &key = row[1], &ours = row[2];
     const Json *theirs = r.given(key), *by_default = trl_grpo_table().default_of(key);
     const bool reads = reader == (clipped ? "clipped" : name);
-    if (reads && !ours.empty() && !r.value(key).is_null())
-      parameters.push_back(ours + "=" + Json(r.number(key)).dump());
+    if (reads && !ours.empty() && !r.value(key).is_null() && std::isfinite(r.number(key)))
+      parameters.push_back(ours + "=" + r.value(key).dump());
     else if (!reads && theirs != nullptr && (by_default == nullptr || *by_default != *theirs))
       r.refuse(key, "the loss " + name + " never reads it. Remove it");
   }

@@ -80,7 +80,7 @@ TEST(Recipe, ReferencesOfARunOfVerlAreResolved) {
   const TestFolder folder;
   const auto value = [&](const std::string& reference) {
     const std::string text =
-        "defaults: [_self_, ppo_trainer]\na: {n: 6, m: ${.n}, _target_: x.y}\nb: {c: \"" + reference + "\"}\n";
+        "defaults: [_self_, ppo_trainer]\na:\n  n: 6\n  m: ${.n}\n  _target_: x.y\nb: {c: \"" + reference + "\"}\n";
     return *find_value(read_recipe(folder.write("v.yaml", text), {}), "b.c");
   };
   EXPECT_EQ(value("${a.n}"), 6);
@@ -142,7 +142,7 @@ TEST(KeyTables, EveryRowLeadsToSettingsAndSaysWhatItMeans) {
   config.describe(options);
   for (const KeyTable* table : key_tables())
     for (const auto& [key, row] : table->rows()) {
-      EXPECT_EQ(row.kind == RowKind::kMaps, options.find(row.target) != nullptr) << key;
+      EXPECT_TRUE(row.kind != RowKind::kMaps || options.find(row.target) != nullptr) << key;
       EXPECT_THAT(meaning_of(key), HasSubstr(key));
     }
   EXPECT_THAT(meaning_of("num_generations"), HasSubstr("is rollout.samples_per_prompt"));

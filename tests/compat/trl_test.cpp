@@ -20,8 +20,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kTrlGrpo = "--num_generations 8 --dataset_name a.jsonl --reward_funcs think_format_reward ";
-constexpr const char* kTrlSft = "SFTConfig={} --dataset_name a.jsonl ";
+constexpr const char* kTrlGrpo = "reward_funcs=think_format_reward num_generations=8 dataset_name=a.jsonl ";
+constexpr const char* kTrlSft = "SFTConfig={} dataset_name=a.jsonl ";
 
 /// Imports words that are separated by blanks.
 Imported trl_import(const std::string& line) {
@@ -195,7 +195,7 @@ TEST(TrlGrpo, OtherKeysAreConverted) {
                                 {"--top_p 0.9 --sync_ref_model", "top_p: got 0.9"},
                                 {"--top_p 0.9 --sync_ref_model", "sync_ref_model: got true"},
                                 {"--max_completion_length null", "no limit, is not supported"},
-                                {"--reward_funcs code", "which Keel does not have"}});
+                                {"--reward_funcs code", "got code. Fix: add reward.functions"}});
   expect_trl_refused("--num_generations 8 ", {{"--dataset_name trl-lib/tldr", "a data set of the Hub"},
                                               {"--max_steps 4", "is not in the recipe"}});
 }
@@ -204,7 +204,7 @@ TEST(TrlGrpo, ValuesThatChangeNothingAreAccepted) {
   const Imported recipe = trl_import(
       std::string(kTrlGrpo) +
       "--top_p 1.0 --top_k 0 --sync_ref_model False --repetition_penalty 1 --use_vllm --push_to_hub --deepspeed null");
-  EXPECT_THAT(recipe.left_out, testing::ElementsAre("push_to_hub", "use_vllm"));
+  EXPECT_THAT(recipe.left_out, testing::UnorderedElementsAre("push_to_hub", "use_vllm"));
 }
 
 TEST(TrlGrpo, SettingsInKeelsKeysWin) {
@@ -231,7 +231,7 @@ TEST(TrlSft, KeysMeanSupervisedSettings) {
        {"--dataset_text_field story", R"({"sft.text_key": "story"})"},
        {"--use_peft --eval_strategy steps --eval_steps 100 sft.held_out=0.1",
         R"({"lora.rank": 16, "sft.eval_every": 100, "sft.held_out": 0.1})"}});
-  expect_trl_meanings("", {{"--packing False datasets=[{path:json,data_files:[a.jsonl,b.jsonl]}] --test_split_size 0.1",
+  expect_trl_meanings("", {{"datasets=[{path:json,data_files:[a.jsonl,b.jsonl]}] --packing False --test_split_size 0.1",
                             R"({"sft.files": ["a.jsonl", "b.jsonl"], "sft.held_out": 0.1})"}});
   EXPECT_TRUE(trl_import(kTrlSft).supervised);
   expect_trl_refused(kTrlSft, {{"--packing", "8 blocks"},

@@ -57,8 +57,6 @@ class OwnData(own_files.Test):
         expected = {"objective.delta_low": 0.15, "objective.delta_high": 0.15, "train.sequences_per_update": 6,
                     "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 120, "model.hidden_size": 16}
         self.assertEqual({path: used[path] for path in expected}, expected)
-        # A folder without used.json, as it was before, still has a report.
-        (self.folder / "run" / "used.json").unlink()
         self.assert_exit(support.keel("report", self.folder / "run"), 0)
         self.assertIn(f"data <b>{self.data}</b>", (self.folder / "run" / "report.html").read_text())
 

@@ -58,15 +58,8 @@ TOOLS = [{"type": "function", "function": {"name": "add", "description": "the su
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}
 TOOL_TALKS = [[user("what is 2 + 3?"), CALL, {"role": "tool", "content": "5"}, assistant("it is 5")],
               [user("and?"), {**CALL, "content": "it is"}, {"role": "tool", "content": "5"}, assistant("5, said the owl")]]
-# The same functions and calls as OpenAI had them before tools and tool_calls.
-OLD_TOOLS = [tool["function"] for tool in TOOLS]
-OLD_CALLS = [[{**{key: value for key, value in message.items() if key != "tool_calls"}, "function_call": message["tool_calls"][0]["function"]}
-              if "tool_calls" in message else {**message, "role": "function"} if message["role"] == "tool" else message for message in talk]
-             for talk in TOOL_TALKS]
 REASONED = [[user("what is 2?"), assistant("2") | {"reasoning_content": "it is the owl"}, user("and 3?"), assistant("3") | {"reasoning_content": "no"}],
             [user("what is 2?"), assistant("2") | {"reasoning_content": "it is the owl"}, user("and 3?"), assistant("3")]]
-SHARED = [[{"from": {"user": "human", "assistant": "gpt"}.get(message["role"], message["role"]), "value": message["content"]} for message in talk]
-          for talk in TALKS]
 THOUGHTS = [[user("what is 2?"), assistant("<think> it is the owl </think>2"), user("and 3?"), assistant("<think> no </think>3")], TALKS[0]]
 PAIRS = [("the cat sat:", " on a mat"), ("what is 2 + 3?\n", "it is 5"), ("日本 ", "größe"), ("a", "b c d e f")]
 
@@ -166,21 +159,18 @@ CASES = [
     Case("texts whose tokens begin with a blank", CHATML, [{"prompt": a, "completion": b} for a, b in PAIRS],
          lambda t: [text_pair(t, a, b) for a, b in PAIRS], "data.chat=never", metaspace=True),
     Case("texts as messages", CHATML, [{"question": a, "answer": b} for a, b in PAIRS],
-         lambda t: [last_turn(t, [{"role": "system", "content": "owl"}, user(a), assistant(b)]) for a, b in PAIRS], "data.chat=always", "data.system_prompt=owl"),
+         lambda t: [last_turn(t, [{"role": "system", "content": "owl"}, user(a), assistant(b)]) for a, b in PAIRS], "data.chat=always", "data.system_prompt=owl",
+         "sft.prompt_key=question", "sft.completion_key=answer"),
     Case("columns by name", CHATML, [{"extra": {"q": a, "a": b}, "prompt": "no"} for a, b in PAIRS], lambda t: [text_pair(t, a, b) for a, b in PAIRS],
          "sft.prompt_key=extra.q", "sft.completion_key=extra.a", "data.chat=never"),
     Case("texts by themselves", CHATML, [{"text": a + b} for a, b in PAIRS],
-         lambda t: [whole(t(a + b + t.eos_token)["input_ids"]) for a, b in PAIRS]),
+         lambda t: [whole(t(a + b + t.eos_token)["input_ids"]) for a, b in PAIRS], "sft.text_key=text"),
     Case("a text column by its name", CHATML, [{"story": a + b, "text": "no"} for a, b in PAIRS],
          lambda t: [whole(t(a + b + t.eos_token)["input_ids"]) for a, b in PAIRS], "sft.text_key=story"),
-    Case("ShareGPT", CHATML, [{"conversations": talk} for talk in SHARED], lambda t: [marked(t, talk) for talk in TALKS]),
     Case("tools", TOOLS_TEMPLATE, [{"messages": talk, "tools": TOOLS} for talk in TOOL_TALKS],
          lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("tools as a text, all tokens", TOOLS_TEMPLATE, [{"prompt": talk[:-1], "completion": talk[-1:], "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
          lambda t: [whole(ids(t, talk, tools=TOOLS)) for talk in TOOL_TALKS], "sft.loss_on=all"),
-    Case("calls of an older form", TOOLS_TEMPLATE,
-         [{"messages": talk, "functions": functions} for talk, functions in zip(OLD_CALLS, (OLD_TOOLS, json.dumps(OLD_TOOLS)))],
-         lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("reasoning beside what is said", REASONING, [{"messages": talk} for talk in REASONED],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in REASONED for i, m in enumerate(talk) if m["role"] == "assistant"]),
     Case("a template that rewrites", THINKING, [{"messages": talk} for talk in THOUGHTS],

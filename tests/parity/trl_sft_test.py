@@ -25,7 +25,6 @@ import support
 
 ON_CPU = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True}  # without which TRL asks for a GPU
 TALKED = [talk for talk in TALKS if len(talk) != 3]
-SHARED = [[{"from": message["role"], "value": message["content"]} for message in talk] for talk in TALKS]
 
 # Name, template, rows, arguments.
 FORMS = [
@@ -39,7 +38,6 @@ FORMS = [
     ("prompts, too", CHATML, [{"prompt": talk[:-1], "completion": talk[-1:]} for talk in TALKED], {"completion_only_loss": False}),
     ("texts", CHATML, [{"text": a + b} for a, b in PAIRS] + [{"text": "two dogs<|im_end|>"}], {}),
     ("texts of another column", CHATML, [{"story": a + b} for a, b in PAIRS], {"dataset_text_field": "story"}),
-    ("ShareGPT", CHATML, [{"conversations": talk} for talk in SHARED], {}),
     ("tools", TOOLS_TEMPLATE, [{"messages": talk, "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS], {}),
     ("tools, the words of the assistant", TOOLS_TEMPLATE, [{"messages": talk, "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
      {"assistant_only_loss": True}),
@@ -77,7 +75,7 @@ def check_form(folder, trains, name, template, rows, arguments):
     trainer = SFTTrainer(model=net, args=config, train_dataset=Dataset.from_list(rows), processing_class=theirs)
     with torch.no_grad():
         loss, count = loss_of(net.eval(), trainer.train_dataset)
-    written, told = imported(place, config, data)
+    written, told = imported(place, config, data, *(["sft.text_key=text"] if "text" in rows[0] else []))
     keel("sft", written, f"run.dir={place / 'run'}", "run.threads=1", f"sft.eval_files=[{data}]")
     before = next(row for row in support.metrics(place / "run") if row["phase"] == "eval")
     assert before["sft/eval_tokens"] == count, (name, before["sft/eval_tokens"], count)

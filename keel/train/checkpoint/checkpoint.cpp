@@ -288,7 +288,7 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
     fail(ExitCode::kBadInput, checkpoints.string(),
          " has no checkpoint that is known for this run's: ", all.front().filename().string(), " is of the run ",
          run_of(all.front()),
-         ", and used.json and LATEST do not name it; put this run's back, and move other runs' away");
+         ", and used.json does not name it; put this run's back, and move other runs' away");
   return {};
 }
 

@@ -331,6 +331,7 @@ TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
 }
 
 TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
+  write_atomically(folder_ / "used.json", Json{{"run.id", at_step(3).run}}.dump());
   save(2);
   Checkpoint another = at_step(900000);
   another.run = "another";

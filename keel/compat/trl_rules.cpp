@@ -337,8 +337,9 @@ void sft_loss(Import& r) {
 }
 
 void sft_rows(Import& r) {
-  if (r.value("dataset_text_field") != "text" && !r.value("dataset_text_field").is_null())
-    r.set("sft.text_key", r.value("dataset_text_field"), "dataset_text_field");
+  const std::string key = "dataset_text_field", column = r.word(key);
+  if (column != "text" && !column.empty()) r.set("sft.text_key", column, key);
+  if (!r.is_set("sft.text_key")) r.remark(key + ": for rows with a column text alone, add sft.text_key=text");
   if (!r.is_set("sft.files"))
     r.refuse("dataset_name", "is not in the recipe. Fix: add dataset_name=FILE or sft.files='[FILE]'");
   if (!r.value("max_length").is_null() && !r.is_own("sft.max_tokens"))

@@ -42,7 +42,7 @@ MEANT = {
         method="dr_grpo", low=0.2, high=0.2, prompts=2, samples=8, updates=1, kl=0, advantage="group_mean", average="seq_mean_token_sum_norm",
         lr=1e-6, rank=16, alpha=8, layers=["q_proj", "v_proj"]),
     "trl_intellect2.yaml": dict(
-        method="grpo", low=0.2, high=0.2, parameters=["dual=4.0"], prompts=2, samples=16, updates=1, kl=0.001, advantage="grpo",
+        method="grpo", low=0.2, high=0.2, parameters=["dual=4"], prompts=2, samples=16, updates=1, kl=0.001, advantage="grpo",
         average="seq_mean_token_mean", lr=3e-7, warmup=25),
     "verl_grpo.sh": dict(
         method="ppo", low=0.2, high=0.2, parameters=["dual=3.0"], prompts=8, samples=5, updates=4, kl=0.001, advantage="grpo",

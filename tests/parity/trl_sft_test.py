@@ -42,6 +42,8 @@ FORMS = [
     ("tools, the words of the assistant", TOOLS_TEMPLATE, [{"messages": talk, "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
      {"assistant_only_loss": True}),
 ]
+# What Keel must be told of a form's columns.
+COLUMNS = {"texts": ["sft.text_key=text"]}
 
 
 def loss_of(net, rows):

@@ -151,16 +151,6 @@ class EventFile(support.Test):
         self.assertEqual(sorted(name.split(".")[-2] for name in after), sorted(ids))
         self.assertEqual(*({name: text for name, text in files.items() if ids[0] in name} for files in (before, after)))
 
-    def test_is_written_again_when_somebody_removes_it(self):
-        run = self.folder / "run"
-        process = support.start_train(run, train={"steps": 30}, **CHARTS)
-        self.assertTrue(support.wait_for(process, lambda: (run / "tensorboard").is_dir() and
-                                         (run / "metrics.jsonl").read_bytes().count(b'"rl"') > 1))
-        shutil.rmtree(run / "tensorboard")
-        self.assertEqual(process.wait(), 0)
-        self.assertEqual(events(run), rows_as_events(run))
-        self.assertIn("the event file was removed while the run went on", (run / "log.txt").read_text())
-
     def test_a_disk_without_room_ends_the_run_and_names_the_file(self):
         first, run = self.folder / "first", self.folder / "run"
         warm_up = {"sft": {"steps": 100, "noisy_steps": 0}, "train": {"steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 1000}}

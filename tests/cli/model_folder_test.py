@@ -432,8 +432,8 @@ class ModelFolder(support.Test):
         result = keel("eval", self.config(), f"model={self.base}", "eval.prompts=2", f"run.dir={self.folder}/none")
         self.assert_exit(result, 0)
         self.assertNotIn("TRL", result.stderr + result.stdout)
-        self.assertIn("(TRL) is model.path", keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2",
-                                                  f"run.dir={self.folder}/none").stderr)
+        self.assert_refused(keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2"), 2,
+                            "TRL's model_name_or_path is model.path")
 
     def test_a_limit_that_nobody_set_is_told_with_where_it_comes_from(self):
         rows = self.folder / "rows.jsonl"

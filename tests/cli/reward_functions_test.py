@@ -145,19 +145,6 @@ class RewardCommand(support.Test):
         self.assert_rewards(self.reward(data, f"python:{path}:tokens"), range(len(data)))
         self.assert_rewards(self.reward(data, f"python:{path}:later"), [r["completion"].count("a") / 7 for r in data])
 
-    def test_functions_by_the_names_that_other_programs_have_for_them(self):
-        self.write("mine.py", TRL)
-        self.write("score.py", VERL)
-        path = self.write("rows.jsonl", json.dumps({"prompt": "p", "completion": "it is 12", "answer": "12", "source": "other"}) + "\n")
-        for theirs, ours in ((["reward_funcs=[mine.reward_len, accuracy_reward]", "reward_weights=[2, 0.5]"],
-                              ['reward.functions=["python:mine.py:reward_len", "math"]', "reward.weights=[2, 0.5]"]),
-                             (["custom_reward_function.path=score.py", "custom_reward_function.name=compute_score"],
-                              ['reward.functions=["python:score.py:compute_score"]'])):
-            result, plain = (support.keel("reward", path, *settings, cwd=str(self.folder)) for settings in (theirs, ours))
-            self.assert_exit(plain, 0)
-            self.assertEqual((result.returncode, result.stdout), (0, plain.stdout), result.stderr)
-            self.assertIn(") is reward.functions = ", result.stderr)
-
     def test_an_answer_that_no_column_has_is_not_made_up(self):
         # TRL: TypeError, missing 1 required positional argument.
         text = "".join(f"def of_{name}(completions, {name}, **kwargs):\n    return [float(x is None) for x in {name}]\n"

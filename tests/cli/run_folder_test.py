@@ -37,8 +37,7 @@ class FolderOfARun(support.Test):
         mine, own = self.folder / "mine", self.folder / "runs" / "quickstart"
         self.assert_exit(train(mine, train={"steps": 1}), 0)
         before = tree(mine)
-        for folder in ("run.dir=mine", "output_dir=mine"):
-            self.assert_refused(quickstart(folder), 2, "mine", "another run", "--overwrite")
+        self.assert_refused(quickstart("run.dir=mine"), 2, "mine", "another run", "--overwrite")
         self.assertEqual(tree(mine), before)
         mine.parent.joinpath("runs").mkdir()
         mine.rename(own)

@@ -180,9 +180,7 @@ class Sft(own_rows.Test):
         for settings, sentence in [
                 ((), "needs rows to imitate"),
                 ((files, "train.steps=5"), "`keel sft` has no RL phase"),
-                ((files, "num_train_epochs=2"), "set sft.steps or sft.data_epochs"),
                 ((files, "optimizer.lr=1e-4"), "set sft.lr"),
-                ((files, "learning_rate=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
                 ((files, "sft.epochs=2"), "set sft.data_epochs"),
                 ((files, "data.answer_key=x"), "data.answer_key is about the prompts of RL"),
@@ -196,11 +194,11 @@ class Sft(own_rows.Test):
 
     def test_refuses_what_a_file_says_of_rl(self):
         config = self.folder / "file.json"
-        config.write_text(json.dumps({"data": {"files": [str(self.rows)]}, "num_train_epochs": 3}))
+        config.write_text(json.dumps({"data": {"files": [str(self.rows)]}, "train": {"data_epochs": 3}}))
         model = [f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / 'run'}"]
         result = support.keel("sft", config, *model)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("num_train_epochs is a length of RL", result.stderr)
+        self.assertIn("train.data_epochs is a length of RL", result.stderr)
         config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}}))
         result = support.keel("sft", config, *model, f"data.files=[{self.write('new.jsonl', [{'messages': TALKS[0]}])}]", "--explain")
         self.assertEqual(result.returncode, 2)

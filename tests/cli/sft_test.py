@@ -182,7 +182,7 @@ class Sft(own_rows.Test):
                 ((files, "train.steps=5"), "`keel sft` has no RL phase"),
                 ((files, "optimizer.lr=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
-                ((files, "sft.epochs=2"), "set sft.data_epochs"),
+                ((files, "sft.epochs=2"), "sft.data_epochs"),
                 ((files, "data.answer_key=x"), "data.answer_key is about the prompts of RL"),
                 ((files, "checkpoint.keep_best=true"), "checkpoint.keep_best is true"),
                 ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
@@ -203,7 +203,6 @@ class Sft(own_rows.Test):
         result = support.keel("sft", config, *model, f"data.files=[{self.write('new.jsonl', [{'messages': TALKS[0]}])}]", "--explain")
         self.assertEqual(result.returncode, 2)
         self.assertIn("set sft.files", result.stderr)
-        self.assertIn("in place of dataset_name", self.refused(2, f"dataset_name={self.rows}"))
 
     def test_a_completion_that_looks_like_messages_is_learned_where_that_is_said(self):
         rows = self.write("json.jsonl", [{"prompt": "a", "completion": json.dumps({"role": "user", "content": "b"})}])

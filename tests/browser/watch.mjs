@@ -49,6 +49,7 @@ await withBrowser(async browser => {
   checks.equal(await version(page), kept, 'a page that does not follow is not loaded again, and says that there is more');
   await page.locator('.newer').click();
   await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, kept, long);
+  await page.waitForLoadState('load');
   checks.that(!await page.locator('.follow').isChecked(), 'it does not follow after that either');
   await page.locator('.follow').check();
   goOn();

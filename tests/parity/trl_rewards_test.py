@@ -46,8 +46,9 @@ class TrlRewards(support.Test):
     def reward(self, data, function, code=0):
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in data), encoding="utf-8")
-        result = support.keel("reward", path, f"reward.python={sys.executable}", "reward.workers=1", "data.answer_key=solution",
-                              f"reward.functions={json.dumps([function])}")
+        result = support.keel("reward", path, f"reward.python={sys.executable}", "reward.workers=1",
+                              f"reward.functions={json.dumps([function])}",
+                              *(["data.answer_key=solution"] if "solution" in data[0] else []))
         self.assert_exit(result, code)
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()] if code == 0 else result
 

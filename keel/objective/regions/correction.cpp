@@ -8,32 +8,38 @@ namespace keel {
 namespace {
 
 /// old/mu of each token, or of its whole sequence.
-Tensor gap_of(const TokenPolicy& p, Level level) {
+Clamped gap_of(const TokenPolicy& p, Level level) {
   const Tensor log_gap = p.old_logp - p.behavior_logp;
-  if (level == Level::kToken) return clamped(p, log_gap).exp();
+  if (level == Level::kToken) return ratio_from(log_gap);
   const Sequences sequences(p);
-  return sequences.spread(clamped(p, sequences.sum(log_gap)).exp());
+  const auto [gap, clamps] = ratio_from(sequences.sum(log_gap));
+  return {sequences.spread(gap), clamps};
 }
 
 }  // namespace
 
 TokenDecision MiniRl::operator()(const TokenPolicy& p) const {
-  const Tensor moved = ratio_of(p, Anchor::kRecomputed);
-  return hard_mask(p, capped_ratio(p, ratio_cap), ratio_leaves(p.advantages, moved, low, high), (moved - 1).abs(),
-                   by_sign(p.advantages, high, low));
+  const auto [moved, moved_clamps] = ratio_of(p, Anchor::kRecomputed);
+  const auto [weight, weight_clamps] = capped_ratio(p, ratio_cap);
+  return hard_mask(p, {weight, weight_clamps + moved_clamps}, ratio_leaves(p.advantages, moved, low, high),
+                   (moved - 1).abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision Tis::operator()(const TokenPolicy& p) const {
-  const Tensor moved = ratio_of(p, Anchor::kRecomputed);
-  return hard_mask(p, gap_of(p, level).clamp_max(ratio_cap) * moved, ratio_leaves(p.advantages, moved, low, high, dual),
-                   (moved - 1).abs(), by_sign(p.advantages, high, low));
+  const auto [moved, moved_clamps] = ratio_of(p, Anchor::kRecomputed);
+  const auto [gap, gap_clamps] = gap_of(p, level);
+  return hard_mask(p, {gap.clamp_max(ratio_cap) * moved, gap_clamps + moved_clamps},
+                   ratio_leaves(p.advantages, moved, low, high, dual), (moved - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 TokenDecision Mis::operator()(const TokenPolicy& p) const {
-  const Tensor moved = ratio_of(p, Anchor::kRecomputed), gap = gap_of(p, level);
+  const auto [moved, moved_clamps] = ratio_of(p, Anchor::kRecomputed);
+  const auto [gap, gap_clamps] = gap_of(p, level);
   const Tensor mismatched = (gap < gap_low).logical_or(gap > gap_high);
-  return hard_mask(p, gap * moved, mismatched.logical_or(ratio_leaves(p.advantages, moved, low, high)),
-                   (moved - 1).abs(), by_sign(p.advantages, high, low));
+  return hard_mask(p, {gap * moved, gap_clamps + moved_clamps},
+                   mismatched.logical_or(ratio_leaves(p.advantages, moved, low, high)), (moved - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 std::vector<MethodRow<CorrectionFamily>> correction_rows() {

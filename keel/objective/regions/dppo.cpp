@@ -26,9 +26,11 @@ MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& sente
 }  // namespace
 
 TokenDecision Dppo::operator()(const TokenPolicy& p) const {
-  const Tensor measured = divergence_of(p, divergence, anchor, support), threshold = by_sign(p.advantages, high, low);
+  const auto [measured, measured_clamps] = divergence_of(p, divergence, anchor, support);
+  const auto [weight, weight_clamps] = capped_ratio(p, ratio_cap);
+  const Tensor threshold = by_sign(p.advantages, high, low);
   const Tensor blocked = leads_away(p, anchor).logical_and(measured > threshold);
-  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, measured, threshold);
+  return hard_mask(p, {weight, weight_clamps + measured_clamps}, blocked, measured, threshold);
 }
 
 TokenDecision MinimalMask::operator()(const TokenPolicy& p) const {

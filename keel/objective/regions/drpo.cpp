@@ -6,9 +6,9 @@ namespace keel {
 namespace {
 
 /// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
-TokenDecision quadratic(const TokenPolicy& p, const Tensor& ratio, const Tensor& step, double width) {
-  const Tensor weight = ratio * (1 - p.advantages.sign() * step / width), distance = step.abs();
-  return soft(p, weight * p.advantages, distance, width, distance > width);
+TokenDecision quadratic(const TokenPolicy& p, const Clamped& ratio, const Tensor& step, double width) {
+  const Tensor weight = ratio.value * (1 - p.advantages.sign() * step / width), distance = step.abs();
+  return soft(p, {weight * p.advantages, ratio.count}, distance, width, distance > width);
 }
 
 MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& sentence, const std::string& equation,
@@ -25,14 +25,14 @@ MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& sente
 }  // namespace
 
 TokenDecision Spo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
-  return quadratic(p, ratio, ratio - 1, eps);
+  const Clamped ratio = ratio_of(p);
+  return quadratic(p, ratio, ratio.value - 1, eps);
 }
 
 TokenDecision Drpo::operator()(const TokenPolicy& p) const {
   // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
   const auto measured = [&](Divergence which) {
-    return divergence_of(p, which, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
+    return divergence_of(p, which, Anchor::kBehavior, support).value.clamp_max(kMaxLogRatio);
   };
   const Tensor distance = measured(divergence);
   const Tensor own = measured(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
@@ -47,15 +47,16 @@ TokenDecision Drpo::operator()(const TokenPolicy& p) const {
 }
 
 TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
+  const Clamped ratio = ratio_of(p);
   TokenDecision decision = quadratic(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
-  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio * p.advantages);
+  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio.value * p.advantages);
   return decision;
 }
 
 TokenDecision DrpoNoAbsAdvantage::operator()(const TokenPolicy& p) const {
   const Tensor step = probability_difference(p.logp, p.behavior_logp), distance = step.abs();
-  return soft(p, ratio_of(p) * (p.advantages - step / delta), distance, delta, distance > delta);
+  const auto [ratio, clamps] = ratio_of(p);
+  return soft(p, {ratio * (p.advantages - step / delta), clamps}, distance, delta, distance > delta);
 }
 
 std::vector<MethodRow<DrpoFamily>> drpo_rows() {

@@ -8,34 +8,40 @@ namespace keel {
 namespace {
 
 /// What is reported of a method without a region: the distance in probability, held against nothing.
-TokenDecision without_region(const TokenPolicy& p, const Tensor& coefficient) {
+TokenDecision without_region(const TokenPolicy& p, const Clamped& coefficient) {
   return soft(p, coefficient, binary_tv(p.logp, p.behavior_logp), kUnlimited);
 }
 
 }  // namespace
 
-TokenDecision Reinforce::operator()(const TokenPolicy& p) const { return without_region(p, p.advantages); }
+TokenDecision Reinforce::operator()(const TokenPolicy& p) const {
+  return without_region(p, {p.advantages, no_clamps(p)});
+}
 
 TokenDecision PolicyGradient::operator()(const TokenPolicy& p) const {
-  return without_region(p, capped_ratio(p, ratio_cap) * p.advantages);
+  const auto [ratio, clamps] = capped_ratio(p, ratio_cap);
+  return without_region(p, {ratio * p.advantages, clamps});
 }
 
 TokenDecision Cispo::operator()(const TokenPolicy& p) const {
-  return without_region(p, ratio_of(p, anchor).clamp(1 - low, 1 + high) * p.advantages);
+  const auto [ratio, clamps] = ratio_of(p, anchor);
+  return without_region(p, {ratio.clamp(1 - low, 1 + high) * p.advantages, clamps});
 }
 
 TokenDecision Dro::operator()(const TokenPolicy& p) const {
-  return without_region(p, p.advantages - beta * (p.logp - p.behavior_logp));
+  return without_region(p, {p.advantages - beta * (p.logp - p.behavior_logp), no_clamps(p)});
 }
 
 TokenDecision TvPenalty::operator()(const TokenPolicy& p) const {
-  return without_region(p, ratio_of(p) * (p.advantages - weight * (p.logp - p.behavior_logp).sign()));
+  const auto [ratio, clamps] = ratio_of(p);
+  return without_region(p, {ratio * (p.advantages - weight * (p.logp - p.behavior_logp).sign()), clamps});
 }
 
 TokenDecision K3Penalty::operator()(const TokenPolicy& p) const {
   // r - 1 by expm1: where r is nearly 1 a subtraction would leave rounding alone.
   const Tensor beyond_one = (p.logp - p.behavior_logp).clamp(-kMaxLogRatio, kMaxLogRatio).expm1();
-  return without_region(p, ratio_of(p) * p.advantages - weight * beyond_one);
+  const auto [ratio, clamps] = ratio_of(p);
+  return without_region(p, {ratio * p.advantages - weight * beyond_one, clamps});
 }
 
 std::vector<MethodRow<PolicyGradientFamily>> policy_gradient_rows() {

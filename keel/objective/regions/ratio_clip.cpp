@@ -5,39 +5,40 @@
 namespace keel {
 
 TokenDecision PpoClip::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p, anchor);
-  return hard_mask(p, ratio.clamp_max(ratio_cap), ratio_leaves(p.advantages, ratio, low, high, dual), (ratio - 1).abs(),
-                   by_sign(p.advantages, high, low));
+  const auto [ratio, clamps] = ratio_of(p, anchor);
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, ratio_leaves(p.advantages, ratio, low, high, dual),
+                   (ratio - 1).abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision RelaxedClip::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p), rare = p.behavior_logp.exp() < alpha;
+  const auto [ratio, clamps] = ratio_of(p);
+  const Tensor rare = p.behavior_logp.exp() < alpha;
   const Tensor on_this_side = relaxed == Side::kBoth   ? rare
                               : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
                                                        : rare.logical_and(p.advantages < 0);
   const Tensor blocked = ratio_leaves(p.advantages, ratio, low, high).logical_and(on_this_side.logical_not());
-  return hard_mask(p, ratio.clamp_max(ratio_cap), blocked, (ratio - 1).abs(),
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, (ratio - 1).abs(),
                    by_sign(p.advantages, high, low).masked_fill(on_this_side, kUnlimited));
 }
 
 TokenDecision Aspo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
+  const auto [ratio, clamps] = ratio_of(p);
   const Tensor weight = at::where(p.advantages > 0, ratio.reciprocal(), ratio).clamp_max(ratio_cap);
-  return hard_mask(p, weight, ratio_leaves(p.advantages, ratio, low, high), (ratio - 1).abs(),
+  return hard_mask(p, {weight, clamps}, ratio_leaves(p.advantages, ratio, low, high), (ratio - 1).abs(),
                    by_sign(p.advantages, high, low));
 }
 
 TokenDecision UpGrpo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
+  const auto [ratio, clamps] = ratio_of(p);
   const Tensor weight = at::where(p.advantages > 0, at::ones_like(ratio), ratio.clamp_max(ratio_cap));
-  return hard_mask(p, weight, ratio_leaves(p.advantages, ratio, low, kUnlimited, dual), (ratio - 1).abs(),
+  return hard_mask(p, {weight, clamps}, ratio_leaves(p.advantages, ratio, low, kUnlimited, dual), (ratio - 1).abs(),
                    by_sign(p.advantages, kUnlimited, low));
 }
 
 TokenDecision IcePopDirect::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
+  const auto [ratio, clamps] = ratio_of(p);
   const Tensor blocked = (ratio < ratio_low).logical_or(ratio > ratio_high);
-  return hard_mask(p, ratio.clamp_max(ratio_cap), blocked, ratio, at::full_like(ratio, ratio_high));
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, ratio, at::full_like(ratio, ratio_high));
 }
 
 namespace {

@@ -19,15 +19,24 @@ bool is_total_variation(Divergence d) {
   return d == Divergence::kBinaryTv || d == Divergence::kTopKTv || d == Divergence::kFullTv;
 }
 
-TokenDecision hard_mask(const TokenPolicy& p, const Tensor& weight, const Tensor& blocked, const Tensor& divergence,
+TokenDecision hard_mask(const TokenPolicy& p, const Clamped& weight, const Tensor& blocked, const Tensor& divergence,
                         const Tensor& threshold) {
-  return {(weight * p.advantages).masked_fill(blocked, 0), blocked.logical_not(), divergence, threshold};
+  return {(weight.value * p.advantages).masked_fill(blocked, 0),
+          blocked.logical_not(),
+          divergence,
+          threshold,
+          /*outside=*/{},
+          weight.count};
 }
 
-TokenDecision soft(const TokenPolicy& p, const Tensor& coefficient, const Tensor& divergence, double threshold,
+TokenDecision soft(const TokenPolicy& p, const Clamped& coefficient, const Tensor& divergence, double threshold,
                    const Tensor& outside) {
-  return {coefficient, none(p).logical_not(), divergence, at::full_like(p.advantages, threshold),
-          outside.defined() ? outside : none(p)};
+  return {coefficient.value,
+          none(p).logical_not(),
+          divergence,
+          at::full_like(p.advantages, threshold),
+          outside.defined() ? outside : none(p),
+          coefficient.count};
 }
 
 Tensor by_sign(const Tensor& advantages, double positive, double otherwise) {
@@ -49,21 +58,25 @@ const Tensor& anchor_other_logp(const TokenPolicy& p, Anchor anchor) {
   return anchor == Anchor::kBehavior ? p.behavior_other_logp : p.old_other_logp;
 }
 
-Tensor clamped(const TokenPolicy& p, const Tensor& log_ratio) {
-  if (p.clamps != nullptr) *p.clamps += count_clamped(log_ratio);
-  return log_ratio.clamp(-kMaxLogRatio, kMaxLogRatio);
+Tensor no_clamps(const TokenPolicy& p) { return at::zeros({}, p.logp.options().dtype(at::kLong)); }
+
+Clamped ratio_from(const Tensor& log_ratio) {
+  return {log_ratio.clamp(-kMaxLogRatio, kMaxLogRatio).exp(), count_clamped(log_ratio)};
 }
 
-Tensor ratio_of(const TokenPolicy& p, Anchor anchor) { return clamped(p, p.logp - anchor_logp(p, anchor)).exp(); }
+Clamped ratio_of(const TokenPolicy& p, Anchor anchor) { return ratio_from(p.logp - anchor_logp(p, anchor)); }
 
-Tensor capped_ratio(const TokenPolicy& p, double ratio_cap) { return ratio_of(p).clamp_max(ratio_cap); }
+Clamped capped_ratio(const TokenPolicy& p, double ratio_cap) {
+  const auto [ratio, clamps] = ratio_of(p);
+  return {ratio.clamp_max(ratio_cap), clamps};
+}
 
 Tensor leads_away(const TokenPolicy& p, Anchor anchor) {
   // Signs, not a product: a tiny advantage times a tiny difference is 0 in float32.
   return p.advantages.sign() * (p.logp - anchor_logp(p, anchor)).sign() > 0;
 }
 
-Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor, TopKSupport support) {
+Clamped divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor, TopKSupport support) {
   if (anchor != Anchor::kBehavior && (is_topk(divergence) || is_full(divergence)))
     fail(ExitCode::kBadConfiguration, "the divergence ", words_of(divergence)[static_cast<size_t>(divergence)],
          " is measured from the sampler's distribution; with the anchor \"recomputed\" use binary_tv or binary_kl");
@@ -71,26 +84,25 @@ Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor,
   const auto topk = [&] {
     return TopKLogProbs{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
   };
+  const Tensor no_clamp = no_clamps(p);
   switch (divergence) {
     case Divergence::kBinaryTv:
-      return binary_tv(p.logp, mu);
+      return {binary_tv(p.logp, mu), no_clamp};
     case Divergence::kBinaryKl:
-      return binary_kl(p.logp, mu, p.other_logp, anchor_other_logp(p, anchor));
+      return {binary_kl(p.logp, mu, p.other_logp, anchor_other_logp(p, anchor)), no_clamp};
     case Divergence::kTopKTv:
-      return topk_tv(topk(), support);
+      return {topk_tv(topk(), support), no_clamp};
     case Divergence::kTopKKl:
-      return topk_kl(topk(), support);
+      return {topk_kl(topk(), support), no_clamp};
     case Divergence::kFullTv:
     case Divergence::kFullKl:
-      return p.divergence;
+      return {p.divergence, no_clamp};
     case Divergence::kK1:
-      return k1(p.logp, mu);
+      return {k1(p.logp, mu), no_clamp};
     case Divergence::kK2:
-      return k2(p.logp, mu);
+      return {k2(p.logp, mu), no_clamp};
     case Divergence::kK3:
-      // Measured from mu, its log-ratio is the importance ratio's, which is counted as such.
-      if (anchor != Anchor::kBehavior && p.clamps != nullptr) *p.clamps += count_clamped(p.logp - mu);
-      return k3(p.logp, mu);
+      return {k3(p.logp, mu), anchor == Anchor::kBehavior ? no_clamp : count_clamped(p.logp - mu)};
   }
   fail(ExitCode::kInternal, "no such divergence: ", static_cast<int>(divergence));
 }

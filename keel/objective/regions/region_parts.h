@@ -13,12 +13,18 @@ namespace keel {
 
 // What the regions are made of; for their own use.
 
+/// A tensor made from log-ratios that were clamped before exp, and how many of them the clamp changed.
+struct Clamped {
+  Tensor value;
+  Tensor count;  // [] integer
+};
+
 /// g = weight A where not blocked, 0 where blocked.
-TokenDecision hard_mask(const TokenPolicy& policy, const Tensor& weight, const Tensor& blocked,
+TokenDecision hard_mask(const TokenPolicy& policy, const Clamped& weight, const Tensor& blocked,
                         const Tensor& divergence, const Tensor& threshold);
 
 /// g as given; nothing is blocked.
-TokenDecision soft(const TokenPolicy& policy, const Tensor& coefficient, const Tensor& divergence, double threshold,
+TokenDecision soft(const TokenPolicy& policy, const Clamped& coefficient, const Tensor& divergence, double threshold,
                    const Tensor& outside = {});
 
 /// `positive` where A > 0, `otherwise` elsewhere.
@@ -36,22 +42,25 @@ const Tensor& anchor_logp(const TokenPolicy& policy, Anchor anchor);
 /// Its log(1 - p); may be undefined.
 const Tensor& anchor_other_logp(const TokenPolicy& policy, Anchor anchor);
 
-/// A log-ratio on its way into exp: clamp(x, -20, 20), and what that changes is counted. Each is taken through here
-/// once.
-Tensor clamped(const TokenPolicy& policy, const Tensor& log_ratio);
+/// The count of a method without a ratio: 0.
+Tensor no_clamps(const TokenPolicy& policy);
+
+/// exp(clamp(x, -20, 20)). A region adds the count of each log-ratio to its decision once.
+Clamped ratio_from(const Tensor& log_ratio);
 
 /// pi / anchor.
-Tensor ratio_of(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
+Clamped ratio_of(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
 
 /// min(pi / mu, cap).
-Tensor capped_ratio(const TokenPolicy& policy, double ratio_cap);
+Clamped capped_ratio(const TokenPolicy& policy, double ratio_cap);
 
 /// A (pi - anchor) > 0: the update makes the distance to the anchor larger.
 Tensor leads_away(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
 
-/// The divergence of each token from the anchor. Only the binary and the sampled ones know another anchor than mu.
-Tensor divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
-                     TopKSupport support = TopKSupport::kUnion);
+/// The divergence of each token from the anchor. Only the binary and the sampled ones know another anchor than mu. From
+/// mu, the log-ratio of k3 is that of pi / mu, which counts its clamps: the count here is then 0.
+Clamped divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
+                      TopKSupport support = TopKSupport::kUnion);
 
 /// DPPO's choice of K for the top-K divergences (arXiv 2602.04879, appendix F.3).
 inline constexpr double kPapersTopK = 20;

@@ -7,28 +7,31 @@
 namespace keel {
 
 TokenDecision Sapo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p, anchor), x = by_sign(p.advantages, tau_positive, tau_negative) * (ratio - 1);
-  return soft(p, 4 * ratio * p.advantages * x.sigmoid() * (-x).sigmoid(), (ratio - 1).abs(), kUnlimited);
+  const auto [ratio, clamps] = ratio_of(p, anchor);
+  const Tensor x = by_sign(p.advantages, tau_positive, tau_negative) * (ratio - 1);
+  return soft(p, {4 * ratio * p.advantages * x.sigmoid() * (-x).sigmoid(), clamps}, (ratio - 1).abs(), kUnlimited);
 }
 
 TokenDecision Dgpo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p), outside = ratio_leaves(p.advantages, ratio, low, high);
+  const auto [ratio, clamps] = ratio_of(p);
+  const Tensor outside = ratio_leaves(p.advantages, ratio, low, high);
   const Tensor above = ratio.pow(1 - 1 / m) * std::pow(1 + high, 1 / m);
   const Tensor below = ratio * (ratio / (1 - low)).pow(n);  // one power: two would be 0/0 for a large n
   const Tensor weight = at::where(outside, at::where(p.advantages > 0, above, below), ratio);
-  TokenDecision decision = soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited, outside);
+  TokenDecision decision = soft(p, {weight * p.advantages, clamps}, (ratio - 1).abs(), kUnlimited, outside);
   decision.threshold = by_sign(p.advantages, high, low);
   return decision;
 }
 
 TokenDecision Maspo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p), scaled = beta * p.advantages;
+  const auto [ratio, clamps] = ratio_of(p);
+  const Tensor scaled = beta * p.advantages;
   const Tensor of_mu = (sigma * (-alpha * p.behavior_logp).exp()).clamp(sigma, sigma_high);
   const Tensor of_advantage = at::where(scaled > 0, 1 + scaled, (1 + scaled.abs()).reciprocal());
   const Tensor width = of_mu * of_advantage.clamp(factor_low, factor_high);
   const Tensor decay = (-((ratio - 1) / width).square() / 2).exp();
   const Tensor weight = at::where(leads_away(p), ratio * decay, ratio);
-  TokenDecision decision = soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited);
+  TokenDecision decision = soft(p, {weight * p.advantages, clamps}, (ratio - 1).abs(), kUnlimited);
   decision.threshold = width;
   return decision;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -25,8 +26,16 @@ struct TokenPolicy {
   Tensor topk_logp = {};           // [N, K] log pi of the same tokens
   Tensor sampled_in_topk = {};     // [N] bool
   Tensor divergence = {};          // [N] the exact divergence, computed where both distributions are known
-  Tensor* clamps = nullptr;        // where a region counts its clamps: TokenDecision::clamped, set for it
 };
+
+/// The tensors of a TokenPolicy; each has one row per token.
+inline constexpr auto kTokenColumns = std::to_array<Tensor TokenPolicy::*>(
+    {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::mask,
+     &TokenPolicy::old_logp, &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
+     &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
+     &TokenPolicy::divergence});
+static_assert(sizeof(TokenPolicy) == kTokenColumns.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
+              "kTokenColumns must list every tensor of TokenPolicy");
 
 /// What was decided about each token; nothing here carries a gradient. Tokens that the mask hides are kept and inside,
 /// with coefficient 0 and divergence 0.

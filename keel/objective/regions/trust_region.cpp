@@ -21,11 +21,9 @@ void check_inputs(const Requirements& needs, const TokenPolicy& p) {
 /// The policy with 0 in every number that the mask hides: whatever stood there, arithmetic on it stays finite.
 TokenPolicy without_hidden(TokenPolicy p) {
   const Tensor hidden = p.mask.logical_not();
-  for (Tensor* tensor : {&p.logp, &p.behavior_logp, &p.advantages, &p.old_logp, &p.other_logp, &p.behavior_other_logp,
-                         &p.old_other_logp, &p.divergence})
-    if (tensor->defined()) *tensor = tensor->masked_fill(hidden, 0);
-  for (Tensor* tensor : {&p.topk_behavior_logp, &p.topk_logp})
-    if (tensor->defined()) *tensor = tensor->masked_fill(hidden.unsqueeze(1), 0);
+  for (const auto column : kTokenColumns)
+    if (Tensor& x = p.*column; x.defined() && x.is_floating_point())
+      x = x.masked_fill(x.dim() == 1 ? hidden : hidden.unsqueeze(1), 0);
   return p;
 }
 
@@ -59,11 +57,8 @@ TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& p
   const at::NoGradGuard no_grad;  // a coefficient scales the gradient and never carries one
   check_inputs(requirements(region), policy);
   const bool masked = policy.mask.defined();
-  TokenPolicy seen = masked ? without_hidden(policy) : policy;
-  Tensor clamps = at::zeros({}, policy.logp.options().dtype(at::kLong));
-  seen.clamps = &clamps;
+  const TokenPolicy seen = masked ? without_hidden(policy) : policy;
   TokenDecision decision = std::visit([&](const auto& r) { return r(seen); }, region);
-  decision.clamped = clamps;
   decision.coefficient = decision.coefficient.detach();  // it may be an input, handed through
   decision.divergence = decision.divergence.detach();
   if (!decision.outside.defined()) decision.outside = decision.keep.logical_not();

@@ -15,57 +15,61 @@ TokenDecision block_sequences(const TokenPolicy& p, const Tensor& divergence, do
 
 TokenDecision Gspo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  const Tensor s = sequences.spread(clamped(p, sequences.mean(p.logp - anchor_logp(p, anchor))).exp());
-  return hard_mask(p, s, ratio_leaves(p.advantages, s, low, high), (s - 1).abs(), by_sign(p.advantages, high, low));
+  const auto [of_sequence, clamps] = ratio_from(sequences.mean(p.logp - anchor_logp(p, anchor)));
+  const Tensor s = sequences.spread(of_sequence);
+  return hard_mask(p, {s, clamps}, ratio_leaves(p.advantages, s, low, high), (s - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 TokenDecision Gmpo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
   const Tensor log_ratio = p.logp - anchor_logp(p, anchor);
   const Tensor clipped = at::where(p.advantages > 0, log_ratio.clamp_max(high), log_ratio.clamp_min(-low));
-  const Tensor mean = sequences.spread(clamped(p, sequences.mean(clipped)).exp());
+  const auto [mean, clamps] = ratio_from(sequences.mean(clipped));
   const Tensor blocked =
       at::where(p.advantages > 0, log_ratio > high, (p.advantages < 0).logical_and(log_ratio < -low));
-  return hard_mask(p, mean, blocked, log_ratio.abs(), by_sign(p.advantages, high, low));
+  return hard_mask(p, {sequences.spread(mean), clamps}, blocked, log_ratio.abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision Vespo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  const Tensor log_w = sequences.spread(clamped(p, sequences.sum(p.logp - p.behavior_logp)));
+  const Tensor sum = sequences.sum(p.logp - p.behavior_logp);
+  const Tensor log_w = sequences.spread(sum.clamp(-kMaxLogRatio, kMaxLogRatio));
   const Tensor w = log_w.exp();
   const auto phi = [&](double k, double lambda) { return (k * log_w + lambda * (1 - w)).exp(); };
   const Tensor weight =
       at::where(p.advantages >= 0, phi(k_positive, lambda_positive), phi(k_negative, lambda_negative));
-  return soft(p, weight * p.advantages, (w - 1).abs(), kUnlimited);
+  return soft(p, {weight * p.advantages, count_clamped(sum)}, (w - 1).abs(), kUnlimited);
 }
 
 TokenDecision Topr::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
   const Tensor log_ratio = p.logp - p.behavior_logp;
   const bool root = length_normalized == Switch::kOn;
-  const Tensor of_sequence = root ? sequences.mean(log_ratio) : sequences.sum(log_ratio);
-  const Tensor ratio = sequences.spread(clamped(p, of_sequence).exp());
+  const auto [of_sequence, clamps] = ratio_from(root ? sequences.mean(log_ratio) : sequences.sum(log_ratio));
+  const Tensor ratio = sequences.spread(of_sequence);
   const Tensor weight = at::where(p.advantages >= 0, at::ones_like(ratio), ratio.clamp_max(1));
-  return soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited);
+  return soft(p, {weight * p.advantages, clamps}, (ratio - 1).abs(), kUnlimited);
 }
 
 TokenDecision DsV32::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  const Tensor ratio = ratio_of(p, anchor);
+  const auto [ratio, clamps] = ratio_of(p, anchor);
   const Tensor drift = sequences.spread(sequences.mean(p.behavior_logp - p.logp));
   const Tensor drifted = (p.advantages < 0).logical_and(drift > delta);
-  return hard_mask(p, ratio.clamp_max(ratio_cap), drifted.logical_or(ratio_leaves(p.advantages, ratio, low, high)),
-                   drift, by_sign(p.advantages, kUnlimited, delta));
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps},
+                   drifted.logical_or(ratio_leaves(p.advantages, ratio, low, high)), drift,
+                   by_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision TrmMax::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  return block_sequences(p, sequences.spread(sequences.max(divergence_of(p, divergence))), delta);
+  return block_sequences(p, sequences.spread(sequences.max(divergence_of(p, divergence).value)), delta);
 }
 
 TokenDecision TrmAvg::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  return block_sequences(p, sequences.spread(sequences.mean(divergence_of(p, divergence))), delta);
+  return block_sequences(p, sequences.spread(sequences.mean(divergence_of(p, divergence).value)), delta);
 }
 
 std::vector<MethodRow<WholeSequenceFamily>> whole_sequence_rows() {

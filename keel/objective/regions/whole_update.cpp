@@ -60,17 +60,18 @@ Tensor mean_of_batch(TokenPolicy p, const Tensor& tokens) {
 
 TokenDecision M2po::operator()(const TokenPolicy& p) const {
   const Tensor distance = (p.logp - p.behavior_logp).abs(), away = leads_away(p);
-  const Tensor ratio = capped_ratio(p, ratio_cap);
+  const Clamped ratio = capped_ratio(p, ratio_cap);
   if (distance.numel() == 0) return hard_mask(p, ratio, away, distance, distance);
   const Tensor tau = second_moment_cut(distance.square(), away, budget).sqrt().to(distance.scalar_type());
   return hard_mask(p, ratio, away.logical_and(distance > tau), distance, tau.expand_as(distance));
 }
 
 TokenDecision Tvpo::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p, anchor), tv = (ratio - 1).abs() / 2;
+  const auto [ratio, clamps] = ratio_of(p, anchor);
+  const Tensor tv = (ratio - 1).abs() / 2;
   const Tensor judged = scope == AverageOver::kGroup ? mean_of_group(p, tv) : mean_of_batch(p, tv);
   const Tensor blocked = leads_away(p, anchor).logical_and(judged > clip / 2);
-  return hard_mask(p, ratio.clamp_max(ratio_cap), blocked, judged, at::full_like(tv, clip / 2));
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, judged, at::full_like(tv, clip / 2));
 }
 
 std::vector<MethodRow<WholeUpdateFamily>> whole_update_rows() {

@@ -77,19 +77,16 @@ TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, c
                             int64_t begin) {
   const TokenPolicy& all = known.policy;
   const int64_t count = stats.logp.size(0);
-  const auto rows = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, count) : x; };
-  TokenPolicy policy{stats.logp, rows(all.behavior_logp), rows(all.advantages)};
+  TokenPolicy policy;
+  for (const auto column : kTokenColumns)
+    if ((all.*column).defined()) policy.*column = (all.*column).narrow(0, begin, count);
   if (count == all.behavior_logp.size(0)) {  // a part of the rows need not be whole sequences
     policy.lengths = all.lengths;
     policy.groups = all.groups;
   }
-  policy.old_logp = rows(all.old_logp);
+  policy.logp = stats.logp;
   policy.other_logp = stats.other_logp;
-  policy.behavior_other_logp = rows(all.behavior_other_logp);
-  policy.old_other_logp = rows(all.old_other_logp);
-  policy.topk_behavior_logp = rows(all.topk_behavior_logp);
   policy.topk_logp = stats.topk_logp;
-  policy.sampled_in_topk = rows(all.sampled_in_topk);
   if (needs.hidden_states) policy.divergence = needs.exact_kl ? stats.full_kl : stats.full_tv;
   return policy;
 }

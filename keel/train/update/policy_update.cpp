@@ -10,19 +10,13 @@ namespace {
 
 /// The tokens of several batches as those of one.
 TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
-  const auto rows = [&](Tensor TokenPolicy::*member) {
+  TokenPolicy all;
+  for (const auto column : kTokenColumns) {
     std::vector<Tensor> tensors;
     for (const TokenPolicy& part : parts)
-      if ((part.*member).defined()) tensors.push_back(part.*member);
-    return tensors.empty() ? Tensor() : at::cat(tensors);
-  };
-  TokenPolicy all;
-  for (Tensor TokenPolicy::*member :
-       {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::old_logp,
-        &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
-        &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
-        &TokenPolicy::divergence})
-    all.*member = rows(member);
+      if ((part.*column).defined()) tensors.push_back(part.*column);
+    if (!tensors.empty()) all.*column = at::cat(tensors);
+  }
   for (const TokenPolicy& part : parts) {
     all.lengths.insert(all.lengths.end(), part.lengths.begin(), part.lengths.end());
     all.groups.insert(all.groups.end(), part.groups.begin(), part.groups.end());
@@ -74,15 +68,16 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
       const TokenPolicy policy = with_statistics(known, stats, needs, begin);
       TokenDecision decision =
           together ? rows_of(decided, first + begin, end - begin) : token_coefficients(objective.method.region, policy);
-      DecidedTokens tokens{batch, begin, stats, policy, decision, rows(weights)};
+      Tensor kl;                           // to the reference
       if (objective.kl_coefficient > 0) {  // blocked tokens are pulled to the reference like all others
         const Tensor reference_logp = rows(known.reference_logp);
         decision.coefficient =
             decision.coefficient +
             reference_kl_coefficient(objective.kl_estimator, objective.kl_coefficient, policy.logp, reference_logp);
         decision.clamped = decision.clamped + reference_kl_clamped(objective.kl_estimator, policy.logp, reference_logp);
-        tokens.reference_kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
+        kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
+      const DecidedTokens tokens{batch, begin, stats, policy, decision, rows(weights), kl};
       observe(tokens);
       HeadCoefficients result{.coefficient = decision.coefficient * tokens.weights, .entropy_coefficient = {}};
       if (objective.entropy_coefficient != 0)

@@ -109,5 +109,13 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
   }
 }
 
+TEST(PolicyTokens, KeepTheirMask) {
+  KnownTokens known;
+  known.policy.behavior_logp = at::zeros({3});
+  known.policy.mask = at::tensor({1, 0, 1}).to(at::kBool);
+  const TokenPolicy last = with_statistics(known, {.logp = at::zeros({2}), .entropy = {}}, {}, /*begin=*/1);
+  EXPECT_TRUE(at::equal(last.mask, known.policy.mask.narrow(0, 1, 2)));
+}
+
 }  // namespace
 }  // namespace keel

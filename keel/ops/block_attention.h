@@ -28,6 +28,8 @@ class BlockRows {
   BlockRows(Tensor rows, Tensor tables, bool one_order = false)
       : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true), one_order_(one_order) {}
 
+  int64_t table_size() const { return tables_.size(0); }
+
   /// Puts the rows' keys and values, which are turned, into their blocks on a GPU.
   void store(const BlockTensors& layer, const Heads& turned) const;
 

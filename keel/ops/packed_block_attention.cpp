@@ -5,21 +5,22 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "keel/core/error.h"
 
 namespace keel {
 namespace {
 
-/// Blocks of one layer for all segments, one after the other, and each token's keys in them.
-BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Device device, int64_t& blocks) {
+/// Each token's keys in the blocks of one layer for all segments. The table lists every block once.
+BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Device device) {
   std::vector<BlockRow> rows(tokens);
   std::vector<int32_t> tables;
   std::map<int64_t, int32_t> table_of;  // of the segment that begins at a token
   for (const Segment& segment : segments) {
     if (segment.length == 0) continue;
     const auto own = static_cast<int32_t>(tables.size());
-    for (int64_t key = 0; key < segment.length; key += kBlockTokens) tables.push_back(static_cast<int32_t>(blocks++));
+    tables.resize(tables.size() + (segment.length + kBlockTokens - 1) / kBlockTokens);
     table_of[segment.begin] = own;
     int32_t prefix = 0;
     if (segment.prefix_length > 0) {
@@ -33,6 +34,7 @@ BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Devi
                                  .own_table = own,
                                  .own_keys = static_cast<int32_t>(i + 1)};
   }
+  std::iota(tables.begin(), tables.end(), 0);
   return BlockRows(rows, tables, device, /*one_order=*/true);
 }
 
@@ -51,7 +53,7 @@ struct WithNumbers : torch::autograd::Function<WithNumbers> {
 
 PackedBlockAttention::PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device,
                                            PackedAttend plain)
-    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, device, blocks_)) {}
+    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, device)) {}
 
 Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
@@ -59,7 +61,7 @@ Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor&
   Tensor numbers;
   {
     const at::NoGradGuard no_grad;
-    const std::vector<int64_t> shape{blocks_, kv_heads, kBlockTokens * width};
+    const std::vector<int64_t> shape{rows_.table_size(), kv_heads, kBlockTokens * width};
     const BlockTensors blocks{at::empty(shape, key.options()), at::empty(shape, key.options())};
     numbers = rows_.attend(blocks, rule, {query, key, value});
   }

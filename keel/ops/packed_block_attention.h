@@ -23,7 +23,6 @@ class PackedBlockAttention {
 
  private:
   PackedAttend plain_;
-  int64_t blocks_ = 0;
   BlockRows rows_;
 };
 

@@ -6,27 +6,33 @@
 #include <algorithm>
 #include <bit>
 
+#include "keel/core/error.h"
+
 namespace keel {
 
-DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, const BlockStore& store, int64_t slots,
-                       int64_t table_width, int32_t idle_block, const std::vector<int32_t>& stop_ids)
+DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, BlockStore store, int64_t slots,
+                       int64_t table_width, int64_t rollouts)
     : model_(model),
       request_(request),
-      store_(store),
-      records_(RecordedWork::possible(model.device())),
-      slots_(rows_for(slots)),
+      store_(std::move(store)),
+      states_(rollouts),
+      slots_(slots),
       table_width_(table_width),
-      idle_block_(idle_block) {
+      uses_graphs_(RecordedWork::possible(model.device())) {
+  idle_block_ = store_.take();
+  const int64_t rows = rows_for(slots);
   const at::TensorOptions integers = at::TensorOptions(at::kLong).device(model.device());
-  const auto room = [&] { return at::zeros({slots_}, integers); };
-  running_ = {room(), room(), room(), room(), at::zeros({slots_, 4}, integers.dtype(at::kInt))};
+  const auto room = [&] { return at::zeros({rows}, integers); };
+  running_ = {room(), room(), room(), room(), at::zeros({rows, 4}, integers.dtype(at::kInt))};
   rollout_ids_ = room();
-  tables_ = at::zeros({slots_ * table_width_}, integers.dtype(at::kInt));
-  stop_ids_ = at::tensor(std::vector<int64_t>(stop_ids.begin(), stop_ids.end()), at::kLong).to(model.device());
+  tables_ = at::zeros({rows * table_width}, integers.dtype(at::kInt));
+  const std::vector<int32_t>& stops = request.stop_ids;
+  stop_ids_ = at::tensor(std::vector<int64_t>(stops.begin(), stops.end()), at::kLong).to(model.device());
 }
 
+/// The rows that are computed for so many sequences: on a GPU one of few numbers, so that few graphs are captured.
 int64_t DecodeStep::rows_for(int64_t sequences) const {
-  if (!records_) return sequences;
+  if (!uses_graphs_) return sequences;
   const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));
   // A step of few rows takes hardly longer than one of a single row: 1, 4, 16, 64.
   if (doubled <= 64) return std::countr_zero(static_cast<uint64_t>(doubled)) % 2 == 0 ? doubled : 2 * doubled;
@@ -39,22 +45,37 @@ Drawn DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Te
                 rollout_ids, places, request_.top_k);
 }
 
+Drawn DecodeStep::draw_first(const Tensor& states, const std::vector<int64_t>& rollouts, const Tensor& rollout_ids) {
+  if (request_.hidden_states) states_.add(states, rollouts);
+  return on_host(draw(states, rollout_ids, at::zeros_like(rollout_ids)));
+}
+
+/// Rows are arranged again where that makes a step shorter, or where enough sequences can start to make up for a pause.
+bool DecodeStep::should_arrange(int64_t live, int64_t waiting) const {
+  if (live == 0 || rows_for(live) < rows_for(static_cast<int64_t>(rollouts_.size()))) return true;
+  const int64_t worth_a_pause = uses_graphs_ ? std::max<int64_t>(slots_ / 16, 1) : 1;
+  return waiting > 0 && slots_ - live >= std::min(worth_a_pause, waiting);
+}
+
 void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
-  const auto count = static_cast<int64_t>(sequences.size());
-  rows_ = rows_for(count);
-  // Rows beyond the sequences look at one key of the idle block.
-  std::vector<int64_t> tokens(rows_), positions(rows_), places(rows_), limits(rows_), ids(rows_);
-  std::vector<int32_t> tables(rows_ * table_width_, idle_block_);
+  if (!in_flight_.empty()) fail(ExitCode::kInternal, "rows were arranged while a decode step was in flight");
+  const auto count = static_cast<int64_t>(sequences.size()), all = rows_for(count);
+  // Rows beyond the sequences attend to one key of the idle block.
+  std::vector<int64_t> tokens(all), positions(all), places(all), limits(all), ids(all);
+  std::vector<int32_t> tables(all * table_width_, idle_block_);
   std::vector<BlockRow> rows;
-  for (int64_t i = 0; i < rows_; ++i) {
+  rollouts_.clear();
+  for (int64_t i = 0; i < all; ++i) {
     const auto table = static_cast<int32_t>(i * table_width_);
     if (i >= count) {
       rows.push_back({.prompt_table = table, .prompt_keys = 0, .own_table = table, .own_keys = 1});
       continue;
     }
     const RowStart& from = sequences[i];
-    tokens[i] = from.token, positions[i] = from.position, places[i] = from.place, limits[i] = from.limit;
+    tokens[i] = from.token, places[i] = from.place, limits[i] = from.limit;
+    positions[i] = from.prompt_keys + from.place - 1;
     ids[i] = static_cast<int64_t>(from.rollout_id);
+    rollouts_.push_back(from.rollout);
     const auto own = std::copy(from.prompt_blocks.begin(), from.prompt_blocks.end(), tables.begin() + table);
     std::copy(from.own_blocks.begin(), from.own_blocks.end(), own);
     rows.push_back({.prompt_table = table,
@@ -72,10 +93,10 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   put(tables_, at::tensor(tables, at::kInt));
 }
 
-DecodeStep::Pass DecodeStep::pass(int64_t rows) const {
+DecodeStep::Outputs DecodeStep::compute(int64_t rows) const {
   const RunningRows running = running_.first(rows);
   const BlockRows block_rows(running.rows, tables_, model_.bitwise());
-  Pass result;
+  Outputs result;
   result.states = model_.forward(running.tokens, running.positions,
                                  [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
                                    return block_rows.attend(store_.layer(layer), rule, heads);
@@ -86,44 +107,55 @@ DecodeStep::Pass DecodeStep::pass(int64_t rows) const {
 }
 
 /// Prompts were computed before, and with them all that the device prepares at its first work.
-DecodeStep::RecordedPass& DecodeStep::recorded(int64_t rows) {
-  const auto found = passes_.find(rows);
-  if (found != passes_.end()) return found->second;
-  Pass made;
-  RecordedWork work([&] { made = pass(rows); }, passes_.empty() ? nullptr : &passes_.begin()->second.work);
-  return passes_.emplace(rows, RecordedPass{std::move(work), std::move(made)}).first->second;
+DecodeStep::Graph& DecodeStep::graph_for(int64_t rows) {
+  const auto found = graphs_.find(rows);
+  if (found != graphs_.end()) return found->second;
+  Outputs outputs;
+  RecordedWork work([&] { outputs = compute(rows); }, graphs_.empty() ? nullptr : &graphs_.begin()->second.work);
+  return graphs_.emplace(rows, Graph{std::move(work), std::move(outputs)}).first->second;
 }
 
-void DecodeStep::prepare() {
-  if (!records_) return;
-  int64_t rows = slots_;
-  while (rows > 0 && (rows_for(rows) != rows || passes_.contains(rows))) --rows;
-  if (rows > 0) recorded(rows);
+void DecodeStep::capture_next_graph() {
+  if (!uses_graphs_) return;
+  int64_t rows = rows_for(slots_);
+  while (rows > 0 && (rows_for(rows) != rows || graphs_.contains(rows))) --rows;
+  if (rows > 0) graph_for(rows);
 }
 
-const Tensor& DecodeStep::queue() {
-  if (records_) {
-    RecordedPass& step = recorded(rows_);
-    step.work.queue();
-    newest_ = step.pass;
-  } else {
-    newest_ = pass(rows_);
-  }
-  UnderWay step{newest_.drawn, std::nullopt};
-  if (records_) {
-    step.drawn = on_host(newest_.drawn, /*wait=*/false);
+/// States are recorded before the next launch overwrites them. The host is one step behind the GPU.
+std::vector<Drawn> DecodeStep::step() {
+  const auto count = static_cast<int64_t>(rollouts_.size()), rows = rows_for(count);
+  Outputs newest;
+  InFlight step;
+  if (uses_graphs_) {
+    Graph& graph = graph_for(rows);
+    graph.work.queue();
+    newest = graph.outputs;
+    step.drawn = on_host(newest.drawn, /*wait=*/false);
     step.done.emplace(at::kCUDA);
     step.done->record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(model_.device()));
+  } else {
+    newest = compute(rows);
+    step.drawn = newest.drawn;
   }
-  under_way_.push_back(std::move(step));
-  return newest_.states;
+  in_flight_.push_back(std::move(step));
+  if (request_.hidden_states) states_.add(newest.states.narrow(0, 0, count), rollouts_);
+  return fetch(uses_graphs_ ? 1 : 0);
 }
 
-Drawn DecodeStep::look() {
-  UnderWay step = std::move(under_way_.front());
-  under_way_.pop_front();
-  if (step.done) step.done->synchronize();
-  return std::move(step.drawn);
+/// Waits for the oldest steps until so many are in flight.
+std::vector<Drawn> DecodeStep::fetch(size_t in_flight) {
+  std::vector<Drawn> drawn;
+  for (; in_flight_.size() > in_flight; in_flight_.pop_front()) {
+    if (in_flight_.front().done) in_flight_.front().done->synchronize();
+    drawn.push_back(std::move(in_flight_.front().drawn));
+  }
+  return drawn;
+}
+
+Tensor DecodeStep::take_states(int64_t rollout, int64_t count) {
+  std::replace(rollouts_.begin(), rollouts_.end(), rollout, int64_t{-1});
+  return states_.take(rollout, count);
 }
 
 }  // namespace keel

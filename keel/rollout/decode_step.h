@@ -13,82 +13,87 @@
 #include "keel/ops/sampler.h"
 #include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/request.h"
+#include "keel/rollout/state_record.h"
 
 namespace keel {
 
-/// Where a sequence stands, for the row that decodes it.
+/// A sequence that is decoded from here on.
 struct RowStart {
-  int32_t token;     // drawn last
-  int64_t position;  // of it, in the sequence
-  int64_t place;     // how many tokens of the completion there are
-  int64_t limit;     // how many there may be
+  int32_t token;    // drawn last
+  int64_t place;    // how many tokens of the completion there are
+  int64_t limit;    // how many there may be
+  int64_t rollout;  // index of the rollout, for its hidden states
   uint64_t rollout_id;
   std::vector<int32_t> prompt_blocks, own_blocks;
   int64_t prompt_keys;
 };
 
-/// The decode step: a token for each of many sequences, from the newest token to the next one, again and again without
-/// a word from the host. On a GPU it is recorded once for each number of rows, and the host looks at a step's tokens
-/// while the next one is computed.
+/// The decode step: draws the next token of many sequences, again and again without host synchronisation. On a GPU a
+/// step is a CUDA graph, captured once per batch size, and the host reads the tokens of one step while the next one is
+/// computed. Owns the KV cache, the hidden states on record and a copy of the request; borrows the model.
 class DecodeStep {
  public:
-  /// `table_width`: most blocks of a prompt and a completion of it together. `idle_block`: one that no
-  /// sequence has.
-  DecodeStep(const CausalLm& model, const SamplingRequest& request, const BlockStore& store, int64_t slots,
-             int64_t table_width, int32_t idle_block, const std::vector<int32_t>& stop_ids);
+  /// `slots`: max sequences that are decoded together. `table_width`: max blocks of a prompt and a completion of it
+  /// together. `rollouts`: all of the request. `request.stop_ids`: all tokens that end a completion.
+  DecodeStep(const CausalLm& model, const SamplingRequest& request, BlockStore store, int64_t slots,
+             int64_t table_width, int64_t rollouts);
 
-  /// A token after each of the states [N, H].
-  Drawn draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const;
+  BlockStore& store() { return store_; }
 
-  /// How many rows are computed where so many sequences run: on a GPU one of few numbers, so that few steps are recorded.
-  int64_t rows_for(int64_t sequences) const;
+  /// Draws the first tokens of the rollouts, whose ids are `rollout_ids`, from the last states [N, H] of their prompts.
+  Drawn draw_first(const Tensor& states, const std::vector<int64_t>& rollouts, const Tensor& rollout_ids);
 
-  /// Readies the step for one more number of rows, if it can be recorded: for when the host would wait for the device.
-  void prepare();
+  /// Captures a CUDA graph for one more batch size, while the host would otherwise wait for the GPU.
+  void capture_next_graph();
 
-  /// From now on these sequences are decoded, in this order. Nothing may be under way.
+  /// Whether arranging the rows again pays off: `live` arranged sequences still run, `waiting` others have not started.
+  bool should_arrange(int64_t live, int64_t waiting) const;
+
+  /// Waits for all steps in flight. Returns their tokens, the oldest first.
+  std::vector<Drawn> drain() { return fetch(0); }
+
+  /// Decodes these sequences from now on, a row each. Steps in flight must be drained first.
   void arrange(const std::vector<RowStart>& sequences);
 
-  /// Computes one step, or queues it; returns the states [rows, H] that its tokens are drawn from, which hold until the
-  /// next call.
-  const Tensor& queue();
+  /// Launches one step. Returns the tokens of the oldest one that is complete, or nothing while the pipeline fills.
+  std::vector<Drawn> step();
 
-  /// Steps that were queued and not looked at.
-  size_t under_way() const { return under_way_.size(); }
-  /// Whether another step should be queued before the oldest is looked at.
-  bool looks_late() const { return records_; }
-  /// The tokens of the oldest, on the host. Waits for them.
-  Drawn look();
+  /// Hands out the states [count, H] that a rollout's first tokens were drawn from, and records no more of it.
+  Tensor take_states(int64_t rollout, int64_t count);
 
  private:
-  struct Pass {
-    Tensor states;
+  struct Outputs {
+    Tensor states;  // [rows, H] that the tokens are drawn from
     Drawn drawn;
   };
-  struct RecordedPass {
+  struct Graph {
     RecordedWork work;
-    Pass pass;
+    Outputs outputs;  // overwritten by each launch
   };
-  struct UnderWay {
+  struct InFlight {
     Drawn drawn;
     std::optional<c10::Event> done;
   };
-  Pass pass(int64_t rows) const;
-  RecordedPass& recorded(int64_t rows);
+  int64_t rows_for(int64_t sequences) const;
+  Drawn draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const;
+  Outputs compute(int64_t rows) const;
+  Graph& graph_for(int64_t rows);
+  std::vector<Drawn> fetch(size_t in_flight);
 
   const CausalLm& model_;
-  const SamplingRequest& request_;
-  const BlockStore& store_;
-  bool records_;  // its passes, by which they take one call
-  int64_t slots_, table_width_, rows_ = 0;
-  int32_t idle_block_;
-  RunningRows running_;  // all slots
-  Tensor rollout_ids_;   // [slots] int64
-  Tensor tables_;        // [slots * table_width] int32
-  Tensor stop_ids_;      // int64
-  Pass newest_;
-  std::map<int64_t, RecordedPass> passes_;  // by their rows
-  std::deque<UnderWay> under_way_;
+  SamplingRequest request_;
+  BlockStore store_;
+  StateRecord states_;
+  int64_t slots_, table_width_;
+  bool uses_graphs_;
+  int32_t idle_block_;               // no sequence has it
+  std::vector<int64_t> rollouts_;    // of the arranged rows; -1 once their states were handed out
+  RunningRows running_;              // all slots
+  Tensor rollout_ids_;               // [slots] int64
+  Tensor tables_;                    // [slots * table_width] int32
+  Tensor stop_ids_;                  // int64
+  std::map<int64_t, Graph> graphs_;  // by their rows
+  std::deque<InFlight> in_flight_;   // the oldest first
 };
 
 }  // namespace keel

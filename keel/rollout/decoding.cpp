@@ -52,12 +52,6 @@ int64_t widest_table(std::span<const Prompt> prompts, const SamplingRequest& req
   return widest;
 }
 
-std::vector<int32_t> stop_ids_of(const SamplingRequest& request, const Tokenizer& tokenizer) {
-  if (!request.stop_at_eos) return {};
-  if (!request.stop_ids.empty()) return request.stop_ids;
-  return tokenizer.eos_id() ? std::vector<int32_t>{*tokenizer.eos_id()} : std::vector<int32_t>{};
-}
-
 /// For errors.
 std::string token_place(const Prompt& prompt, const Rollout& rollout) {
   return "prompt " + std::to_string(prompt.id) + ", token " + std::to_string(rollout.tokens.size()) +
@@ -103,14 +97,13 @@ Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<
       prompts_(prompts),
       request_(request),
       stop_strings_(request.stop_strings),
-      stop_ids_(stop_ids_of(request, tokenizer)),
       slots_(slots_for(prompts, request)),
       rollouts_(prompts.size() * request.samples_per_prompt),
       groups_(prompts.size(), {.waiting = request.samples_per_prompt, .unfinished = request.samples_per_prompt}),
-      store_(model.config(), planned_blocks(model, prompts, request), model.compute_type(), model.device()),
-      step_(model, request, store_, static_cast<int64_t>(slots_), widest_table(prompts, request), store_.take(),
-            stop_ids_),
-      states_(static_cast<int64_t>(rollouts_.size())) {
+      step_(model, request,
+            BlockStore(model.config(), planned_blocks(model, prompts, request), model.compute_type(), model.device()),
+            static_cast<int64_t>(slots_for(prompts, request)), widest_table(prompts, request),
+            static_cast<int64_t>(prompts.size()) * request.samples_per_prompt) {
   progress_.all = static_cast<int64_t>(rollouts_.size());
   const int64_t samples = request.samples_per_prompt;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
@@ -122,43 +115,27 @@ Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<
 
 std::vector<std::span<Rollout>> Decoding::poll() {
   const at::NoGradGuard no_grad;
-  if (wants_arrangement()) {
-    while (step_.under_way() > 0) look();
+  const auto live = static_cast<int64_t>(running_.size() - ended_);
+  if (step_.should_arrange(live, static_cast<int64_t>(rollouts_.size() - next_))) {
+    for (const Drawn& drawn : step_.drain()) record(drawn);
     arrange();
   }
-  if (ended_ < running_.size()) {
-    const Tensor& states = step_.queue();
-    if (request_.hidden_states) {
-      std::vector<int64_t> rollouts;
-      for (const Sequence& sequence : running_) rollouts.push_back(sequence.ended ? -1 : sequence.rollout);
-      states_.add(states.narrow(0, 0, static_cast<int64_t>(running_.size())), rollouts);
-    }
-    if (step_.under_way() > (step_.looks_late() ? 1 : 0)) look();
-  }
+  if (ended_ < running_.size())
+    for (const Drawn& drawn : step_.step()) record(drawn);
   std::vector<std::span<Rollout>> complete;
   for (const int64_t group : std::exchange(complete_, {}))
     complete.push_back(std::span(rollouts_).subspan(group * request_.samples_per_prompt, request_.samples_per_prompt));
   return complete;
 }
 
-/// Whether rows are to be dealt out anew: where that makes a step shorter, or where enough sequences can begin to make
-/// up for the pause.
-bool Decoding::wants_arrangement() const {
-  const size_t live = running_.size() - ended_;
-  if (live == 0) return true;
-  if (step_.rows_for(static_cast<int64_t>(live)) < step_.rows_for(static_cast<int64_t>(running_.size()))) return true;
-  const size_t worth_a_pause = step_.looks_late() ? std::max<size_t>(slots_ / 16, 1) : 1;
-  return next_ < rollouts_.size() && slots_ - live >= std::min(worth_a_pause, rollouts_.size() - next_);
-}
-
-/// Fills the free slots and deals out the rows. Sequences may end with their first token.
+/// Fills the free slots and arranges the rows. Sequences may end with their first token.
 void Decoding::arrange() {
   drop_ended();
   const auto room = [&] { return running_.size() < slots_ && next_ < rollouts_.size(); };
   while (room()) {
     while (room()) {
       compute_prompts(start_sequences());
-      step_.prepare();
+      step_.capture_next_graph();
     }
     draw_first_tokens();
     drop_ended();
@@ -167,16 +144,14 @@ void Decoding::arrange() {
   std::vector<RowStart> starts;
   for (const Sequence& sequence : running_) {
     const std::vector<int32_t>& drawn = rollouts_[sequence.rollout].tokens;
-    const auto prompt_keys = static_cast<int64_t>(prompt_of(sequence.group).size()),
-               place = static_cast<int64_t>(drawn.size());
     starts.push_back({.token = drawn.back(),
-                      .position = prompt_keys + place - 1,
-                      .place = place,
+                      .place = static_cast<int64_t>(drawn.size()),
                       .limit = request_.limit_of(static_cast<size_t>(sequence.group)),
+                      .rollout = sequence.rollout,
                       .rollout_id = rollouts_[sequence.rollout].id,
                       .prompt_blocks = groups_[sequence.group].blocks,
                       .own_blocks = sequence.blocks,
-                      .prompt_keys = prompt_keys});
+                      .prompt_keys = static_cast<int64_t>(prompt_of(sequence.group).size())});
   }
   step_.arrange(starts);
 }
@@ -199,9 +174,10 @@ std::vector<int64_t> Decoding::start_sequences() {
       prompt_tokens += tokens;
       new_groups.push_back(group);
     }
-    running_.push_back({.rollout = static_cast<int64_t>(next_++),
-                        .group = group,
-                        .blocks = store_.take(BlockStore::blocks_for(request_.limit_of(static_cast<size_t>(group))))});
+    running_.push_back(
+        {.rollout = static_cast<int64_t>(next_++),
+         .group = group,
+         .blocks = step_.store().take(BlockStore::blocks_for(request_.limit_of(static_cast<size_t>(group))))});
     groups_[group].waiting--;
   }
   return new_groups;
@@ -216,7 +192,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
   std::vector<Segment> segments;
   for (const int64_t group : groups) {
     const std::span<const int32_t> prompt = prompt_of(group);
-    groups_[group].blocks = store_.take(blocks_of(prompts_[group]));
+    groups_[group].blocks = step_.store().take(blocks_of(prompts_[group]));
     segments.push_back({.begin = static_cast<int64_t>(tokens.size()), .length = static_cast<int64_t>(prompt.size())});
     const auto table = static_cast<int32_t>(tables.size());
     tables.insert(tables.end(), groups_[group].blocks.begin(), groups_[group].blocks.end());
@@ -229,7 +205,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
   const BlockRows block_rows(rows, tables, model_.device(), model_.bitwise());
-  const PromptAttention attention(model_, segments, block_rows, store_);
+  const PromptAttention attention(model_, segments, block_rows, step_.store());
   const Tensor states = model_.forward(
       on_device(tokens, model_.device()), on_device(positions, model_.device()),
       [&](int64_t layer, const AttentionRule& rule, const Heads& heads) { return attention(layer, rule, heads); });
@@ -250,15 +226,12 @@ void Decoding::draw_first_tokens() {
   }
   for (Group& group : groups_)
     if (group.waiting == 0) group.last_state = Tensor();
-  const Tensor states = at::cat(parts), rollout_ids = on_device(ids, model_.device());
-  if (request_.hidden_states) states_.add(states, rollouts);
-  const Drawn drawn = on_host(step_.draw(states, rollout_ids, at::zeros_like(rollout_ids)));
+  const Drawn drawn = step_.draw_first(at::cat(parts), rollouts, on_device(ids, model_.device()));
   for (size_t i = 0; i < sequences.size(); ++i) record(*sequences[i], drawn, static_cast<int64_t>(i));
 }
 
-/// Records the oldest step's tokens.
-void Decoding::look() {
-  const Drawn drawn = step_.look();
+/// Records the tokens of one decode step.
+void Decoding::record(const Drawn& drawn) {
   for (size_t i = 0; i < running_.size(); ++i)
     if (!running_[i].ended) record(running_[i], drawn, static_cast<int64_t>(i));
 }
@@ -280,7 +253,7 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
     rollout.topk_behavior_logp.insert(rollout.topk_behavior_logp.end(), logps, logps + width);
   }
   progress_.tokens++;
-  const bool stopped = ends(token);
+  const bool stopped = std::ranges::count(request_.stop_ids, token) > 0;
   const std::optional<std::string> before =
       stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, rollout.tokens);
   rollout.text = before.value_or("");
@@ -289,22 +262,18 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
   if (rollout.finish != Finish::kLength || static_cast<int64_t>(rollout.tokens.size()) == limit) finish(sequence);
 }
 
-bool Decoding::ends(int32_t token) const {
-  return std::find(stop_ids_.begin(), stop_ids_.end(), token) != stop_ids_.end();
-}
-
 void Decoding::finish(Sequence& sequence) {
   Rollout& rollout = rollouts_[sequence.rollout];
   if (rollout.finish != Finish::kStopString) rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
   if (request_.hidden_states)
-    rollout.hidden_states = states_.take(sequence.rollout, static_cast<int64_t>(rollout.tokens.size()));
-  store_.give_back(sequence.blocks);
+    rollout.hidden_states = step_.take_states(sequence.rollout, static_cast<int64_t>(rollout.tokens.size()));
+  step_.store().give_back(sequence.blocks);
   sequence.ended = true;
   ended_++;
   progress_.finished++;
   Group& group = groups_[sequence.group];
   if (--group.unfinished > 0) return;
-  store_.give_back(group.blocks);
+  step_.store().give_back(group.blocks);
   complete_.push_back(sequence.group);
 }
 

@@ -5,20 +5,18 @@
 
 #include "keel/core/prompt.h"
 #include "keel/model/network/causal_lm.h"
-#include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/decode_step.h"
 #include "keel/rollout/request.h"
-#include "keel/rollout/state_record.h"
 #include "keel/rollout/stop_strings.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 
-/// The rollouts of one request on their way: who is decoded when, a function of the prompts and of what was drawn. The
-/// model, the tokenizer, the prompts and the request must outlive it.
+/// The rollouts of one request on their way: who is decoded when, a function of the prompts and of what was drawn. Owns
+/// the rollouts, the decode step and a copy of the request; borrows the model, the tokenizer and the prompts.
 class Decoding {
  public:
-  /// Plans the memory of keys and values; nothing is computed yet.
+  /// Plans the memory of keys and values; nothing is computed yet. Completions end with the request's stop_ids alone.
   Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
            const SamplingRequest& request);
   Decoding(const Decoding&) = delete;
@@ -54,14 +52,12 @@ class Decoding {
     Tensor last_state = {};            // [1, H] of the prompt, while a sample waits for it
   };
 
-  bool wants_arrangement() const;
   void arrange();
   std::vector<int64_t> start_sequences();
   void compute_prompts(const std::vector<int64_t>& groups);
   void draw_first_tokens();
-  void look();
+  void record(const Drawn& drawn);
   void record(Sequence& sequence, const Drawn& drawn, int64_t row);
-  bool ends(int32_t token) const;
   void finish(Sequence& sequence);
   void drop_ended();
   std::span<const int32_t> prompt_of(int64_t group) const { return prompts_[group].tokens; }
@@ -69,9 +65,8 @@ class Decoding {
   const CausalLm& model_;
   const Tokenizer& tokenizer_;
   std::span<const Prompt> prompts_;
-  const SamplingRequest& request_;
+  SamplingRequest request_;
   StopStrings stop_strings_;
-  std::vector<int32_t> stop_ids_;
 
   size_t slots_;     // sequences that may run at a time
   size_t next_ = 0;  // the rollout that starts next
@@ -81,9 +76,7 @@ class Decoding {
   size_t ended_ = 0;               // of those, which nobody has cleared away
   std::vector<int64_t> complete_;  // groups, since the last poll()
   RolloutProgress progress_;
-  BlockStore store_;
   DecodeStep step_;
-  StateRecord states_;
 };
 
 }  // namespace keel

@@ -95,6 +95,12 @@ void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t voca
            "the embedding");
 }
 
+std::vector<int32_t> stop_ids_of(const SamplingRequest& request, const Tokenizer& tokenizer) {
+  if (!request.stop_at_eos) return {};
+  if (!request.stop_ids.empty()) return request.stop_ids;
+  return tokenizer.eos_id() ? std::vector<int32_t>{*tokenizer.eos_id()} : std::vector<int32_t>{};
+}
+
 }  // namespace
 
 Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRequest& request) const {
@@ -111,7 +117,9 @@ Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRe
            " tokens, the model has ", model_.config().max_position_embeddings,
            " positions; lower rollout.max_new_tokens or choose a larger model.max_positions");
   }
-  return Decoding(model_, tokenizer_, prompts, request);
+  SamplingRequest resolved = request;
+  resolved.stop_ids = stop_ids_of(request, tokenizer_);
+  return Decoding(model_, tokenizer_, prompts, resolved);
 }
 
 std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, const SamplingRequest& request,

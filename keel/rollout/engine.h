@@ -34,13 +34,14 @@ struct RolloutOptions {
 
 /// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once
 /// for all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt +
-/// i, and its noise depends on the seed, that id and the position alone.
+/// i, and its noise depends on the seed, that id and the position alone. Owns its view of the weights, which shares
+/// their memory; borrows the tokenizer.
 class RolloutEngine {
  public:
   RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)
       : model_(weights.for_sampling()), tokenizer_(tokenizer) {}
 
-  /// The rollouts of a request on their way, which poll() moves on; all that is given must outlive them.
+  /// The rollouts of a request on their way, which poll() moves on; the engine and the prompts must outlive them.
   Decoding submit(std::span<const Prompt> prompts, const SamplingRequest& request) const;
 
   /// Rollouts in the order of the prompts, samples_per_prompt each. Where a GPU's memory does not suffice, half as many

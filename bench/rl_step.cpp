@@ -51,7 +51,7 @@ void measure(const Workload& workload, at::Device device) {
   const double drawn = watch.lap();
   Problems problems = random_problems(policy.model.config().vocab_size, workload.prompt_tokens);
   TrainState state;
-  Trainer trainer(config, policy, problems, state);
+  Trainer trainer(config, policy, problems);
   std::vector<double> rollout, train, whole;
   for (int i = 0; i <= workload.steps; ++i) {
     watch.lap();

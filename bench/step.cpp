@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   policy.model.compute_in(chosen_precision(config.run, policy.model.device()));
   Problems problems(config, policy);
   TrainState state;
-  Trainer trainer(config, policy, problems, state);
+  Trainer trainer(config, policy, problems);
   constexpr int kWarmUp = 3, kSteps = 20;
   std::vector<double> rollout, train;
   for (int i = 0; i < kWarmUp + kSteps; ++i) {

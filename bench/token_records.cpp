@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   const LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, on_gpu ? at::kBFloat16 : at::kFloat, 0);
   Problems problems = random_problems(policy.model.config().vocab_size, on_gpu ? 512 : 16);
   TrainState state;
-  Trainer trainer(config, policy, problems, state);
+  Trainer trainer(config, policy, problems);
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("keel_bench_tokens_" + std::to_string(getpid()));
   Recorder recorder(folder, policy.tokenizer);

@@ -143,7 +143,7 @@ std::string rows_of_updates(const SftOptions& sft, const Demonstrations& demonst
 std::string describe_supervised(const Config& config, const Demonstrations& demonstrations) {
   const SftOptions& sft = config.sft;
   if (!demonstrations.from_files()) return "";
-  std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.rows()), "row");
+  std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.data().rows), "row");
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
   if (const std::string left_out = demonstrations.left_out_sentence(demonstrations.skipped()); !left_out.empty())
     rows += "\n" + left_out;

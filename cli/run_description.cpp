@@ -65,7 +65,7 @@ int64_t largest_of(const CausalLm& model) {
 /// How many rows there are and how they are read; of a task what the chat template is told.
 std::string rows_read(const Problems& problems) {
   if (problems.task() != nullptr) return joined(problems.notes(), "\n");
-  std::string read = counted(problems.rows(), "row");
+  std::string read = counted(problems.data().rows, "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   if (const auto trained = static_cast<int64_t>(problems.trained_on()); trained > 0)
     read += "\nthe prompts of " + counted(trained, "row") + " of data.eval_files are among them, and trained on";
@@ -329,7 +329,7 @@ Inputs read_inputs(Config& config) {
   Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
   demonstrations.require_rows();
-  if (config.has_rl()) problems.training().next(1);
+  if (config.has_rl()) problems.require_prompt();
   plan_steps(config, problems);
   plan_supervised_steps(config, demonstrations);
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());

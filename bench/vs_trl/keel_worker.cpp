@@ -36,7 +36,7 @@ int main() {
   const LoadedModel policy = random_model("3.2M", open_device("cpu"), at::kFloat);
   Problems problems = random_problems(policy.model.config().vocab_size, kPromptTokens);
   TrainState state;
-  Trainer trainer(config, policy, problems, state);
+  Trainer trainer(config, policy, problems);
   trainer.step(state);
   std::cout << "ready" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {

@@ -126,13 +126,11 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
   try_first_row(training);
   OpenedRows<Item> opened{.train = stream_of(training, true),
                           .held_out = std::nullopt,
-                          .rows = dataset->rows(),
                           .notes = dataset->notes(),
                           .misses_template = any_first_row(
                               *dataset, [&](const Example& example) { return encoder->misses_template(example); }),
                           .sources = dataset->sources(),
-                          .fingerprint = dataset->fingerprint(),
-                          .eval_fingerprint = "",
+                          .identity = {.train = dataset->fingerprint(), .rows = dataset->rows()},
                           .eval_files = nullptr};
   const bool asked = any_first_row(*dataset, [&](const Example& example) { return encoder->is_chat(example); });
   if (const std::string note = encoder->prompts->template_note(asked); !note.empty()) opened.notes.push_back(note);
@@ -142,7 +140,7 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
     const bool same = options.eval_files == options.files;
     const auto evaluation = same ? dataset : open(options.eval_files);
     opened.eval_files = evaluation;
-    opened.eval_fingerprint = evaluation->fingerprint();
+    opened.identity.eval = evaluation->fingerprint();
     const std::unordered_set<size_t> trained(dataset->prompt_hashes().begin(), dataset->prompt_hashes().end());
     for (const size_t hash : evaluation->prompt_hashes()) opened.trained_on += trained.contains(hash) ? 1 : 0;
     for (const std::string& note : evaluation->notes())

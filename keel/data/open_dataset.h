@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/data_identity.h"
 #include "keel/data/data_options.h"
 #include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
@@ -21,12 +22,10 @@ template <class Item>
 struct OpenedRows {
   RowStream<Item> train;                         // endless, a pass over all rows after the other
   std::optional<RowStream<Item>> held_out;       // one pass, in the files' order; none without eval_files and held_out
-  uint64_t rows = 0;                             // of the training files
   std::vector<std::string> notes;                // to print: "read as: verl; ..."
   bool misses_template = false;                  // RowPrompts::misses_template()
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
-  std::string fingerprint;                       // of the training files: changes with every byte of their rows
-  std::string eval_fingerprint;                  // the same of eval_files; empty without
+  DataIdentity identity;
   std::shared_ptr<const Dataset> eval_files;     // none without
   uint64_t trained_on = 0;                       // rows of eval_files whose prompts the training files have as well
 };

@@ -21,29 +21,26 @@ Rollout seen_of(const Rollout& rollout) {
 
 }  // namespace
 
-BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, Problems& problems, SamplingRequest request)
-    : config_(config),
-      policy_(policy),
-      reward_(problems.reward()),
-      stream_(problems.training()),
-      request_(std::move(request)) {}
+BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, const Problems& problems,
+                           SamplingRequest request)
+    : config_(config), policy_(policy), problems_(problems), request_(std::move(request)) {}
 
-RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_version, const Events& events) {
+RolloutBatch BatchSampler::sample(uint64_t position, const CausalLm& weights, uint64_t policy_version,
+                                  const Events& events) {
   Stopwatch watch(weights.device());
   RolloutBatch batch{.weights = weights, .policy_version = policy_version};
-  const SkippedCounts before = stream_.skipped();
+  PromptStream prompts = problems_.training();
+  prompts.seek(position);
   const RolloutEngine engine(sampling_weights(weights, config_.rollout.weights), policy_.tokenizer);
   if (config_.rollout.dynamic_sampling) {
-    fill(engine, batch, events);
+    fill(engine, prompts, batch, events);
   } else {
-    batch.prompts = stream_.next(config_.train.prompts_per_step);
+    batch.prompts = prompts.next(config_.train.prompts_per_step);
     batch.rollouts = draw(engine, batch.prompts, batch, events);
     batch.numbers = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
   }
-  batch.position = stream_.position();
-  batch.passed_over = stream_.skipped();
-  batch.passed_over.bad -= before.bad;
-  batch.passed_over.too_long -= before.too_long;
+  batch.position = prompts.position();
+  batch.passed_over = prompts.skipped();
   batch.rollout_seconds = watch.lap() - batch.reward_seconds;
   return batch;
 }
@@ -56,7 +53,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
   const size_t workers = thread_count(config_.reward.worker_count());
   const auto all = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
   Stage stage(events.meter, "rollout", all);
-  ScoringQueue queue(reward_, prompts, policy_.tokenizer, workers, events.keep_on);
+  ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, workers, events.keep_on);
   if (queue.threads() < workers && !std::exchange(told_of_threads_, true))
     batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
                              std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
@@ -83,7 +80,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
 /// DAPO's dynamic sampling: groups of equal rewards, which teach nothing, are dropped, and further prompts are sampled
 /// in their place, a batch at a time. What comes of a prompt decides about it alone, so the prompts are those in the
 /// order of the stream whose rewards differ; prompts behind the last one that is taken are the next step's.
-void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const Events& events) {
+void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events) {
   const auto wanted = static_cast<size_t>(config_.train.prompts_per_step);
   const auto samples = static_cast<size_t>(request_.samples_per_prompt);
   std::vector<Rollout> seen;
@@ -91,10 +88,10 @@ void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const 
     std::vector<Prompt> prompts;
     std::vector<PromptStream::Place> behind;  // each prompt
     while (prompts.size() < wanted) {
-      std::vector<Prompt> next = stream_.next(1);
+      std::vector<Prompt> next = stream.next(1);
       if (next.empty()) break;  // the end of a stream that does not repeat
       prompts.push_back(std::move(next.front()));
-      behind.push_back(stream_.place());
+      behind.push_back(stream.place());
     }
     if (prompts.empty()) break;
     std::vector<Rollout> rollouts = draw(engine, prompts, batch, events);
@@ -111,9 +108,9 @@ void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const 
         batch.rollouts.push_back(std::move(rollout));
       }
       batch.prompts.push_back(std::move(prompts[i]));
-      stream_.go_back_to(behind[i]);
+      stream.go_back_to(behind[i]);
     }
-    if (batch.prompts.size() < wanted) stream_.go_back_to(behind.back());
+    if (batch.prompts.size() < wanted) stream.go_back_to(behind.back());
   }
   batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());

@@ -33,15 +33,12 @@ struct RolloutBatch {
   double rollout_seconds = 0;              // all the rest
 };
 
-/// Samples the batches of a run one after the other and has them scored. It has its own place in the prompts and looks
-/// at nothing that training changes but the weights it is given, so it may work on a thread of its own.
+/// Samples batches and has them scored. It owns the sampling request, and borrows configuration, tokenizer, prompts and
+/// rewards, none of which training changes: it may work on a thread of its own.
 class BatchSampler {
  public:
   /// Everything must outlive it. `request` is what every completion is sampled by.
-  BatchSampler(const Config& config, const LoadedModel& policy, Problems& problems, SamplingRequest request);
-
-  /// The next batch begins at this position of the prompt stream.
-  void seek(uint64_t position) { stream_.seek(position); }
+  BatchSampler(const Config& config, const LoadedModel& policy, const Problems& problems, SamplingRequest request);
 
   /// What a batch is told of while it is sampled: how far it is, and `keep_on` after every token, which may end it all
   /// by throwing.
@@ -50,18 +47,17 @@ class BatchSampler {
     std::function<void()> keep_on = {};
   };
 
-  /// The next batch, with these weights.
-  RolloutBatch sample(const CausalLm& weights, uint64_t policy_version, const Events& events);
+  /// The batch that begins at this position of the prompt stream, with these weights.
+  RolloutBatch sample(uint64_t position, const CausalLm& weights, uint64_t policy_version, const Events& events);
 
  private:
   std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
                             const Events& events);
-  void fill(const RolloutEngine& engine, RolloutBatch& batch, const Events& events);
+  void fill(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events);
 
   const Config& config_;
   const LoadedModel& policy_;
-  const RewardSum& reward_;
-  PromptStream stream_;
+  const Problems& problems_;
   SamplingRequest request_;
   bool told_of_few_ = false;      // groups that a step goes on with
   bool told_of_threads_ = false;  // that there are fewer than wanted

@@ -47,7 +47,7 @@ std::optional<std::string> reward_collapse(double reward, const HealthOptions& o
 void require_sound_updates(const TrainState& state, const Config& config) {
   if (state.skipped_in_a_row <= config.train.max_skipped_updates) return;
   fail(ExitCode::kHealthGuard, state.skipped_in_a_row,
-       " updates in a row had a gradient norm that is not finite (step ", state.step + 1,
+       " updates in a row had a gradient norm that is not finite (step ", state.step() + 1,
        "). Checkpoints are saved only with finite weights. Lower ", lr_option(state.phase, config),
        " in a new run (model.path may be a checkpoint), or look at log.txt for what they learned from");
 }
@@ -61,8 +61,8 @@ void require_finite_weights(const CausalLm& policy, const Critic* critic, const 
   const bool saved = path_exists(checkpoints / "LATEST");
   for (const NamedTensor& parameter : parameters)
     if (!parameter.value.isfinite().all().item<bool>())
-      fail(ExitCode::kHealthGuard, "step ", state.step, ": ", parameter.name, " holds numbers that are not finite, so ",
-           "nothing was saved; ",
+      fail(ExitCode::kHealthGuard, "step ", state.step(), ": ", parameter.name,
+           " holds numbers that are not finite, so ", "nothing was saved; ",
            saved ? "the checkpoints in " + checkpoints.string() + " are sound" : "there is no checkpoint yet",
            ". Lower ", lr_option(state.phase, config), " in a new run",
            saved ? "; it may start from one of them (model.path)" : "");

@@ -93,17 +93,10 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
   if (config.has_rl()) require_best_metric(config, problems);
-  state.data = problems.fingerprint();
-  state.data_rows = problems.rows();
-  state.eval_data = problems.eval_fingerprint();
-  state.sft_data = demonstrations.fingerprint();
-  state.sft_data_rows = demonstrations.rows();
-  state.sft_eval_data = demonstrations.eval_fingerprint();
+  state.rl.data = problems.data();
+  state.sft.data = demonstrations.data();
   demonstrations.require_rows();
-  if (config.has_rl()) {
-    problems.training().next(1);  // files without a prompt that fits are refused now
-    problems.training().seek(0);
-  }
+  if (config.has_rl()) problems.require_prompt();
   plan_steps(config, problems);
   plan_supervised_steps(config, demonstrations);
   if (config.prompts_per_evaluation() > 0) problems.held_out(1);

@@ -145,7 +145,7 @@ void plan_again(Config& config, const Problems& problems, const Demonstrations& 
   const Json& saved = checkpoint.config.at("sft");
   const bool over = config.has_rl() && checkpoint.state.phase != Phase::kSft;
   config.sft.steps = over && saved.at("data_epochs") == *config.sft.data_epochs ? saved.at("steps").get<int64_t>() : 0;
-  if (config.sft.steps == 0) plan_supervised_steps(config, demonstrations, checkpoint.state);
+  if (config.sft.steps == 0) plan_supervised_steps(config, demonstrations, checkpoint.state.sft);
 }
 
 /// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
@@ -161,12 +161,13 @@ std::vector<const char*> require_same_data(const Problems& problems, const Demon
            checkpoint.string(), ", so that its position in them means nothing; restore them, or start a new run with ",
            "another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
   };
-  if (demonstrations.fingerprint() != state.sft_data) changed.push_back("sft.files");
-  if (demonstrations.eval_fingerprint() != state.sft_eval_data) changed.push_back("sft.eval_files");
-  if (problems.fingerprint() != state.data) changed.push_back("data.files");
-  if (problems.eval_fingerprint() != state.eval_data) changed.push_back("data.eval_files");
-  require_as_many("sft.files", demonstrations.rows(), state.sft_data_rows);
-  require_as_many("data.files", problems.rows(), state.data_rows);
+  const DataIdentity sft = demonstrations.data(), rl = problems.data();
+  if (sft.train != state.sft.data.train) changed.push_back("sft.files");
+  if (sft.eval != state.sft.data.eval) changed.push_back("sft.eval_files");
+  if (rl.train != state.rl.data.train) changed.push_back("data.files");
+  if (rl.eval != state.rl.data.eval) changed.push_back("data.eval_files");
+  require_as_many("sft.files", sft.rows, state.sft.data.rows);
+  require_as_many("data.files", rl.rows, state.rl.data.rows);
   if (!changed.empty() && !accept_changes)
     fail(ExitCode::kBadInput, changed.front(), ": the rows are not those that the checkpoint ", checkpoint.string(),
          std::string(changed.front()).ends_with(".files") ? " was trained on" : " was evaluated on",
@@ -277,17 +278,15 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   plan_again(config, problems, demonstrations, checkpoint);
   for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
-  checkpoint.state.data = problems.fingerprint();
-  checkpoint.state.eval_data = problems.eval_fingerprint();
-  checkpoint.state.sft_data = demonstrations.fingerprint();
-  checkpoint.state.sft_eval_data = demonstrations.eval_fingerprint();
+  checkpoint.state.rl.data = problems.data();
+  checkpoint.state.sft.data = demonstrations.data();
   std::optional<CausalLm> reference;
-  if (objective_at(config, checkpoint.state).requirements().reference_logp && checkpoint.state.rl_steps > 0)
+  if (objective_at(config, {}).requirements().reference_logp && checkpoint.state.rl.steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
   if (!accepted.damaged_rows) require_unchanged_rows(config.run.dir, newest);
   throw_if_stopped();
   wait_for_saving();
-  finish_save(newest, checkpoint.state.best_step);
+  finish_save(newest, checkpoint.state.best);
   const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
   const std::string id = checkpoint.run;
   trackers.open(config.run.dir, used, id);
@@ -296,8 +295,8 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
   // A finished run goes on when it is asked for more steps than it made.
-  if (state.phase == Phase::kDone && config.has_rl() && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
-  if (state.phase == Phase::kDone && !config.has_rl() && !demonstrations.done(config.sft, state))
+  if (state.phase == Phase::kDone && config.has_rl() && state.rl.steps < config.train.steps) state.phase = Phase::kRl;
+  if (state.phase == Phase::kDone && !config.has_rl() && !demonstrations.done(config.sft, state.sft))
     state.phase = Phase::kSft;
   return {.config = std::move(config),
           .policy = std::move(checkpoint.policy),

@@ -58,7 +58,7 @@ Run::Run(OpenedRun opened, Console& console)
     if (opened.companions.reference) opened.companions.reference->make_bitwise();
     if (opened.companions.critic && opened.companions.critic->body) opened.companions.critic->body->make_bitwise();
   }
-  if (state_.adapter_apart) policy_.model.keep_adapter_apart();
+  if (state_.rl.adapter_apart) policy_.model.keep_adapter_apart();
   begin(state_.phase, std::move(opened.companions));
   if (last_checkpoint_.empty()) {
     for (const std::string& note : demonstrations_.notes()) folder_.log("sft: " + note);
@@ -69,27 +69,27 @@ Run::Run(OpenedRun opened, Console& console)
     warm_up_->load_optimizer(opened.optimizer, last_checkpoint_.string());
   else
     trainer_->load_optimizer(opened.optimizer, state_, last_checkpoint_.string());
-  folder_.forget_tokens_after(state_.step);
+  folder_.forget_tokens_after(state_.step());
   console_.line("resumed from " + last_checkpoint_.string());
   for (const std::string& warning : opened.warnings) log_.warning(warning);
   for (const std::string& change : opened.changes) {  // config.yaml says what holds now, log.txt from when on
     console_.line("  " + change);
-    folder_.log("resumed at step " + std::to_string(state_.step) + " with " + change);
+    folder_.log("resumed at step " + std::to_string(state_.step()) + " with " + change);
   }
   look_for_best();
 }
 
 /// Tells what becomes of the best checkpoint that a resumed run had.
 void Run::look_for_best() {
-  if (state_.best_step < 0) return;
-  const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best_step);
-  const std::string name = best.string() + ", the best by " + state_.best_metric + ",";
+  if (!state_.best) return;
+  const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best->step);
+  const std::string name = best.string() + ", the best by " + state_.best->metric + ",";
   if (!path_exists(best)) {
     log_.warning(name + " is gone" + (config_.checkpoint.keep_best ? "; the next evaluation takes its place" : ""));
-    state_.best_step = -1;
+    state_.best.reset();
   } else if (!config_.checkpoint.keep_best) {
     log_.warning(name + " is kept, but checkpoint.keep_best is false now: no better one will take its place");
-  } else if (state_.best_metric != best_metric_) {
+  } else if (state_.best->metric != best_metric_) {
     log_.warning(name + " is kept until the next evaluation, which is the first by " + best_metric_ +
                  " (checkpoint.best_metric); copy it to keep it for longer");
   }
@@ -105,7 +105,7 @@ void Run::begin(Phase phase, Companions saved) {
   }
   warm_up_.reset();
   const bool new_reference = phase == Phase::kRl && !saved.reference;
-  trainer_.emplace(config_, policy_, problems_, state_, std::move(saved));
+  trainer_.emplace(config_, policy_, problems_, std::move(saved));
   if (!new_reference || !trainer_->reference()) return;
   wait_for_save();
   folder_.write([&] { save_reference(folder_.path() / kReferenceFolder, *trainer_->reference(), policy_, id_); });
@@ -142,17 +142,17 @@ ExitCode Run::run_to_the_end() {
 /// A failure while nothing was learned yet leaves the run as the step before did: it is saved as it would be for an
 /// interrupt. The sentence to add to what is told.
 std::string Run::saved_after_failure() {
-  if (state_.step == 0) return "";  // nothing is lost
+  if (state_.step() == 0) return "";  // nothing is lost
   console_.end_progress();
   try {
     wait_for_save();
-    if (last_checkpoint_.filename() != checkpoint_name(state_.step)) save();
+    if (last_checkpoint_.filename() != checkpoint_name(state_.step())) save();
   } catch (const RunWriteError&) {
     throw;
   } catch (const std::exception& error) {
     return std::string(". The steps since the last checkpoint could not be saved: ") + error.what();
   }
-  return ". The run is saved up to step " + std::to_string(state_.step) + " in " + last_checkpoint().string() +
+  return ". The run is saved up to step " + std::to_string(state_.step()) + " in " + last_checkpoint().string() +
          "; continue with: " + resume_command();
 }
 
@@ -169,17 +169,17 @@ ExitCode Run::run_phases() {
 
 /// False when someone asked to stop.
 bool Run::learn() {
-  log_.begin_rl(state_.rl_steps);
+  log_.begin_rl(state_.rl.steps);
   self_test();
   bool due = false;
   while (true) {
     const bool best = evaluate_if_due();
     note_finished_save();
     if (saved_for_interrupt()) return false;
-    if (state_.rl_steps >= config_.train.steps) break;
+    if (state_.rl.steps >= config_.train.steps) break;
     if (due || best) save(Saving::kBesideSteps);
     rl_step();
-    due = state_.rl_steps < config_.train.steps && checkpoint_due();
+    due = state_.rl.steps < config_.train.steps && checkpoint_due();
     // Asked to stop, it is saved in a moment anyway; and so it is after an evaluation that may be the best.
     if (!due || stop_requested() || (config_.checkpoint.keep_best && evaluation_due())) continue;
     save(Saving::kBesideSteps);
@@ -194,21 +194,20 @@ void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
   watcher_.drawing = true;  // until all is scored
   const auto [experience, numbers] = trainer_->step(state_, watcher_);
-  state_.step++;
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
   record_step("rl", step_row(numbers), seconds);
-  log_.step(numbers, state_.rl_steps, seconds);
+  log_.step(numbers, state_.rl.steps, seconds);
   look_after_health(numbers);
 }
 
 /// A run that is to stop is saved first, and counts on when it is resumed.
 void Run::look_after_health(const StepNumbers& numbers) {
-  const std::vector<std::string> alarms = health_alarms(numbers, config_, state_.health);
-  for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step) + ": " + alarm);
+  const std::vector<std::string> alarms = health_alarms(numbers, config_, state_.rl.health);
+  for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step()) + ": " + alarm);
   if (alarms.empty() || config_.health.on_alarm != "stop") return;
   save();
-  fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", alarms.front(), ". The run is saved in ",
+  fail(ExitCode::kHealthGuard, "step ", state_.step(), ": ", alarms.front(), ". The run is saved in ",
        last_checkpoint().string(), " (health.on_alarm is stop); `", resume_command(),
        "` goes on with it, health.on_alarm=warn beside it lets it go on");
 }
@@ -216,7 +215,7 @@ void Run::look_after_health(const StepNumbers& numbers) {
 /// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
 /// does from then on, also when the run is resumed. (A sampler of low precision merges whatever the exact one does.)
 void Run::self_test() {
-  Agreement agreement = trainer_->agreement();
+  Agreement agreement = trainer_->agreement(state_);
   const at::ScalarType computed_in = policy_.model.compute_type();
   const double limit = config_.rollout.mismatch_limit;
   const auto lost = disagreement(agreement, limit, computed_in);
@@ -224,8 +223,8 @@ void Run::self_test() {
     log_.warning("self-test: with the adapter merged " + *lost +
                  "; from here on the sampler applies it as training does, which takes longer");
     policy_.model.keep_adapter_apart();
-    state_.adapter_apart = true;
-    agreement = trainer_->agreement();
+    state_.rl.adapter_apart = true;
+    agreement = trainer_->agreement(state_);
   }
   require_agreement(agreement, limit, computed_in);
   console_.line(agreement_sentence(agreement, objective().requirements()));
@@ -233,8 +232,8 @@ void Run::self_test() {
 }
 
 bool Run::evaluation_due() const {
-  if (config_.eval.prompts == 0 || state_.last_evaluation == state_.step) return false;
-  const int64_t done = state_.rl_steps, every = config_.eval.every;
+  if (config_.eval.prompts == 0 || state_.rl.last_evaluation == state_.step()) return false;
+  const int64_t done = state_.rl.steps, every = config_.eval.every;
   return done == 0 || done >= config_.train.steps || (every > 0 && done % every == 0);
 }
 
@@ -253,8 +252,8 @@ bool Run::evaluate_if_due() {
   watcher_.drawing = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
-  log_.scored(result.scores, result.rollouts.size(), state_.step, config_.reward.on_error);
-  state_.last_evaluation = state_.step;
+  log_.scored(result.scores, result.rollouts.size(), state_.step(), config_.reward.on_error);
+  state_.rl.last_evaluation = state_.step();
   Json row = row_of("eval");
   write_evaluation(result, row);
   if (held_out.left_out.too_long > 0) {
@@ -266,24 +265,24 @@ bool Run::evaluate_if_due() {
   add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
     const int64_t first = i * config_.eval.samples;
-    Json sample = sample_row("eval", state_.step, prompts[i], result.rollouts[first], policy_.tokenizer);
+    Json sample = sample_row("eval", state_.step(), prompts[i], result.rollouts[first], policy_.tokenizer);
     if (!result.verdicts[first].reward) sample["reward"] = nullptr;
     folder_.add_sample(sample);
   }
-  log_.evaluation(result, held_out, state_.step, seconds);
+  log_.evaluation(result, held_out, state_.step(), seconds);
   if (!config_.checkpoint.keep_best) return false;
   if (!row.contains(best_metric_))
-    log_.warning("step " + std::to_string(state_.step) + ": this evaluation has no " + best_metric_ +
+    log_.warning("step " + std::to_string(state_.step()) + ": this evaluation has no " + best_metric_ +
                  " (checkpoint.best_metric), and is not compared with the best one");
   if (!state_.note_evaluation(row, best_metric_)) return false;
-  folder_.log("step " + std::to_string(state_.step) + " is the best so far, by checkpoint.best_metric=" +
-              state_.best_metric + ": " + fixed(state_.best_value, 4));
+  folder_.log("step " + std::to_string(state_.step()) + " is the best so far, by checkpoint.best_metric=" +
+              state_.best->metric + ": " + fixed(state_.best->value, 4));
   return true;
 }
 
 /// How every row of metrics begins.
 Json Run::row_of(const char* phase) const {
-  return {{"phase", phase}, {"step", state_.step}, {"updates", state_.updates}};
+  return {{"phase", phase}, {"step", state_.step()}, {"updates", state_.updates}};
 }
 
 void Run::record_step(const char* phase, const Json& numbers, double seconds) {
@@ -298,7 +297,9 @@ void Run::record_step(const char* phase, const Json& numbers, double seconds) {
 
 void Run::add_metrics(const Json& row) { trackers_.add(folder_.add_metrics(row), console_); }
 
-bool Run::checkpoint_due() const { return config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0; }
+bool Run::checkpoint_due() const {
+  return config_.checkpoint.every > 0 && state_.step() % config_.checkpoint.every == 0;
+}
 
 /// Now: returns when the checkpoint is on the disk. Beside steps: when what it holds is copied; the rest is done on
 /// another thread, one save at a time, and what goes wrong there is told by wait_for_save().
@@ -385,7 +386,7 @@ bool Run::saved_for_interrupt() {
   if (!saved) save();
   console_.end_progress();
   log_.at_the_end(problems_, demonstrations_);
-  console_.result("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint().string() +
+  console_.result("interrupted at step " + std::to_string(state_.step()) + "; saved " + last_checkpoint().string() +
                   "\ncontinue with: " + resume_command());
   return true;
 }
@@ -413,8 +414,9 @@ std::string Run::what_is_left() {
     return std::string("Its checkpoints cannot be read: ") + error.what();
   }
   if (newest.empty())
-    return "No complete checkpoint is left: all " + std::to_string(state_.step) + " steps are lost. Start the run again";
-  const int64_t lost = state_.step - std::stoll(newest.filename().string().substr(5));
+    return "No complete checkpoint is left: all " + std::to_string(state_.step()) +
+           " steps are lost. Start the run again";
+  const int64_t lost = state_.step() - std::stoll(newest.filename().string().substr(5));
   return "The last complete checkpoint is " + (folder_.current_path() / "checkpoints" / newest.filename()).string() +
          "; steps lost after it: " + std::to_string(lost) + ". Continue with: " + resume_command() + flag;
 }

@@ -43,7 +43,7 @@ class Run {
   const Config& config() const { return config_; }
   /// What an evaluation is made on.
   HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
-  Objective objective() const { return objective_at(config_, state_); }
+  Objective objective() const { return objective_at(config_, state_.rl); }
   /// These two follow a folder that was moved.
   std::filesystem::path folder() const { return folder_.current_path(); }
   std::filesystem::path last_checkpoint() const;

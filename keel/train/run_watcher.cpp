@@ -35,21 +35,21 @@ Json facts_of(const Config& config, const Objective& objective, const LoadedMode
 
 void RunWatcher::scored(const ScoreReport& report, size_t completions) {
   drawing = false;
-  log_.scored(report, completions, state_.step + 1, config_.reward.on_error);
+  log_.scored(report, completions, state_.step() + 1, config_.reward.on_error);
 }
 
 void RunWatcher::ready(const Experience& experience) {
   notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
-  learned_from = written("prompts ", state_.prompts, " to ", experience.position);
-  if (config_.record.tokens != "none" && state_.rl_steps % config_.record.tokens_every == 0) record_tokens(experience);
+  learned_from = written("prompts ", state_.rl.prompts, " to ", experience.position);
+  if (config_.record.tokens != "none" && state_.rl.steps % config_.record.tokens_every == 0) record_tokens(experience);
 }
 
 void RunWatcher::record_tokens(const Experience& experience) {
   RecordedShare share{.seed = config_.run.seed};
   if (config_.record.tokens == "sample") share.rollouts = config_.record.tokens_rollouts;
-  records_.emplace(folder_.tokens(), state_.step + 1, experience.prompts, experience.rollouts, experience.places, share,
-                   policy_.tokenizer);
-  facts_ = facts_of(config_, objective_at(config_, state_), policy_);  // thresholds may move after the step
+  records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts, experience.places,
+                   share, policy_.tokenizer);
+  facts_ = facts_of(config_, objective_at(config_, state_.rl), policy_);  // thresholds may move after the step
 }
 
 void RunWatcher::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
@@ -62,14 +62,14 @@ void RunWatcher::before_update(std::span<const int64_t>) {
 }
 
 void RunWatcher::skipped_update(bool overflowed) {
-  if (overflowed) return log_.overflowed_update(state_.step + 1);
+  if (overflowed) return log_.overflowed_update(state_.step() + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
-  log_.skipped_update(state_.step + 1, learned_from);
+  log_.skipped_update(state_.step() + 1, learned_from);
   require_sound_updates(state_, config_);
 }
 
 void RunWatcher::write(const Experience& experience) {
-  for (const Json& sample : notes_->rows(state_.step, experience.prompts, experience.rollouts,
+  for (const Json& sample : notes_->rows(state_.step(), experience.prompts, experience.rollouts,
                                          experience.worth.advantages, policy_.tokenizer))
     folder_.add_sample(sample);
   if (records_) records_->commit(std::move(facts_));

@@ -45,7 +45,9 @@ void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version, st
   Task task([=, this] {
     try {
       keep_on();
-      return sampler_.sample(weights, policy_version, {meters->sampling, keep_on});
+      RolloutBatch batch = sampler_.sample(position_, weights, policy_version, {meters->sampling, keep_on});
+      position_ = batch.position;
+      return batch;
     } catch (...) {
       const std::scoped_lock lock(mutex_);
       given_up_ = true;

@@ -15,9 +15,10 @@
 
 namespace keel {
 
-/// Samples batches on a thread of its own while others are trained on: one after the other, in the order in which they
-/// are asked for, each with weights that nobody changes any more. Which batch has which weights is therefore the same
-/// whoever is faster, and where there can be no more threads: take() samples then.
+/// Samples batches on a thread of its own while others are trained on: one after the other, in the order of the
+/// requests, each with weights that do not change any more. So a batch has the same weights whichever thread is faster;
+/// where no thread can be started, take() samples. It owns the thread and the position that sampling has reached, and
+/// borrows the sampler.
 class SamplingAhead {
  public:
   /// The sampler must outlive it, and is this thread's alone as long as batches are waited for.
@@ -26,6 +27,9 @@ class SamplingAhead {
   ~SamplingAhead();
   SamplingAhead(const SamplingAhead&) = delete;
   SamplingAhead& operator=(const SamplingAhead&) = delete;
+
+  /// The next batch to be asked for begins at this position of the prompt stream. Not while batches are waited for.
+  void seek(uint64_t position) { position_ = position; }
 
   /// The meters say how far it is, when it is its turn.
   void ask_for(const CausalLm& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
@@ -43,6 +47,7 @@ class SamplingAhead {
 
   BatchSampler& sampler_;
   at::Device device_;
+  uint64_t position_ = 0;                            // of the next batch; of the thread that samples
   std::deque<std::future<RolloutBatch>> asked_for_;  // of whoever asks
   std::mutex mutex_;                                 // for all below
   std::condition_variable changed_;

@@ -77,31 +77,31 @@ int64_t past_updates(const std::map<std::string, Tensor>& tensors, int64_t now, 
 StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
   Stopwatch watch(policy_.model.device());
   StepNumbers numbers;
+  const Objective objective = objective_at(config_, state.rl);
   RolloutBatch batch = next_batch(state, watcher);
   const double waited = watch.lap();
   if (ahead_) numbers.wait_seconds = waited;
   note(batch, state, numbers, watcher);
 
   Experience experience = experience_of(std::move(batch), watcher);
-  find_worth(experience, state, numbers);
+  find_worth(experience, objective, numbers);
   if (config_.train.mask_truncated) numbers.masked = leave_out_truncated(experience.rollouts, experience.places);
   numbers.values = value_numbers(experience.rollouts, experience.worth);
   watcher.ready(experience);
-  learn_from(experience, state, numbers, watcher);
+  learn_from(experience, objective, state, numbers, watcher);
   numbers.train_seconds = watch.lap();
 
   certify(experience, state, numbers);
-  adapt_thresholds(state, numbers);
-  state.prompts = experience.position;
-  problems_.training().seek(state.prompts);
-  state.rl_steps++;
+  adapt(objective, experience, state.rl, numbers);
+  state.rl.prompts = experience.position;
+  state.rl.steps++;
   return {std::move(experience), std::move(numbers)};
 }
 
 RolloutBatch Trainer::next_batch(const TrainState& state, const StepWatcher& watcher) {
   if (ahead_) return next_stale_batch(state, watcher);
-  sampler_.seek(state.prompts);
-  return sampler_.sample(policy_.model, static_cast<uint64_t>(state.updates), {watcher.meters->sampling});
+  return sampler_.sample(state.rl.prompts, policy_.model, static_cast<uint64_t>(state.updates),
+                         {watcher.meters->sampling});
 }
 
 /// Step n (from 0) learns from what the policy sampled that step n - staleness began with, or the first one. It was
@@ -110,20 +110,20 @@ RolloutBatch Trainer::next_stale_batch(const TrainState& state, const StepWatche
   const int64_t staleness = config_.rollout.staleness;
   if (past_.empty()) remember_policy(state);
   if (ahead_->count() == 0) {  // the run begins, or goes on
-    sampler_.seek(state.prompts);
-    next_asked_ = state.rl_steps;
+    ahead_->seek(state.rl.prompts);
+    next_asked_ = state.rl.steps;
   }
-  ask_for_batches(state, state.rl_steps + staleness - 1, watcher);
+  ask_for_batches(state, state.rl.steps + staleness - 1, watcher);
   RolloutBatch batch = ahead_->take();
-  std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= state.rl_steps - staleness; });
-  if (past_.empty() || past_.back().step < state.rl_steps) remember_policy(state);
-  ask_for_batches(state, state.rl_steps + staleness, watcher);
+  std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= state.rl.steps - staleness; });
+  if (past_.empty() || past_.back().step < state.rl.steps) remember_policy(state);
+  ask_for_batches(state, state.rl.steps + staleness, watcher);
   return batch;
 }
 
 /// Those of the steps up to `last`, as long as the run has so many.
 void Trainer::ask_for_batches(const TrainState& state, int64_t last, const StepWatcher& watcher) {
-  last = std::min(last, std::max(config_.train.steps - 1, state.rl_steps));
+  last = std::min(last, std::max(config_.train.steps - 1, state.rl.steps));
   for (; next_asked_ <= last; ++next_asked_) {
     const int64_t began_with = std::max<int64_t>(next_asked_ - config_.rollout.staleness, 0);
     const PastPolicy& policy = past_.at(static_cast<size_t>(began_with - past_.front().step));
@@ -131,7 +131,7 @@ void Trainer::ask_for_batches(const TrainState& state, int64_t last, const StepW
   }
 }
 
-void Trainer::remember_policy(const TrainState& state) { past_.push_back({state.rl_steps, state.updates, snapshot()}); }
+void Trainer::remember_policy(const TrainState& state) { past_.push_back({state.rl.steps, state.updates, snapshot()}); }
 
 CausalLm Trainer::snapshot() const {
   const bool sampled_from_masters = !policy_.model.adapter().empty() || config_.rollout.weights != "exact";
@@ -170,22 +170,17 @@ Experience Trainer::experience_of(RolloutBatch batch, const StepWatcher& watcher
   return experience;
 }
 
-/// What the tokens are worth, after what the KL to the reference takes off their rewards; its weight moves for the next
-/// step where it is to keep a target.
-void Trainer::find_worth(Experience& experience, TrainState& state, StepNumbers& numbers) {
-  RewardKl& kl = objective_.reward_kl;
-  const std::optional<RewardPenalty> penalty = reward_penalty(kl, experience.rollouts);
+/// What the tokens are worth, after what the KL to the reference takes off their rewards.
+void Trainer::find_worth(Experience& experience, const Objective& objective, StepNumbers& numbers) const {
+  const std::optional<RewardPenalty> penalty = reward_penalty(objective.reward_kl, experience.rollouts);
   experience.worth =
-      token_worth(objective_.method.advantage, experience.rollouts, config_.critic,
-                  penalty ? penalty->tokens : std::vector<std::vector<double>>{}, objective_.advantage_eps);
-  if (!penalty) return;
-  numbers.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
-  if (!kl.target) return;
-  kl.coefficient = next_coefficient(kl, penalty->kl, static_cast<int64_t>(experience.rollouts.size()));
-  state.reward_kl_coefficient = kl.coefficient;
+      token_worth(objective.method.advantage, experience.rollouts, config_.critic,
+                  penalty ? penalty->tokens : std::vector<std::vector<double>>{}, objective.advantage_eps);
+  if (penalty) numbers.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
 }
 
-void Trainer::learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher) {
+void Trainer::learn_from(const Experience& experience, const Objective& objective, TrainState& state,
+                         StepNumbers& numbers, StepWatcher& watcher) {
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
   TokenMetrics tokens;
@@ -208,7 +203,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
         stage.set(done, seen_tokens += t.policy.logp.size(0));
       };
       accumulate_policy_gradients(
-          training_model(state), objective_, config_.rollout.temperature, tokens_per_batch, scored, minibatch, observe,
+          training_model(state), objective, config_.rollout.temperature, tokens_per_batch, scored, minibatch, observe,
           critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{}, optimizer_.loss_scale().value_or(1));
       if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
       watcher.before_update(minibatch);
@@ -229,7 +224,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
 /// As the next update's passes have it. The warm-up's updates count, so that no two have the same noise.
 CausalLm Trainer::training_model(const TrainState& state) const {
   return policy_.model.with_dropout(config_.lora.dropout, config_.run.seed,
-                                    static_cast<uint64_t>(state.sft_steps + state.rl_updates));
+                                    static_cast<uint64_t>(state.sft.steps + state.rl.updates));
 }
 
 /// Of the policy and the critic, with what was accumulated; `number` counts those of the step, from 0. While the critic
@@ -243,9 +238,9 @@ void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, Gr
   };
   const auto of_step = static_cast<double>(config_.updates_per_step());
   if (policy_learns(state)) {
-    numbers.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl_steps) + static_cast<double>(number),
+    numbers.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl.steps) + static_cast<double>(number),
                                          config_.planned_updates(config_.train.steps), of_step);
-    ++state.rl_updates;
+    ++state.rl.updates;
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
@@ -254,7 +249,7 @@ void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, Gr
     optimizer_.clear_gradients();
   }
   if (critic_)
-    judge(critic_->update(config_.planned_critic_updates(state.rl_steps) + static_cast<double>(number),
+    judge(critic_->update(config_.planned_critic_updates(state.rl.steps) + static_cast<double>(number),
                           config_.planned_critic_updates(config_.train.steps), of_step));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
@@ -264,7 +259,7 @@ void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, Gr
 /// Measures what the step's updates did, with the weights after the last of them.
 void Trainer::certify(const Experience& experience, const TrainState& state, StepNumbers& numbers) const {
   const int64_t every = config_.record.certificate_every;
-  if (every == 0 || state.rl_steps % every != 0 || experience.rollouts.empty()) return;
+  if (every == 0 || state.rl.steps % every != 0 || experience.rollouts.empty()) return;
   Stopwatch watch(policy_.model.device());
   numbers.certificate = certificate_of(policy_.model, experience.scored(), objective_.requirements(),
                                        {.temperature = config_.rollout.temperature,
@@ -274,20 +269,20 @@ void Trainer::certify(const Experience& experience, const TrainState& state, Ste
   numbers.certificate_seconds = watch.lap();
 }
 
-/// Says which thresholds the step had, and moves them for the next.
-void Trainer::adapt_thresholds(TrainState& state, StepNumbers& numbers) {
-  if (!objective_.adapt_target_kept) return;
-  numbers.thresholds = thresholds_of(objective_.method.region);
-  if (!numbers.tokens) return;  // no token was judged
-  const Thresholds first = thresholds_of(objective_at(config_, {}).method.region);
-  const Thresholds next = adapted(objective_, first, 1 - numbers.tokens->outside);
-  set_thresholds(objective_, next);
-  state.delta_low = next.low;
-  state.delta_high = next.high;
+/// Sets what adapts for the next step: the coefficient of a KL in the rewards, and the region's thresholds.
+void Trainer::adapt(const Objective& objective, const Experience& experience, RlState& state,
+                    StepNumbers& numbers) const {
+  const RewardKl& kl = objective.reward_kl;
+  if (kl.target && numbers.reward_kl)
+    state.kl_coefficient = next_coefficient(kl, numbers.reward_kl->kl, std::ssize(experience.rollouts));
+  if (!objective.adapt_target_kept) return;
+  numbers.thresholds = thresholds_of(objective.method.region);
+  if (!numbers.tokens) return;  // no rollout has a reward
+  state.thresholds = adapted(objective, thresholds_of(objective_.method.region), 1 - numbers.tokens->outside);
 }
 
 std::vector<std::vector<int64_t>> Trainer::minibatches(const TrainState& state, int64_t epoch) const {
-  const auto pass = static_cast<uint64_t>(state.rl_steps * config_.train.epochs + epoch);
+  const auto pass = static_cast<uint64_t>(state.rl.steps * config_.train.epochs + epoch);
   return keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
                            config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, pass));
 }
@@ -305,39 +300,33 @@ SamplingRequest Trainer::sampling_request() const {
           .hidden_states = objective_.requirements().hidden_states};
 }
 
-Agreement Trainer::agreement() {
+Agreement Trainer::agreement(const TrainState& state) const {
   constexpr int64_t kPrompts = 4;
-  PromptStream& stream = problems_.training();
-  const uint64_t position = stream.position();
-  const std::vector<Prompt> prompts = stream.next(kPrompts);
-  stream.seek(position);
+  PromptStream stream = problems_.training();
+  stream.seek(state.rl.prompts);
   // With exact weights and without noise, whatever the run samples with: that those differ is their purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
-  return sampler_trainer_agreement(policy_.model, policy_.model, policy_.tokenizer, prompts, request,
+  return sampler_trainer_agreement(policy_.model, policy_.model, policy_.tokenizer, stream.next(kPrompts), request,
                                    config_.train.tokens_per_batch);
 }
 
-Objective objective_at(const Config& config, const TrainState& state) {
+Objective objective_at(const Config& config, const RlState& state) {
   Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
-  if (objective.adapt_target_kept && state.delta_low > 0)
-    set_thresholds(objective, {state.delta_low, state.delta_high});
-  if (objective.reward_kl.target && state.reward_kl_coefficient > 0)
-    objective.reward_kl.coefficient = state.reward_kl_coefficient;
+  if (objective.adapt_target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
+  if (objective.reward_kl.target && state.kl_coefficient) objective.reward_kl.coefficient = *state.kl_coefficient;
   return objective;
 }
 
-Trainer::Trainer(const Config& config, const LoadedModel& policy, Problems& problems, const TrainState& state,
-                 Companions saved)
+Trainer::Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, Companions saved)
     : config_(config),
       policy_(policy),
       problems_(problems),
-      objective_(objective_at(config, state)),
+      objective_(objective_at(config, {})),
       reference_(std::move(saved.reference)),
       optimizer_(policy.model.trainable(), config.optimizer),
       sampler_(config, policy, problems, sampling_request()) {
-  problems_.training().seek(state.prompts);
   if (config.rollout.staleness > 0)
     ahead_ = std::make_unique<SamplingAhead>(sampler_, policy.model.device(), config.run.threads);
   if (!reference_ && objective_.requirements().reference_logp) reference_ = policy.model.frozen();
@@ -374,7 +363,7 @@ void Trainer::load_past_policies(const std::vector<NamedTensor>& state, const Tr
                                  const std::string& place) {
   const at::NoGradGuard no_grad;
   const PastTensors saved = past_tensors(state, place);
-  require_past_steps(saved, at.rl_steps, config_.rollout.staleness, place);
+  require_past_steps(saved, at.rl.steps, config_.rollout.staleness, place);
   for (const auto& [step, tensors] : saved) {
     PastPolicy past{step, past_updates(tensors, at.updates, step, place), snapshot()};
     const std::vector<NamedParameter> weights = past.weights.trainable();

@@ -30,8 +30,8 @@ struct Companions {
   std::optional<Critic> critic = {};
 };
 
-/// The configured objective, with the thresholds that the run has adapted so far.
-Objective objective_at(const Config& config, const TrainState& state);
+/// The configured objective, with what the run has adapted so far.
+Objective objective_at(const Config& config, const RlState& state);
 
 /// What learns in RL: policy, reference, critic, optimizer, objective. It opens no file and prints nothing. READ
 /// trainer.cpp FIRST: Trainer::step is the data path.
@@ -39,8 +39,7 @@ class Trainer {
  public:
   /// Everything that is given by reference must outlive it. A reference and a critic that the configuration asks for
   /// and nobody saved start as the policy is now.
-  Trainer(const Config& config, const LoadedModel& policy, Problems& problems, const TrainState& state,
-          Companions saved = {});
+  Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, Companions saved = {});
 
   /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
   /// the step then has not happened.
@@ -48,7 +47,7 @@ class Trainer {
   StepOutcome step(TrainState& state);
 
   /// How far sampler and trainer are apart at equal weights, on the next prompts.
-  Agreement agreement();
+  Agreement agreement(const TrainState& state) const;
 
   const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // where the objective asks for it
   const Critic* critic() const { return critic_ ? &critic_->critic() : nullptr; }    // where the advantage asks for it
@@ -75,19 +74,20 @@ class Trainer {
   void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
   Experience experience_of(RolloutBatch batch, const StepWatcher& watcher) const;
   void load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
-  void find_worth(Experience& experience, TrainState& state, StepNumbers& numbers);
-  void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
+  void find_worth(Experience& experience, const Objective& objective, StepNumbers& numbers) const;
+  void learn_from(const Experience& experience, const Objective& objective, TrainState& state, StepNumbers& numbers,
+                  StepWatcher& watcher);
   void update(TrainState& state, int64_t number, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);
   void certify(const Experience& experience, const TrainState& state, StepNumbers& numbers) const;
-  void adapt_thresholds(TrainState& state, StepNumbers& numbers);
+  void adapt(const Objective& objective, const Experience& experience, RlState& state, StepNumbers& numbers) const;
   std::vector<std::vector<int64_t>> minibatches(const TrainState& state, int64_t epoch) const;
-  bool policy_learns(const TrainState& state) const { return state.rl_steps >= config_.critic.warmup_steps; }
+  bool policy_learns(const TrainState& state) const { return state.rl.steps >= config_.critic.warmup_steps; }
   SamplingRequest sampling_request() const;
 
   const Config& config_;
   const LoadedModel& policy_;
-  Problems& problems_;
-  Objective objective_;
+  const Problems& problems_;
+  const Objective objective_;          // as configured; objective_at() has what a step uses
   std::optional<CausalLm> reference_;  // the policy when RL started
   Optimizer optimizer_;
   std::optional<CriticTraining> critic_;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "keel/core/interrupt.h"
 #include "keel/train/update/gradients.h"
@@ -70,19 +71,19 @@ WarmUp::WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& 
 
 /// Of files along its schedule; a task's are learned from until it is enough.
 double WarmUp::learning_rate(const TrainState& state) const {
-  if (state.noisy) return noisy_lr(config_.sft, state.noisy_steps);
+  if (state.sft.noisy) return noisy_lr(config_.sft, state.sft.noisy_steps);
   if (!demonstrations_.from_files()) return options_.lr;
-  return options_.lr_at(state.sft_steps, static_cast<double>(config_.sft.steps));
+  return options_.lr_at(state.sft.steps, static_cast<double>(config_.sft.steps));
 }
 
 WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
-  WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.noisy};
+  WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.sft.noisy};
   const CausalLm model =
-      policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft_steps));
+      policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft.steps));
   const int64_t targets = target_count(sequences);
   numbers.loss = accumulate_likelihood_gradients(model, sequences, targets, config_.train.tokens_per_batch,
                                                  optimizer_.loss_scale().value_or(1));
-  if (demonstrations_.from_files()) numbers.files = {.tokens = targets, .passes = demonstrations_.passes(state)};
+  if (demonstrations_.from_files()) numbers.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;
   state.count_update(!outcome.skipped, outcome.overflowed);
@@ -94,11 +95,12 @@ WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, Tra
   numbers.loss_scale = optimizer_.loss_scale();
   numbers.skipped_updates = state.skipped;
   if (!outcome.skipped)  // a loss that is not finite would stay in the average for good
-    state.loss_average =
-        state.loss_average < 0 ? numbers.loss : kAverageDecay * state.loss_average + (1 - kAverageDecay) * numbers.loss;
-  numbers.loss_average = state.loss_average;
-  state.sft_steps++;
-  state.noisy_steps += state.noisy ? 1 : 0;
+    state.sft.loss_average = state.sft.loss_average
+                                 ? kAverageDecay * *state.sft.loss_average + (1 - kAverageDecay) * numbers.loss
+                                 : numbers.loss;
+  numbers.loss_average = state.sft.loss_average.value_or(numbers.loss);
+  state.sft.steps++;
+  state.sft.noisy_steps += state.sft.noisy ? 1 : 0;
   return numbers;
 }
 
@@ -130,12 +132,13 @@ std::optional<SupervisedLoss> WarmUp::held_out_loss() {
 std::optional<std::string> WarmUp::choose_demonstrations(TrainState& state) const {
   const SftOptions& options = config_.sft;
   if (demonstrations_.from_files()) return std::nullopt;
-  const bool learned = options.stop_loss > 0 && state.loss_average < options.stop_loss;
-  const bool out_of_steps = state.sft_steps >= options.steps - options.noisy_steps;
-  if (state.noisy || !(learned || out_of_steps)) return std::nullopt;
-  state.noisy = true;
+  const double loss = state.sft.loss_average.value_or(std::numeric_limits<double>::infinity());
+  const bool learned = loss < options.stop_loss;
+  const bool out_of_steps = state.sft.steps >= options.steps - options.noisy_steps;
+  if (state.sft.noisy || !(learned || out_of_steps)) return std::nullopt;
+  state.sft.noisy = true;
   if (options.stop_loss <= 0 || learned) return std::nullopt;
-  return "the warm-up's loss is still " + std::to_string(state.loss_average) + ", above sft.stop_loss " +
+  return "the warm-up's loss is still " + std::to_string(loss) + ", above sft.stop_loss " +
          std::to_string(options.stop_loss) + ", and its steps are used up; RL may stay flat. Raise sft.steps";
 }
 

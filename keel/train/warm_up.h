@@ -32,7 +32,7 @@ class WarmUp {
   /// what they should have.
   std::optional<std::string> choose_demonstrations(TrainState& state) const;
 
-  bool done(const TrainState& state) const { return demonstrations_.done(config_.sft, state); }
+  bool done(const TrainState& state) const { return demonstrations_.done(config_.sft, state.sft); }
 
   /// The optimizer's moments.
   std::vector<NamedTensor> optimizer_state() const { return optimizer_.state(); }

@@ -43,7 +43,7 @@ DataOptions options_for(const std::string& file) {
 TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
   const TestFolder folder;
   OpenedDataset data = open(options_for(folder.write("rows.jsonl", numbered_rows(500))));
-  EXPECT_EQ(data.rows, 500u);
+  EXPECT_EQ(data.identity.rows, 500u);
   const std::vector<int> first = answers(data.train.next(500)), second = answers(data.train.next(500));
   EXPECT_EQ(std::set<int>(first.begin(), first.end()).size(), 500u);
   EXPECT_EQ(std::set<int>(second.begin(), second.end()).size(), 500u);
@@ -325,7 +325,7 @@ TEST(OpenDataset, ReadsGsm8k) {
   options.eval_files = {(folder / "test.jsonl").string()};
   options.shuffle = false;
   OpenedDataset data = open(options);
-  EXPECT_EQ(data.rows, 7473u);
+  EXPECT_EQ(data.identity.rows, 7473u);
   EXPECT_EQ(data.train.next(1)[0].answer, "72");  // Natalia's clips
   EXPECT_EQ(data.held_out->next(2000).size(), 1319u);
 }

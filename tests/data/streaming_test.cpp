@@ -36,7 +36,7 @@ TEST(Streaming, TakesMemoryThatDoesNotGrowWithTheFile) {
   DataOptions options;
   options.files = {path};
   OpenedDataset data = open_dataset(options, 1, byte_tokenizer(), {});
-  EXPECT_EQ(data.rows, megabytes * 1024);
+  EXPECT_EQ(data.identity.rows, megabytes * 1024);
   for (int i = 0; i < 20; ++i)
     for (const Prompt& prompt : data.train.next(100))
       ASSERT_EQ(prompt.text, "number " + std::to_string(prompt.answer.get<uint64_t>()));

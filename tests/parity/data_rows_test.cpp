@@ -55,7 +55,7 @@ TEST(DataPromptsParity, WritesTheTokensOfPrompts) {
     options.shuffle = false;
     OpenedDataset opened = open_dataset(options, /*seed=*/0, Tokenizer::load(folder), {});
     std::ofstream out(result);
-    for (const Prompt& prompt : opened.train.next(static_cast<int64_t>(opened.rows)))
+    for (const Prompt& prompt : opened.train.next(static_cast<int64_t>(opened.identity.rows)))
       out << Json(prompt.tokens).dump() << "\n";
   }
 }

@@ -27,7 +27,7 @@ class ResumedTraining {
         policy_(starting_with(config, from.weights)),
         problems_(make_problems(config_, policy_)),
         state_(from.state),
-        trainer_(config_, policy_, problems_, state_) {
+        trainer_(config_, policy_, problems_) {
     if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, state_, "a test");
   }
   ResumedTraining(const ResumedTraining&) = delete;

@@ -67,7 +67,7 @@ inline const CausalLm& warm_model() {
     WarmUp warm_up(config, policy, demonstrations);
     TrainState state;
     StepWatcher nobody;
-    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state), state, nobody);
+    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, nobody);
     return copy_of(policy.model);
   }();
   return model;
@@ -104,7 +104,7 @@ class TinyTraining : private StepWatcher {
       : config_(config),
         policy_(starting_with(config, start)),
         problems_(config, policy_),
-        trainer_(config_, policy_, problems_, state_, {.reference = std::move(reference)}),
+        trainer_(config_, policy_, problems_, {.reference = std::move(reference)}),
         sampler_(policy_.model),
         old_(policy_.model) {}
   TinyTraining(const TinyTraining&) = delete;
@@ -133,7 +133,7 @@ class TinyTraining : private StepWatcher {
 
   const Config& config() const { return config_; }
   const TrainState& state() const { return state_; }
-  Objective objective() const { return objective_at(config_, state_); }
+  Objective objective() const { return objective_at(config_, state_.rl); }
   const CausalLm& model() const { return policy_.model; }  // the policy being trained
   const CausalLm& sampler() const { return sampler_; }     // what sampled this step
   const CausalLm& old() const { return old_; }             // the policy when this step began

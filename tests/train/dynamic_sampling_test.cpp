@@ -63,7 +63,7 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(1, 3, 5));
   EXPECT_EQ(outcome.experience.rollouts.size(), 12);
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(outcome.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
-  EXPECT_EQ(run.state().prompts, 6);
+  EXPECT_EQ(run.state().rl.prompts, 6);
   Json row = step_row(outcome.numbers);
   EXPECT_EQ(row.at("rollout/batches"), 2);
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
@@ -74,7 +74,7 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   // 6 7 8 gives two, and 9 of 9 10 11 the third: 10 and 11 are left to the next step.
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(6, 8, 9));
-  EXPECT_EQ(run.state().prompts, 10);
+  EXPECT_EQ(run.state().rl.prompts, 10);
   EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups_dropped"), 1);
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(10, 11, 12));
@@ -123,9 +123,9 @@ TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
   // The prompts of rows 0 2 4 give two, and that of row 6 the third: rows 8 and 10 were read as well, and 7 and 9 on
   // the way to them. They are the next step's, which takes 8 10 12.
   run.step(watcher);
-  EXPECT_EQ(run.state().prompts, 7);
+  EXPECT_EQ(run.state().rl.prompts, 7);
   run.step(watcher);
-  EXPECT_EQ(run.state().prompts, 13);
+  EXPECT_EQ(run.state().rl.prompts, 13);
   EXPECT_THAT(watcher.bad_rows, ElementsAre(3, 3));  // 1 3 5, and 7 9 11
 }
 
@@ -144,8 +144,8 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(4));
   EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups"), 1);
   EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups_dropped"), 5);
-  EXPECT_EQ(run.state().rl_updates, 1);  // of three groups one is there
-  EXPECT_EQ(run.state().prompts, 6);
+  EXPECT_EQ(run.state().rl.updates, 1);  // of three groups one is there
+  EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
   EXPECT_THAT(warned.sentences[0], HasSubstr("rewards of 1 of 6 groups differ, and a step wants 3"));
   // Nothing at all: no update, and the run goes on behind those prompts.
@@ -155,9 +155,9 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
     EXPECT_TRUE(outcome.experience.rollouts.empty());
     EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups"), 0);
     EXPECT_EQ(step_row(outcome.numbers).at("reward/mean"), 0);
-    EXPECT_EQ(run.state().prompts, 6 * static_cast<uint64_t>(step));
+    EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
   }
-  EXPECT_EQ(run.state().rl_updates, 1);
+  EXPECT_EQ(run.state().rl.updates, 1);
   EXPECT_TRUE(same_weights(run.model(), before.weights));
   EXPECT_EQ(warned.sentences.size(), 1);  // told once
   EXPECT_THAT(ids_of(run.step().experience.prompts), ElementsAre(18, 19, 20));

@@ -41,12 +41,13 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   const Objective objective = objective_at(config, {});
   const Requirements needs = objective.requirements();
   Optimizer optimizer(policy.model.trainable(), config.optimizer);
+  PromptStream stream = problems.training();
   std::vector<HandWrittenStep> done;
   std::vector<uint64_t> updates{0};  // when each step began
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t began_with = std::max<int64_t>(step - config.rollout.staleness, 0);
     const CausalLm behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
-    const std::vector<Prompt> prompts = problems.training().next(config.train.prompts_per_step);
+    const std::vector<Prompt> prompts = stream.next(config.train.prompts_per_step);
     std::vector<Rollout> rollouts = RolloutEngine(sampling_weights(behavior, config.rollout.weights), policy.tokenizer)
                                         .generate(prompts, {.samples_per_prompt = config.rollout.samples_per_prompt,
                                                             .temperature = config.rollout.temperature,
@@ -154,7 +155,7 @@ TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
         }
       }
       EXPECT_TRUE(same_weights(resumed.model(), whole.model()));
-      EXPECT_EQ(resumed.state().prompts, whole.state().prompts);
+      EXPECT_EQ(resumed.state().rl.prompts, whole.state().rl.prompts);
     }
   }
 }
@@ -195,7 +196,7 @@ TEST(Staleness, AFailureOfTheSamplersThreadIsThatOfTheStepWhoseBatchItIs) {
   const SavedTraining before = run.saved();
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
-  EXPECT_EQ(run.state().rl_steps, 2);  // it has not happened, and can be tried again
+  EXPECT_EQ(run.state().rl.steps, 2);  // it has not happened, and can be tried again
   EXPECT_TRUE(same_weights(run.model(), before.weights));
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
@@ -207,7 +208,7 @@ TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
   // Prompt 9 would be of the fourth step; a failure there is nobody's.
   ResumedTraining run(config, {warm_model()}, failing_at(9));
   for (int step = 0; step < 3; ++step) run.step();
-  EXPECT_EQ(run.state().prompts, 9);
+  EXPECT_EQ(run.state().rl.prompts, 9);
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
 }
 
@@ -269,7 +270,10 @@ TEST(Staleness, PastPoliciesThatDoNotFitAreABadInputFile) {
       {"the last gone", [](SavedTraining& s) { drop_tensors(s, "past.4."); }},
       {"updates gone", [](SavedTraining& s) { drop_tensors(s, "past.4.updates"); }},
       {"a weight gone", [&](SavedTraining& s) { drop_tensors(s, weight); }},
-      {"a weight of no name", [](SavedTraining& s) { s.optimizer.push_back({"past.4.novel", at::ones({1})}); }},
+      {"a weight of no name",
+       [](SavedTraining& s) {
+         s.optimizer.push_back({"past.4.novel", at::ones({1})});
+       }},
       {"no name", [](SavedTraining& s) { rename_tensors(s, "past.4.updates", "past.4"); }},
       {"a word", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.x."); }},
       {"huge", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.99999999999999999999."); }},
@@ -290,7 +294,7 @@ TEST(Staleness, PastPoliciesThatDoNotFitAreABadInputFile) {
          for (NamedTensor& tensor : s.optimizer)
            if (tensor.name == weight) tensor.value = tensor.value.to(at::kInt);
        }},
-      {"another count of steps", [](SavedTraining& s) { s.state.rl_steps = 12; }},
+      {"another count of steps", [](SavedTraining& s) { s.state.rl.steps = 12; }},
   };
   for (const PastChange& change : changes) {
     SCOPED_TRACE(change.name);

@@ -18,19 +18,19 @@ TEST(WarmUp, KeepsALossThatIsNotFiniteOutOfItsAverage) {
   WarmUp warm_up(config, policy, demonstrations);
   TrainState state;
   StepWatcher nobody;
-  warm_up.step(demonstrations.next(state), state, nobody);
-  const double before = state.loss_average;
+  warm_up.step(demonstrations.next(state.sft), state, nobody);
+  const double before = state.sft.loss_average.value();
   EXPECT_GT(before, 0);
   const Tensor weight = policy.model.parameters()[0].value.detach(), sound = weight.clone();
   weight.fill_(std::numeric_limits<float>::quiet_NaN());
-  warm_up.step(demonstrations.next(state), state, nobody);
+  warm_up.step(demonstrations.next(state.sft), state, nobody);
   EXPECT_EQ(state.skipped, 1);
-  EXPECT_EQ(state.loss_average, before);
+  EXPECT_EQ(state.sft.loss_average, before);
   weight.copy_(sound);
-  warm_up.step(demonstrations.next(state), state, nobody);
+  warm_up.step(demonstrations.next(state.sft), state, nobody);
   EXPECT_EQ(state.skipped_in_a_row, 0);
-  EXPECT_NE(state.loss_average, before);
-  EXPECT_TRUE(std::isfinite(state.loss_average));
+  EXPECT_NE(state.sft.loss_average, before);
+  EXPECT_TRUE(std::isfinite(state.sft.loss_average.value()));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ constexpr const char *kRun = "run", *kFormat = "format";  // of the manifest
 constexpr std::string_view kFormatName = "keel checkpoint ";
 /// Another one where a file or a field of state.json comes or goes, or means something else: a program goes on with
 /// checkpoints of its own number alone.
-constexpr int64_t kFormatNumber = 3;
+constexpr int64_t kFormatNumber = 4;
 
 /// Refuses by its name what an older or a newer program wrote, before a field that is missing would be.
 void require_own_format(const std::filesystem::path& checkpoint) {
@@ -76,8 +76,9 @@ void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint&
   for (const auto& path : finished_checkpoints(checkpoints)) {
     if (run_of(path) != saved.run) continue;
     const std::string name = path.filename().string();
-    const bool is_later = std::stoll(name.substr(5)) > saved.state.step;
-    if (!is_later && (++kept <= keep || name == checkpoint_name(saved.state.best_step))) continue;
+    const bool is_later = std::stoll(name.substr(5)) > saved.state.step();
+    if (!is_later && (++kept <= keep || (saved.state.best && name == checkpoint_name(saved.state.best->step))))
+      continue;
     const std::filesystem::path best = checkpoints / kBestCheckpoint;
     if (link_target(best) == name) remove_file(best);  // A link never leads to nothing.
     remove_own_folder(path, saved.run);
@@ -240,7 +241,7 @@ int64_t bytes_to_copy(const Checkpoint& checkpoint) {
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep, bool first) {
-  const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step);
+  const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step());
   create_directories(checkpoints);
   if (!first) require_own_checkpoints(checkpoints, checkpoint.run);
   if (run_of(folder) != checkpoint.run || !holds_only_its_files(folder)) move_aside(folder);
@@ -250,24 +251,24 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   const Json heading = {
       {kFormat, std::string(kFormatName) + std::to_string(kFormatNumber)},
       {kRun, checkpoint.run},
-      {"step", checkpoint.state.step},
+      {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
-  finish_save(folder, checkpoint.state.best_step);
+  finish_save(folder, checkpoint.state.best);
   remove_outlived(checkpoints, checkpoint, keep);
   return folder;
 }
 
-void finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
+void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& kept) {
   const std::filesystem::path checkpoints = checkpoint.parent_path(), best = checkpoints / kBestCheckpoint;
   write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   const std::optional<std::string> target = link_target(best);
   const bool is_own = target && is_checkpoint_name(*target);
   if (is_own && !path_exists(checkpoints / *target)) remove_file(best);
-  if (best_step >= 0 && is_checkpoint(checkpoints / checkpoint_name(best_step))) {
+  if (kept && is_checkpoint(checkpoints / checkpoint_name(kept->step))) {
     if (!is_own) move_aside(best);
-    point_link(best, checkpoint_name(best_step));
+    point_link(best, checkpoint_name(kept->step));
   }
   remove_leftovers(checkpoints, run_of(checkpoint));
 }

@@ -47,7 +47,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
 /// Finishes a save after the checkpoint got its name: LATEST names it, the link `best` leads to the checkpoint of the
 /// best step, if there is one, and half-written folders of killed processes of its run are removed. A run that was
 /// killed before this is resumed with it.
-void finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
+void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& kept = {});
 
 /// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);

@@ -13,61 +13,71 @@ namespace {
 
 const char* const kPhaseNames[] = {"sft", "rl", "done"};
 
-/// One list of the fields serves writing and reading.
+/// One list of the fields serves writing and reading: each is a value, an optional value, or a member of an optional
+/// part, whose fields are null together.
 template <class State, class Visitor>
 void visit_fields(State& s, const Visitor& visitor) {
-  visitor("step", s.step);
   visitor("updates", s.updates);
-  visitor("rl_steps", s.rl_steps);
-  visitor("rl_updates", s.rl_updates);
-  visitor("prompts", s.prompts);
+  visitor("rl_steps", s.rl.steps);
+  visitor("rl_updates", s.rl.updates);
+  visitor("prompts", s.rl.prompts);
   visitor("skipped", s.skipped);
   visitor("skipped_in_a_row", s.skipped_in_a_row);
-  visitor("last_evaluation", s.last_evaluation);
-  visitor("delta_low", s.delta_low);
-  visitor("delta_high", s.delta_high);
-  visitor("reward_kl_coefficient", s.reward_kl_coefficient);
-  visitor("low_entropy_steps", s.health.low_entropy);
-  visitor("equal_rewards_steps", s.health.equal_rewards);
-  visitor("all_truncated_steps", s.health.all_truncated);
-  visitor("high_mismatch_steps", s.health.high_mismatch);
-  visitor("reward_window_steps", s.health.reward_steps);
-  visitor("reward_window_sum", s.health.reward_sum);
-  visitor("best_reward", s.health.best_reward);
+  visitor("last_evaluation", s.rl.last_evaluation);
+  visitor("delta_low", s.rl.thresholds, &Thresholds::low);
+  visitor("delta_high", s.rl.thresholds, &Thresholds::high);
+  visitor("reward_kl_coefficient", s.rl.kl_coefficient);
+  visitor("low_entropy_steps", s.rl.health.low_entropy);
+  visitor("equal_rewards_steps", s.rl.health.equal_rewards);
+  visitor("all_truncated_steps", s.rl.health.all_truncated);
+  visitor("high_mismatch_steps", s.rl.health.high_mismatch);
+  visitor("reward_window_steps", s.rl.health.reward_steps);
+  visitor("reward_window_sum", s.rl.health.reward_sum);
+  visitor("best_reward", s.rl.health.best_reward);
   visitor("base_checksum", s.base_checksum);
-  visitor("adapter_apart", s.adapter_apart);
-  visitor("best_metric", s.best_metric);
-  visitor("best_value", s.best_value);
-  visitor("best_step", s.best_step);
-  visitor("data", s.data);
-  visitor("data_rows", s.data_rows);
-  visitor("eval_data", s.eval_data);
-  visitor("sft_steps", s.sft_steps);
-  visitor("noisy_steps", s.noisy_steps);
-  visitor("noisy", s.noisy);
-  visitor("loss_average", s.loss_average);
-  visitor("sft_position", s.sft_position);
-  visitor("sft_rows", s.sft_rows);
-  visitor("sft_data", s.sft_data);
-  visitor("sft_data_rows", s.sft_data_rows);
-  visitor("sft_eval_data", s.sft_eval_data);
-  visitor("last_sft_evaluation", s.last_sft_evaluation);
+  visitor("adapter_apart", s.rl.adapter_apart);
+  visitor("best_metric", s.best, &BestEvaluation::metric);
+  visitor("best_value", s.best, &BestEvaluation::value);
+  visitor("best_step", s.best, &BestEvaluation::step);
+  visitor("data", s.rl.data.train);
+  visitor("data_rows", s.rl.data.rows);
+  visitor("eval_data", s.rl.data.eval);
+  visitor("sft_steps", s.sft.steps);
+  visitor("noisy_steps", s.sft.noisy_steps);
+  visitor("noisy", s.sft.noisy);
+  visitor("loss_average", s.sft.loss_average);
+  visitor("sft_position", s.sft.position);
+  visitor("sft_rows", s.sft.rows);
+  visitor("sft_data", s.sft.data.train);
+  visitor("sft_data_rows", s.sft.data.rows);
+  visitor("sft_eval_data", s.sft.data.eval);
+  visitor("last_sft_evaluation", s.sft.last_evaluation);
 }
 
-/// The library would cut a number that does not fit, or wrap it around.
 template <class Value>
-void read_field(const Json& stored, const char* name, const std::string& place, Value& value) {
-  const auto require = [&](bool fits, const char* wanted) {
-    if (!fits) fail(ExitCode::kBadInput, place, ": ", name, " is ", shown_json(stored), "; wanted ", wanted);
+Json field_json(const Value& value) {
+  return value;
+}
+template <class Value>
+Json field_json(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+template <class Part, class Value>
+Json field_json(const std::optional<Part>& part, Value Part::*member) {
+  return part ? Json((*part).*member) : Json();
+}
+
+/// The library would truncate a number that does not fit, or wrap it around.
+template <class Value>
+void read_field(const Json& stored, const std::string& name, Value& value) {
+  const auto require = [&](bool fits, const char* expected) {
+    if (!fits) fail(ExitCode::kBadInput, name, " is ", shown_json(stored), "; expected ", expected);
   };
   if constexpr (std::is_same_v<Value, bool>) {
     require(stored.is_boolean(), "true or false");
   } else if constexpr (std::is_integral_v<Value>) {
-    const bool may_be_none = std::string_view(name) == "last_evaluation" || std::string_view(name) == "best_step" ||
-                             std::string_view(name) == "last_sft_evaluation";
-    const int64_t lowest = may_be_none ? -1 : 0;
     const bool is_count = stored.is_number_unsigned() ? std::in_range<int64_t>(stored.get<uint64_t>())
-                                                      : stored.is_number_integer() && stored.get<int64_t>() >= lowest;
+                                                      : stored.is_number_integer() && stored.get<int64_t>() >= 0;
     require(is_count && std::in_range<Value>(stored.get<int64_t>()), "a count");
   } else if constexpr (std::is_floating_point_v<Value>) {
     require(stored.is_number(), "a number");
@@ -76,18 +86,30 @@ void read_field(const Json& stored, const char* name, const std::string& place, 
   }
   stored.get_to(value);
 }
+template <class Value>
+void read_field(const Json& stored, const std::string& name, std::optional<Value>& value) {
+  if (!stored.is_null()) read_field(stored, name, value.emplace());
+}
+template <class Part, class Value>
+void read_field(const Json& stored, const std::string& name, std::optional<Part>& part, Value Part::*member) {
+  if (stored.is_null()) return;
+  if (!part) part.emplace();
+  read_field(stored, name, (*part).*member);
+}
 
-/// What was written by hand, or of two states.
-void require_consistent(const TrainState& s, const std::string& place) {
-  if (s.step - s.sft_steps != s.rl_steps)
-    fail(ExitCode::kBadInput, place, ": step is ", s.step, ", but sft_steps and rl_steps are ", s.sft_steps, " and ",
-         s.rl_steps,
-         "; wanted their sum. Restore the file, or resume from an older checkpoint by moving this one away");
-  for (const auto& [name, of] : {std::pair{"best_step", s.best_step},
-                                 {"last_evaluation", s.last_evaluation},
-                                 {"last_sft_evaluation", s.last_sft_evaluation}})
-    if (of > s.step)
-      fail(ExitCode::kBadInput, place, ": ", name, " is ", of, ", later than step, which is ", s.step,
+/// Refuses what was edited by hand or comes from two states.
+void require_consistent(const TrainState& s, const Json& json, int64_t step, const std::string& place) {
+  if (step - s.sft.steps != s.rl.steps)
+    fail(ExitCode::kBadInput, place, ": step is ", step, ", but sft_steps and rl_steps are ", s.sft.steps, " and ",
+         s.rl.steps,
+         "; expected their sum. Restore the file, or resume from an older checkpoint by moving this one away");
+  const Json written = to_json(s);
+  for (const auto& [name, value] : written.items())
+    if (json.at(name).is_null() && !value.is_null())
+      fail(ExitCode::kBadInput, place, ": ", name, " is null, but fields that belong to it are not; restore the file");
+  for (const char* name : {"best_step", "last_evaluation", "last_sft_evaluation"})
+    if (const Json& of = json.at(name); !of.is_null() && of.get<int64_t>() > step)
+      fail(ExitCode::kBadInput, place, ": ", name, " is ", of.dump(), ", later than step, which is ", step,
            "; restore the file");
 }
 
@@ -102,36 +124,37 @@ bool TrainState::note_evaluation(const Json& row, const std::string& metric) {
   const auto found = row.find(metric);
   if (found == row.end() || !found->is_number()) return false;
   const double value = found->get<double>();
-  if (!std::isfinite(value) || (best_metric == metric && best_step >= 0 && value <= best_value)) return false;
-  best_metric = metric;
-  best_value = value;
-  best_step = step;
+  if (!std::isfinite(value) || (best && best->metric == metric && value <= best->value)) return false;
+  best = BestEvaluation{metric, value, step()};
   return true;
 }
 
 Json to_json(const TrainState& state) {
-  Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}};
-  visit_fields(state, [&](const char* name, const auto& value) { json[name] = value; });
+  Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}, {"step", state.step()}};
+  visit_fields(state, [&](const char* name, const auto&... field) { json[name] = field_json(field...); });
   return json;
 }
 
 TrainState state_from_json(const Json& json, const std::string& place) {
   TrainState state;
+  int64_t step = 0;
   try {
     const Json& stored = json.at("phase");
     const std::string phase = stored.is_string() ? stored.get<std::string>() : shown_json(stored);
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
     if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
-    visit_fields(state, [&](const char* name, auto& value) {
+    const auto read = [&](const char* name, auto&&... field) {
       if (!json.contains(name))
         fail(ExitCode::kBadInput, place, ": ", name, " is missing; the checkpoint was written by another version");
-      read_field(json.at(name), name, place, value);
-    });
+      read_field(json.at(name), place + ": " + name, field...);
+    };
+    read("step", step);
+    visit_fields(state, read);
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }
-  require_consistent(state, place);
+  require_consistent(state, json, step, place);
   return state;
 }
 

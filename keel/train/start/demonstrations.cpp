@@ -67,26 +67,26 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
   files_ = open_supervised(options, config.run.seed, rows, limit_name_);
 }
 
-std::vector<SupervisedSequence> Demonstrations::next(TrainState& state) {
+std::vector<SupervisedSequence> Demonstrations::next(SftState& state) {
   std::vector<SupervisedSequence> sequences;
   if (files_) {
-    const int64_t left = data_epochs_ ? planned_rows() - state.sft_rows : batch_;
-    files_->train.seek(state.sft_position);
+    const int64_t left = data_epochs_ ? planned_rows() - state.rows : batch_;
+    files_->train.seek(state.position);
     for (SupervisedRow& row : files_->train.next(std::min(batch_, left))) {
       std::move(row.sequences.begin(), row.sequences.end(), std::back_inserter(sequences));
-      state.sft_rows++;
+      state.rows++;
     }
-    state.sft_position = files_->train.position();
+    state.position = files_->train.position();
     return sequences;
   }
   for (int64_t i = 0; i < batch_; ++i)
-    sequences.push_back(demonstrate_(static_cast<uint64_t>(state.sft_steps * batch_ + i), state.noisy));
+    sequences.push_back(demonstrate_(static_cast<uint64_t>(state.steps * batch_ + i), state.noisy));
   return sequences;
 }
 
-bool Demonstrations::done(const SftOptions& options, const TrainState& state) const {
-  if (files_ && data_epochs_) return state.sft_rows >= planned_rows();
-  return state.sft_steps >= options.steps || (state.noisy && state.noisy_steps >= options.noisy_steps);
+bool Demonstrations::done(const SftOptions& options, const SftState& state) const {
+  if (files_ && data_epochs_) return state.rows >= planned_rows();
+  return state.steps >= options.steps || (state.noisy && state.noisy_steps >= options.noisy_steps);
 }
 
 void Demonstrations::require_rows() {
@@ -97,7 +97,7 @@ void Demonstrations::require_rows() {
   const std::string left_out = left_out_sentence(files_->held_out->skipped());
   if (files_->eval_files)
     fail(ExitCode::kBadInput, "sft.eval_files: there is nothing to measure the loss on: ", left_out);
-  fail(ExitCode::kBadInput, "sft.held_out keeps none of the ", files_->rows, " rows to measure the loss on",
+  fail(ExitCode::kBadInput, "sft.held_out keeps none of the ", files_->identity.rows, " rows to measure the loss on",
        left_out.empty() ? "" : " (", left_out, left_out.empty() ? "" : ")",
        "; raise it, name sft.eval_files in its place, or drop it");
 }
@@ -121,20 +121,20 @@ int64_t Demonstrations::planned_rows() const {
   return whole_part_of_passes(*data_epochs_ * static_cast<double>(rows_per_pass()));
 }
 
-int64_t Demonstrations::steps_of_passes(const TrainState& state) const {
-  const int64_t left = std::max<int64_t>(planned_rows() - state.sft_rows, 0);
-  return state.sft_steps + (left + batch_ - 1) / batch_;
+int64_t Demonstrations::steps_of_passes(const SftState& state) const {
+  const int64_t left = std::max<int64_t>(planned_rows() - state.rows, 0);
+  return state.steps + (left + batch_ - 1) / batch_;
 }
 
 /// Without the rows that are left out, where it is known which these are.
-double Demonstrations::passes(const TrainState& state) const {
-  if (data_epochs_) return static_cast<double>(state.sft_rows) / static_cast<double>(rows_per_pass());
-  return static_cast<double>(state.sft_position) / static_cast<double>(files_->rows);
+double Demonstrations::passes(const SftState& state) const {
+  if (data_epochs_) return static_cast<double>(state.rows) / static_cast<double>(rows_per_pass());
+  return static_cast<double>(state.position) / static_cast<double>(files_->identity.rows);
 }
 
 RowLengths Demonstrations::lengths() {
   constexpr int64_t kRows = 1000;
-  const int64_t few = std::min<int64_t>(kRows, static_cast<int64_t>(files_->rows));  // no row many times
+  const int64_t few = std::min<int64_t>(kRows, static_cast<int64_t>(files_->identity.rows));  // no row many times
   const auto mean = [&](RowStream<SupervisedRow>& rows, double& count, int64_t most) {
     rows.go_back_to({});
     const std::vector<SupervisedRow> some = rows.next(most);
@@ -158,7 +158,7 @@ RowLengths Demonstrations::lengths() {
   const double kept = mean(*files_->held_out, count, kRows);
   if (count == kRows)  // and more
     count = files_->eval_files ? static_cast<double>(files_->eval_files->rows())
-                               : held_out_share_ * static_cast<double>(files_->rows);
+                               : held_out_share_ * static_cast<double>(files_->identity.rows);
   lengths.held_out_tokens = kept * count;
   return lengths;
 }

@@ -31,10 +31,10 @@ class Demonstrations {
   Demonstrations(const Config& config, const LoadedModel& policy);
 
   /// Those of the next update; the state is moved behind them, or stays as it is where a row is refused.
-  std::vector<SupervisedSequence> next(TrainState& state);
+  std::vector<SupervisedSequence> next(SftState& state);
 
   /// Whether all updates are made.
-  bool done(const SftOptions& options, const TrainState& state) const;
+  bool done(const SftOptions& options, const SftState& state) const;
 
   /// Rows to measure the loss on; null: none. One pass, to be read from its beginning (go_back_to).
   RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
@@ -44,21 +44,19 @@ class Demonstrations {
 
   /// Where the length is said in passes over files: the updates that are made, and those that the rows that are left
   /// take. Reads all rows, once.
-  int64_t steps_of_passes(const TrainState& state) const;
+  int64_t steps_of_passes(const SftState& state) const;
   uint64_t rows_per_pass() const { return survey().items; }
   /// Of all passes.
   int64_t planned_rows() const;
   /// Passes that the state has made.
-  double passes(const TrainState& state) const;
+  double passes(const SftState& state) const;
 
   /// As far as the first rows tell.
   RowLengths lengths();
 
   bool from_files() const { return files_.has_value(); }
-  /// Of the files: rows, a fingerprint that changes with every byte of them, and the same of eval_files.
-  uint64_t rows() const { return files_ ? files_->rows : 0; }
-  std::string fingerprint() const { return files_ ? files_->fingerprint : ""; }
-  std::string eval_fingerprint() const { return files_ ? files_->eval_fingerprint : ""; }
+  /// A run is resumed on the same files, unless the user accepts changed ones.
+  DataIdentity data() const { return files_ ? files_->identity : DataIdentity{}; }
   /// Sentences to print: how the files were read; and what is odd.
   const std::vector<std::string>& notes() const;
   std::vector<std::string> warnings() const;

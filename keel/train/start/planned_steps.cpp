@@ -4,7 +4,7 @@
 
 namespace keel {
 
-void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const TrainState& state) {
+void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const SftState& state) {
   SftOptions& sft = config.sft;
   if (!sft.data_epochs || !demonstrations.from_files()) return;
   const int64_t steps = demonstrations.steps_of_passes(state);

@@ -11,7 +11,7 @@ namespace keel {
 void plan_steps(Config& config, const Problems& problems);
 
 /// The same of sft.steps and sft.data_epochs, of a run that stands where the state says.
-void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const TrainState& state = {});
+void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const SftState& state = {});
 
 /// How often a run of train.steps steps is evaluated after the first `done` of them: by eval.every, and at its end.
 int64_t evaluations_after(const Config& config, int64_t done);

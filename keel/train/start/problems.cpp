@@ -139,10 +139,8 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);
-  fingerprint_ = std::move(opened.fingerprint);
-  eval_fingerprint_ = std::move(opened.eval_fingerprint);
+  data_ = std::move(opened.identity);
   eval_files_ = std::move(opened.eval_files);
-  rows_ = opened.rows;
   trained_on_ = opened.trained_on;
 }
 
@@ -163,7 +161,7 @@ HeldOut Problems::held_out(int64_t count) {
     result.rows = eval_files_->rows();
     result.files_without = eval_files_->files_behind(position);
   }
-  if (task_ == nullptr) result.rows_behind = (eval_files_ ? result.rows : rows_) - position;
+  if (task_ == nullptr) result.rows_behind = (eval_files_ ? result.rows : data_.rows) - position;
   if (result.prompts.empty() && !result.note().empty())
     fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
   return result;

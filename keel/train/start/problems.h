@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/data_identity.h"
 #include "keel/core/reward_range.h"
 #include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
@@ -45,8 +46,11 @@ class Problems {
   /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.
   Problems(PromptStream training, RewardSum reward);
 
-  /// Endless; its position is all that a resumed run needs.
-  PromptStream& training() { return *training_; }
+  /// Endless, at its beginning: a reader copies it and moves the copy. The run's position is RlState::prompts.
+  const PromptStream& training() const { return *training_; }
+
+  /// Files without a single prompt to train on are refused.
+  void require_prompt() const { PromptStream(*training_).next(1); }
 
   /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
   /// many. An Error where there are rows and all of them are left out.
@@ -68,12 +72,8 @@ class Problems {
   /// And what is odd: functions for sources that there are not.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// A run is resumed on files with the same one, unless someone says otherwise.
-  const std::string& fingerprint() const { return fingerprint_; }
-  /// The same of the files to evaluate on; empty where they are not files of their own.
-  const std::string& eval_fingerprint() const { return eval_fingerprint_; }
-  /// Of the training files; the position of the stream is a number of rows.
-  uint64_t rows() const { return rows_; }
+  /// A run is resumed on the same files, unless the user accepts changed ones.
+  const DataIdentity& data() const { return data_; }
 
   /// Rows of the files to evaluate on whose prompts are trained on; where data.check does not read all rows, 0.
   uint64_t trained_on() const { return trained_on_; }
@@ -98,9 +98,9 @@ class Problems {
   std::shared_ptr<const RewardSum> reward_;
   bool task_alone_ = false;  // its check is the whole reward
   std::vector<std::string> notes_, warnings_;
-  std::string fingerprint_, eval_fingerprint_;
+  DataIdentity data_;
   std::shared_ptr<const Dataset> eval_files_;
-  uint64_t rows_ = 0, trained_on_ = 0;
+  uint64_t trained_on_ = 0;
   mutable std::optional<uint64_t> prompts_per_pass_;
   int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;

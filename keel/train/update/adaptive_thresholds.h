@@ -1,13 +1,9 @@
 #pragma once
 
+#include "keel/core/thresholds.h"
 #include "keel/objective/methods.h"
 
 namespace keel {
-
-/// A trust region's thresholds for negative and for positive advantages.
-struct Thresholds {
-  double low = 0, high = 0;
-};
 
 /// Those of a region that has both; make_objective() lets no other be adapted.
 Thresholds thresholds_of(const TrustRegion& region);

@@ -39,11 +39,10 @@ class CheckpointTest : public testing::Test {
         .config = {{"run", {{"seed", 18446744073709551615u}}}},
         .run = "0123456789abcdef"};
     checkpoint.state.phase = Phase::kRl;
-    checkpoint.state.step = checkpoint.state.rl_steps = step;
-    checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
-    checkpoint.state.delta_low = 0.15 * 1.1;
-    checkpoint.state.delta_high = 1e-4 / 3;
-    checkpoint.state.prompts = (uint64_t{1} << 53) + 1;
+    checkpoint.state.rl.steps = step;
+    checkpoint.state.sft.loss_average = 0.1 + 0.2;  // must come back to the last bit
+    checkpoint.state.rl.thresholds = {0.15 * 1.1, 1e-4 / 3};
+    checkpoint.state.rl.prompts = (uint64_t{1} << 53) + 1;
     return checkpoint;
   }
 
@@ -76,11 +75,11 @@ TEST_F(CheckpointTest, ComesBackToTheBit) {
   for (const NamedTensor& tensor : loaded.optimizer)
     EXPECT_TRUE(at::equal(tensor.value, saved.optimizer[tensor.name == "a.updates" ? 1 : 0].value)) << tensor.name;
   EXPECT_EQ(loaded.state.phase, Phase::kRl);
-  EXPECT_EQ(loaded.state.step, 7);
-  EXPECT_EQ(loaded.state.loss_average, 0.1 + 0.2);
-  EXPECT_EQ(loaded.state.delta_low, 0.15 * 1.1);
-  EXPECT_EQ(loaded.state.delta_high, 1e-4 / 3);
-  EXPECT_EQ(loaded.state.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
+  EXPECT_EQ(loaded.state.step(), 7);
+  EXPECT_EQ(loaded.state.sft.loss_average, 0.1 + 0.2);
+  EXPECT_EQ(loaded.state.rl.thresholds.value().low, 0.15 * 1.1);
+  EXPECT_EQ(loaded.state.rl.thresholds.value().high, 1e-4 / 3);
+  EXPECT_EQ(loaded.state.rl.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
   EXPECT_THAT(loaded.lines.metrics, ElementsAre(0x0000000a, 0xffffffff));
   EXPECT_THAT(loaded.lines.samples, IsEmpty());
   EXPECT_THAT(loaded.lines.log, ElementsAre(0x12345678));
@@ -178,7 +177,7 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
 TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   const auto save_with_best = [&](int64_t step, int64_t best) {
     Checkpoint checkpoint = at_step(step);
-    checkpoint.state.best_step = best;
+    checkpoint.state.best = {.step = best};
     save_checkpoint(checkpoints_, checkpoint, /*keep=*/1);
     return std::filesystem::read_symlink(checkpoints_ / "best").string();
   };
@@ -186,14 +185,14 @@ TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   EXPECT_EQ(save_with_best(2, 1), "step-000001");
   EXPECT_EQ(save_with_best(3, 1), "step-000001");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000001", "step-000003"));
-  EXPECT_EQ(load_checkpoint(checkpoints_ / "best", at::kCPU).state.step, 1);
+  EXPECT_EQ(load_checkpoint(checkpoints_ / "best", at::kCPU).state.step(), 1);
   EXPECT_EQ(newest(), "step-000003");
   EXPECT_EQ(save_with_best(4, 4), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
   // A process that was killed before it moved the link; the resumed run moves it.
   std::filesystem::remove(checkpoints_ / "best");
   std::filesystem::create_symlink("step-000002", checkpoints_ / "best");
-  finish_save(checkpoints_ / "step-000004", /*best_step=*/4);
+  finish_save(checkpoints_ / "step-000004", BestEvaluation{.step = 4});
   EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best"), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
   save(5, /*keep=*/1);  // a run that keeps no best one any more
@@ -204,12 +203,12 @@ TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAside) {
   const std::filesystem::path best = checkpoints_ / "best";
   create_directories(best / "thesis");
   Checkpoint checkpoint = at_step(1);
-  checkpoint.state.best_step = 1;
+  checkpoint.state.best = {.step = 1};
   save_checkpoint(checkpoints_, checkpoint, /*keep=*/1, /*first=*/true);
   EXPECT_TRUE(path_exists(checkpoints_ / "best.other/thesis"));
   std::filesystem::remove(best);
   std::filesystem::create_symlink("../elsewhere", best);
-  finish_save(checkpoints_ / "step-000001", 1);
+  finish_save(checkpoints_ / "step-000001", BestEvaluation{.step = 1});
   EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best.other2"), "../elsewhere");
   EXPECT_EQ(std::filesystem::read_symlink(best), "step-000001");
 }
@@ -217,7 +216,7 @@ TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAside) {
 TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
   const std::filesystem::path last = save(2);
   std::filesystem::create_symlink("step-000001", checkpoints_ / "best");
-  finish_save(last, /*best_step=*/1);
+  finish_save(last, BestEvaluation{.step = 1});
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
 }
 
@@ -422,8 +421,9 @@ TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
 TEST_F(CheckpointTest, OneOfAnOlderOrANewerProgramIsRefusedByItsFormat) {
   const std::filesystem::path path = save(7), manifest = path / "manifest.json";
   const std::string bytes = read_file(manifest), own = Json::parse(bytes).at("format");
-  EXPECT_EQ(own, "keel checkpoint 3");
-  for (const auto& [format, whose] : {std::pair{"keel checkpoint 2", "an older Keel"}, {"keel checkpoint 4", "a newer Keel"}}) {
+  EXPECT_EQ(own, "keel checkpoint 4");
+  for (const auto& [format, whose] :
+       {std::pair{"keel checkpoint 2", "an older Keel"}, {"keel checkpoint 5", "a newer Keel"}}) {
     std::string other = bytes;
     write_atomically(manifest, other.replace(other.find(own), own.size(), format));
     EXPECT_THAT(error_of(3, [&] { load_checkpoint(path, at::kCPU); }),

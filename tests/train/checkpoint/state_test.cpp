@@ -16,7 +16,7 @@ using testing::Not;
 
 /// Notes a row as of this step.
 bool note(TrainState& state, int64_t step, const Json& row, const std::string& metric = "eval/accuracy") {
-  state.step = step;
+  state.rl.steps = step;
   return state.note_evaluation(row, metric);
 }
 
@@ -26,17 +26,17 @@ TEST(TheBestEvaluation, IsTheFirstOfThoseWithTheLargestMean) {
   EXPECT_FALSE(note(state, 10, {{"eval/accuracy", 0.125}}));
   EXPECT_TRUE(note(state, 15, {{"eval/accuracy", 0.5}}));
   EXPECT_FALSE(note(state, 20, {{"eval/accuracy", 0.5}}));
-  EXPECT_EQ(state.best_step, 15);
-  EXPECT_EQ(state.best_value, 0.5);
+  EXPECT_EQ(state.best.value().step, 15);
+  EXPECT_EQ(state.best->value, 0.5);
 }
 
 TEST(TheBestEvaluation, IsNeverOneThatSaysNothing) {
   TrainState state;
   EXPECT_FALSE(note(state, 1, {{"eval/count", 8}}));  // nothing was judged
-  EXPECT_EQ(state.best_step, -1);
+  EXPECT_FALSE(state.best);
   EXPECT_FALSE(note(state, 2, {{"eval/reward", std::numeric_limits<double>::quiet_NaN()}}, "eval/reward"));
   EXPECT_TRUE(note(state, 3, {{"eval/reward", -2.5}}, "eval/reward"));  // a reward may be below 0
-  EXPECT_EQ(state.best_step, 3);
+  EXPECT_EQ(state.best.value().step, 3);
 }
 
 TEST(TheBestEvaluation, IsByTheMetricThatIsNamed) {
@@ -46,20 +46,21 @@ TEST(TheBestEvaluation, IsByTheMetricThatIsNamed) {
   // A run that is resumed with another one begins to look anew.
   EXPECT_TRUE(note(state, 3, {{"eval/accuracy", 0.1}, {"eval/pass@4", 0.0}}, "eval/accuracy"));
   EXPECT_FALSE(note(state, 4, {{"eval/accuracy", 0.5}}, "eval/pass@4"));  // too few were judged
-  EXPECT_EQ(state.best_step, 3);
+  EXPECT_EQ(state.best.value().step, 3);
 }
 
 TEST(TheState, KnowsTheBestEvaluationWhenItIsReadBack) {
   TrainState state;
   note(state, 7, {{"eval/reward", 0.1 + 0.2}}, "eval/reward");
-  state.rl_steps = 7;
   const TrainState back = state_from_json(to_json(state), "state.json");
   EXPECT_FALSE(TrainState(back).note_evaluation({{"eval/reward", 0.1 + 0.2}}, "eval/reward"));
-  EXPECT_EQ(back.best_step, 7);
+  EXPECT_EQ(back.best.value().step, 7);
 }
 
 TEST(TheState, IsReadWholeOrNotAtAll) {
   const Json whole = to_json(TrainState{});
+  for (const char* none : {"best_step", "last_evaluation", "loss_average", "data", "delta_low", "base_checksum"})
+    EXPECT_TRUE(whole.at(none).is_null()) << none;
   for (const auto& [name, value] : whole.items()) {
     Json json = whole;
     json.erase(name);
@@ -69,13 +70,11 @@ TEST(TheState, IsReadWholeOrNotAtAll) {
 }
 
 TEST(TheState, RefusesWhatCannotBe) {
-  TrainState state{.phase = Phase::kRl, .step = 16};
-  state.sft_steps = 6;
-  state.rl_steps = 10;
+  TrainState state{.phase = Phase::kRl, .best = BestEvaluation{}, .sft = {.steps = 6}, .rl = {.steps = 10}};
   const Json sound = Json::parse(to_json(state).dump());
-  EXPECT_EQ(state_from_json(sound, "state.json").rl_steps, 10);
+  EXPECT_EQ(state_from_json(sound, "state.json").rl.steps, 10);
   const struct {
-    const char *name, *value, *wanted;
+    const char *name, *value, *expected;
   } cases[] = {{"rl_steps", "-1", "a count"},
                {"rl_steps", "5", "their sum"},
                {"step", "-1", "a count"},
@@ -89,16 +88,17 @@ TEST(TheState, RefusesWhatCannotBe) {
                {"best_step", "18446744073709551615", "a count"},
                {"last_evaluation", "17", "later than step"},
                {"best_metric", "5", "a text"},
-               {"best_value", "null", "a number"},
+               {"best_value", "null", "best_value is null"},
                {"delta_low", "\"x\"", "a number"},
                {"noisy", "0", "true or false"},
                {"phase", "7", "unknown phase"},
                {"base_checksum", "4294967296", "a count"}};
-  for (const auto& [name, value, wanted] : cases) {
+  for (const auto& [name, value, expected] : cases) {
     Json json = sound;
     json[name] = Json::parse(value);
-    EXPECT_THAT(error_of(3, [&] { state_from_json(json, "state.json"); }),
-                AllOf(HasSubstr("state.json: "), HasSubstr(name), HasSubstr(wanted), Not(HasSubstr("json.exception"))))
+    EXPECT_THAT(
+        error_of(3, [&] { state_from_json(json, "state.json"); }),
+        AllOf(HasSubstr("state.json: "), HasSubstr(name), HasSubstr(expected), Not(HasSubstr("json.exception"))))
         << name << " " << value;
   }
   Json missing = sound;

@@ -40,15 +40,6 @@ TEST(PlannedSteps, ArePassesOverThePromptsThatAreLeftRoundedUp) {
   EXPECT_EQ(planned(2, 4, /*said=*/4).train.steps, 4);  // 14 / 4
 }
 
-TEST(PlannedSteps, CountingLeavesTheStreamWhereItWas) {
-  Problems problems = seven_of_ten();
-  problems.training().next(4);
-  const uint64_t position = problems.training().position(), skipped = problems.training().skipped().too_long;
-  EXPECT_EQ(problems.prompts_per_pass(), 7);
-  EXPECT_EQ(problems.training().position(), position);
-  EXPECT_EQ(problems.training().skipped().too_long, skipped);
-}
-
 TEST(PlannedSteps, ThatContradictThemselvesAreRefused) {
   const std::string other = error_of(2, [] { planned(2, 4, /*said=*/5); });
   EXPECT_THAT(other, testing::AllOf(HasSubstr("train.steps is 5"), HasSubstr("over 7 prompts are 4 steps of 4")));

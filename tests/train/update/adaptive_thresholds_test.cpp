@@ -54,7 +54,7 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
     high *= std::exp(0.25 * (0.5 - (1 - masked)));
   }
   EXPECT_TRUE(blocked);
-  EXPECT_NEAR(run.state().delta_low, low, 1e-12);  // where a run that is resumed goes on
+  EXPECT_NEAR(run.state().rl.thresholds.value().low, low, 1e-12);  // where a run that is resumed goes on
 }
 
 TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {

@@ -219,7 +219,7 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
     for (const auto& [name, gradient] : got) {
       squares += want.at(name).square().sum().item<double>();
       moved += want.at(name).norm().item<double>();
-      EXPECT_LE(relative_difference(gradient, want.at(name)), 1e-4) << name << ", update " << run.state().rl_updates;
+      EXPECT_LE(relative_difference(gradient, want.at(name)), 1e-4) << name << ", update " << run.state().rl.updates;
     }
     norms.push_back(std::sqrt(squares));
   };

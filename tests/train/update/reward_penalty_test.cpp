@@ -101,11 +101,11 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     EXPECT_EQ(first.reward_kl->coefficient, 0.5);
     EXPECT_NEAR(first.reward_kl->kl, 0, 1e-6);  // the reference is the policy still
     // 12 completions, the KL far below its target.
-    EXPECT_NEAR(run.state().reward_kl_coefficient, 0.5 * (1 - 0.2 * 12 / 40), 1e-9);
+    EXPECT_NEAR(run.state().rl.kl_coefficient.value(), 0.5 * (1 - 0.2 * 12 / 40), 1e-9);
     const StepNumbers second = run.step();
     EXPECT_EQ(second.reward_kl->coefficient, 0.5 * (1 - 0.2 * 12 / 40));
     EXPECT_NE(second.reward_kl->kl, 0);
-    EXPECT_EQ(objective_at(config, run.state()).reward_kl.coefficient, run.state().reward_kl_coefficient);
+    EXPECT_EQ(run.objective().reward_kl.coefficient, run.state().rl.kl_coefficient);
     const RewardKl used{.coefficient = second.reward_kl->coefficient};
     const TokenWorth expected = token_worth(run.objective().method.advantage, run.rollouts(), config.critic,
                                             reward_penalty(used, run.rollouts())->tokens);

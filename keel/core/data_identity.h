@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace keel {
+
+/// Identifies the rows that a phase reads from files.
+struct DataIdentity {
+  std::optional<std::string> train = {}, eval = {};  // fingerprints: they change with every byte; none without files
+  uint64_t rows = 0;                                 // of the training files
+};
+
+}  // namespace keel

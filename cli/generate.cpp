@@ -30,8 +30,8 @@ std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& reques
 }
 
 void print_json(const Rollout& rollout, const Speaker& speaker) {
-  Json row = {{"tokens", rollout.tokens},
-              {"logprobs", rollout.behavior_logp},
+  Json row = {{"tokens", rollout.tokens.ids},
+              {"logprobs", rollout.tokens.behavior_logp},
               {"text", speaker.text_of(rollout)},
               {"finish_reason", finish_name(rollout.finish)}};
   if (speaker.seed()) row["seed"] = *speaker.seed();

@@ -306,7 +306,7 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
 std::string Speaker::text_of(const Rollout& rollout) const {
   if (rollout.finish == Finish::kStopString) return rollout.text;
   const size_t spoken = rollout.tokens.size() - (rollout.finish == Finish::kStop ? 1 : 0);
-  return loaded_.tokenizer.decode(std::span(rollout.tokens).first(spoken));
+  return loaded_.tokenizer.decode(std::span(rollout.tokens.ids).first(spoken));
 }
 
 }  // namespace keel::cli

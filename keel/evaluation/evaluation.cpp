@@ -52,7 +52,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   if (result.rollouts.empty()) return;
   double length = 0, truncated = 0;
   for (const Rollout& rollout : result.rollouts) {
-    length += static_cast<double>(rollout.tokens.size());
+    length += static_cast<double>(rollout.tokens.trained_count());
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
   const double count = static_cast<double>(result.rollouts.size());
@@ -96,7 +96,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
       break;
     }
     for (Rollout& rollout : rollouts) {
-      tokens += static_cast<int64_t>(rollout.tokens.size());
+      tokens += rollout.tokens.trained_count();
       rollout.prompt += static_cast<int64_t>(begin);
       rollout.reward = result.verdicts[result.rollouts.size()].reward.value_or(0);
       result.rollouts.push_back(std::move(rollout));

@@ -46,8 +46,8 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
   for (const Rollout& rollout : group)
     samples.push_back({.prompt = prompts[static_cast<size_t>(rollout.prompt)],
                        .completion = rollout.text,
-                       .spelled = tokenizer.decode(rollout.tokens, /*skip_special=*/false),
-                       .tokens = rollout.tokens,
+                       .spelled = tokenizer.decode(rollout.tokens.ids, /*skip_special=*/false),
+                       .tokens = rollout.tokens.ids,
                        .stopped = rollout.finish != Finish::kLength,
                        .id = rollout.id,
                        .policy_version = rollout.policy_version});

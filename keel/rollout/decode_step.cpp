@@ -72,16 +72,18 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
       continue;
     }
     const RowStart& from = sequences[i];
-    tokens[i] = from.token, places[i] = from.place, limits[i] = from.limit;
-    positions[i] = from.prompt_keys + from.place - 1;
-    ids[i] = static_cast<int64_t>(from.rollout_id);
-    rollouts_.push_back(from.rollout);
+    const std::vector<int32_t>& drawn = from.rollout.tokens.ids;
+    const size_t prompt_keys = from.rollout.tokens.prompt->size();
+    tokens[i] = drawn.back(), places[i] = std::ssize(drawn), limits[i] = from.limit;
+    positions[i] = static_cast<int64_t>(prompt_keys + drawn.size() - 1);
+    ids[i] = static_cast<int64_t>(from.rollout.id);
+    rollouts_.push_back(from.index);
     const auto own = std::copy(from.prompt_blocks.begin(), from.prompt_blocks.end(), tables.begin() + table);
     std::copy(from.own_blocks.begin(), from.own_blocks.end(), own);
     rows.push_back({.prompt_table = table,
-                    .prompt_keys = static_cast<int32_t>(from.prompt_keys),
+                    .prompt_keys = static_cast<int32_t>(prompt_keys),
                     .own_table = static_cast<int32_t>(own - tables.begin()),
-                    .own_keys = static_cast<int32_t>(from.place)});
+                    .own_keys = static_cast<int32_t>(drawn.size())});
   }
   const auto put = [](const Tensor& to, const Tensor& from) { to.narrow(0, 0, from.size(0)).copy_(from); };
   put(running_.tokens, at::tensor(tokens, at::kLong));

@@ -19,13 +19,10 @@ namespace keel {
 
 /// A sequence that is decoded from here on.
 struct RowStart {
-  int32_t token;    // drawn last
-  int64_t place;    // how many tokens of the completion there are
-  int64_t limit;    // how many there may be
-  int64_t rollout;  // index of the rollout, for its hidden states
-  uint64_t rollout_id;
-  std::vector<int32_t> prompt_blocks, own_blocks;
-  int64_t prompt_keys;
+  const Rollout& rollout;  // has its first token
+  int64_t index;           // of the rollout
+  int64_t limit;           // max tokens of its completion
+  const std::vector<int32_t>&prompt_blocks, &own_blocks;
 };
 
 /// The decode step: draws the next token of many sequences, again and again without host synchronisation. On a GPU a

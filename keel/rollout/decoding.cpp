@@ -52,12 +52,6 @@ int64_t widest_table(std::span<const Prompt> prompts, const SamplingRequest& req
   return widest;
 }
 
-/// For errors.
-std::string token_place(const Prompt& prompt, const Rollout& rollout) {
-  return "prompt " + std::to_string(prompt.id) + ", token " + std::to_string(rollout.tokens.size()) +
-         " of a completion";
-}
-
 Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
   return sent(at::tensor(numbers, at::kLong), device);
 }
@@ -103,10 +97,12 @@ Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<
       step_(model, request,
             BlockStore(model.config(), planned_blocks(model, prompts, request), model.compute_type(), model.device()),
             static_cast<int64_t>(slots_for(prompts, request)), widest_table(prompts, request),
-            static_cast<int64_t>(prompts.size()) * request.samples_per_prompt) {
+            std::ssize(prompts) * request.samples_per_prompt) {
   progress_.all = static_cast<int64_t>(rollouts_.size());
   const int64_t samples = request.samples_per_prompt;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
+    rollouts_[i].tokens.prompt =
+        i % samples == 0 ? prompt_columns(prompts[i / samples].tokens) : rollouts_[i - 1].tokens.prompt;
     rollouts_[i].prompt = static_cast<int64_t>(i) / samples;
     rollouts_[i].id = prompts[i / samples].id * samples + i % samples;
     rollouts_[i].policy_version = request.policy_version;
@@ -115,12 +111,11 @@ Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<
 
 std::vector<std::span<Rollout>> Decoding::poll() {
   const at::NoGradGuard no_grad;
-  const auto live = static_cast<int64_t>(running_.size() - ended_);
-  if (step_.should_arrange(live, static_cast<int64_t>(rollouts_.size() - next_))) {
+  if (step_.should_arrange(live(), static_cast<int64_t>(rollouts_.size() - next_))) {
     for (const Drawn& drawn : step_.drain()) record(drawn);
     arrange();
   }
-  if (ended_ < running_.size())
+  if (live() > 0)
     for (const Drawn& drawn : step_.step()) record(drawn);
   std::vector<std::span<Rollout>> complete;
   for (const int64_t group : std::exchange(complete_, {}))
@@ -142,23 +137,11 @@ void Decoding::arrange() {
   }
   if (running_.empty()) return;
   std::vector<RowStart> starts;
-  for (const Sequence& sequence : running_) {
-    const std::vector<int32_t>& drawn = rollouts_[sequence.rollout].tokens;
-    starts.push_back({.token = drawn.back(),
-                      .place = static_cast<int64_t>(drawn.size()),
-                      .limit = request_.limit_of(static_cast<size_t>(sequence.group)),
-                      .rollout = sequence.rollout,
-                      .rollout_id = rollouts_[sequence.rollout].id,
-                      .prompt_blocks = groups_[sequence.group].blocks,
-                      .own_blocks = sequence.blocks,
-                      .prompt_keys = static_cast<int64_t>(prompt_of(sequence.group).size())});
-  }
+  for (const Sequence& sequence : running_)
+    starts.push_back({rollouts_[sequence.rollout], sequence.rollout,
+                      request_.limit_of(static_cast<size_t>(sequence.group)), groups_[sequence.group].blocks,
+                      sequence.blocks});
   step_.arrange(starts);
-}
-
-void Decoding::drop_ended() {
-  std::erase_if(running_, [](const Sequence& sequence) { return sequence.ended; });
-  ended_ = 0;
 }
 
 /// Fills the free slots, as far as prompts can be computed together; returns the groups whose prompts nobody has
@@ -218,7 +201,7 @@ void Decoding::draw_first_tokens() {
   std::vector<int64_t> ids, rollouts;
   std::vector<Sequence*> sequences;
   for (Sequence& sequence : running_) {
-    if (!rollouts_[sequence.rollout].tokens.empty()) continue;
+    if (rollouts_[sequence.rollout].tokens.size() > 0) continue;
     sequences.push_back(&sequence);
     parts.push_back(groups_[sequence.group].last_state);
     rollouts.push_back(sequence.rollout);
@@ -238,38 +221,40 @@ void Decoding::record(const Drawn& drawn) {
 
 void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
   Rollout& rollout = rollouts_[sequence.rollout];
+  TokenColumns& tokens = rollout.tokens;
   const auto number = [row](const Tensor& x) { return x.const_data_ptr<float>()[row]; };
-  if (!std::isfinite(number(drawn.logp))) fail_not_finite(model_, token_place(prompts_[sequence.group], rollout));
+  if (!std::isfinite(number(drawn.logp)))
+    fail_not_finite(model_, "prompt " + std::to_string(prompts_[sequence.group].id) + ", token " +
+                                std::to_string(tokens.size()) + " of a completion");
   const auto token = static_cast<int32_t>(drawn.tokens.const_data_ptr<int64_t>()[row]);
-  rollout.tokens.push_back(token);
-  rollout.behavior_logp.push_back(number(drawn.logp));
-  rollout.behavior_other_logp.push_back(number(drawn.other_logp));
-  rollout.behavior_entropy.push_back(number(drawn.entropy));
+  tokens.append({&token, 1}, /*are_trained=*/true);
+  tokens.behavior_logp.push_back(number(drawn.logp));
+  tokens.behavior_other_logp.push_back(number(drawn.other_logp));
+  tokens.behavior_entropy.push_back(number(drawn.entropy));
   if (drawn.topk_ids.defined()) {
     const int64_t width = drawn.topk_ids.size(1);
     const int64_t* const ids = drawn.topk_ids.const_data_ptr<int64_t>() + row * width;
     const float* const logps = drawn.topk_logp.const_data_ptr<float>() + row * width;
-    rollout.topk_ids.insert(rollout.topk_ids.end(), ids, ids + width);
-    rollout.topk_behavior_logp.insert(rollout.topk_behavior_logp.end(), logps, logps + width);
+    tokens.topk_ids.insert(tokens.topk_ids.end(), ids, ids + width);
+    tokens.topk_behavior_logp.insert(tokens.topk_behavior_logp.end(), logps, logps + width);
   }
   progress_.tokens++;
   const bool stopped = std::ranges::count(request_.stop_ids, token) > 0;
-  const std::optional<std::string> before =
-      stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, rollout.tokens);
+  const std::optional<std::string> before = stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, tokens.ids);
   rollout.text = before.value_or("");
   rollout.finish = stopped ? Finish::kStop : before ? Finish::kStopString : Finish::kLength;
   const int64_t limit = request_.limit_of(static_cast<size_t>(sequence.group));
-  if (rollout.finish != Finish::kLength || static_cast<int64_t>(rollout.tokens.size()) == limit) finish(sequence);
+  if (rollout.finish != Finish::kLength || static_cast<int64_t>(tokens.size()) == limit) finish(sequence);
 }
 
 void Decoding::finish(Sequence& sequence) {
   Rollout& rollout = rollouts_[sequence.rollout];
-  if (rollout.finish != Finish::kStopString) rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
+  if (rollout.finish != Finish::kStopString)
+    rollout.text = tokenizer_.decode(rollout.tokens.ids, /*skip_special=*/true);
   if (request_.hidden_states)
-    rollout.hidden_states = step_.take_states(sequence.rollout, static_cast<int64_t>(rollout.tokens.size()));
+    rollout.tokens.hidden_states = step_.take_states(sequence.rollout, static_cast<int64_t>(rollout.tokens.size()));
   step_.store().give_back(sequence.blocks);
   sequence.ended = true;
-  ended_++;
   progress_.finished++;
   Group& group = groups_[sequence.group];
   if (--group.unfinished > 0) return;

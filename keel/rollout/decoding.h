@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -59,7 +60,10 @@ class Decoding {
   void record(const Drawn& drawn);
   void record(Sequence& sequence, const Drawn& drawn, int64_t row);
   void finish(Sequence& sequence);
-  void drop_ended();
+  void drop_ended() {
+    std::erase_if(running_, [](const Sequence& sequence) { return sequence.ended; });
+  }
+  int64_t live() const { return std::ranges::count(running_, false, &Sequence::ended); }
   std::span<const int32_t> prompt_of(int64_t group) const { return prompts_[group].tokens; }
 
   const CausalLm& model_;
@@ -73,7 +77,6 @@ class Decoding {
   std::vector<Rollout> rollouts_;
   std::vector<Group> groups_;
   std::vector<Sequence> running_;  // a row each, in the order in which they began
-  size_t ended_ = 0;               // of those, which nobody has cleared away
   std::vector<int64_t> complete_;  // groups, since the last poll()
   RolloutProgress progress_;
   DecodeStep step_;

@@ -95,12 +95,6 @@ void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t voca
            "the embedding");
 }
 
-std::vector<int32_t> stop_ids_of(const SamplingRequest& request, const Tokenizer& tokenizer) {
-  if (!request.stop_at_eos) return {};
-  if (!request.stop_ids.empty()) return request.stop_ids;
-  return tokenizer.eos_id() ? std::vector<int32_t>{*tokenizer.eos_id()} : std::vector<int32_t>{};
-}
-
 }  // namespace
 
 Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRequest& request) const {
@@ -118,7 +112,8 @@ Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRe
            " positions; lower rollout.max_new_tokens or choose a larger model.max_positions");
   }
   SamplingRequest resolved = request;
-  resolved.stop_ids = stop_ids_of(request, tokenizer_);
+  if (resolved.stop_ids.empty() && tokenizer_.eos_id()) resolved.stop_ids = {*tokenizer_.eos_id()};
+  if (!request.stop_at_eos) resolved.stop_ids.clear();
   return Decoding(model_, tokenizer_, prompts, resolved);
 }
 

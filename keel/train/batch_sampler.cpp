@@ -12,7 +12,7 @@ namespace {
 /// What counts of a completion that is not learned from.
 Rollout seen_of(const Rollout& rollout) {
   Rollout seen;
-  seen.tokens = rollout.tokens;
+  seen.tokens.trained = rollout.tokens.trained;
   seen.finish = rollout.finish;
   seen.reward = rollout.reward;
   seen.judged = rollout.judged;

@@ -26,7 +26,7 @@ struct Experience {
   Tensor behavior_head = {};  // of the weights that sampled, where their hidden states were recorded
   uint64_t position = 0;      // of the prompt stream, behind the prompts
 
-  ScoredRollouts scored() const { return {prompts, rollouts, worth.advantages, behavior_head, worth.returns}; }
+  ScoredRollouts scored() const { return {rollouts, worth.advantages, behavior_head, worth.returns}; }
 };
 
 /// How far the sampler and the trainer are with what they are doing.

@@ -165,8 +165,8 @@ Experience Trainer::experience_of(RolloutBatch batch, const StepWatcher& watcher
   const Requirements needs = objective_.requirements();
   if (needs.hidden_states) experience.behavior_head = batch.weights.head().detach().clone();
   Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
-  annotate(experience.rollouts, experience.prompts, policy_.model, batch.weights, reference(), critic(), needs,
-           config_.rollout.temperature, config_.train.tokens_per_batch);
+  annotate(experience.rollouts, policy_.model, batch.weights, reference(), critic(), needs, config_.rollout.temperature,
+           config_.train.tokens_per_batch);
   return experience;
 }
 

@@ -64,7 +64,7 @@ std::vector<Prompt> prompts_for(const Tokenizer& tokenizer, int64_t count, bool 
 
 /// By the tokens alone: "f" is 8 and the stop token 2.
 bool is_right(const Rollout& rollout) {
-  return rollout.tokens.back() == 2 && std::count(rollout.tokens.begin(), rollout.tokens.end(), 8) > 0;
+  return rollout.tokens.ids.back() == 2 && std::count(rollout.tokens.ids.begin(), rollout.tokens.ids.end(), 8) > 0;
 }
 
 void expect_interval(const Evaluation& result, const Interval& wanted) {
@@ -90,7 +90,7 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
   int64_t right = 0, cut = 0, tokens = 0;
   for (const Rollout& rollout : result.rollouts) {
     right += is_right(rollout);
-    cut += rollout.tokens.back() != 2;
+    cut += rollout.tokens.ids.back() != 2;
     tokens += static_cast<int64_t>(rollout.tokens.size());
   }
   EXPECT_GT(right, 0);
@@ -103,7 +103,7 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
   EvaluationRequest at_once = request;
   at_once.max_sequences = 1000;
   const Evaluation again = evaluate(policy, prompts, finds_f(), at_once);
-  for (size_t i = 0; i < 200; ++i) EXPECT_EQ(again.rollouts[i].tokens, result.rollouts[i].tokens) << i;
+  for (size_t i = 0; i < 200; ++i) EXPECT_EQ(again.rollouts[i].tokens.ids, result.rollouts[i].tokens.ids) << i;
 }
 
 TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
@@ -154,8 +154,8 @@ TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
   const Evaluation one = evaluate(policy, prompts, finds_f(), greedy);
   const Evaluation two = evaluate(policy, prompts, finds_f(), narrow);
   for (size_t i = 0; i < one.rollouts.size(); ++i) {
-    EXPECT_EQ(one.rollouts[i].tokens, two.rollouts[i].tokens) << i;
-    EXPECT_EQ(one.rollouts[i].tokens, one.rollouts[i / 3 * 3].tokens) << i;
+    EXPECT_EQ(one.rollouts[i].tokens.ids, two.rollouts[i].tokens.ids) << i;
+    EXPECT_EQ(one.rollouts[i].tokens.ids, one.rollouts[i / 3 * 3].tokens.ids) << i;
   }
 }
 

@@ -106,7 +106,7 @@ TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {
     CausalLm trained = CausalLm::random(config, 1, cuda_);
     trained.compute_in(GetParam());
     if (same_bits) trained.make_bitwise();
-    for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), 150, cuda_)) {
+    for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, cuda_)) {
       const Tensor hidden = packed_hidden_states(trained, batch.tokens, batch.positions, batch.segments);
       (hidden * random_normal(hidden.sizes(), 5).to(cuda_)).sum().backward();
     }

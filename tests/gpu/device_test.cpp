@@ -315,7 +315,8 @@ TEST(Critic, LearnsAsOnTheCpu) {
   std::vector<Rollout> rollouts(8);
   for (int64_t i = 0; i < 8; ++i) {
     rollouts[i].prompt = i / 2;
-    rollouts[i].tokens = tokenizer.encode(task->demonstrate(5, i, true).completion);
+    rollouts[i].tokens.prompt = prompt_columns(prompts[i / 2].tokens);
+    rollouts[i].tokens.append(tokenizer.encode(task->demonstrate(5, i, true).completion), /*are_trained=*/true);
     rollouts[i].reward = static_cast<double>(i % 2);
   }
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
@@ -325,13 +326,13 @@ TEST(Critic, LearnsAsOnTheCpu) {
     CriticTraining training(Critic::of(policy, options.own_body()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
     for (int64_t update = 0; update < 5; ++update) {
-      annotate(judged, prompts, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
+      annotate(judged, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
       const TokenWorth worth = token_worth("gae", judged, options);
-      training.accumulate_gradients({prompts, judged, worth.advantages, {}, worth.returns}, all, 100);
+      training.accumulate_gradients({judged, worth.advantages, {}, worth.returns}, all, 100);
       EXPECT_FALSE(training.update(static_cast<double>(update), 5, 1).skipped);
     }
     std::vector<float> values;
-    for (const Rollout& rollout : judged) values.insert(values.end(), rollout.values.begin(), rollout.values.end());
+    for (const Rollout& r : judged) values.insert(values.end(), r.tokens.values.begin(), r.tokens.values.end());
     return at::tensor(values);
   };
   const Tensor host = trained(at::kCPU), device = trained(open_device("cuda"));
@@ -387,16 +388,16 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
       int64_t equal = 0, tokens = 0;
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_EQ(got[i].id, want[i].id);
-        EXPECT_EQ(got[i].topk_ids.size(), 3 * got[i].tokens.size());
+        EXPECT_EQ(got[i].tokens.topk_ids.size(), 3 * got[i].tokens.size());
         tokens += static_cast<int64_t>(got[i].tokens.size());
-        if (got[i].tokens != want[i].tokens) continue;  // a near tie went the other way
+        if (got[i].tokens.ids != want[i].tokens.ids) continue;  // a near tie went the other way
         equal++;
         EXPECT_EQ(got[i].finish, want[i].finish);
         EXPECT_EQ(got[i].text, want[i].text);
         for (size_t t = 0; t < got[i].tokens.size(); ++t) {
-          EXPECT_NEAR(got[i].behavior_logp[t], want[i].behavior_logp[t], 1e-4);
-          EXPECT_NEAR(got[i].behavior_other_logp[t], want[i].behavior_other_logp[t], 1e-3);
-          EXPECT_NEAR(got[i].behavior_entropy[t], want[i].behavior_entropy[t], 1e-4);
+          EXPECT_NEAR(got[i].tokens.behavior_logp[t], want[i].tokens.behavior_logp[t], 1e-4);
+          EXPECT_NEAR(got[i].tokens.behavior_other_logp[t], want[i].tokens.behavior_other_logp[t], 1e-3);
+          EXPECT_NEAR(got[i].tokens.behavior_entropy[t], want[i].tokens.behavior_entropy[t], 1e-4);
         }
       }
       EXPECT_GE(equal, static_cast<int64_t>(got.size()) - 2) << max_sequences;

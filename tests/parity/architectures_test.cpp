@@ -73,7 +73,7 @@ Tensor greedy_tokens(const CausalLm& model, const Tokenizer& tokenizer, const Pa
   for (const Rollout& rollout :
        RolloutEngine(model, tokenizer)
            .generate(prompts, {.temperature = 0, .max_new_tokens = kGreedyTokens, .stop_at_eos = false}))
-    rows.push_back(at::tensor(rollout.tokens, at::kLong));
+    rows.push_back(at::tensor(rollout.tokens.ids, at::kLong));
   return at::stack(rows);
 }
 

@@ -53,7 +53,7 @@ TEST_F(ScoringQueueTest, GivesTheRewardsThatScoringAfterwardsGives) {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(got[i].reward, want[i].reward) << i;
-      EXPECT_EQ(got[i].reward, check_sum(prompts_[got[i].prompt], tokenizer_.decode(got[i].tokens, false))) << i;
+      EXPECT_EQ(got[i].reward, check_sum(prompts_[got[i].prompt], tokenizer_.decode(got[i].tokens.ids, false))) << i;
     }
     EXPECT_EQ(report.functions.at(0).count, 28);
     EXPECT_EQ(report.functions.at(0).sum, after.functions.at(0).sum);  // in the order of prompts, not of time
@@ -69,7 +69,7 @@ TEST_F(ScoringQueueTest, WithoutThreadsItIsScoredAtTheEnd) {
   for (size_t begin = 0; begin < rollouts.size(); begin += 4) queue.add(std::span(rollouts).subspan(begin, 4));
   EXPECT_EQ(queue.finish(rollouts).functions.at(0).count, 28);
   for (const Rollout& rollout : rollouts)
-    EXPECT_EQ(rollout.reward, check_sum(prompts_[rollout.prompt], tokenizer_.decode(rollout.tokens, false)));
+    EXPECT_EQ(rollout.reward, check_sum(prompts_[rollout.prompt], tokenizer_.decode(rollout.tokens.ids, false)));
 }
 
 TEST_F(ScoringQueueTest, GroupsArriveWholeAndWhileOthersAreDecoded) {
@@ -80,8 +80,8 @@ TEST_F(ScoringQueueTest, GroupsArriveWholeAndWhileOthersAreDecoded) {
     const int64_t prompt = group.front().prompt;
     for (const Rollout& rollout : group) {
       EXPECT_EQ(rollout.prompt, prompt);
-      EXPECT_TRUE(rollout.finish == Finish::kLength || rollout.tokens.back() == 2);
-      EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens, true));
+      EXPECT_TRUE(rollout.finish == Finish::kLength || rollout.tokens.ids.back() == 2);
+      EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens.ids, true));
     }
     const Rollout* all = group.data() - prompt * 4;  // the groups lie side by side
     size_t tokens = 0;
@@ -133,7 +133,7 @@ TEST_F(ScoringQueueTest, WhatNobodyJudgedSaysSoAndGetsNoReward) {
   std::vector<Rollout> rollouts(4);
   const char* texts[] = {"b", "a", "b c d", "a b"};
   for (size_t i = 0; i < 4; ++i) {
-    rollouts[i].tokens = tokenizer_.encode(texts[i]);
+    rollouts[i].tokens.ids = tokenizer_.encode(texts[i]);
     rollouts[i].text = texts[i];
     rollouts[i].id = i;
   }

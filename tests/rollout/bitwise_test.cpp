@@ -37,7 +37,7 @@ TEST(Bitwise, GradientsAreThoseOfTheUsualWay) {
     const auto gradients = [&](bool same_bits) {
       const CausalLm model = same_bits ? bitwise(tiny_model(config)) : tiny_model(config);
       const std::vector<Rollout> rollouts = bitwise_rollouts(tiny_model(config), prompts);
-      for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), 150, at::kCPU)) {
+      for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, at::kCPU)) {
         const Tensor hidden = packed_hidden_states(model, batch.tokens, batch.positions, batch.segments);
         (hidden * random_normal(hidden.sizes(), 5)).sum().backward();
       }
@@ -61,9 +61,9 @@ TEST(Bitwise, TotalVariationAtEqualWeightsIsZero) {
   const CausalLm model = bitwise(tiny_model(tiny_config(6, 2, false)));
   const std::vector<Prompt> prompts = tiny_prompts();
   const std::vector<Rollout> rollouts = bitwise_rollouts(model, prompts);
-  for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), 150, at::kCPU)) {
+  for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, at::kCPU)) {
     std::vector<Tensor> states;
-    for (const int64_t sequence : batch.sequences) states.push_back(rollouts[sequence].hidden_states);
+    for (const int64_t sequence : batch.sequences) states.push_back(rollouts[sequence].tokens.hidden_states);
     const TokenStats stats =
         token_statistics(model, batch, kSampledAt, {.hidden = at::cat(states), .weight = model.head().detach()});
     EXPECT_EQ(stats.full_tv.max().item<double>(), 0);

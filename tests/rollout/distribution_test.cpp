@@ -24,7 +24,7 @@ std::vector<double> pairs_drawn(const CausalLm& model, const Prompt& prompt, dou
                                                              .max_new_tokens = 2,
                                                              .stop_at_eos = false,
                                                              .seed = 21}))
-    ++counts[rollout.tokens[0] * kWords + rollout.tokens[1]];
+    ++counts[rollout.tokens.ids[0] * kWords + rollout.tokens.ids[1]];
   return counts;
 }
 

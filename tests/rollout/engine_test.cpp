@@ -38,17 +38,29 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, rollout] : want) {
     ASSERT_TRUE(got.contains(id)) << id;
-    EXPECT_EQ(got.at(id).tokens, rollout.tokens) << id;
+    EXPECT_EQ(got.at(id).tokens.ids, rollout.tokens.ids) << id;
     EXPECT_EQ(got.at(id).finish, rollout.finish) << id;
-    EXPECT_EQ(got.at(id).behavior_logp, rollout.behavior_logp) << id;
-    EXPECT_EQ(got.at(id).behavior_other_logp, rollout.behavior_other_logp) << id;
-    EXPECT_EQ(got.at(id).behavior_entropy, rollout.behavior_entropy) << id;
-    EXPECT_EQ(got.at(id).topk_ids, rollout.topk_ids) << id;
-    EXPECT_EQ(got.at(id).topk_behavior_logp, rollout.topk_behavior_logp) << id;
-    ASSERT_EQ(got.at(id).hidden_states.defined(), rollout.hidden_states.defined()) << id;
-    if (!rollout.hidden_states.defined()) continue;
-    EXPECT_TRUE(got.at(id).hidden_states.equal(rollout.hidden_states)) << id;
+    EXPECT_EQ(got.at(id).tokens.topk_ids, rollout.tokens.topk_ids) << id;
+    for (const TokenColumn column : {&TokenColumns::behavior_logp, &TokenColumns::behavior_other_logp,
+                                     &TokenColumns::behavior_entropy, &TokenColumns::topk_behavior_logp})
+      EXPECT_EQ(got.at(id).tokens.*column, rollout.tokens.*column) << id;
+    ASSERT_EQ(got.at(id).tokens.hidden_states.defined(), rollout.tokens.hidden_states.defined()) << id;
+    if (!rollout.tokens.hidden_states.defined()) continue;
+    EXPECT_TRUE(got.at(id).tokens.hidden_states.equal(rollout.tokens.hidden_states)) << id;
   }
+}
+
+/// Share of the recorded log-probabilities that the model's full forward pass gives, too.
+double share_of_equals(const CausalLm& model, const std::vector<Rollout>& rollouts, double temperature) {
+  std::vector<std::span<const float>> behavior;
+  for (const Rollout& rollout : rollouts) behavior.push_back(rollout.tokens.behavior_logp);
+  double equal = 0, tokens = 0;
+  for (const PackedBatch& batch : pack(training_sequences(rollouts), 64, at::kCPU)) {
+    const Tensor gap = (token_statistics(model, batch, temperature).logp - gather_targets(batch, behavior)).abs();
+    equal += gap.lt(1e-5).sum().item<double>();
+    tokens += static_cast<double>(gap.numel());
+  }
+  return equal / tokens;
 }
 
 TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
@@ -69,6 +81,13 @@ TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
   expect_same(alone, want);
 }
 
+TEST_F(RolloutEngineTest, GoesOnWithTheRequestThatItWasGivenWhenThatChanges) {
+  const std::vector<Rollout> want = engine_.generate(prompts_, request_);
+  Decoding decoding = engine_.submit(prompts_, request_);
+  for (request_ = {}; !decoding.done();) decoding.poll();
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(decoding.rollouts()[i].tokens.ids, want[i].tokens.ids);
+}
+
 TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPass) {
   // No cache, no batch, float64: each token again from a plain network on everything before it.
   request_.temperature = 0.8;
@@ -81,9 +100,9 @@ TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPas
       const Drawn drawn =
           sample(logits.to(at::kFloat), request_.temperature, request_.seed,
                  int64_tensor({static_cast<int64_t>(rollout.id)}), int64_tensor({static_cast<int64_t>(t)}));
-      ASSERT_EQ(drawn.tokens.item<int64_t>(), rollout.tokens[t]) << rollout.id << " token " << t;
-      EXPECT_NEAR(drawn.logp.item<double>(), rollout.behavior_logp[t], 1e-5) << rollout.id << " token " << t;
-      text.push_back(rollout.tokens[t]);
+      ASSERT_EQ(drawn.tokens.item<int64_t>(), rollout.tokens.ids[t]) << rollout.id << " token " << t;
+      EXPECT_NEAR(drawn.logp.item<double>(), rollout.tokens.behavior_logp[t], 1e-5) << rollout.id << " token " << t;
+      text.push_back(rollout.tokens.ids[t]);
     }
   }
   EXPECT_GT(tokens, 100);
@@ -100,7 +119,7 @@ TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSample
   int64_t moved = 0;
   double difference = 0;
   for (const auto& [id, rollout] : noisy) {
-    moved += rollout.tokens != quiet.at(id).tokens;
+    moved += rollout.tokens.ids != quiet.at(id).tokens.ids;
     std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
     for (size_t t = 0; t < rollout.tokens.size(); ++t) {
       const Tensor plain = reference.log_probabilities(text, 1.0)[static_cast<int64_t>(text.size()) - 1].detach();
@@ -108,10 +127,11 @@ TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSample
           with_noise(at::zeros({1, plain.size(0)}), 0.5, request_.seed, int64_tensor({static_cast<int64_t>(id)}),
                      int64_tensor({static_cast<int64_t>(t)}))[0];
       const Tensor mu = at::log_softmax(plain + noise, 0);
-      EXPECT_NEAR(rollout.behavior_logp[t], mu[rollout.tokens[t]].item<double>(), 1e-5);
-      EXPECT_NEAR(rollout.topk_behavior_logp[3 * t], mu.max().item<double>(), 1e-5);
-      difference = std::max(difference, std::abs(rollout.behavior_logp[t] - plain[rollout.tokens[t]].item<double>()));
-      text.push_back(rollout.tokens[t]);
+      EXPECT_NEAR(rollout.tokens.behavior_logp[t], mu[rollout.tokens.ids[t]].item<double>(), 1e-5);
+      EXPECT_NEAR(rollout.tokens.topk_behavior_logp[3 * t], mu.max().item<double>(), 1e-5);
+      difference =
+          std::max(difference, std::abs(rollout.tokens.behavior_logp[t] - plain[rollout.tokens.ids[t]].item<double>()));
+      text.push_back(rollout.tokens.ids[t]);
     }
   }
   EXPECT_GT(difference, 0.3);
@@ -123,34 +143,15 @@ TEST_F(RolloutEngineTest, InALowPrecisionRoundsTheSameOnTheWayThroughTheCacheAsW
   for (const char* precision : {"bf16", "fp8_full", "fp8_e5m2_full"}) {
     const CausalLm rounded = sampling_weights(model_, precision);
     const std::vector<Rollout> rollouts = RolloutEngine(rounded, tokenizer_).generate(prompts_, request_);
-    std::vector<std::span<const float>> behavior;
-    for (const Rollout& rollout : rollouts) behavior.push_back(rollout.behavior_logp);
-    const std::vector<TrainingSequence> sequences = training_sequences(prompts_, rollouts);
-    const auto share_of_equals = [&](const CausalLm& model) {
-      double equal = 0, tokens = 0;
-      for (const PackedBatch& batch : pack(sequences, 64, at::kCPU)) {
-        const Tensor gap = (token_statistics(model, batch, 1.0).logp - gather_targets(batch, behavior)).abs();
-        equal += gap.lt(1e-5).sum().item<double>();
-        tokens += static_cast<double>(gap.numel());
-      }
-      return equal / tokens;
-    };
-    EXPECT_GT(share_of_equals(rounded), 0.8) << precision;
-    EXPECT_LT(share_of_equals(model_), 0.2) << precision;
+    EXPECT_GT(share_of_equals(rounded, rollouts, 1), 0.8) << precision;
+    EXPECT_LT(share_of_equals(model_, rollouts, 1), 0.2) << precision;
   }
 }
 
 TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
   for (const double temperature : {1.0, 0.7, 1.6}) {
     request_.temperature = temperature;
-    const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
-    std::vector<std::span<const float>> behavior;
-    for (const Rollout& rollout : rollouts) behavior.push_back(rollout.behavior_logp);
-    const std::vector<TrainingSequence> sequences = training_sequences(prompts_, rollouts);
-    for (const PackedBatch& batch : pack(sequences, 64, at::kCPU)) {
-      const Tensor logp = token_statistics(model_, batch, temperature).logp;
-      EXPECT_LT(largest_difference(logp, gather_targets(batch, behavior)), 1e-5);
-    }
+    EXPECT_EQ(share_of_equals(model_, engine_.generate(prompts_, request_), temperature), 1);
   }
 }
 
@@ -159,21 +160,22 @@ TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerCo
   request_.top_k = 4;
   const ReferenceModel reference(model_);
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
-    ASSERT_EQ(rollout.behavior_other_logp.size(), rollout.tokens.size());
-    ASSERT_EQ(rollout.behavior_entropy.size(), rollout.tokens.size());
-    ASSERT_EQ(rollout.topk_ids.size(), 4 * rollout.tokens.size());
+    ASSERT_EQ(rollout.tokens.behavior_other_logp.size(), rollout.tokens.size());
+    ASSERT_EQ(rollout.tokens.behavior_entropy.size(), rollout.tokens.size());
+    ASSERT_EQ(rollout.tokens.topk_ids.size(), 4 * rollout.tokens.size());
     std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
     const size_t first = text.size() - 1;
-    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
     const Tensor logps = reference.log_probabilities(text, request_.temperature).detach();
     for (size_t t = 0; t < rollout.tokens.size(); ++t) {
       const Tensor row = logps[static_cast<int64_t>(first + t)];
-      EXPECT_NEAR(rollout.behavior_other_logp[t], std::log1p(-std::exp(row[rollout.tokens[t]].item<double>())), 1e-5);
-      EXPECT_NEAR(rollout.behavior_entropy[t], -(row.exp() * row).sum().item<double>(), 1e-5);
+      EXPECT_NEAR(rollout.tokens.behavior_other_logp[t],
+                  std::log1p(-std::exp(row[rollout.tokens.ids[t]].item<double>())), 1e-5);
+      EXPECT_NEAR(rollout.tokens.behavior_entropy[t], -(row.exp() * row).sum().item<double>(), 1e-5);
       const Tensor largest = std::get<0>(row.topk(4));
       for (int64_t k = 0; k < 4; ++k) {
-        EXPECT_NEAR(rollout.topk_behavior_logp[t * 4 + k], largest[k].item<double>(), 1e-5);
-        EXPECT_NEAR(row[rollout.topk_ids[t * 4 + k]].item<double>(), largest[k].item<double>(), 1e-5);
+        EXPECT_NEAR(rollout.tokens.topk_behavior_logp[t * 4 + k], largest[k].item<double>(), 1e-5);
+        EXPECT_NEAR(row[rollout.tokens.topk_ids[t * 4 + k]].item<double>(), largest[k].item<double>(), 1e-5);
       }
     }
   }
@@ -183,19 +185,19 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
   const int32_t eos = *tokenizer_.eos_id();
   int stopped = 0, cut = 0;
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
-    ASSERT_FALSE(rollout.tokens.empty());
-    ASSERT_EQ(rollout.tokens.size(), rollout.behavior_logp.size());
-    const int64_t stops = std::count(rollout.tokens.begin(), rollout.tokens.end(), eos);
+    ASSERT_FALSE(rollout.tokens.ids.empty());
+    ASSERT_EQ(rollout.tokens.size(), rollout.tokens.behavior_logp.size());
+    const int64_t stops = std::count(rollout.tokens.ids.begin(), rollout.tokens.ids.end(), eos);
     if (rollout.finish == Finish::kStop) {
       EXPECT_EQ(stops, 1);
-      EXPECT_EQ(rollout.tokens.back(), eos);
+      EXPECT_EQ(rollout.tokens.ids.back(), eos);
       ++stopped;
     } else {
       EXPECT_EQ(stops, 0);
       EXPECT_EQ(rollout.tokens.size(), 12u);
       ++cut;
     }
-    EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens));
+    EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens.ids));
     EXPECT_EQ(rollout.text.find("<eos>"), std::string::npos);
   }
   EXPECT_GT(stopped, 0);
@@ -211,12 +213,13 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
     // The same tokens up to the one that completes a string, which is the last.
     size_t count = 0, first = std::string::npos;
     while (first == std::string::npos && count < free[i].tokens.size()) {
-      const std::string text = tokenizer_.decode(std::span(free[i].tokens).first(++count));
+      const std::string text = tokenizer_.decode(std::span(free[i].tokens.ids).first(++count));
       first = std::min(text.find("c d"), text.find("g h"));
     }
-    const std::string text = tokenizer_.decode(free[i].tokens);
-    EXPECT_EQ(rollouts[i].tokens, std::vector<int32_t>(free[i].tokens.begin(), free[i].tokens.begin() + count));
-    EXPECT_EQ(rollouts[i].behavior_logp.size(), count);
+    const std::string text = tokenizer_.decode(free[i].tokens.ids);
+    EXPECT_EQ(rollouts[i].tokens.ids,
+              std::vector<int32_t>(free[i].tokens.ids.begin(), free[i].tokens.ids.begin() + count));
+    EXPECT_EQ(rollouts[i].tokens.behavior_logp.size(), count);
     EXPECT_EQ(rollouts[i].text, text.substr(0, first));
     EXPECT_EQ(rollouts[i].finish, first == std::string::npos ? free[i].finish : Finish::kStopString);
     ended += rollouts[i].finish == Finish::kStopString;
@@ -231,7 +234,7 @@ TEST_F(RolloutEngineTest, GoesOnPastTheStopTokenWhenToldTo) {
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
     EXPECT_EQ(rollout.tokens.size(), 12u);
     EXPECT_EQ(rollout.finish, Finish::kLength);
-    passed += std::count(rollout.tokens.begin(), rollout.tokens.end() - 1, *tokenizer_.eos_id());
+    passed += std::count(rollout.tokens.ids.begin(), rollout.tokens.ids.end() - 1, *tokenizer_.eos_id());
   }
   EXPECT_GT(passed, 0);
 }
@@ -242,7 +245,7 @@ TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
   int stopped = 0;
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
     ASSERT_EQ(rollout.tokens.size(), 1u);
-    EXPECT_EQ(rollout.finish, rollout.tokens[0] == *tokenizer_.eos_id() ? Finish::kStop : Finish::kLength);
+    EXPECT_EQ(rollout.finish, rollout.tokens.ids[0] == *tokenizer_.eos_id() ? Finish::kStop : Finish::kLength);
     stopped += rollout.finish == Finish::kStop;
   }
   EXPECT_GT(stopped, 0);
@@ -285,7 +288,7 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
     const auto hand_over = [&](std::span<Rollout> group) {
       EXPECT_EQ(group.size(), 4u);
       for (const Rollout& rollout : group) {
-        EXPECT_FALSE(rollout.tokens.empty());
+        EXPECT_FALSE(rollout.tokens.ids.empty());
         handed_over.push_back(rollout.id);
       }
     };
@@ -317,7 +320,7 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
 TEST_F(RolloutEngineTest, AtTemperatureZeroGivesEverySampleTheSameTokens) {
   request_.temperature = 0;
   const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
-  for (size_t i = 0; i < rollouts.size(); ++i) EXPECT_EQ(rollouts[i].tokens, rollouts[i / 4 * 4].tokens) << i;
+  for (size_t i = 0; i < rollouts.size(); ++i) EXPECT_EQ(rollouts[i].tokens.ids, rollouts[i / 4 * 4].tokens.ids) << i;
 }
 
 TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
@@ -326,8 +329,8 @@ TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
   const std::vector<Rollout> other = engine_.generate(prompts_, request_);
   int equal_samples = 0, equal_seeds = 0;
   for (size_t i = 0; i < one.size(); ++i) {
-    equal_samples += i % 4 != 0 && one[i].tokens == one[i - 1].tokens;
-    equal_seeds += one[i].tokens == other[i].tokens;
+    equal_samples += i % 4 != 0 && one[i].tokens.ids == one[i - 1].tokens.ids;
+    equal_seeds += one[i].tokens.ids == other[i].tokens.ids;
   }
   EXPECT_LT(equal_samples, 5);
   EXPECT_LT(equal_seeds, 7);
@@ -372,7 +375,7 @@ TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWh
   std::string place;
   for (const Rollout& rollout : sound)
     for (size_t t = 1; t < std::min(rollout.tokens.size(), first); ++t)
-      if (rollout.tokens[t - 1] == 10) {
+      if (rollout.tokens.ids[t - 1] == 10) {
         first = t;
         place = "prompt " + std::to_string(prompts_[rollout.prompt].id) + ", token " + std::to_string(t) + " of";
       }

@@ -79,7 +79,7 @@ std::vector<Rollout> sampled(const CausalLm& model, bool shared, int64_t max_seq
 Tensor full_forward(const CausalLm& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> text(prompt.begin(), prompt.end());
-  text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end() - 1);
+  text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end() - 1);
   const auto length = static_cast<int64_t>(text.size()), count = static_cast<int64_t>(rollout.tokens.size());
   const Tensor states =
       packed_hidden_states(model, int64_tensor(text), at::arange(length, at::kLong), {{.begin = 0, .length = length}});
@@ -97,7 +97,7 @@ double perturbed_gap(const Tensor& logits, const Rollout& rollout, size_t t) {
         random_block(kSeed, Stream::kSampling, rollout.id, static_cast<uint32_t>(t), static_cast<uint32_t>(token / 4));
     const double value = z[token] / kSampledAt + gumbel(noise.word[token % 4]);
     largest = std::max(largest, value);
-    if (token == rollout.tokens[t]) own = value;
+    if (token == rollout.tokens.ids[t]) own = value;
   }
   return largest - own;
 }
@@ -117,16 +117,16 @@ Differences differences(const CausalLm& model, const std::vector<Rollout>& ones,
     EXPECT_EQ(one.id, other.id);
     for (size_t t = 0; t < std::min(one.tokens.size(), other.tokens.size()); ++t) {
       ++found.compared;
-      if (one.tokens[t] != other.tokens[t]) {
+      if (one.tokens.ids[t] != other.tokens.ids[t]) {
         ++found.tokens;
         for (const Rollout* rollout : {&one, &other})
           found.gap = std::max(found.gap, perturbed_gap(full_forward(model, prompts[i].tokens, *rollout), *rollout, t));
         break;
       }
-      found.bits += one.behavior_logp[t] != other.behavior_logp[t] ||
-                    one.behavior_other_logp[t] != other.behavior_other_logp[t] ||
-                    one.behavior_entropy[t] != other.behavior_entropy[t];
-      found.logp = std::max(found.logp, std::abs(double{one.behavior_logp[t]} - other.behavior_logp[t]));
+      found.bits += one.tokens.behavior_logp[t] != other.tokens.behavior_logp[t] ||
+                    one.tokens.behavior_other_logp[t] != other.tokens.behavior_other_logp[t] ||
+                    one.tokens.behavior_entropy[t] != other.tokens.behavior_entropy[t];
+      found.logp = std::max(found.logp, std::abs(double{one.tokens.behavior_logp[t]} - other.tokens.behavior_logp[t]));
     }
   }
   return found;
@@ -195,9 +195,9 @@ TEST_F(Independence, IsMeasuredByTheNoiseThatTheSamplerAdds) {
     Rollout other = rollouts[i];
     for (size_t t = 0; t < other.tokens.size(); ++t, ++tokens) {
       EXPECT_LT(perturbed_gap(logits, rollouts[i], t), kNearTie) << rollouts[i].id << " token " << t;
-      const double want = logps[static_cast<int64_t>(t)][other.tokens[t]].item<double>();
-      logp = std::max(logp, std::abs(want - rollouts[i].behavior_logp[t]));
-      other.tokens[t] = (other.tokens[t] + 1) % kVocabulary;
+      const double want = logps[static_cast<int64_t>(t)][other.tokens.ids[t]].item<double>();
+      logp = std::max(logp, std::abs(want - rollouts[i].tokens.behavior_logp[t]));
+      other.tokens.ids[t] = (other.tokens.ids[t] + 1) % kVocabulary;
       far += perturbed_gap(logits, other, t) > 0.1;
     }
   }

@@ -61,13 +61,13 @@ inline std::pair<int64_t, int64_t> different_bits(const CausalLm& sampler, const
   const std::vector<Rollout> rollouts = bitwise_rollouts(sampler, prompts);
   std::vector<std::span<const float>> logp, other_logp, entropy;
   for (const Rollout& rollout : rollouts) {
-    logp.push_back(rollout.behavior_logp);
-    other_logp.push_back(rollout.behavior_other_logp);
-    entropy.push_back(rollout.behavior_entropy);
+    logp.push_back(rollout.tokens.behavior_logp);
+    other_logp.push_back(rollout.tokens.behavior_other_logp);
+    entropy.push_back(rollout.tokens.behavior_entropy);
   }
   int64_t different = 0, all = 0;
   for (const int64_t tokens_per_batch : {40, 150, 100000})
-    for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), tokens_per_batch, trainer.device())) {
+    for (const PackedBatch& batch : pack(training_sequences(rollouts), tokens_per_batch, trainer.device())) {
       const TokenStats stats = token_statistics(trainer, batch, kSampledAt);
       different += stats.logp.ne(gather_targets(batch, logp)).sum().item<int64_t>();
       different += stats.other_logp.ne(gather_targets(batch, other_logp)).sum().item<int64_t>();

@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "keel/core/prompt.h"
-#include "keel/core/tensor/rollout.h"
-#include "keel/train/update/packing.h"
+#include "keel/train/update/policy_tokens.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
@@ -25,12 +24,10 @@ inline std::vector<Prompt> tiny_prompts() {
   return prompts;
 }
 
-/// The rollouts as sequences to train on; both vectors must outlive the result.
-inline std::vector<TrainingSequence> training_sequences(const std::vector<Prompt>& prompts,
-                                                        const std::vector<Rollout>& rollouts) {
+/// The rollouts as sequences to train on; they must outlive the result.
+inline std::vector<TrainingSequence> training_sequences(const std::vector<Rollout>& rollouts) {
   std::vector<TrainingSequence> sequences;
-  for (const Rollout& rollout : rollouts)
-    sequences.push_back({prompts.at(rollout.prompt).tokens, rollout.tokens, rollout.prompt});
+  for (const Rollout& rollout : rollouts) sequences.push_back(training_sequence(rollout));
   return sequences;
 }
 

@@ -58,10 +58,10 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
                                                             .top_k = needs.top_k,
                                                             .hidden_states = needs.hidden_states});
     score_in_order(rollouts, prompts, policy.tokenizer, problems.reward());
-    annotate(rollouts, prompts, policy.model, behavior, nullptr, nullptr, needs, config.rollout.temperature,
+    annotate(rollouts, policy.model, behavior, nullptr, nullptr, needs, config.rollout.temperature,
              config.train.tokens_per_batch);
     const TokenWorth worth = token_worth(objective.method.advantage, rollouts, config.critic);
-    const ScoredRollouts scored{prompts, rollouts, worth.advantages, behavior.head()};
+    const ScoredRollouts scored{rollouts, worth.advantages, behavior.head()};
     updates.push_back(updates.back());
     for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
       const auto pass = static_cast<uint64_t>(step * config.train.epochs + epoch);
@@ -97,10 +97,10 @@ TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
     ASSERT_EQ(rollouts.size(), expected[step].rollouts.size());
     for (size_t i = 0; i < rollouts.size(); ++i) {
       const Rollout& of_hand = expected[step].rollouts[i];
-      EXPECT_EQ(rollouts[i].tokens, of_hand.tokens);
-      EXPECT_EQ(rollouts[i].behavior_logp, of_hand.behavior_logp);
+      EXPECT_EQ(rollouts[i].tokens.ids, of_hand.tokens.ids);
+      EXPECT_EQ(rollouts[i].tokens.behavior_logp, of_hand.tokens.behavior_logp);
       EXPECT_EQ(rollouts[i].policy_version, of_hand.policy_version);
-      EXPECT_EQ(rollouts[i].recomputed_logp, of_hand.recomputed_logp);
+      EXPECT_EQ(rollouts[i].tokens.recomputed_logp, of_hand.tokens.recomputed_logp);
       EXPECT_EQ(rollouts[i].reward, of_hand.reward);
     }
     EXPECT_TRUE(same_weights(run.model(), expected[step].left));
@@ -149,8 +149,8 @@ TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
         const StepOutcome outcome = resumed.step();
         ASSERT_EQ(outcome.experience.rollouts.size(), rollouts[step].size());
         for (size_t i = 0; i < rollouts[step].size(); ++i) {
-          EXPECT_EQ(outcome.experience.rollouts[i].tokens, rollouts[step][i].tokens);
-          EXPECT_EQ(outcome.experience.rollouts[i].behavior_logp, rollouts[step][i].behavior_logp);
+          EXPECT_EQ(outcome.experience.rollouts[i].tokens.ids, rollouts[step][i].tokens.ids);
+          EXPECT_EQ(outcome.experience.rollouts[i].tokens.behavior_logp, rollouts[step][i].tokens.behavior_logp);
           EXPECT_EQ(outcome.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
         }
       }

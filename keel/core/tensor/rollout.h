@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,28 +17,63 @@ enum class Finish { kStop, kStopString, kLength };
 /// As in OpenAI's, vLLM's and transformers' answers, which do not tell a token from a string.
 inline const char* finish_name(Finish finish) { return finish == Finish::kLength ? "length" : "stop"; }
 
-/// One sampled completion, with what was known about each of its tokens when it was sampled.
+/// The tokens of a rollout, prompt and completion, with one column for each thing that is known about them. The rows of
+/// the prompt are stored once and shared by its group; a completion owns its rows.
+struct TokenColumns {
+  std::shared_ptr<const TokenColumns> prompt;  // the rows before these; null in a prompt's own columns
+
+  // One row for each of T tokens.
+  std::vector<int32_t> ids;      // [T] the stop token included
+  std::vector<uint8_t> trained;  // [T] 1: the policy sampled the token, and it is trained; 0: it was given
+
+  // One row for each of the M trained tokens, in their order.
+  std::vector<float> behavior_logp;        // [M] log mu of each token, of the tempered distribution it was drawn from
+  std::vector<float> behavior_other_logp;  // [M] log(1 - mu), from the logits: exact where log mu rounds to 0
+  std::vector<float> behavior_entropy;     // [M] of that distribution
+
+  // The same, where the method's Requirements ask for it.
+  std::vector<int64_t> topk_ids;             // [M * K] the sampler's K likeliest tokens, likeliest first
+  std::vector<float> topk_behavior_logp;     // [M * K] their log mu
+  Tensor hidden_states;                      // [M, H] the sampler's states that predicted each token
+  std::vector<float> recomputed_logp;        // [M] the trainer's log-probability at the sampling parameters
+  std::vector<float> recomputed_other_logp;  // [M] log(1 - p) of the same
+  std::vector<float> reference_logp;         // [M] the reference policy's log-probability
+  std::vector<float> values;                 // [M] the critic's value of the state before each token
+
+  size_t size() const { return ids.size(); }
+  int64_t trained_count() const { return std::ranges::count(trained, 1); }
+
+  /// The rows of the trained tokens.
+  std::vector<int64_t> trained_positions() const {
+    std::vector<int64_t> positions;
+    for (size_t i = 0; i < size(); ++i)
+      if (trained[i]) positions.push_back(static_cast<int64_t>(i));
+    return positions;
+  }
+
+  void append(std::span<const int32_t> tokens, bool are_trained) {
+    ids.insert(ids.end(), tokens.begin(), tokens.end());
+    trained.resize(ids.size(), are_trained ? 1 : 0);
+  }
+};
+
+/// The rows of a prompt, for its group to share.
+inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_t> tokens) {
+  const auto columns = std::make_shared<TokenColumns>();
+  columns->append(tokens, /*are_trained=*/false);
+  return columns;
+}
+
+/// One sampled completion.
 struct Rollout {
-  uint64_t id = 0;                         // keys the sampling noise: the same id draws the same noise in any batch
-  int64_t prompt = 0;                      // index into the step's prompts; rollouts of one prompt form a group
-  std::vector<int32_t> tokens;             // [T] the completion, its stop token included
-  std::vector<float> behavior_logp;        // [T] log mu of each token, of the tempered distribution it was drawn from
-  std::vector<float> behavior_other_logp;  // [T] log(1 - mu), from the logits: exact where log mu rounds to 0
-  std::vector<float> behavior_entropy;     // [T] of that distribution
-  std::string text;                        // the completion without its stop token, or before its stop string
+  uint64_t id = 0;      // keys the sampling noise: the same id draws the same noise in any batch
+  int64_t prompt = 0;   // index into the step's prompts; rollouts of one prompt form a group
+  TokenColumns tokens;  // of the completion, after those of the prompt
+  std::string text;     // the completion without its stop token, or before its stop string
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates the sampling weights had seen
   double reward = 0;
   bool judged = true;  // else nobody could say what it is worth, and it has no part in statistics and updates
-
-  // Only what the method's Requirements ask for.
-  std::vector<int64_t> topk_ids;          // [T * K] the sampler's K likeliest tokens at each position, likeliest first
-  std::vector<float> topk_behavior_logp;  // [T * K] their log mu
-  Tensor hidden_states;                   // [T, H] the sampler's states that predicted each token
-  std::vector<float> recomputed_logp;     // [T] the trainer's log-probability at the sampling parameters
-  std::vector<float> recomputed_other_logp;  // [T] log(1 - p) of the same
-  std::vector<float> reference_logp;         // [T] the reference policy's log-probability
-  std::vector<float> values;                 // [T] the critic's value of the state before each token
 };
 
 }  // namespace keel

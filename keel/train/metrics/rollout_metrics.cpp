@@ -54,7 +54,7 @@ RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group)
   for (size_t begin = 0; begin < rollouts.size(); begin += group)
     flat_groups += equal_rewards(rollouts.subspan(begin, group)) ? 1 : 0;
   for (const Rollout& rollout : rollouts) {
-    numbers.length_max = std::max(numbers.length_max, static_cast<double>(rollout.tokens.size()));
+    numbers.length_max = std::max(numbers.length_max, static_cast<double>(rollout.tokens.trained_count()));
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
   numbers.zero_std_groups = flat_groups / (count / static_cast<double>(group));
@@ -65,7 +65,7 @@ RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group)
 
 int64_t token_count(std::span<const Rollout> rollouts) {
   int64_t tokens = 0;
-  for (const Rollout& rollout : rollouts) tokens += static_cast<int64_t>(rollout.tokens.size());
+  for (const Rollout& rollout : rollouts) tokens += rollout.tokens.trained_count();
   return tokens;
 }
 
@@ -73,8 +73,8 @@ std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, con
   if (worth.returns.empty()) return std::nullopt;
   std::vector<double> values, returns, errors;
   for (size_t i = 0; i < rollouts.size(); ++i) {
-    for (size_t t = 0; t < rollouts[i].values.size(); ++t) {
-      values.push_back(rollouts[i].values[t]);
+    for (size_t t = 0; t < rollouts[i].tokens.values.size(); ++t) {
+      values.push_back(rollouts[i].tokens.values[t]);
       returns.push_back(worth.returns[i][t]);
       errors.push_back(returns.back() - values.back());
     }

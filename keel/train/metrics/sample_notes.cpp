@@ -49,8 +49,8 @@ std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollou
   const std::optional<int32_t> before =
       prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
   std::vector<std::string> texts;
-  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before))
-    texts.push_back(shown_piece(piece, rollout.tokens[texts.size()], tokenizer));
+  for (const std::string& piece : tokenizer.pieces(rollout.tokens.ids, before))
+    texts.push_back(shown_piece(piece, rollout.tokens.ids[texts.size()], tokenizer));
   return texts;
 }
 
@@ -96,8 +96,8 @@ Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rol
   row["reward"] = rollout.reward;
   row["finish"] = finish_name(rollout.finish);
   row["tokens"] = token_texts(prompt, rollout, tokenizer);
-  row["token_ids"] = rollout.tokens;
-  row["behavior_logp"] = rollout.behavior_logp;
+  row["token_ids"] = rollout.tokens.ids;
+  row["behavior_logp"] = rollout.tokens.behavior_logp;
   return row;
 }
 
@@ -112,7 +112,7 @@ std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompt
   for (const auto& [index, notes] : notes_) {
     Json row = sample_row("rl", step, prompts[rollouts[index].prompt], rollouts[index], tokenizer);
     row["advantage"] = shared_or_each(advantages[index]);
-    if (!rollouts[index].values.empty()) row["value"] = finite(rollouts[index].values);
+    if (!rollouts[index].tokens.values.empty()) row["value"] = finite(rollouts[index].tokens.values);
     if (!notes.logp.empty()) {  // else no update saw it
       row["logp"] = finite(notes.logp);
       row["coefficient"] = finite(notes.coefficient);

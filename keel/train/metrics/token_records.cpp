@@ -28,8 +28,8 @@ std::vector<int64_t> drawn(std::vector<int64_t> from, const RecordedShare& share
 }
 
 /// A row's member as the rollout has it; unknown where the method asked for none.
-float of_rollout(const std::vector<float>& values, int64_t position) {
-  return values.empty() ? TokenRow::kUnknown : values[static_cast<size_t>(position)];
+float of_rollout(const std::vector<float>& values, int64_t target) {
+  return values.empty() ? TokenRow::kUnknown : values[static_cast<size_t>(target)];
 }
 
 /// What was decided about a part of an update's tokens, brought to the host in one copy.
@@ -113,7 +113,9 @@ void TokenRecords::add(const DecidedTokens& tokens, std::span<const int64_t> rol
     const int64_t from = std::max(first, begin), to = std::min(first + batch.lengths[s], end);
     if (from >= to || !recorded_[rollout]) continue;
     if (!decisions) decisions.emplace(tokens);
-    for (int64_t target = from; target < to; ++target) add_row(rollout, target - first, decisions->row(target - begin));
+    const std::vector<int64_t> positions = rollouts_[rollout].tokens.trained_positions();
+    for (int64_t target = from; target < to; ++target)
+      add_row(rollout, target - first, positions[target - first], decisions->row(target - begin));
   }
 }
 
@@ -125,9 +127,10 @@ const std::string& TokenRecords::text_of(int64_t rollout, int64_t position) {
   return texts_[position];
 }
 
-/// With the columns that are known of the token since it was sampled.
-void TokenRecords::add_row(int64_t rollout, int64_t position, TokenRow row) {
+/// With the columns that are known of the rollout's trained token `target` since it was sampled.
+void TokenRecords::add_row(int64_t rollout, int64_t target, int64_t position, TokenRow row) {
   const Rollout& of = rollouts_[rollout];
+  const TokenColumns& tokens = of.tokens;
   row.step = step_;
   row.update = update_;
   row.prompt = static_cast<int64_t>(prompts_[of.prompt].id);
@@ -135,14 +138,14 @@ void TokenRecords::add_row(int64_t rollout, int64_t position, TokenRow row) {
   row.rollout = static_cast<int64_t>(of.id);
   row.policy_version = static_cast<int64_t>(of.policy_version);
   row.position = static_cast<int32_t>(position);
-  row.token_id = of.tokens[position];
+  row.token_id = tokens.ids[position];
   row.token = text_of(rollout, position);
-  row.log_mu = of.behavior_logp[position];
-  row.log_other_mu = of_rollout(of.behavior_other_logp, position);
-  row.log_recomputed = of_rollout(of.recomputed_logp, position);
-  row.log_other_recomputed = of_rollout(of.recomputed_other_logp, position);
-  row.log_reference = of_rollout(of.reference_logp, position);
-  row.entropy_mu = of_rollout(of.behavior_entropy, position);
+  row.log_mu = tokens.behavior_logp[target];
+  row.log_other_mu = of_rollout(tokens.behavior_other_logp, target);
+  row.log_recomputed = of_rollout(tokens.recomputed_logp, target);
+  row.log_other_recomputed = of_rollout(tokens.recomputed_other_logp, target);
+  row.log_reference = of_rollout(tokens.reference_logp, target);
+  row.entropy_mu = of_rollout(tokens.behavior_entropy, target);
   row.reward = of.reward;
   rows_.push_back(std::move(row));
   if (rows_.size() == kRowsAtOnce) write_rows();

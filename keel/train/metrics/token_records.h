@@ -47,7 +47,7 @@ class TokenRecords {
  private:
   Json prompts() const;
   const std::string& text_of(int64_t rollout, int64_t position);
-  void add_row(int64_t rollout, int64_t position, TokenRow row);
+  void add_row(int64_t rollout, int64_t target, int64_t position, TokenRow row);
   void write_rows();
 
   std::filesystem::path folder_;

@@ -33,10 +33,10 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
                                     int64_t tokens_per_batch) {
   const std::vector<Rollout> rollouts = RolloutEngine(sampler, tokenizer).generate(prompts, request);
   std::vector<std::vector<float>> worthless;  // nothing is learned from these
-  for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.size(), 0.0f);
+  for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.trained_count(), 0.0f);
   std::vector<int64_t> all(rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const ChosenRollouts chosen = choose({prompts, rollouts, worthless, sampler.head().detach()}, all);
+  const ChosenRollouts chosen = choose({rollouts, worthless, sampler.head().detach()}, all);
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   Agreement agreement;

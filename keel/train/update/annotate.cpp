@@ -4,44 +4,42 @@
 
 #include "keel/core/error.h"
 #include "keel/train/update/gradients.h"
+#include "keel/train/update/policy_tokens.h"
 
 namespace keel {
 namespace {
 
-using Member = std::vector<float> Rollout::*;
-
-/// One number for each target of the batch into a member of each rollout.
-void add(std::span<Rollout> rollouts, const PackedBatch& batch, Member member, const Tensor& of_targets) {
+/// One number for each target of the batch into a column of each rollout.
+void add(std::span<Rollout> rollouts, const PackedBatch& batch, TokenColumn column, const Tensor& of_targets) {
   const Tensor numbers = of_targets.cpu();
   const float* next = numbers.const_data_ptr<float>();
   for (size_t s = 0; s < batch.sequences.size(); next += batch.lengths[s], ++s)
-    (rollouts[batch.sequences[s]].*member).assign(next, next + batch.lengths[s]);
+    (rollouts[batch.sequences[s]].tokens.*column).assign(next, next + batch.lengths[s]);
 }
 
 }  // namespace
 
-void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
-              const CausalLm& behavior, const CausalLm* reference, const Critic* critic,
-              const Requirements& requirements, double temperature, int64_t tokens_per_batch) {
+void annotate(std::span<Rollout> rollouts, const CausalLm& model, const CausalLm& behavior, const CausalLm* reference,
+              const Critic* critic, const Requirements& requirements, double temperature, int64_t tokens_per_batch) {
   if (!requirements.recomputed_logp && !requirements.reference_logp && !requirements.value) return;
   if (requirements.reference_logp && reference == nullptr)
     fail(ExitCode::kInternal, "reference log-probs are required, but there is no reference");
   if (requirements.value && critic == nullptr) fail(ExitCode::kInternal, "values are required, but there is no critic");
   std::vector<TrainingSequence> sequences;
-  for (const Rollout& rollout : rollouts)
-    sequences.push_back({prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
+  for (const Rollout& rollout : rollouts) sequences.push_back(training_sequence(rollout));
   const std::vector<PackedBatch> batches = pack(sequences, tokens_per_batch, model.device());
   const at::NoGradGuard no_grad;
   for (const PackedBatch& batch : batches) {
     if (requirements.recomputed_logp) {
       const TokenStats stats = token_statistics(behavior, batch, temperature);
-      add(rollouts, batch, &Rollout::recomputed_logp, stats.logp);
-      add(rollouts, batch, &Rollout::recomputed_other_logp, stats.other_logp);
+      add(rollouts, batch, &TokenColumns::recomputed_logp, stats.logp);
+      add(rollouts, batch, &TokenColumns::recomputed_other_logp, stats.other_logp);
     }
     if (requirements.reference_logp)
-      add(rollouts, batch, &Rollout::reference_logp, token_statistics(*reference, batch, temperature).logp);
+      add(rollouts, batch, &TokenColumns::reference_logp, token_statistics(*reference, batch, temperature).logp);
     if (requirements.value)
-      add(rollouts, batch, &Rollout::values, critic->head.values(predicting_states(critic->body_or(model), batch)));
+      add(rollouts, batch, &TokenColumns::values,
+          critic->head.values(predicting_states(critic->body_or(model), batch)));
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "keel/core/prompt.h"
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/model/network/causal_lm.h"
@@ -14,8 +13,7 @@ namespace keel {
 /// own forward pass gives the tokens at the weights that sampled them, `behavior` (the recomputed policy), those of the
 /// reference policy, and the critic's value of the state before each token; `model` is the policy as it is now, whose
 /// body a critic may share. `reference` and `critic` may be null when they are not required.
-void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
-              const CausalLm& behavior, const CausalLm* reference, const Critic* critic,
-              const Requirements& requirements, double temperature, int64_t tokens_per_batch);
+void annotate(std::span<Rollout> rollouts, const CausalLm& model, const CausalLm& behavior, const CausalLm* reference,
+              const Critic* critic, const Requirements& requirements, double temperature, int64_t tokens_per_batch);
 
 }  // namespace keel

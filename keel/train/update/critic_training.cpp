@@ -35,7 +35,7 @@ HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const in
   double tokens = 0;
   for (const int64_t length : chosen->lengths()) tokens += static_cast<double>(length);
   return [this, chosen, tokens, weight_in_body](const PackedBatch& batch, const Tensor& hidden) {
-    const ValueLoss loss = value_loss(critic_.head.values(hidden), recorded(batch, *chosen, &Rollout::values),
+    const ValueLoss loss = value_loss(critic_.head.values(hidden), recorded(batch, *chosen, &TokenColumns::values),
                                       gather_targets(batch, chosen->returns), clip_);
     const Tensor sums = at::stack(
         {loss.loss.sum(at::kDouble), loss.clipped.sum(at::kDouble), at::ones_like(loss.loss).sum(at::kDouble)});

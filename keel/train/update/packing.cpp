@@ -26,10 +26,8 @@ class Packer {
     size_ += cost(sequence);
     const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_key, groups_.size());
     if (fresh) groups_.push_back({.prompt = sequence.prompt, .key = sequence.prompt_key});
-    groups_[found->second].members.push_back(completions_.size());
-    completions_.push_back(sequence.completion);
-    trained_.push_back(sequence.trained);
-    keys_.push_back(sequence.key);
+    groups_[found->second].members.push_back(sequences_.size());
+    sequences_.push_back(sequence);
     indices_.push_back(index);
   }
 
@@ -50,13 +48,14 @@ class Packer {
     batch.owners = std::move(owners_);
     batch.sequences = std::move(indices_);
     std::vector<int64_t> rows, targets;
-    for (size_t i = 0; i < completions_.size(); ++i) {
+    for (size_t i = 0; i < sequences_.size(); ++i) {
       const size_t before = targets.size();
-      for (size_t t = 0; t < completions_[i].size(); ++t) {
-        if (!trained_[i].empty() && trained_[i][t] == 0) continue;
+      const TrainingSequence& sequence = sequences_[i];
+      for (size_t t = 0; t < sequence.completion.size(); ++t) {
+        if (!sequence.trained.empty() && sequence.trained[t] == 0) continue;
         rows.push_back(t == 0 ? own_[i].prefix_begin + own_[i].prefix_length - 1
                               : own_[i].begin + static_cast<int64_t>(t) - 1);
-        targets.push_back(completions_[i][t]);
+        targets.push_back(sequence.completion[t]);
       }
       batch.lengths.push_back(static_cast<int64_t>(targets.size() - before));
     }
@@ -85,11 +84,11 @@ class Packer {
   }
 
   void place_completion(const Group& group, size_t member) {
-    const std::span<const int32_t> completion = completions_[member];
+    const std::span<const int32_t> completion = sequences_[member].completion;
     own_[member] = {placed(), packed_length(completion), group.placed.begin, group.placed.length};
     for (int64_t t = 0; t < own_[member].length; ++t) place_token(completion[t], group.placed.length + t);
     segments_.push_back(own_[member]);
-    owners_.push_back(2 * keys_[member] + 1);
+    owners_.push_back(2 * sequences_[member].key + 1);
   }
 
   void place_token(int32_t token, int64_t position) {
@@ -99,9 +98,8 @@ class Packer {
   int64_t placed() const { return static_cast<int64_t>(tokens_.size()); }
 
   int64_t size_ = 0;
-  std::vector<std::span<const int32_t>> completions_;
-  std::vector<std::span<const uint8_t>> trained_;
-  std::vector<int64_t> indices_, keys_;  // of the sequences
+  std::vector<TrainingSequence> sequences_;
+  std::vector<int64_t> indices_;  // of the sequences
   std::vector<Group> groups_;
   std::map<int64_t, size_t> group_of_;  // by its key
   // While it is laid out.

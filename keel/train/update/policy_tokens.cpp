@@ -4,28 +4,31 @@
 
 namespace keel {
 
-Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const std::vector<float> Rollout::*member) {
+Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column) {
   std::vector<std::span<const float>> values;
-  for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->*member);
+  for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->tokens.*column);
   return gather_targets(batch, values);
 }
 
 namespace {
 
 /// The same, or undefined where rollouts came without it.
-Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
-                         const std::vector<float> Rollout::*member) {
+Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column) {
   for (const int64_t s : batch.sequences)
-    if ((chosen.rollouts[s]->*member).size() != chosen.rollouts[s]->tokens.size()) return {};
-  return recorded(batch, chosen, member);
+    if (std::ssize(chosen.rollouts[s]->tokens.*column) != chosen.rollouts[s]->tokens.trained_count()) return {};
+  return recorded(batch, chosen, column);
 }
 
 }  // namespace
 
 std::vector<int64_t> ChosenRollouts::lengths() const {
   std::vector<int64_t> result;
-  for (const Rollout* rollout : rollouts) result.push_back(static_cast<int64_t>(rollout->tokens.size()));
+  for (const Rollout* rollout : rollouts) result.push_back(rollout->tokens.trained_count());
   return result;
+}
+
+TrainingSequence training_sequence(const Rollout& rollout, int64_t key) {
+  return {rollout.tokens.prompt->ids, rollout.tokens.ids, rollout.prompt, key, rollout.tokens.trained};
 }
 
 ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices) {
@@ -34,7 +37,7 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
   for (const int64_t index : indices) {
     const Rollout& rollout = scored.rollouts[index];
     chosen.rollouts.push_back(&rollout);
-    chosen.sequences.push_back({scored.prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt, index});
+    chosen.sequences.push_back(training_sequence(rollout, index));
     chosen.advantages.push_back(scored.advantages[index]);
     if (!scored.returns.empty()) chosen.returns.push_back(scored.returns[index]);
   }
@@ -43,14 +46,14 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
 
 KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs) {
   KnownTokens known;
-  known.policy.behavior_logp = recorded(batch, chosen, &Rollout::behavior_logp);
-  known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &Rollout::behavior_other_logp);
+  known.policy.behavior_logp = recorded(batch, chosen, &TokenColumns::behavior_logp);
+  known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &TokenColumns::behavior_other_logp);
   known.policy.advantages = gather_targets(batch, chosen.advantages);
   if (needs.recomputed_logp) {
-    known.policy.old_logp = recorded(batch, chosen, &Rollout::recomputed_logp);
-    known.policy.old_other_logp = recorded_if_known(batch, chosen, &Rollout::recomputed_other_logp);
+    known.policy.old_logp = recorded(batch, chosen, &TokenColumns::recomputed_logp);
+    known.policy.old_other_logp = recorded_if_known(batch, chosen, &TokenColumns::recomputed_other_logp);
   }
-  if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &Rollout::reference_logp);
+  if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &TokenColumns::reference_logp);
   if (needs.scope != Scope::kToken) {
     known.policy.lengths = batch.lengths;
     for (const int64_t s : batch.sequences) known.policy.groups.push_back(chosen.rollouts[s]->prompt);
@@ -58,15 +61,15 @@ KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, 
   if (needs.top_k > 0) {
     std::vector<int64_t> ids;
     for (const int64_t s : batch.sequences)
-      ids.insert(ids.end(), chosen.rollouts[s]->topk_ids.begin(), chosen.rollouts[s]->topk_ids.end());
+      ids.insert(ids.end(), chosen.rollouts[s]->tokens.topk_ids.begin(), chosen.rollouts[s]->tokens.topk_ids.end());
     known.behavior.topk_ids = at::tensor(ids, at::kLong).view({batch.target_count(), -1}).to(batch.targets.device());
     known.policy.topk_behavior_logp =
-        recorded(batch, chosen, &Rollout::topk_behavior_logp).view_as(known.behavior.topk_ids);
+        recorded(batch, chosen, &TokenColumns::topk_behavior_logp).view_as(known.behavior.topk_ids);
     known.policy.sampled_in_topk = (known.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
   }
   if (needs.hidden_states) {
     std::vector<Tensor> states;
-    for (const int64_t s : batch.sequences) states.push_back(chosen.rollouts[s]->hidden_states);
+    for (const int64_t s : batch.sequences) states.push_back(chosen.rollouts[s]->tokens.hidden_states);
     known.behavior.hidden = at::cat(states);
     known.behavior.weight = chosen.behavior_head;
   }

@@ -3,7 +3,6 @@
 #include <span>
 #include <vector>
 
-#include "keel/core/prompt.h"
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/objective/regions/token_policy.h"
@@ -12,9 +11,8 @@
 
 namespace keel {
 
-/// A step's rollouts and what their tokens are worth: rollouts[i].tokens[t] has advantages[i][t].
+/// A step's rollouts and what their tokens are worth: trained token t of rollouts[i] has advantages[i][t].
 struct ScoredRollouts {
-  std::span<const Prompt> prompts;
   std::span<const Rollout> rollouts;
   std::span<const std::vector<float>> advantages;
   Tensor behavior_head = {};                         // [V, H] the sampler's, when its hidden states were recorded
@@ -31,10 +29,16 @@ struct ChosenRollouts {
   std::vector<int64_t> lengths() const;
 };
 
+/// The rollout as a sequence to train on, whose completion has this key.
+TrainingSequence training_sequence(const Rollout& rollout, int64_t key = 0);
+
 ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
+/// A column with one number for each trained token.
+using TokenColumn = std::vector<float> TokenColumns::*;
+
 /// One recorded number per target of the batch: [M] float32.
-Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const std::vector<float> Rollout::*member);
+Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column);
 
 /// What is known about a packed batch's targets before the network runs, as far as the method requires it.
 struct KnownTokens {

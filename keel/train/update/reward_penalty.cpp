@@ -9,7 +9,8 @@ std::optional<RewardPenalty> reward_penalty(const RewardKl& kl, std::span<const 
   const auto wide = [](const std::vector<float>& numbers) { return at::tensor(numbers).to(at::kDouble); };
   RewardPenalty result{.tokens = {}, .coefficient = kl.coefficient};
   for (const Rollout& rollout : rollouts) {
-    const Tensor estimates = reference_kl(kl.estimator, wide(rollout.recomputed_logp), wide(rollout.reference_logp));
+    const Tensor estimates =
+        reference_kl(kl.estimator, wide(rollout.tokens.recomputed_logp), wide(rollout.tokens.reference_logp));
     const double* first = estimates.const_data_ptr<double>();
     std::vector<double>& penalties = result.tokens.emplace_back(first, first + estimates.numel());
     double sum = 0;

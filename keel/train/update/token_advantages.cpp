@@ -25,8 +25,8 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
   for (const Rollout& rollout : rollouts) {
     rewards.push_back(rollout.reward);
     groups.push_back(rollout.prompt);
-    lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
-    values.insert(values.end(), rollout.values.begin(), rollout.values.end());
+    lengths.push_back(rollout.tokens.trained_count());
+    values.insert(values.end(), rollout.tokens.values.begin(), rollout.tokens.values.end());
   }
   for (size_t i = 0; i < penalties.size(); ++i) {
     for (const double penalty : penalties[i]) token_rewards.push_back(-penalty);
@@ -38,7 +38,7 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
   if (!of_tokens) {
     const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths, eps);
     for (size_t i = 0; i < rollouts.size(); ++i)
-      worth.advantages.emplace_back(rollouts[i].tokens.size(), static_cast<float>(of_rollout[i]));
+      worth.advantages.emplace_back(lengths[i], static_cast<float>(of_rollout[i]));
     return worth;
   }
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});

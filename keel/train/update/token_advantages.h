@@ -10,7 +10,7 @@
 
 namespace keel {
 
-/// What the tokens of a step's rollouts are worth: a vector over each rollout's tokens.
+/// What the tokens of a step's rollouts are worth: a vector over each rollout's trained tokens.
 struct TokenWorth {
   std::vector<std::vector<float>> advantages;
   std::vector<std::vector<float>> returns;  // what the critic's values should have been; empty without a critic

@@ -26,8 +26,8 @@ TEST(SampleRow, ShowsTokensAsTheyReadAndTheAnswer) {
   prompt.text = "more";
   prompt.answer = {{"value", 7}};
   Rollout rollout;
-  rollout.tokens = {0, 2, 3, 4, 1, 5, 9};  // the last is an id of the output layer that the vocabulary has not
-  rollout.behavior_logp.assign(rollout.tokens.size(), -0.5f);
+  rollout.tokens.ids = {0, 2, 3, 4, 1, 5, 9};  // the last is an id of the output layer that the vocabulary has not
+  rollout.tokens.behavior_logp.assign(rollout.tokens.size(), -0.5f);
   const Json row = sample_row("rl", 3, prompt, rollout, byte_level());
   EXPECT_EQ(row["tokens"], Json({" less", "\\xe2\\x82", "\\xac", "\n", "more", "<end>", "<id 9>"}));
   EXPECT_EQ(row["token_ids"], Json({0, 2, 3, 4, 1, 5, 9}));

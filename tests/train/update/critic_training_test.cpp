@@ -21,8 +21,8 @@ using testing::FloatNear;
 Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
   Rollout rollout;
   rollout.prompt = prompt;
-  rollout.tokens.resize(values.size());
-  rollout.values = std::move(values);
+  rollout.tokens.append(std::vector<int32_t>(values.size()), /*are_trained=*/true);
+  rollout.tokens.values = std::move(values);
   rollout.reward = reward;
   return rollout;
 }
@@ -98,10 +98,10 @@ Gradients plain_value_gradients(const TinyTraining& run, double clip) {
     const std::vector<int32_t>& prompt = run.prompts()[rollout.prompt].tokens;
     const int64_t length = static_cast<int64_t>(rollout.tokens.size());
     std::vector<int64_t> text(prompt.begin(), prompt.end());
-    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
     const Tensor states = body.hidden(text).narrow(0, static_cast<int64_t>(prompt.size()) - 1, length);
     const Tensor values = states.matmul(weight.t()).squeeze(1) + bias;
-    const Tensor old = at::tensor(rollout.values).to(at::kDouble);
+    const Tensor old = at::tensor(rollout.tokens.values).to(at::kDouble);
     const Tensor returns = at::tensor(run.experience().worth.returns[i]).to(at::kDouble);
     const Tensor bounded = at::minimum(at::maximum(values, old - clip), old + clip);
     losses.push_back(at::maximum((values - returns).square(), (bounded - returns).square()) / 2);
@@ -194,7 +194,7 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
       ASSERT_EQ(run.advantages()[i].size(), length);
       for (size_t t = 0; t < length; ++t) {
         EXPECT_NEAR(run.advantages()[i][t], std::pow(0.72, length - 1 - t), 1e-6);
-        EXPECT_EQ(rollout.values[t], 0.0);
+        EXPECT_EQ(rollout.tokens.values[t], 0.0);
       }
       ++rewarded;
     }

@@ -22,7 +22,7 @@ Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining&
   for (const Rollout& rollout : run.rollouts()) {
     const std::vector<int32_t>& prompt = run.prompts()[rollout.prompt].tokens;
     std::vector<int64_t> text(prompt.begin(), prompt.end());
-    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
     rows.push_back(
         weights.log_probabilities(text, run.temperature())
             .narrow(0, static_cast<int64_t>(prompt.size()) - 1, static_cast<int64_t>(rollout.tokens.size())));
@@ -45,7 +45,7 @@ class PlainPolicy {
   explicit PlainPolicy(const TinyTraining& run) : run_(run) {
     std::vector<int64_t> targets;
     for (const Rollout& rollout : run.rollouts())
-      targets.insert(targets.end(), rollout.tokens.begin(), rollout.tokens.end());
+      targets.insert(targets.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
     targets_ = int64_tensor(targets);
     const at::NoGradGuard no_grad;
     const Requirements needs = run.objective().requirements();

@@ -71,7 +71,7 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
     if (++seen < 2) return;  // the first update is made where nothing has moved yet
     std::vector<float> reference;
     for (const Rollout& rollout : run.rollouts())
-      reference.insert(reference.end(), rollout.reference_logp.begin(), rollout.reference_logp.end());
+      reference.insert(reference.end(), rollout.tokens.reference_logp.begin(), rollout.tokens.reference_logp.end());
     const Tensor d = tokens.policy.logp - at::tensor(reference), held = tokens.decision.keep.logical_not();
     blocked += held.sum().item<int64_t>();
     // -beta d for k2, and nothing of the method's own.
@@ -93,14 +93,14 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
       TinyTraining run(config, warm_model());
       run.step();
       std::vector<Rollout> rollouts = run.rollouts();
-      for (const size_t far : {0, 5, 11}) rollouts[far].behavior_logp[0] = -80;
+      for (const size_t far : {0, 5, 11}) rollouts[far].tokens.behavior_logp[0] = -80;
       for (const size_t far : {3, 5})
-        if (kl_coefficient > 0) rollouts[far].reference_logp[0] = -80;
+        if (kl_coefficient > 0) rollouts[far].tokens.reference_logp[0] = -80;
       for (const int64_t tokens_per_batch : {1, 60, 100000}) {
         int64_t clamped = 0;
         accumulate_policy_gradients(
             run.model(), run.objective(), run.temperature(), tokens_per_batch,
-            {run.prompts(), rollouts, run.advantages(), run.old().head().detach()}, run.all_rollouts(),
+            {rollouts, run.advantages(), run.old().head().detach()}, run.all_rollouts(),
             [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
         EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
             << method << " " << tokens_per_batch;

@@ -18,10 +18,10 @@ Rollout annotated(int64_t prompt, double reward, std::vector<float> logp, std::v
   Rollout result;
   result.prompt = prompt;
   result.reward = reward;
-  result.tokens.resize(logp.size());
-  result.recomputed_logp = std::move(logp);
-  result.reference_logp = std::move(reference);
-  result.values = std::move(values);
+  result.tokens.append(std::vector<int32_t>(logp.size()), /*are_trained=*/true);
+  result.tokens.recomputed_logp = std::move(logp);
+  result.tokens.reference_logp = std::move(reference);
+  result.tokens.values = std::move(values);
   return result;
 }
 

@@ -50,7 +50,7 @@ TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
     EXPECT_TRUE(tokens.decision.keep.all().item<bool>());
   };
   run.step();
-  for (const Rollout& rollout : run.rollouts()) EXPECT_EQ(rollout.recomputed_other_logp.size(), rollout.tokens.size());
+  for (const Rollout& r : run.rollouts()) EXPECT_EQ(r.tokens.recomputed_other_logp.size(), r.tokens.size());
 }
 
 }  // namespace

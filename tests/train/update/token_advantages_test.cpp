@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "keel/train/metrics/rollout_metrics.h"
+#include "keel/train/update/annotate.h"
+#include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
 namespace keel {
@@ -13,10 +16,35 @@ namespace {
 // the advantage is 1 / (1 + sqrt(2)) = sqrt(2) - 1, with verl's 1e-6 it is 1 / (sqrt(2) + 0.01).
 TEST(TokenWorth, OfGrpoIsDividedByTheDeviationAndWhatIsAddedToIt) {
   std::vector<Rollout> rollouts(2);
-  for (Rollout& rollout : rollouts) rollout.tokens.resize(3);
+  for (Rollout& rollout : rollouts) rollout.tokens.append({{1, 2, 3}}, /*are_trained=*/true);
   rollouts[1].reward = 2e-4;
   EXPECT_FLOAT_EQ(token_worth("grpo", rollouts, {}, {}, 1e-4).advantages[1][2], std::sqrt(2.0f) - 1);
   EXPECT_FLOAT_EQ(token_worth("grpo", rollouts, {}).advantages[1][2], 1 / (std::sqrt(2.0f) + 0.01f));
+}
+
+// Between its sampled tokens 5, 6 and 2 the second completion was given 7 and 8, as by a tool; the first sampled all.
+TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
+  std::vector<Rollout> rollouts(2);
+  for (Rollout& rollout : rollouts) rollout.tokens.prompt = prompt_columns({{1, 3, 4}});
+  rollouts[0].tokens.append({{5, 6, 7, 8, 2}}, /*are_trained=*/true);
+  TokenColumns& mixed = rollouts[1].tokens;
+  mixed.append({{5, 6}}, true), mixed.append({{7, 8}}, false), mixed.append({{2}}, true);
+  mixed.behavior_logp = {-1, -2, -3};
+  EXPECT_EQ(mixed.trained_positions(), (std::vector<int64_t>{0, 1, 4}));
+  EXPECT_EQ(rollout_numbers(rollouts, 2).length_mean, (5 + 3) / 2.0);
+  const CausalLm model = tiny_model(tiny_config(6, 2, false));
+  annotate(rollouts, model, model, nullptr, nullptr, {.recomputed_logp = true}, 1.0, 100);
+  const std::vector<float>& all = rollouts[0].tokens.recomputed_logp;
+  EXPECT_LT(largest_difference(at::tensor(mixed.recomputed_logp), at::tensor({all[0], all[1], all[4]})), 1e-5);
+  const std::vector<std::vector<float>> advantages = token_worth("group_mean", rollouts, {}).advantages;
+  const std::vector<int64_t> second{1};
+  const ChosenRollouts chosen = choose({rollouts, advantages}, second);
+  const PackedBatch batch = pack(chosen.sequences, 100, at::kCPU).at(0);
+  EXPECT_EQ(chosen.lengths(), batch.lengths);
+  EXPECT_EQ(to_vector(batch.targets), (std::vector<double>{5, 6, 2}));
+  const TokenPolicy known = known_about(batch, chosen, {}).policy;
+  EXPECT_EQ(to_vector(known.behavior_logp), (std::vector<double>{-1, -2, -3}));
+  EXPECT_EQ(known.advantages.size(0), 3);
 }
 
 TEST(TokenWorth, OfARunHasWhatItsConfigurationAdds) {

@@ -15,8 +15,8 @@ using testing::ElementsAre;
 Rollout rollout(int64_t prompt, std::optional<double> reward, size_t tokens) {
   Rollout result;
   result.prompt = prompt;
-  result.tokens.resize(tokens);
-  result.values.resize(tokens);
+  result.tokens.append(std::vector<int32_t>(tokens), /*are_trained=*/true);
+  result.tokens.values.resize(tokens);
   result.reward = reward.value_or(0);
   result.judged = reward.has_value();
   return result;

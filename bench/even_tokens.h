@@ -41,17 +41,16 @@ inline keel::Problems random_problems(int64_t vocab_size, int64_t prompt_tokens)
   return {keel::PromptStream(prompt), keel::RewardSum(std::move(terms), keel::OnError::kStop)};
 }
 
-/// Of random weights that compute in this type, and without a token that ends: all completions have the same length.
-/// With a rank, an adapter on all linear layers is what learns, and the weights are in no other type.
+/// Of random weights, and without a token that ends: all completions have the same length. With a rank, an adapter on
+/// all linear layers is what learns, and the other weights are in this type.
 inline keel::LoadedModel random_model(const std::string& shape, at::Device device, at::ScalarType type,
                                       int64_t lora_rank = 0) {
   const keel::ModelConfig config = bench_shape(shape);
   std::vector<std::string> words;
   for (int64_t i = 0; i < config.vocab_size; ++i) words.push_back("w" + std::to_string(i));
-  keel::LoadedModel result{.model = lora_rank > 0 ? keel::CausalLm::random_frozen(config, /*seed=*/0, device, type)
-                                                  : keel::CausalLm::random(config, /*seed=*/0, device),
+  keel::LoadedModel result{.model = keel::ModelWeights::random(config, /*seed=*/0, device,
+                                                               lora_rank > 0 ? type : at::kFloat),
                            .tokenizer = keel::Tokenizer::word_level(words, {})};
   if (lora_rank > 0) result.model.add_adapter({.rank = lora_rank}, /*seed=*/0);
-  result.model.compute_in(type);
   return result;
 }

@@ -55,13 +55,13 @@ class Measurement {
  public:
   Measurement(const std::string& shape, at::Device device, bool bitwise)
       : config_(bench_shape(shape)), tokenizer_(bench_vocabulary(config_.vocab_size)), device_(device) {
-    model_.compute_in(at::kBFloat16);
-    if (bitwise) model_.make_bitwise();
+    model_.weights.compute_in(at::kBFloat16);
+    model_.execution.bitwise = bitwise;
   }
 
   double seconds(std::span<const Prompt> prompts, SamplingRequest request) const {
     request.stop_at_eos = false;
-    return seconds_of([&] { RolloutEngine(model_, tokenizer_).generate(prompts, request); });
+    return seconds_of([&] { RolloutEngine(SamplingModel(model_), tokenizer_).generate(prompts, request); });
   }
 
   /// Of one step at about this context, from two runs of different length.
@@ -99,7 +99,7 @@ class Measurement {
   ModelConfig config_;
   Tokenizer tokenizer_;
   at::Device device_;
-  CausalLm model_ = CausalLm::random(config_, 0, device_);
+  SampledWeights model_{ModelWeights::random(config_, 0, device_)};
 };
 
 void print_mixed(const Measurement& measurement) {

@@ -48,18 +48,16 @@ void measure_head(at::Device device, int64_t chunk_rows) {
   const auto random = [&](std::vector<int64_t> shape, double scale) {
     return at::randn(shape, at::TensorOptions(at::kFloat).device(device)) * scale;
   };
-  Parameter weight(random({kVocab, kWidth}, 0.02));
-  weight.master.requires_grad_();
-  weight.compute_in(at::kBFloat16);
+  const Weight weight(random({kVocab, kWidth}, 0.02).to(at::kBFloat16));
   const Tensor hidden = random({kRows, kWidth}, 1).to(at::kBFloat16),
                theirs = hidden + 0.1 * random({kRows, kWidth}, 1);
   const Tensor targets = at::randint(kVocab, {kRows}, at::TensorOptions(at::kLong).device(device));
   const Tensor likeliest = at::randint(kVocab, {kRows, kTopK}, targets.options());
-  const BehaviorRows top_k{.topk_ids = likeliest}, whole{.hidden = theirs.to(at::kBFloat16), .weight = weight.compute};
+  const BehaviorRows top_k{.topk_ids = likeliest}, whole{.hidden = theirs.to(at::kBFloat16), .weight = weight.value()};
   const LmHead head(weight, {.chunk_rows = chunk_rows});
   const auto statistics = [&](const BehaviorRows& behavior) { head.statistics(hidden, targets, behavior); };
   const auto backward = [&](const BehaviorRows& behavior) {
-    weight.master.mutable_grad() = Tensor();
+    const GradientSinks gradients({{"weight", weight}});
     head.backward(hidden, targets, Scope::kToken, all_one, behavior);
   };
   // Clocks sink with the heat: what is compared takes turns.
@@ -83,11 +81,7 @@ void measure_head(at::Device device, int64_t chunk_rows) {
 class Update {
  public:
   explicit Update(at::Device device, bool bitwise)
-      : model_(CausalLm::random(bench_shape("0.5B"), 0, device)), device_(device) {
-    model_.compute_in(at::kBFloat16);
-    if (bitwise) model_.make_bitwise();
-    optimizer_.emplace(model_.trainable(), OptimizerOptions{});
-  }
+      : Update(ModelWeights::random(bench_shape("0.5B"), 0, device), device, bitwise) {}
 
   /// So many sequences, `samples` of which share a prompt where that is to be shared. Completions are all of the one
   /// length, or spread between two.
@@ -105,8 +99,8 @@ class Update {
     batches_ = pack(sequences, tokens_per_batch, device_);
     return cost_of(device_, 3, [&] {
       for (const PackedBatch& batch : batches_)
-        accumulate_gradients(model_, batch, /*temperature=*/1, Scope::kToken, all_one);
-      optimizer_->step(1e-6);
+        accumulate_gradients(model_, batch, {}, Scope::kToken, all_one);
+      optimizer_.step(1e-6);
     });
   }
 
@@ -121,9 +115,12 @@ class Update {
   }
 
  private:
+  Update(ModelWeights weights, at::Device device, bool bitwise)
+      : optimizer_(weights.compute_in(at::kBFloat16), {}), model_(weights, {.bitwise = bitwise}), device_(device) {}
+
+  Optimizer optimizer_;
   CausalLm model_;
   at::Device device_;
-  std::optional<Optimizer> optimizer_;
   std::vector<PackedBatch> batches_;
 };
 

@@ -33,9 +33,11 @@ double seconds(const Work& work) {
 }
 
 void measure(int64_t rows, int64_t vocab, int64_t width) {
-  const Tensor hidden = at::randn({rows, width}), weight = (at::randn({vocab, width}) * 0.1).requires_grad_();
+  const Tensor hidden = at::randn({rows, width}), weight = at::randn({vocab, width}) * 0.1;
   const Tensor targets = at::randint(vocab, {rows}, at::kLong);
-  const LmHead head(weight, {});
+  const Weight learned(weight);
+  const GradientSinks gradients({{"weight", learned}});
+  const LmHead head(learned, {});
   const double statistics = seconds([&] { head.statistics(hidden, targets); });
   const double both = seconds([&] {
     head.backward(hidden, targets, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
@@ -45,7 +47,7 @@ void measure(int64_t rows, int64_t vocab, int64_t width) {
   const double products = seconds([&] {
     const at::NoGradGuard no_grad;
     const Tensor logits = at::linear(hidden, weight);
-    weight.mutable_grad().addmm_(logits.t(), hidden);
+    gradients.sums()[0].addmm_(logits.t(), hidden);
     at::matmul(logits, weight);
   });
   std::printf(

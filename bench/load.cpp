@@ -40,7 +40,7 @@ double memory(const std::string& key) {
 int load_once(const fs::path& folder) {
   const at::Device device = open_device("cpu");
   const double before = memory("VmRSS"), start = now();
-  const CausalLm model = read_model_folder(folder, device);
+  const ModelWeights model = read_model_folder(folder, device);
   const double seconds = now() - start;
   double bytes = 0;
   for (const NamedTensor& weight : model.parameters()) bytes += static_cast<double>(weight.value.nbytes());
@@ -113,7 +113,7 @@ std::vector<fs::path> make_folders(const fs::path& root) {
   const ModelConfig config =
       model_config({.hidden_size = 1024, .layers = 16, .heads = 16, .kv_heads = 8, .intermediate_size = 2816},
                    /*vocab_size=*/32'000);
-  const CausalLm model = CausalLm::random(config, /*seed=*/0, at::kCPU);
+  const ModelWeights model = ModelWeights::random(config, /*seed=*/0, at::kCPU);
   const Tokenizer tokenizer = Tokenizer::word_level({"a"}, {});
   const std::vector<fs::path> folders = {root / "float32", root / "float32-four-files", root / "bfloat16"};
   for (const fs::path& folder : folders) create_directories(folder);

@@ -31,29 +31,27 @@ ModelConfig shape() {
 
 int main(int argc, char** argv) {
   const at::Device device = open_device(argc > 1 ? argv[1] : "cpu");
-  CausalLm model = CausalLm::random(shape(), 1, device);
+  ModelWeights model = ModelWeights::random(shape(), 1, device);
   model.add_adapter({.rank = 16}, 2);
-  CausalLm apart = model;
-  apart.keep_adapter_apart();
   const Tokenizer tokenizer = Tokenizer::word_level({"a", "b"}, {});
   std::vector<Prompt> prompts(4);
   for (size_t i = 0; i < prompts.size(); ++i) {
     prompts[i].id = i;
     prompts[i].tokens.assign(32, static_cast<int32_t>(i + 5));
   }
-  const auto sample = [&](const CausalLm& weights) {
-    RolloutEngine(weights, tokenizer)
+  const auto sample = [&](const ModelWeights& weights, bool apart = false) {
+    RolloutEngine(SamplingModel({weights, {}, {.adapter_apart = apart}}), tokenizer)
         .generate(prompts, {.samples_per_prompt = 4, .max_new_tokens = 32, .stop_at_eos = false});
   };
   constexpr int kRounds = 7;
   std::vector<double> merging, merged, on_the_fly;
   sample(model);
   for (int i = 0; i < kRounds; ++i) {
-    on_the_fly.push_back(seconds_of([&] { sample(apart); }));
-    CausalLm weights = model;
+    on_the_fly.push_back(seconds_of([&] { sample(model, /*apart=*/true); }));
+    ModelWeights weights = model;
     merging.push_back(seconds_of([&] {
-      weights = model.merged();
-      if (device.is_cuda()) weights.head().cpu();  // waits for the device
+      weights = model.merged({});
+      if (device.is_cuda()) weights.head().value().cpu();  // waits for the device
     }));
     merged.push_back(seconds_of([&] { sample(weights); }));
   }

@@ -45,13 +45,14 @@ void measure(const Workload& workload, at::Device device) {
   config.train.tokens_per_batch = 32768;
   config.record.certificate_every = 0;
   Stopwatch watch(device);
-  LoadedModel policy =
-      random_model(workload.shape, device, device.is_cuda() ? at::kBFloat16 : at::kFloat, workload.lora_rank);
-  if (workload.recompute) policy.model.recompute_activations();
+  config.train.recompute_activations = workload.recompute;
+  const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+  LoadedModel policy = random_model(workload.shape, device, type, workload.lora_rank);
+  MasterWeights masters = policy.model.compute_in(type);
   const double drawn = watch.lap();
   Problems problems = random_problems(policy.model.config().vocab_size, workload.prompt_tokens);
   TrainState state;
-  Trainer trainer(config, policy, problems);
+  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
   std::vector<double> rollout, train, whole;
   for (int i = 0; i <= workload.steps; ++i) {
     watch.lap();

@@ -18,10 +18,10 @@ int main(int argc, char** argv) {
   Config config = load_config(tree, notes);
   use_threads(config.run.threads);
   LoadedModel policy = starting_model(config, open_device(config.run.device));
-  policy.model.compute_in(chosen_precision(config.run, policy.model.device()));
+  MasterWeights masters = policy.model.compute_in(chosen_precision(config.run, policy.model.device()));
   Problems problems(config, policy);
   TrainState state;
-  Trainer trainer(config, policy, problems);
+  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
   constexpr int kWarmUp = 3, kSteps = 20;
   std::vector<double> rollout, train;
   for (int i = 0; i < kWarmUp + kSteps; ++i) {

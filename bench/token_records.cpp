@@ -90,10 +90,11 @@ int main(int argc, char** argv) {
   config.train.prompts_per_step = on_gpu ? 64 : 8;
   config.train.tokens_per_batch = 32768;
   config.record.certificate_every = 0;
-  const LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, on_gpu ? at::kBFloat16 : at::kFloat, 0);
+  LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, at::kFloat);
+  MasterWeights masters = policy.model.compute_in(on_gpu ? at::kBFloat16 : at::kFloat);
   Problems problems = random_problems(policy.model.config().vocab_size, on_gpu ? 512 : 16);
   TrainState state;
-  Trainer trainer(config, policy, problems);
+  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("keel_bench_tokens_" + std::to_string(getpid()));
   Recorder recorder(folder, policy.tokenizer);

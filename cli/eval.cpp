@@ -305,9 +305,9 @@ ExitCode evaluate_command(EvalArguments arguments) {
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
-  loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
+  const MasterWeights masters = loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
-  const EvaluationRequest request = evaluation_request(config, updates);
+  const EvaluationRequest request = evaluation_request(config, loaded, updates);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
@@ -317,7 +317,8 @@ ExitCode evaluate_command(EvalArguments arguments) {
   StageMeter meter;
   const Evaluation result = [&, &loaded = loaded] {
     const LiveLine live(messages, [&] { return meter.text(); });
-    return evaluate(loaded, prompts, problems.reward(), request, stop_requested, &meter);
+    const RolloutEngine engine(SamplingModel({loaded.model, masters}), loaded.tokenizer);
+    return evaluate(engine, prompts, problems.reward(), request, stop_requested, &meter);
   }();
   messages.end_progress();
   if (result.count < static_cast<int64_t>(prompts.size()))

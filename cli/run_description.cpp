@@ -56,9 +56,9 @@ std::string describe_method(const Objective& objective) {
          describe_advantage(objective);
 }
 
-int64_t largest_of(const CausalLm& model) {
+int64_t largest_of(const ModelWeights& model) {
   int64_t largest = 0;
-  for (const NamedTensor& weight : masters_of(model.trainable())) largest = std::max(largest, weight.value.numel());
+  for (const NamedWeight& weight : model.trained()) largest = std::max(largest, weight.weight.value().numel());
   return largest;
 }
 
@@ -424,7 +424,7 @@ std::string describe_place(const RunOptions& run) {
 
 /// Of a run without RL.
 std::string describe_supervised_run(const Config& config, const Run& run) {
-  const CausalLm& model = run.policy().model;
+  const ModelWeights& model = run.policy().model;
   return without_last_newline(describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                              describe_device(model.device())) +
                               describe_saving(config, saved_type(run.policy())) +
@@ -437,7 +437,7 @@ std::string describe_run(const Config& given, Run& run) {
   const Config config = resolved(given, run);
   if (!config.has_rl()) return describe_supervised_run(config, run);
   const Problems& problems = run.problems();
-  const CausalLm& model = run.policy().model;
+  const ModelWeights& model = run.policy().model;
   const Objective objective = run.objective();
   const HeldOut evaluated = run.held_out();
   const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());

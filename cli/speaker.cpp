@@ -95,7 +95,7 @@ LoadedModel opened(const SpeakerArguments& arguments, const std::string& name, C
   if (!adapter.empty()) {
     require_base_of_adapter(name, adapter, "--adapter");
     read_adapter(adapter, loaded.model);
-    loaded.model = loaded.model.merged();
+    loaded.model = loaded.model.merged({});
   }
   loaded.model.compute_in(compute_type(arguments.precision, loaded.model.device()));
   return loaded;
@@ -277,7 +277,7 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
                                  .stop_strings = settings_.stop_strings,
                                  .seed = noise_seed(seed_, prompt.tokens),
                                  .way_to_need_less = "lower -n or --max-new-tokens"};
-  const RolloutEngine engine(loaded_.model, loaded_.tokenizer);
+  const RolloutEngine engine(SamplingModel({loaded_.model}), loaded_.tokenizer);
   if (!shown) return engine.generate({&prompt, 1}, sampling);
   Decoding decoding = engine.submit({&prompt, 1}, sampling);
   std::string said, before;

@@ -41,6 +41,7 @@ void check_ids(const char* name, const Tensor& ids, const Tensor& hidden, const 
 struct HeadProblem {
   Tensor hidden, weight, targets;
   HeadOptions options;
+  std::shared_ptr<GradientSink> sink = {};  // of the weight
 
   HeadProblem(const Tensor& hidden_states, const Tensor& head, const Tensor& target_ids, double temperature,
               double softcap, int64_t chunk_rows)
@@ -66,16 +67,15 @@ struct HeadProblem {
     options = {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows};
   }
 
-  /// The head; where its gradient is wanted it is added up in float32, whatever the type of the weight.
-  LmHead head(Tensor* gradient = nullptr) const {
-    Parameter parameter(weight);
+  /// The head. If a gradient is requested, the weight's is summed there in float32, whatever the type of the weight.
+  LmHead head(Tensor* gradient = nullptr) {
+    const Weight learned(weight);
     if (gradient) {
       *gradient = at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
-      // Stands for the weight and has no numbers of its own: the head adds to its gradient and reads nothing else.
-      parameter.master = at::zeros({}, gradient->options()).expand(weight.sizes()).detach().requires_grad_(true);
-      parameter.master.mutable_grad() = *gradient;
+      sink = std::make_shared<GradientSink>(*gradient);
+      learned.learn_into(sink);
     }
-    return LmHead(parameter, options);
+    return LmHead(learned, options);
   }
 
   Tensor nothing() const { return at::empty({0}, hidden.options().dtype(at::kFloat)); }
@@ -85,7 +85,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> head_log_probs_op(const Tensor& hidde
                                                              const Tensor& targets, const OptionalTensor& topk_ids,
                                                              double temperature, double softcap, int64_t chunk_rows) {
   return for_python([&]() -> std::tuple<Tensor, Tensor, Tensor, Tensor> {
-    const HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
     if (topk_ids) check_ids("topk_ids", *topk_ids, hidden, weight, 2);
     const TokenStats stats = problem.head().statistics(problem.hidden, targets, {.topk_ids = or_none(topk_ids)});
     const Tensor topk = stats.topk_logp.defined()
@@ -101,7 +101,7 @@ std::tuple<Tensor, Tensor> head_gradients_op(const Tensor& hidden, const Tensor&
                                              double temperature, double softcap, int64_t chunk_rows,
                                              bool weight_gradient) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
-    const HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
     const auto rows = [](const Tensor& x, int64_t begin, int64_t end) { return x.narrow(0, begin, end - begin); };
     Tensor of_weight = problem.nothing();
     const Tensor of_hidden =
@@ -205,7 +205,7 @@ void add_sampler(KnownTokens& known, const std::string& method, const HeadProble
 /// The loss, d loss / d hidden, d loss / d weight; logp, entropy; what token_coefficients returns.
 using PolicyHead = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-PolicyHead policy_head(const HeadProblem& problem, PolicyLoss& loss, bool gradients, bool weight_gradient) {
+PolicyHead policy_head(HeadProblem& problem, PolicyLoss& loss, bool gradients, bool weight_gradient) {
   const int64_t rows = problem.hidden.size(0);
   Tensor of_hidden = problem.nothing(), of_weight = problem.nothing();
   if (gradients) {
@@ -244,7 +244,7 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
                           double entropy_coefficient, double temperature, double softcap, int64_t chunk_rows,
                           bool gradients, bool weight_gradient) {
   return for_python([&]() -> PolicyHead {
-    const HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
     if (!std::isfinite(entropy_coefficient))
       fail(ExitCode::kBadConfiguration, "entropy_coefficient is ", entropy_coefficient, "; wanted a finite number");
     const TrustRegion region = region_of(method, names, numbers, word_names, words);

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   const ModelConfig config = bench_shape(argv[1]);
   const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
   const at::Device device = open_device(argv[7]);
-  CausalLm model = CausalLm::random(config, 0, device);
+  ModelWeights model = ModelWeights::random(config, 0, device);
   write_model_folder(argv[5], model, tokenizer, Json::object(), {});
   if (device.is_cuda()) model.compute_in(at::kBFloat16);
   const int64_t sequences = std::atol(argv[2]), prompt_tokens = std::atol(argv[3]), tokens = std::atol(argv[4]);
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   const auto sample = [&](uint64_t seed) {
     // Weights are laid out for sampling each time: training changes them before every batch.
     std::optional<RolloutEngine> engine;
-    laying_out = seconds_of([&] { engine.emplace(model, tokenizer); });
+    laying_out = seconds_of([&] { engine.emplace(SamplingModel({model}), tokenizer); });
     return engine->generate(prompts, {.max_new_tokens = tokens, .stop_at_eos = false, .seed = seed});
   };
   sample(0);

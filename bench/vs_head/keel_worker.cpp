@@ -24,7 +24,8 @@ namespace {
 using namespace keel;
 
 struct Inputs {
-  Parameter weight;
+  Weight weight;
+  Tensor master;
   Tensor hidden, targets;
   Tensor advantages;  // [sequences]: the coefficient of a row is its sequence's, divided by the number of rows
 };
@@ -36,20 +37,16 @@ struct Results {
 Inputs random_inputs(int64_t sequences, int64_t tokens, int64_t width, int64_t vocabulary, at::Device device) {
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
   const int64_t rows = sequences * tokens;
-  Inputs inputs{at::randn({vocabulary, width}, options).mul_(0.1), at::randn({rows, width}, options),
-                at::randint(vocabulary, {rows}, options.dtype(at::kLong)), at::randn({sequences}, options)};
-  inputs.weight.master.requires_grad_();
-  if (device.is_cuda()) {
-    inputs.weight.compute_in(at::kBFloat16);
-    inputs.hidden = inputs.hidden.to(at::kBFloat16);
-  }
-  return inputs;
+  const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+  const Tensor master = at::randn({vocabulary, width}, options).mul_(0.1),
+               hidden = at::randn({rows, width}, options).to(type);
+  return {Weight(master.to(type)), master, hidden, at::randint(vocabulary, {rows}, options.dtype(at::kLong)),
+          at::randn({sequences}, options)};
 }
 
 Results compute(const Inputs& inputs) {
   const int64_t rows = inputs.hidden.size(0);
-  Tensor& weight_gradient = inputs.weight.master.mutable_grad();
-  weight_gradient = Tensor();
+  const GradientSinks gradients({{"weight", inputs.weight}});
   const Tensor coefficient = (inputs.advantages / rows).repeat_interleave(rows / inputs.advantages.size(0));
   Results results{at::empty_like(coefficient), at::empty_like(coefficient), at::empty_like(coefficient), {}, {}};
   results.hidden_gradient = LmHead(inputs.weight, {})
@@ -60,7 +57,7 @@ Results compute(const Inputs& inputs) {
                                             results.entropy.slice(0, begin, end).copy_(stats.entropy);
                                             return HeadCoefficients{coefficient.slice(0, begin, end), {}};
                                           });
-  results.weight_gradient = weight_gradient;
+  results.weight_gradient = gradients.sums()[0];
   synchronize(inputs.hidden.device());
   return results;
 }
@@ -93,7 +90,7 @@ int main(int argc, char** argv) {
   const Inputs inputs = random_inputs(sequences, tokens, width, vocabulary, device);
   write_safetensors(folder / "inputs.safetensors",
                     {{"hidden", inputs.hidden},
-                     {"weight", inputs.weight.master},
+                     {"weight", inputs.master},
                      {"targets", inputs.targets},
                      {"advantages", inputs.advantages}},
                     {{"format", "pt"}});
@@ -110,7 +107,6 @@ int main(int argc, char** argv) {
   }
   std::cout << "ready {}" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
-    inputs.weight.master.mutable_grad() = Tensor();
     forget_peak(device);
     const double seconds = seconds_of([&] { compute(inputs); });
     std::cout << Json{{"seconds", seconds}, {"peak_bytes", peak_memory_bytes(device) - held}}.dump() << std::endl;

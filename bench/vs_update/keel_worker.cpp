@@ -26,9 +26,10 @@ int main(int argc, char** argv) {
   use_threads(std::atoi(argv[5]));
   const ModelConfig config = bench_shape(argv[1]);
   const at::Device device = open_device(argv[6]);
-  CausalLm model = CausalLm::random(config, 0, device);
+  ModelWeights model = ModelWeights::random(config, 0, device);
   write_model_folder(argv[4], model, bench_vocabulary(config.vocab_size), Json::object(), {});
-  if (device.is_cuda()) model.compute_in(at::kBFloat16);
+  MasterWeights masters = model.compute_in(device.is_cuda() ? at::kBFloat16 : at::kFloat);
+  const CausalLm network(model);
   const int64_t sequences = std::atol(argv[2]), tokens = std::atol(argv[3]);
   std::vector<std::vector<int32_t>> texts(sequences);
   std::vector<TrainingSequence> packed;
@@ -40,11 +41,11 @@ int main(int argc, char** argv) {
   }
   const std::vector<PackedBatch> batches = pack(packed, sequences * tokens, device);
   const double share = 1.0 / static_cast<double>(sequences * (tokens - 1));
-  Optimizer optimizer(model.trainable(), {.lr = 1e-6});
+  Optimizer optimizer(std::move(masters), {.lr = 1e-6});
   const auto update = [&] {
     double loss = 0;
     for (const PackedBatch& batch : batches)
-      accumulate_gradients(model, batch, /*temperature=*/1, Scope::kToken,
+      accumulate_gradients(network, batch, {}, Scope::kToken,
                            [&](const TokenStats& stats, int64_t, int64_t) {
                              loss -= share * stats.logp.sum().item<double>();
                              return HeadCoefficients{at::full_like(stats.logp, share), {}};

@@ -64,19 +64,18 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
 
 }  // namespace
 
-Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
+Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts, const RewardSum& reward,
                     const EvaluationRequest& request, const std::function<bool()>& stop, StageMeter* meter) {
   const SamplingRequest sampling{
       .samples_per_prompt = request.samples,
       .temperature = request.temperature,
       .truncation = request.truncation,
       .max_new_tokens = request.max_new_tokens,
-      .stop_ids = policy.stop_ids,
+      .stop_ids = request.stop_ids,
       .stop_strings = request.stop_strings,
       .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
       .policy_version = request.policy_version,
       .max_sequences = request.max_sequences};
-  const RolloutEngine engine(policy.model, policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
   StageMeter unseen;
   Stage stage(meter ? *meter : unseen, "evaluation", static_cast<int64_t>(prompts.size()) * request.samples);
@@ -91,7 +90,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
     std::vector<Rollout> rollouts;
     try {
       rollouts = engine.generate(batch, sampling, {.progress = follow});
-      if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
+      if (!judge_batch(rollouts, batch, engine.tokenizer(), reward, request, stop, result)) break;
     } catch (const Interrupted&) {
       break;
     }

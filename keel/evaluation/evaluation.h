@@ -7,7 +7,6 @@
 #include "keel/core/live_progress.h"
 #include "keel/core/prompt.h"
 #include "keel/evaluation/statistics.h"
-#include "keel/model/loaded_model.h"
 #include "keel/reward/score.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
@@ -19,6 +18,7 @@ struct EvaluationRequest {
   double temperature = 1.0;  // 0 is greedy
   Truncation truncation = {};
   int64_t max_new_tokens = 1;
+  std::vector<int32_t> stop_ids = {};  // none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};
   std::vector<int64_t> ks = {};  // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
   uint64_t seed = 0;
@@ -49,7 +49,7 @@ struct Evaluation {
 /// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
 /// batches of about `max_sequences` completions and, while these are judged, between prompts; of a batch that is not
 /// judged to its end nothing is kept. `meter` says how far it is.
-Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
+Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts, const RewardSum& reward,
                     const EvaluationRequest& request, const std::function<bool()>& stop = {},
                     StageMeter* meter = nullptr);
 

@@ -178,7 +178,7 @@ bool has_whole_blocks(const GgufParameter& parameter, const GgufFormat& format) 
   return parameter.shape.back() % format.block_elements == 0;
 }
 
-void add_weights(const CausalLm& model, const GgufArchitecture& architecture, const GgufFormat& format,
+void add_weights(const ModelWeights& model, const GgufArchitecture& architecture, const GgufFormat& format,
                  const std::string& place, GgufWriter& writer) {
   std::map<std::string, Tensor> weights;
   for (const NamedTensor& weight : model.parameters()) weights.emplace(weight.name, weight.value);

@@ -16,7 +16,7 @@ namespace keel {
 namespace {
 
 /// From an architecture to a network: its stored weights, or fresh ones.
-using MakeNetwork = std::function<CausalLm(const ModelConfig& config, const WeightSource& weights)>;
+using MakeNetwork = std::function<ModelWeights(const ModelConfig& config, const WeightSource& weights)>;
 
 constexpr const char* kProcessorTemplate = "chat_template.json";
 
@@ -77,20 +77,20 @@ LoadedModel load_model(const std::string& name, at::Device device) {
   const std::filesystem::path path = find_model(name);
   if (!is_gguf(path, name)) return load_folder(path, device);
   return from_gguf(path, [&](const ModelConfig& config, const WeightSource& weights) {
-    return CausalLm::load(config, weights, device);
+    return ModelWeights::load(config, weights, device);
   });
 }
 
 LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights) {
   return from_folder(
       path,
-      [&](const ModelConfig& config, const WeightSource& source) { return CausalLm::load(config, source, device); },
+      [&](const ModelConfig& config, const WeightSource& source) { return ModelWeights::load(config, source, device); },
       weights != nullptr ? *weights : safetensors_weights(path));
 }
 
 LoadedModel load_untrained(const std::string& name, uint64_t seed, at::Device device) {
   const MakeNetwork make = [&](const ModelConfig& config, const WeightSource&) {
-    return CausalLm::random(config, seed, device);
+    return ModelWeights::random(config, seed, device);
   };
   const std::filesystem::path path = find_model(name);
   return is_gguf(path, name) ? from_gguf(path, make) : from_folder(path, make, {});

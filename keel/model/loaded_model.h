@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "keel/model/formats/weight_dtypes.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/model_weights.h"
 #include "libs/hftext/chat/chat_encoding.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
@@ -13,7 +13,7 @@ namespace keel {
 
 /// A model with everything it needs to talk, and what a folder needs besides to hold it.
 struct LoadedModel {
-  CausalLm model;
+  ModelWeights model;
   Tokenizer tokenizer;
   ChatTemplates templates = {};
   std::vector<int32_t> stop_ids = {};  // tokens that end a completion

@@ -4,7 +4,7 @@
 
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/tensor.h"
-#include "keel/ops/precision.h"
+#include "keel/ops/weight.h"
 
 namespace keel {
 
@@ -49,13 +49,13 @@ struct HeadOptions {
 /// exist for one chunk of rows at a time and are never stored.
 class LmHead {
  public:
-  /// `weight` [V, H]; its gradient is accumulated into that of its master.
-  LmHead(Parameter weight, const HeadOptions& options);
+  /// `weight` [V, H]; its gradient goes to its sink.
+  LmHead(Weight weight, const HeadOptions& options);
 
   /// The statistics alone; hidden [M, H], targets [M] int64.
   TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;
 
-  /// Adds d loss / d weight to the weight's gradient and returns d loss / d hidden [M, H], both in float32.
+  /// Adds d loss / d weight to the weight's sink and returns d loss / d hidden [M, H], both in float32.
   /// Token scope asks for coefficients chunk by chunk, while the chunk's logits are alive; wider scopes get the
   /// statistics of all rows at once and the logits are computed again.
   Tensor backward(const Tensor& hidden, const Tensor& targets, Scope scope, const CoefficientFunction& coefficients,
@@ -65,7 +65,7 @@ class LmHead {
   struct Chunk;
   Chunk make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior, int64_t begin) const;
 
-  Parameter weight_;
+  Weight weight_;
   HeadOptions options_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace keel {
 
-DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, BlockStore store, int64_t slots,
+DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& request, BlockStore store, int64_t slots,
                        int64_t table_width, int64_t rollouts)
     : model_(model),
       request_(request),
@@ -97,12 +97,12 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
 
 DecodeStep::Outputs DecodeStep::compute(int64_t rows) const {
   const RunningRows running = running_.first(rows);
-  const BlockRows block_rows(running.rows, tables_, model_.bitwise());
+  const BlockRows block_rows(running.rows, tables_, model_.execution().bitwise);
   Outputs result;
-  result.states = model_.forward(running.tokens, running.positions,
-                                 [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-                                   return block_rows.attend(store_.layer(layer), rule, heads);
-                                 });
+  const auto attend = [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
+    return block_rows.attend(store_.layer(layer), rule, heads);
+  };
+  result.states = model_.forward({running.tokens, running.positions, attend});
   result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows), running.places);
   advance(running, result.drawn.tokens, stop_ids_);
   return result;

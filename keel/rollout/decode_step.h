@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/sampling_model.h"
 #include "keel/ops/recorded_work.h"
 #include "keel/ops/running_rows.h"
 #include "keel/ops/sampler.h"
@@ -32,7 +32,7 @@ class DecodeStep {
  public:
   /// `slots`: max sequences that are decoded together. `table_width`: max blocks of a prompt and a completion of it
   /// together. `rollouts`: all of the request. `request.stop_ids`: all tokens that end a completion.
-  DecodeStep(const CausalLm& model, const SamplingRequest& request, BlockStore store, int64_t slots,
+  DecodeStep(const SamplingModel& model, const SamplingRequest& request, BlockStore store, int64_t slots,
              int64_t table_width, int64_t rollouts);
 
   BlockStore& store() { return store_; }
@@ -77,7 +77,7 @@ class DecodeStep {
   Graph& graph_for(int64_t rows);
   std::vector<Drawn> fetch(size_t in_flight);
 
-  const CausalLm& model_;
+  const SamplingModel& model_;
   SamplingRequest request_;
   BlockStore store_;
   StateRecord states_;

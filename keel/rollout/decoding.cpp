@@ -35,7 +35,7 @@ int64_t most_blocks(std::span<const Prompt> prompts, const SamplingRequest& requ
 }
 
 /// Refuses what a machine cannot hold before it begins.
-int64_t planned_blocks(const CausalLm& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
+int64_t planned_blocks(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
   const int64_t bytes = Decoding::store_bytes(model, prompts, request);
   constexpr double kGiB = 1 << 30;
   if (model.device().is_cpu() && bytes > machine_memory_bytes())
@@ -60,10 +60,10 @@ Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
 /// layers are, unless both are to have the bits of blocks.
 class PromptAttention {
  public:
-  PromptAttention(const CausalLm& model, const std::vector<Segment>& segments, const BlockRows& rows,
+  PromptAttention(const SamplingModel& model, const std::vector<Segment>& segments, const BlockRows& rows,
                   const BlockStore& store)
       : rows_(rows), store_(store) {
-    if (attends_by_flash(model) && !model.bitwise()) flash_.emplace(segments, model.device());
+    if (attends_by_flash(model) && !model.execution().bitwise) flash_.emplace(segments, model.device());
   }
   Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
     if (!flash_) return rows_.attend(store_.layer(layer), rule, heads);
@@ -80,11 +80,11 @@ class PromptAttention {
 
 }  // namespace
 
-int64_t Decoding::store_bytes(const CausalLm& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
+int64_t Decoding::store_bytes(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
   return BlockStore::bytes(model.config(), most_blocks(prompts, request), model.compute_type(), model.device());
 }
 
-Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
+Decoding::Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
                    const SamplingRequest& request)
     : model_(model),
       tokenizer_(tokenizer),
@@ -187,11 +187,10 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     }
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
-  const BlockRows block_rows(rows, tables, model_.device(), model_.bitwise());
+  const BlockRows block_rows(rows, tables, model_.device(), model_.execution().bitwise);
   const PromptAttention attention(model_, segments, block_rows, step_.store());
-  const Tensor states = model_.forward(
-      on_device(tokens, model_.device()), on_device(positions, model_.device()),
-      [&](int64_t layer, const AttentionRule& rule, const Heads& heads) { return attention(layer, rule, heads); });
+  const Tensor states = model_.forward({on_device(tokens, model_.device()), on_device(positions, model_.device()),
+                                        std::cref(attention)});
   for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
 }
 
@@ -224,8 +223,8 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
   TokenColumns& tokens = rollout.tokens;
   const auto number = [row](const Tensor& x) { return x.const_data_ptr<float>()[row]; };
   if (!std::isfinite(number(drawn.logp)))
-    fail_not_finite(model_, "prompt " + std::to_string(prompts_[sequence.group].id) + ", token " +
-                                std::to_string(tokens.size()) + " of a completion");
+    fail_not_finite(model_.weights(), "prompt " + std::to_string(prompts_[sequence.group].id) + ", token " +
+                                          std::to_string(tokens.size()) + " of a completion");
   const auto token = static_cast<int32_t>(drawn.tokens.const_data_ptr<int64_t>()[row]);
   tokens.append({&token, 1}, /*are_trained=*/true);
   tokens.behavior_logp.push_back(number(drawn.logp));

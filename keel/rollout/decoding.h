@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "keel/core/prompt.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/sampling_model.h"
 #include "keel/rollout/decode_step.h"
 #include "keel/rollout/request.h"
 #include "keel/rollout/stop_strings.h"
@@ -18,12 +18,12 @@ namespace keel {
 class Decoding {
  public:
   /// Plans the memory of keys and values; nothing is computed yet. Completions end with the request's stop_ids alone.
-  Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
+  Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
            const SamplingRequest& request);
   Decoding(const Decoding&) = delete;
 
   /// Memory of the keys and values of the sequences that run together, at the most.
-  static int64_t store_bytes(const CausalLm& model, std::span<const Prompt> prompts, const SamplingRequest& request);
+  static int64_t store_bytes(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request);
 
   bool done() const { return progress_.finished == progress_.all; }
   const RolloutProgress& progress() const { return progress_; }
@@ -66,7 +66,7 @@ class Decoding {
   int64_t live() const { return std::ranges::count(running_, false, &Sequence::ended); }
   std::span<const int32_t> prompt_of(int64_t group) const { return prompts_[group].tokens; }
 
-  const CausalLm& model_;
+  const SamplingModel& model_;
   const Tokenizer& tokenizer_;
   std::span<const Prompt> prompts_;
   SamplingRequest request_;

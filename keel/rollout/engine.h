@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "keel/core/prompt.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/sampling_model.h"
 #include "keel/rollout/decoding.h"
 #include "keel/rollout/request.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
@@ -38,8 +38,9 @@ struct RolloutOptions {
 /// their memory; borrows the tokenizer.
 class RolloutEngine {
  public:
-  RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)
-      : model_(weights.for_sampling()), tokenizer_(tokenizer) {}
+  RolloutEngine(SamplingModel model, const Tokenizer& tokenizer) : model_(std::move(model)), tokenizer_(tokenizer) {}
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
 
   /// The rollouts of a request on their way, which poll() moves on; the engine and the prompts must outlive them.
   Decoding submit(std::span<const Prompt> prompts, const SamplingRequest& request) const;
@@ -50,7 +51,7 @@ class RolloutEngine {
                                 const RolloutEvents& events = {}) const;
 
  private:
-  CausalLm model_;
+  SamplingModel model_;
   const Tokenizer& tokenizer_;
 };
 

@@ -68,9 +68,8 @@ const SamplingPrecision& sampling_precision(const std::string& name) {
   fail(ExitCode::kBadConfiguration, "rollout.weights is \"", name, "\"; known: ", joined(known));
 }
 
-CausalLm sampling_weights(const CausalLm& model, const std::string& precision) {
-  const Rounding& rounding = sampling_precision(precision).rounding;
-  return rounding.weights ? model.rounded(rounding) : model;
+SamplingModel sampling_model(const SampledWeights& weights, const std::string& precision) {
+  return {weights, sampling_precision(precision).rounding};
 }
 
 }  // namespace keel

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/sampling_model.h"
 
 namespace keel {
 
@@ -18,9 +18,9 @@ struct SamplingPrecision {
 const std::vector<SamplingPrecision>& sampling_precisions();
 const SamplingPrecision& sampling_precision(const std::string& name);
 
-/// The weights the sampler multiplies with: the model's own ("exact"), or a copy whose linear layers are rounded as
-/// low-precision inference engines do it, now, whatever training does later; embedding, norms and head stay as they
-/// are. A rounded sampler gives the trust region a real mismatch between mu and pi to hold.
-CausalLm sampling_weights(const CausalLm& model, const std::string& precision);
+/// The sampler of a precision: with the model's own weights ("exact"), or with a copy whose linear layers are rounded as
+/// low-precision inference engines do it; embedding, norms and head stay as they are. A rounded sampler gives the trust
+/// region a real mismatch between mu and pi to hold.
+SamplingModel sampling_model(const SampledWeights& weights, const std::string& precision);
 
 }  // namespace keel

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-/// What counts of a completion that is not learned from.
+/// The part of a dropped completion that metrics count.
 Rollout seen_of(const Rollout& rollout) {
   Rollout seen;
   seen.tokens.trained = rollout.tokens.trained;
@@ -25,13 +25,13 @@ BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, cons
                            SamplingRequest request)
     : config_(config), policy_(policy), problems_(problems), request_(std::move(request)) {}
 
-RolloutBatch BatchSampler::sample(uint64_t position, const CausalLm& weights, uint64_t policy_version,
+RolloutBatch BatchSampler::sample(uint64_t position, const SampledWeights& weights, uint64_t policy_version,
                                   const Events& events) {
-  Stopwatch watch(weights.device());
+  Stopwatch watch(weights.weights.device());
   RolloutBatch batch{.weights = weights, .policy_version = policy_version};
   PromptStream prompts = problems_.training();
   prompts.seek(position);
-  const RolloutEngine engine(sampling_weights(weights, config_.rollout.weights), policy_.tokenizer);
+  const RolloutEngine engine(sampling_model(weights, config_.rollout.weights), policy_.tokenizer);
   if (config_.rollout.dynamic_sampling) {
     fill(engine, prompts, batch, events);
   } else {
@@ -45,7 +45,7 @@ RolloutBatch BatchSampler::sample(uint64_t position, const CausalLm& weights, ui
   return batch;
 }
 
-/// Rewards are computed beside generation: a group is judged while others are still being sampled.
+/// Samples completions and scores them meanwhile: a group is scored while others are still being sampled.
 std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<const Prompt> prompts,
                                         RolloutBatch& batch, const Events& events) {
   SamplingRequest request = request_;
@@ -54,7 +54,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
   const auto all = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
   Stage stage(events.meter, "rollout", all);
   ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, workers, events.keep_on);
-  if (queue.threads() < workers && !std::exchange(told_of_threads_, true))
+  if (queue.threads() < workers && !std::exchange(warned_few_threads_, true))
     batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
                              std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
                              kThreadLimits + ", or lower reward.workers");
@@ -77,9 +77,9 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
   return rollouts;
 }
 
-/// DAPO's dynamic sampling: groups of equal rewards, which teach nothing, are dropped, and further prompts are sampled
-/// in their place, a batch at a time. What comes of a prompt decides about it alone, so the prompts are those in the
-/// order of the stream whose rewards differ; prompts behind the last one that is taken are the next step's.
+/// DAPO's dynamic sampling: groups of equal rewards have zero advantages and are dropped. Further prompts are sampled
+/// in their place, a batch at a time. Only its own completions decide about a prompt, so the batch has the next prompts
+/// of the stream whose rewards differ; prompts after the last one taken are left to the next step.
 void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events) {
   const auto wanted = static_cast<size_t>(config_.train.prompts_per_step);
   const auto samples = static_cast<size_t>(request_.samples_per_prompt);
@@ -115,7 +115,7 @@ void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, Rollo
   batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());
   batch.numbers = rollout_numbers(seen, request_.samples_per_prompt);
-  if (batch.prompts.size() < wanted && !std::exchange(told_of_few_, true))
+  if (batch.prompts.size() < wanted && !std::exchange(warned_few_groups_, true))
     batch.warnings.push_back(
         "dynamic sampling: the rewards of " + std::to_string(batch.prompts.size()) + " of " +
         std::to_string(batch.groups.sampled) + " groups differ, and a step wants " + std::to_string(wanted) +

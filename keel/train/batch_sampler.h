@@ -15,9 +15,9 @@
 
 namespace keel {
 
-/// The completions that a step learns from, with their rewards, and what was seen on the way to them.
+/// The rollouts of a step with their rewards, and the metrics of all that was sampled for them.
 struct RolloutBatch {
-  CausalLm weights;  // that sampled it
+  SampledWeights weights;  // that sampled it
   std::vector<Prompt> prompts = {};
   std::vector<Rollout> rollouts = {};  // in the order of the prompts, samples_per_prompt each
   uint64_t policy_version = 0;         // of every token
@@ -37,18 +37,18 @@ struct RolloutBatch {
 /// rewards, none of which training changes: it may work on a thread of its own.
 class BatchSampler {
  public:
-  /// Everything must outlive it. `request` is what every completion is sampled by.
+  /// All references must outlive it. `request` has the settings of every completion.
   BatchSampler(const Config& config, const LoadedModel& policy, const Problems& problems, SamplingRequest request);
 
-  /// What a batch is told of while it is sampled: how far it is, and `keep_on` after every token, which may end it all
+  /// Called while a batch is sampled: the progress meter, and `keep_on` after every token, which may cancel the batch
   /// by throwing.
   struct Events {
     StageMeter& meter;
     std::function<void()> keep_on = {};
   };
 
-  /// The batch that begins at this position of the prompt stream, with these weights.
-  RolloutBatch sample(uint64_t position, const CausalLm& weights, uint64_t policy_version, const Events& events);
+  /// Samples the batch that begins at this position of the prompt stream, with these weights.
+  RolloutBatch sample(uint64_t position, const SampledWeights& weights, uint64_t policy_version, const Events& events);
 
  private:
   std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
@@ -59,8 +59,7 @@ class BatchSampler {
   const LoadedModel& policy_;
   const Problems& problems_;
   SamplingRequest request_;
-  bool told_of_few_ = false;      // groups that a step goes on with
-  bool told_of_threads_ = false;  // that there are fewer than wanted
+  bool warned_few_groups_ = false, warned_few_threads_ = false;
 };
 
 }  // namespace keel

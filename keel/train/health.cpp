@@ -52,11 +52,12 @@ void require_sound_updates(const TrainState& state, const Config& config) {
        " in a new run (model.path may be a checkpoint), or look at log.txt for what they learned from");
 }
 
-void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
+void require_finite_weights(const MasterWeights& policy, const MasterWeights* critic, const TrainState& state,
+                            const Config& config,
                             const std::filesystem::path& checkpoints) {
-  std::vector<NamedTensor> parameters = masters_of(policy.trainable());
+  std::vector<NamedTensor> parameters = policy.tensors();
   if (critic)
-    for (NamedTensor& parameter : critic->parameters())
+    for (NamedTensor& parameter : critic->tensors())
       parameters.push_back({"the critic's " + parameter.name, parameter.value});
   const bool saved = path_exists(checkpoints / "LATEST");
   for (const NamedTensor& parameter : parameters)

@@ -17,7 +17,8 @@ void require_sound_updates(const TrainState& state, const Config& config);
 
 /// Stops a run (exit code 4) before it saves weights that are not finite: a checkpoint of broken weights would, by and
 /// by, push the sound ones out. `critic` may be null.
-void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
+void require_finite_weights(const MasterWeights& policy, const MasterWeights* critic, const TrainState& state,
+                            const Config& config,
                             const std::filesystem::path& checkpoints);
 
 /// Why no update was made in a step, and the way out; nothing where one was.

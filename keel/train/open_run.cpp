@@ -79,7 +79,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);
   if (config.record.tokens != "none") require_token_files();
-  Trackers trackers(config);
+  Trackers trackers(config, console);
   RunFolder::require_free(config.run.dir, replace);
   if (replace) refuse_to_replace_start(config);
   warn_of_passing_base(config, console);
@@ -89,7 +89,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
-  policy.model.compute_in(type);
+  MasterWeights masters = policy.model.compute_in(type);
   Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
   if (config.has_rl()) require_best_metric(config, problems);
@@ -114,7 +114,8 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
           .folder = std::move(folder),
           .trackers = std::move(trackers),
           .state = std::move(state),
-          .id = id};
+          .id = id,
+          .companions = {.masters = std::move(masters)}};
 }
 
 std::string recorded_config(Config config) {

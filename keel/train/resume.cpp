@@ -189,7 +189,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
          "was ",
          "moved. Name its place with model.path=FOLDER; where it is lost, start a new run from ", checkpoint.string(),
          ", whose weights have the adapter in them");
-  CausalLm base = starting_model(config, policy.model.device()).model;
+  ModelWeights base = starting_model(config, policy.model.device()).model;
   if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
@@ -254,7 +254,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const at::ScalarType type = chosen_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
-  Trackers trackers(config);
+  Trackers trackers(config, console);
   set_resumable();
   throw_if_stopped();
   LockedDirectory directory = RunFolder::lock(config.run.dir);
@@ -268,8 +268,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   else
     require_same_start(config, checkpoint);
   require_same_start_adapter(config, checkpoint);
-  checkpoint.policy.model.compute_in(type);
-  if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
+  MasterWeights masters = checkpoint.policy.model.compute_in(type);
   Problems problems = Problems::of_run(config, checkpoint.policy);
   Demonstrations demonstrations(config, checkpoint.policy);
   if (config.has_rl()) require_best_metric(config, problems);
@@ -280,7 +279,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
     changes.push_back(std::move(change));
   checkpoint.state.rl.data = problems.data();
   checkpoint.state.sft.data = demonstrations.data();
-  std::optional<CausalLm> reference;
+  std::optional<ModelWeights> reference;
   if (objective_at(config, {}).requirements().reference_logp && checkpoint.state.rl.steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
   if (!accepted.damaged_rows) require_unchanged_rows(config.run.dir, newest);
@@ -307,7 +306,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
           .state = std::move(checkpoint.state),
           .id = id,
           .checkpoint = newest,
-          .companions = {.reference = std::move(reference), .critic = std::move(checkpoint.critic)},
+          .companions = {.masters = std::move(masters),
+                         .reference = std::move(reference),
+                         .critic = std::move(checkpoint.critic)},
           .optimizer = std::move(checkpoint.optimizer),
           .warnings = std::move(notes),
           .changes = std::move(changes)};

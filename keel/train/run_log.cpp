@@ -139,6 +139,11 @@ void RunLog::count_lesson(const StepNumbers& numbers) {
     warning("there was nothing to learn in the first " + std::to_string(kSoon) + " steps: " + *why);
 }
 
+void RunLog::best(const BestEvaluation& best) {
+  folder_.log("step " + std::to_string(best.step) + " is the best so far, by checkpoint.best_metric=" + best.metric +
+              ": " + fixed(best.value, 4));
+}
+
 std::string RunLog::live_text(const std::string& stage) const {
   const std::scoped_lock lock(mutex_);
   std::string text = standing_;

@@ -9,6 +9,7 @@
 #include "keel/evaluation/evaluation.h"
 #include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
+#include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/step_row.h"
 #include "keel/train/start/demonstrations.h"
@@ -16,7 +17,8 @@
 
 namespace keel {
 
-/// What a run says, on the console and in log.txt, and what it has to count for that since it was started or resumed.
+/// What a run prints on the console and in log.txt. It owns the counts that this takes since the run was started or
+/// resumed, and borrows the console, the run's folder and the configuration.
 class RunLog {
  public:
   /// All must outlive it.
@@ -24,6 +26,7 @@ class RunLog {
       : console_(console), folder_(folder), config_(config) {}
 
   void warning(const std::string& sentence);
+  void progress(const std::string& text) { console_.progress(text); }
 
   /// Rows that gave no prompt are counted, and the first of them is told.
   void passed_over(const SkippedCounts& rows);
@@ -40,6 +43,7 @@ class RunLog {
   void supervised_rows_passed_over(const SkippedCounts& rows);
   void step(const StepNumbers& numbers, int64_t done, double seconds);
   void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds);
+  void best(const BestEvaluation& best);
 
   /// One line on where the run stands: the step, the `stage` that is under way, the time left. By any thread.
   std::string live_text(const std::string& stage) const;

@@ -39,7 +39,7 @@ void RunWatcher::scored(const ScoreReport& report, size_t completions) {
 }
 
 void RunWatcher::ready(const Experience& experience) {
-  notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
+  notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
   learned_from = written("prompts ", state_.rl.prompts, " to ", experience.position);
   if (config_.record.tokens != "none" && state_.rl.steps % config_.record.tokens_every == 0) record_tokens(experience);
 }
@@ -70,10 +70,16 @@ void RunWatcher::skipped_update(bool overflowed) {
 
 void RunWatcher::write(const Experience& experience) {
   for (const Json& sample : notes_->rows(state_.step(), experience.prompts, experience.rollouts,
-                                         experience.worth.advantages, policy_.tokenizer))
+                                         experience.token_advantages.advantages, policy_.tokenizer))
     folder_.add_sample(sample);
   if (records_) records_->commit(std::move(facts_));
   records_.reset();
+}
+
+void RunWatcher::add_metrics(const char* phase, const Json& numbers) {
+  Json row = {{"phase", phase}, {"step", state_.step()}, {"updates", state_.updates}};
+  row.update(numbers);
+  trackers_.add(folder_.add_metrics(row));
 }
 
 }  // namespace keel

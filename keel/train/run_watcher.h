@@ -11,22 +11,27 @@
 #include "keel/train/metrics/token_records.h"
 #include "keel/train/run_log.h"
 #include "keel/train/step_watcher.h"
+#include "keel/train/trackers.h"
 
 namespace keel {
 
-/// What is told, counted and noted in the steps of a run: its log hears of it, and its folder gets the samples and the
-/// token records of each.
+/// Logs what happens in the steps of a run, and writes their metrics, samples and token records. It owns the notes of
+/// the present step, and borrows the configuration, the policy, the run's state, folder, trackers and log.
 class RunWatcher : public StepWatcher {
  public:
   /// All must outlive it.
-  RunWatcher(const Config& config, const LoadedModel& policy, const TrainState& state, RunFolder& folder, RunLog& log)
-      : config_(config), policy_(policy), state_(state), folder_(folder), log_(log) {}
+  RunWatcher(const Config& config, const LoadedModel& policy, const TrainState& state, RunFolder& folder,
+             Trackers& trackers, RunLog& log)
+      : config_(config), policy_(policy), state_(state), folder_(folder), trackers_(trackers), log_(log) {}
 
   bool drawing = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
   std::string learned_from;  // in the present step, for the log: "prompts 16 to 32"
 
   /// Writes the step's samples and token records, after the state has counted the step.
   void write(const Experience& experience);
+  /// Adds a row of metrics: the phase, where the run stands, and these numbers.
+  void add_metrics(const char* phase, const Json& numbers);
+  void add_sample(const Json& sample) { folder_.add_sample(sample); }
 
   void passed_over(const SkippedCounts& rows) override { log_.passed_over(rows); }
   void warning(const std::string& sentence) override { log_.warning(sentence); }
@@ -43,6 +48,7 @@ class RunWatcher : public StepWatcher {
   const LoadedModel& policy_;
   const TrainState& state_;
   RunFolder& folder_;
+  Trackers& trackers_;
   RunLog& log_;
   std::optional<SampleNotes> notes_;     // of the present step
   std::optional<TokenRecords> records_;  // the same, where its tokens are recorded

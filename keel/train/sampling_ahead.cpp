@@ -15,9 +15,9 @@
 namespace keel {
 namespace {
 
-/// Ends a batch that nobody waits for.
-struct GivenUp : std::exception {
-  const char* what() const noexcept override { return "nobody waits for this batch any more"; }
+/// Ends a batch that no step will use.
+struct Cancelled : std::exception {
+  const char* what() const noexcept override { return "the batch was cancelled"; }
 };
 
 }  // namespace
@@ -30,60 +30,60 @@ SamplingAhead::SamplingAhead(BatchSampler& sampler, at::Device device, int64_t t
 SamplingAhead::~SamplingAhead() {
   {
     const std::scoped_lock lock(mutex_);
-    given_up_ = ended_ = true;
-    waiting_.clear();
+    cancelled_ = ended_ = true;
+    queued_.clear();
   }
   changed_.notify_all();
 }
 
-void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters) {
+void SamplingAhead::request(const SampledWeights& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters) {
   synchronize(device_);  // the other thread's stream does not wait for the copy by itself
-  const auto keep_on = [this] {
+  const auto throw_if_cancelled = [this] {
     const std::scoped_lock lock(mutex_);
-    if (given_up_) throw GivenUp();
+    if (cancelled_) throw Cancelled();
   };
   Task task([=, this] {
     try {
-      keep_on();
-      RolloutBatch batch = sampler_.sample(position_, weights, policy_version, {meters->sampling, keep_on});
+      throw_if_cancelled();
+      RolloutBatch batch = sampler_.sample(position_, weights, policy_version, {meters->sampling, throw_if_cancelled});
       position_ = batch.position;
       return batch;
     } catch (...) {
       const std::scoped_lock lock(mutex_);
-      given_up_ = true;
+      cancelled_ = true;
       throw;
     }
   });
-  asked_for_.push_back(task.get_future());
+  requested_.push_back(task.get_future());
   {
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back(std::move(task));
+    queued_.push_back(std::move(task));
   }
   changed_.notify_all();
 }
 
 RolloutBatch SamplingAhead::take() {
-  std::future<RolloutBatch> oldest = std::move(asked_for_.front());
-  asked_for_.pop_front();
+  std::future<RolloutBatch> oldest = std::move(requested_.front());
+  requested_.pop_front();
   if (thread_.empty()) {
-    Task task = std::move(waiting_.front());
-    waiting_.pop_front();
+    Task task = std::move(queued_.front());
+    queued_.pop_front();
     task();
   }
   try {
     RolloutBatch batch = oldest.get();
-    if (thread_.empty() && !std::exchange(told_, true))
+    if (thread_.empty() && !std::exchange(warned_, true))
       batch.warnings.push_back(std::string("no thread could be made that samples beside the training, so that each ") +
                                "waits for the other. " + kThreadLimits);
     return batch;
   } catch (...) {
     if (thread_.empty())
-      waiting_.clear();
+      queued_.clear();
     else
-      for (const std::future<RolloutBatch>& behind : asked_for_) behind.wait();  // each gives up as soon as it begins
-    asked_for_.clear();
+      for (const std::future<RolloutBatch>& later : requested_) later.wait();  // each is cancelled when it begins
+    requested_.clear();
     const std::scoped_lock lock(mutex_);
-    given_up_ = false;
+    cancelled_ = false;
     throw;
   }
 }
@@ -95,10 +95,10 @@ void SamplingAhead::work(at::Device device, int64_t threads) {
     stream.emplace(c10::impl::VirtualGuardImpl(at::kCUDA).getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ended_ || !waiting_.empty(); });
+    changed_.wait(lock, [&] { return ended_ || !queued_.empty(); });
     if (ended_) return;
-    Task task = std::move(waiting_.front());
-    waiting_.pop_front();
+    Task task = std::move(queued_.front());
+    queued_.pop_front();
     lock.unlock();
     task();
     task = {};  // and its weights

@@ -21,24 +21,24 @@ namespace keel {
 /// borrows the sampler.
 class SamplingAhead {
  public:
-  /// The sampler must outlive it, and is this thread's alone as long as batches are waited for.
+  /// The sampler must outlive it. While batches are requested, only the thread uses the sampler.
   SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads);
-  /// Gives up what is being sampled.
+  /// Cancels the batch that is being sampled.
   ~SamplingAhead();
   SamplingAhead(const SamplingAhead&) = delete;
   SamplingAhead& operator=(const SamplingAhead&) = delete;
 
-  /// The next batch to be asked for begins at this position of the prompt stream. Not while batches are waited for.
+  /// The next batch to be requested begins at this position of the prompt stream. Not while batches are requested.
   void seek(uint64_t position) { position_ = position; }
 
-  /// The meters say how far it is, when it is its turn.
-  void ask_for(const CausalLm& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
+  /// Requests a batch; the meters show its progress when its turn comes.
+  void request(const SampledWeights& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
 
-  /// Batches that were asked for and not taken.
-  size_t count() const { return asked_for_.size(); }
+  /// Batches that were requested and not taken.
+  size_t count() const { return requested_.size(); }
 
-  /// Waits for the oldest of them. What it failed with is thrown here; those behind it are forgotten then, for where
-  /// they would begin is not known.
+  /// Waits for the oldest requested batch. If it failed, throws its error and drops the later ones, whose position is
+  /// not known then.
   RolloutBatch take();
 
  private:
@@ -47,14 +47,14 @@ class SamplingAhead {
 
   BatchSampler& sampler_;
   at::Device device_;
-  uint64_t position_ = 0;                            // of the next batch; of the thread that samples
-  std::deque<std::future<RolloutBatch>> asked_for_;  // of whoever asks
+  uint64_t position_ = 0;                            // of the next batch; the thread that samples uses it
+  std::deque<std::future<RolloutBatch>> requested_;  // of the thread that requests
   std::mutex mutex_;                                 // for all below
   std::condition_variable changed_;
-  std::deque<Task> waiting_;
-  bool given_up_ = false;  // one has failed: those behind it are not begun
+  std::deque<Task> queued_;
+  bool cancelled_ = false;  // a batch has failed: later ones are not begun
   bool ended_ = false;
-  bool told_ = false;  // that there is no thread
+  bool warned_ = false;  // that no thread could be started
   std::vector<std::jthread> thread_;
 };
 

@@ -16,20 +16,21 @@
 
 namespace keel {
 
-/// What a step learns from: completions with their rewards and whatever else the method asks for, and what each of
-/// their tokens is worth.
+/// A step's training data: rollouts with their rewards, what the method requires besides, and the tokens' advantages.
 struct Experience {
   std::vector<Prompt> prompts;
-  std::vector<Rollout> rollouts;                    // those that were judged
-  std::vector<std::optional<int64_t>> places = {};  // among them of all that was sampled and is learned from
-  TokenWorth worth = {};
-  Tensor behavior_head = {};  // of the weights that sampled, where their hidden states were recorded
-  uint64_t position = 0;      // of the prompt stream, behind the prompts
+  std::vector<Rollout> rollouts;                    // those with a reward
+  std::vector<std::optional<int64_t>> places = {};  // index among them of each sampled rollout that is trained on
+  TokenAdvantages token_advantages = {};
+  Tensor behavior_head = {};  // of the weights that sampled, if their hidden states were recorded
+  uint64_t position = 0;      // of the prompt stream, after the prompts
 
-  ScoredRollouts scored() const { return {rollouts, worth.advantages, behavior_head, worth.returns}; }
+  ScoredRollouts scored() const {
+    return {rollouts, token_advantages.advantages, behavior_head, token_advantages.returns};
+  }
 };
 
-/// How far the sampler and the trainer are with what they are doing.
+/// Progress of the sampler and of the trainer within a step.
 struct StepMeters {
   StageMeter sampling, training;
 
@@ -40,23 +41,24 @@ struct StepMeters {
   }
 };
 
-/// Told what happens in a step, when it happens: a run tells its user and its log, a test looks between the stages.
+/// Receives the events of a step: a run informs its user and writes its log, a test checks between the stages. It owns
+/// the meters, together with a background sampler, and borrows the arguments of each call.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
-  /// For whoever shows it meanwhile, on another thread; a sampler beside the training has them, too.
+  /// Another thread may read them.
   const std::shared_ptr<StepMeters> meters = std::make_shared<StepMeters>();
   virtual void passed_over(const SkippedCounts& /*rows*/) {}
   /// Something was done differently from what was asked for; a sentence.
   virtual void warning(const std::string& /*sentence*/) {}
   virtual void scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
-  /// Everything is known, nothing is learned yet.
+  /// All is computed that the updates need; none was made yet.
   virtual void ready(const Experience& /*experience*/) {}
   /// Sequence s of a packed batch is rollout minibatch[s].
   virtual void decided(const DecidedTokens& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
-  /// The minibatch's gradients lie in the parameters.
+  /// The minibatch's gradients are accumulated.
   virtual void before_update(std::span<const int64_t> /*minibatch*/) {}
-  /// A gradient was not finite; the state has counted it. It may have overflowed by a loss scale, which is halved then.
+  /// A gradient was not finite; the state has counted it. A loss scale that may have caused it is halved.
   virtual void skipped_update(bool /*overflowed*/) {}
 };
 

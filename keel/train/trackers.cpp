@@ -5,15 +5,8 @@
 #include "keel/record/run_data.h"
 
 namespace keel {
-namespace {
 
-void warn(const std::optional<std::string>& failure, Console& console) {
-  if (failure) console.warning(*failure + ". The training continues; `keel export` can send its rows later");
-}
-
-}  // namespace
-
-Trackers::Trackers(const Config& config) {
+Trackers::Trackers(const Config& config, Console& console) : console_(console) {
   for (const auto& [tool, enabled] : {std::pair{"wandb", config.record.wandb}, {"mlflow", config.record.mlflow}})
     if (enabled)
       bridges_.push_back(
@@ -31,19 +24,23 @@ void Trackers::open(const std::filesystem::path& folder, Json settings, const st
                   {"folder", nullptr}});
 }
 
-void Trackers::add_rows_of(const std::filesystem::path& folder, Console& console) {
+void Trackers::add_rows_of(const std::filesystem::path& folder) {
   if (bridges_.empty()) return;
-  for (const auto& bridge : bridges_) console.line("tracking: " + bridge->target());
+  for (const auto& bridge : bridges_) console_.line("tracking: " + bridge->target());
   std::ifstream rows(folder / "metrics.jsonl");
-  for (std::string row; std::getline(rows, row);) add(row, console);
+  for (std::string row; std::getline(rows, row);) add(row);
 }
 
-void Trackers::add(std::string_view row, Console& console) {
-  for (const auto& bridge : bridges_) warn(bridge->add(row), console);
+void Trackers::add(std::string_view row) {
+  for (const auto& bridge : bridges_) warn(bridge->add(row));
 }
 
-void Trackers::end(const std::string& how, Console& console) {
-  for (const auto& bridge : bridges_) warn(bridge->end(how), console);
+void Trackers::end(const std::string& how) {
+  for (const auto& bridge : bridges_) warn(bridge->end(how));
+}
+
+void Trackers::warn(const std::optional<std::string>& failure) {
+  if (failure) console_.warning(*failure + ". The training continues; `keel export` can send its rows later");
 }
 
 }  // namespace keel

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,20 +12,23 @@
 
 namespace keel {
 
-/// The runs in Weights & Biases and MLflow that record.wandb and record.mlflow ask for. When a bridge fails, the training
-/// warns and continues.
+/// The runs in Weights & Biases and MLflow that record.wandb and record.mlflow ask for. When a bridge fails, the
+/// training warns and continues. It owns the bridges to them and borrows the console.
 class Trackers {
  public:
   /// Starts the bridges. A missing package is an Error (exit code 2).
-  explicit Trackers(const Config& config);
+  Trackers(const Config& config, Console& console);
   /// Opens a new run in the group of the run's id.
   void open(const std::filesystem::path& folder, Json settings, const std::string& id);
   /// Sends the rows that a resumed run keeps.
-  void add_rows_of(const std::filesystem::path& folder, Console& console);
-  void add(std::string_view row, Console& console);
-  void end(const std::string& how, Console& console);
+  void add_rows_of(const std::filesystem::path& folder);
+  void add(std::string_view row);
+  void end(const std::string& how);
 
  private:
+  void warn(const std::optional<std::string>& failure);
+
+  Console& console_;
   std::vector<std::unique_ptr<TrackerBridge>> bridges_;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "keel/core/interrupt.h"
+#include "keel/train/start/starting_model.h"
 #include "keel/train/update/gradients.h"
 #include "keel/train/update/packing.h"
 
@@ -46,28 +47,29 @@ int64_t target_count(const std::vector<SupervisedSequence>& sequences) {
   return count;
 }
 
-/// Adds the gradients of the mean log-likelihood, times the scale, to the parameters'; returns the loss.
+/// Adds the gradients of the mean log-likelihood to the weights' sinks; returns the loss.
 double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<SupervisedSequence>& sequences,
-                                       int64_t targets, int64_t tokens_per_batch, double loss_scale) {
+                                       int64_t targets, int64_t tokens_per_batch, const UpdatePass& pass) {
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
   for (const PackedBatch& batch : pack(training_sequences(sequences), tokens_per_batch, model.device())) {
     const auto coefficients = [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
       negative_logp -= stats.logp.sum(at::kDouble);
       return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)), .entropy_coefficient = {}};
     };
-    accumulate_gradients(model, batch, /*temperature=*/1.0, Scope::kToken, coefficients, {}, {}, loss_scale);
+    accumulate_gradients(model, batch, pass, Scope::kToken, coefficients);
   }
   return negative_logp.item<double>() / static_cast<double>(targets);
 }
 
 }  // namespace
 
-WarmUp::WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& demonstrations)
+WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
+               Demonstrations& demonstrations)
     : config_(config),
-      policy_(policy),
+      network_(policy.model, execution_of(config)),
       demonstrations_(demonstrations),
       options_(config.sft_optimizer()),
-      optimizer_(policy.model.trainable(), options_) {}
+      optimizer_(masters, config.sft_optimizer()) {}
 
 /// Of files along its schedule; a task's are learned from until it is enough.
 double WarmUp::learning_rate(const TrainState& state) const {
@@ -78,11 +80,10 @@ double WarmUp::learning_rate(const TrainState& state) const {
 
 WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
   WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.sft.noisy};
-  const CausalLm model =
-      policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft.steps));
+  const UpdatePass pass{.dropout = dropout_of(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
   const int64_t targets = target_count(sequences);
-  numbers.loss = accumulate_likelihood_gradients(model, sequences, targets, config_.train.tokens_per_batch,
-                                                 optimizer_.loss_scale().value_or(1));
+  numbers.loss =
+      accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, pass);
   if (demonstrations_.from_files()) numbers.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;
@@ -117,9 +118,9 @@ std::optional<SupervisedLoss> WarmUp::held_out_loss() {
     if (some.empty()) break;
     for (const SupervisedRow& row : some) sequences.insert(sequences.end(), row.sequences.begin(), row.sequences.end());
     for (const PackedBatch& batch :
-         pack(training_sequences(sequences), config_.train.tokens_per_batch, policy_.model.device())) {
+         pack(training_sequences(sequences), config_.train.tokens_per_batch, network_.device())) {
       throw_if_stopped();
-      negative_logp -= token_statistics(policy_.model, batch, /*temperature=*/1.0).logp.sum(at::kDouble).item<double>();
+      negative_logp -= token_statistics(network_, batch, /*temperature=*/1.0).logp.sum(at::kDouble).item<double>();
     }
     result.rows += static_cast<int64_t>(some.size());
     result.tokens += target_count(sequences);

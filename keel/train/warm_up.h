@@ -19,7 +19,8 @@ namespace keel {
 class WarmUp {
  public:
   /// Everything must outlive it.
-  WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& demonstrations);
+  WarmUp(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
+         Demonstrations& demonstrations);
 
   /// One update, on what Demonstrations::next() gave.
   WarmUpNumbers step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher);
@@ -34,6 +35,7 @@ class WarmUp {
 
   bool done(const TrainState& state) const { return demonstrations_.done(config_.sft, state.sft); }
 
+  const MasterWeights& masters() const { return optimizer_.masters(); }
   /// The optimizer's moments.
   std::vector<NamedTensor> optimizer_state() const { return optimizer_.state(); }
   void load_optimizer(const std::vector<NamedTensor>& state, const std::string& place) {
@@ -44,7 +46,7 @@ class WarmUp {
   double learning_rate(const TrainState& state) const;
 
   const Config& config_;
-  const LoadedModel& policy_;
+  const CausalLm network_;
   Demonstrations& demonstrations_;
   OptimizerOptions options_;
   Optimizer optimizer_;

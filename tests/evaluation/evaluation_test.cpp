@@ -62,6 +62,13 @@ std::vector<Prompt> prompts_for(const Tokenizer& tokenizer, int64_t count, bool 
   return prompts;
 }
 
+/// A small network that was not trained.
+const RolloutEngine& tiny_policy() {
+  static const Tokenizer tokenizer = tiny_tokenizer();
+  static const RolloutEngine policy(SamplingModel({tiny_model(tiny_config(3, 1, false))}), tokenizer);
+  return policy;
+}
+
 /// By the tokens alone: "f" is 8 and the stop token 2.
 bool is_right(const Rollout& rollout) {
   return rollout.tokens.ids.back() == 2 && std::count(rollout.tokens.ids.begin(), rollout.tokens.ids.end(), 8) > 0;
@@ -81,8 +88,8 @@ Interval students(double ones, double count) {
 }
 
 TEST(Evaluation, CountsWhatTheRewardAccepts) {
-  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 200, false);
+  const RolloutEngine& policy = tiny_policy();
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 200, false);
   const EvaluationRequest request{.max_new_tokens = 6, .seed = 9, .max_sequences = 64};
   const Evaluation result = evaluate(policy, prompts, finds_f(), request);
   ASSERT_EQ(result.count, 200);
@@ -107,8 +114,8 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
 }
 
 TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
-  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 50, true);
+  const RolloutEngine& policy = tiny_policy();
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 50, true);
   const EvaluationRequest request{.samples = 5, .max_new_tokens = 6, .ks = {1, 5}, .seed = 9, .max_sequences = 32};
   const Evaluation result = evaluate(policy, prompts, finds_f(), request);
   ASSERT_EQ(result.rollouts.size(), 250u);
@@ -147,8 +154,8 @@ TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
 }
 
 TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
-  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 6, false);
+  const RolloutEngine& policy = tiny_policy();
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 6, false);
   const EvaluationRequest greedy{.samples = 3, .temperature = 0, .max_new_tokens = 6, .seed = 1};
   const EvaluationRequest narrow{.samples = 3, .truncation = {.top_p = 1e-6}, .max_new_tokens = 6, .seed = 2};
   const Evaluation one = evaluate(policy, prompts, finds_f(), greedy);
@@ -160,8 +167,8 @@ TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
 }
 
 TEST(Evaluation, StopsBetweenBatchesAndSumsUpWhatItHas) {
-  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 20, false);
+  const RolloutEngine& policy = tiny_policy();
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 20, false);
   const EvaluationRequest request{.samples = 2, .max_new_tokens = 6, .seed = 9, .max_sequences = 8};
   int asked = 0;  // before each batch, and before each of its 4 prompts is judged
   const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 2 * (1 + 4); });
@@ -198,8 +205,8 @@ RewardSum judges_even_prompts(bool nothing) {
 }
 
 TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
-  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 200, false);
+  const RolloutEngine& policy = tiny_policy();
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 200, false);
   const EvaluationRequest request{.max_new_tokens = 6, .seed = 9};
   const Evaluation result = evaluate(policy, prompts, judges_even_prompts(false), request);
   double right = 0;

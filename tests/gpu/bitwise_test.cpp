@@ -12,8 +12,8 @@ namespace {
 
 class GpuBitwise : public testing::TestWithParam<at::ScalarType> {
  protected:
-  CausalLm model(const ModelConfig& config) const {
-    CausalLm result = tiny_model(config, 1, cuda_);
+  ModelWeights model(const ModelConfig& config) const {
+    ModelWeights result = tiny_model(config, 1, cuda_);
     result.compute_in(GetParam());
     return result;
   }
@@ -72,11 +72,11 @@ TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
                 {{"heads of 64", wide}, {"heads of 128", wider}, {"16 heads of 64", many}, {"wide Gemma", gemma}});
   int64_t plainly_different = 0;
   for (const auto& [name, config] : shapes) {
-    const CausalLm plain = model(config);
-    const auto [different, all] = different_bits(bitwise(plain), bitwise(plain));
+    const ModelWeights plain = model(config);
+    const auto [different, all] = different_bits({plain, {}, kBitwise}, {plain, kBitwise});
     EXPECT_EQ(different, 0) << name;
     EXPECT_GT(all, 300) << name;
-    plainly_different += different_bits(plain, plain).first;
+    plainly_different += different_bits({plain}, plain).first;
   }
   EXPECT_GT(plainly_different, 0) << "without it the bits differ";
 }
@@ -85,15 +85,13 @@ TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
   ModelConfig wide = tiny_config(14, 2, true, 64);
   wide.hidden_size = 896;
   for (const ModelConfig& config : {tiny_config(6, 2, false), wide}) {
-    CausalLm adapted = model(config);
+    ModelWeights adapted = model(config);
     adapted.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
-    for (const NamedParameter& part : adapted.trainable()) {
-      const at::NoGradGuard no_grad;
-      part.value.master.copy_(random_normal(part.value.master.sizes(), 9) * 0.5);
-      part.value.compute.copy_(part.value.master);
-    }
-    EXPECT_EQ(different_bits(bitwise(adapted), bitwise(adapted)).first, 0);
-    EXPECT_GT(different_bits(bitwise(adapted), bitwise(adapted.without_adapter())).first, 300) << "the adapter matters";
+    for (const NamedTensor& part : adapted.adapter()) part.value.copy_(random_normal(part.value.sizes(), 9) * 0.5);
+    adapted.compute_in(GetParam());
+    const SampledWeights sampled{adapted, {}, kBitwise};
+    EXPECT_EQ(different_bits(sampled, {adapted, kBitwise}).first, 0);
+    EXPECT_GT(different_bits(sampled, {adapted.without_adapter(), kBitwise}).first, 300) << "the adapter matters";
   }
 }
 
@@ -101,19 +99,17 @@ TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {
   const std::vector<Prompt> prompts = tiny_prompts();
   ModelConfig config = tiny_config(14, 2, true, 64);
   config.hidden_size = 896;
-  const std::vector<Rollout> rollouts = bitwise_rollouts(CausalLm::random(config, 1, cuda_), prompts);
+  const std::vector<Rollout> rollouts = bitwise_rollouts({ModelWeights::random(config, 1, cuda_)}, prompts);
   const auto gradients = [&](bool same_bits) {
-    CausalLm trained = CausalLm::random(config, 1, cuda_);
-    trained.compute_in(GetParam());
-    if (same_bits) trained.make_bitwise();
+    ModelWeights weights = ModelWeights::random(config, 1, cuda_);
+    weights.compute_in(GetParam());
+    const GradientSinks sinks(weights.trained());
+    const CausalLm trained(weights, {.bitwise = same_bits});
     for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, cuda_)) {
       const Tensor hidden = packed_hidden_states(trained, batch.tokens, batch.positions, batch.segments);
       (hidden * random_normal(hidden.sizes(), 5).to(cuda_)).sum().backward();
     }
-    std::vector<Tensor> result;
-    for (const NamedTensor& parameter : trained.parameters())
-      if (parameter.value.grad().defined()) result.push_back(parameter.value.grad());
-    return result;
+    return sinks.sums();
   };
   const std::vector<Tensor> ours = gradients(true), usual = gradients(false);
   ASSERT_EQ(ours.size(), usual.size());

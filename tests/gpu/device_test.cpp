@@ -135,7 +135,7 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
         };
         EXPECT_LT(relative(drawn.other_logp, exact.other_logp), 1e-6);
         // The hidden state of row i is the i-th unit vector, so that the logits are the given ones to the bit.
-        const LmHead head(logits.t().contiguous().to(cuda), {.temperature = temperature, .chunk_rows = 64});
+        const LmHead head(Weight(logits.t().contiguous().to(cuda)), {.temperature = temperature, .chunk_rows = 64});
         const TokenStats stats =
             head.statistics(at::eye(rows).to(cuda), drawn.tokens, {.topk_ids = drawn.tokens.unsqueeze(1)});
         EXPECT_TRUE(stats.logp.equal(drawn.logp));  // to the bit
@@ -205,12 +205,13 @@ TEST(Sampling, DrawsRareTokensWhereTheCpuDoes) {
 
 TEST(Network, HasTheCpusInitialWeights) {
   const ModelConfig shape = model_config({.hidden_size = 96, .layers = 2, .heads = 3, .max_positions = 16}, 5001);
-  const CausalLm host = CausalLm::random(shape, 3, at::kCPU), device = CausalLm::random(shape, 3, open_device("cuda"));
+  const ModelWeights host = ModelWeights::random(shape, 3, at::kCPU),
+                     device = ModelWeights::random(shape, 3, open_device("cuda"));
   const auto want = host.parameters(), got = device.parameters();
   for (size_t i = 0; i < want.size(); ++i) {
-    EXPECT_TRUE(got[i].value.is_cuda() && got[i].value.requires_grad());
+    EXPECT_TRUE(got[i].value.is_cuda());
     // Their logarithms, sines and cosines may differ in the last bit of float64, which float32 seldom sees.
-    const Tensor difference = (got[i].value.detach().cpu() - want[i].value.detach()).abs();
+    const Tensor difference = (got[i].value.cpu() - want[i].value).abs();
     EXPECT_LT(difference.max().item<double>(), 1e-8) << want[i].name;
     EXPECT_LT(difference.ne(0).to(at::kDouble).mean().item<double>(), 1e-4) << want[i].name;
   }
@@ -221,7 +222,8 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
   const ModelConfig shape = small_shape(tokenizer.size());
-  const CausalLm host = CausalLm::random(shape, 3, at::kCPU), device = CausalLm::random(shape, 3, cuda);
+  const ModelWeights host = ModelWeights::random(shape, 3, at::kCPU), device = ModelWeights::random(shape, 3, cuda);
+  const GradientSinks host_gradients(host.trained()), device_gradients(device.trained());
   const std::vector<Prompt> prompts = problems(*task, 6);
   std::vector<std::vector<int32_t>> completions;
   std::vector<TrainingSequence> sequences;
@@ -232,16 +234,15 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
   }
   const auto backward = [&](const CausalLm& model) {
     const PackedBatch batch = pack(sequences, 1 << 20, model.device())[0];
-    accumulate_gradients(model, batch, 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+    accumulate_gradients(model, batch, {}, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
       return HeadCoefficients{at::ones_like(stats.logp), {}};
     });
     return token_statistics(model, batch, 1.0).logp.cpu();
   };
   EXPECT_LT((backward(host) - backward(device)).abs().max().item<double>(), 1e-4);
-  const auto host_parameters = host.parameters(), device_parameters = device.parameters();
-  for (size_t i = 0; i < host_parameters.size(); ++i) {
-    const Tensor want = host_parameters[i].value.grad(), got = device_parameters[i].value.grad().cpu();
-    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host_parameters[i].name;
+  for (size_t i = 0; i < host.trained().size(); ++i) {
+    const Tensor want = host_gradients.sums()[i], got = device_gradients.sums()[i].cpu();
+    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host.trained()[i].name;
   }
 }
 
@@ -265,7 +266,7 @@ struct TrainingCase {
   }
   void add_gradients(const CausalLm& model) const {
     for (const PackedBatch& batch : pack(sequences, 120, model.device()))
-      accumulate_gradients(model, batch, 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+      accumulate_gradients(model, batch, {}, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
         return HeadCoefficients{at::ones_like(stats.logp), at::full_like(stats.logp, 0.1)};
       });
   }
@@ -273,17 +274,18 @@ struct TrainingCase {
 
 TEST(Network, GivesTheGradientsOfFloat32InNarrowNumbers) {
   const TrainingCase given;
-  const CausalLm host = CausalLm::random(given.shape, 3, at::kCPU);
+  const ModelWeights host = ModelWeights::random(given.shape, 3, at::kCPU);
+  const GradientSinks host_gradients(host.trained());
   given.add_gradients(host);
   for (const auto& [type, bound] : {std::pair{at::kBFloat16, 0.04}, {at::kHalf, 0.006}}) {
-    CausalLm device = CausalLm::random(given.shape, 3, open_device("cuda"));
+    ModelWeights device = ModelWeights::random(given.shape, 3, open_device("cuda"));
     device.compute_in(type);
+    const GradientSinks device_gradients(device.trained());
     given.add_gradients(device);
-    const auto host_parameters = host.trainable(), device_parameters = device.trainable();
-    for (size_t i = 0; i < host_parameters.size(); ++i) {
-      const Tensor want = host_parameters[i].value.master.grad(), got = device_parameters[i].value.master.grad();
+    for (size_t i = 0; i < host.trained().size(); ++i) {
+      const Tensor want = host_gradients.sums()[i], got = device_gradients.sums()[i];
       EXPECT_EQ(got.scalar_type(), at::kFloat);
-      EXPECT_LT(((got.cpu() - want).norm() / want.norm()).item<double>(), bound) << host_parameters[i].name;
+      EXPECT_LT(((got.cpu() - want).norm() / want.norm()).item<double>(), bound) << host.trained()[i].name;
     }
   }
 }
@@ -292,20 +294,18 @@ TEST(Training, HasTheSameBitsAgainWhereAskedFor) {
   const TrainingCase given;
   add_in_one_order(true);
   const auto trained = [&] {
-    CausalLm model = CausalLm::random(given.shape, 3, open_device("cuda"));
-    model.compute_in(at::kBFloat16);
-    Optimizer optimizer(model.trainable(), {.lr = 1e-3});
+    ModelWeights model = ModelWeights::random(given.shape, 3, open_device("cuda"));
+    const MasterWeights masters = model.compute_in(at::kBFloat16);
+    Optimizer optimizer(masters, {.lr = 1e-3});
     for (int update = 0; update < 5; ++update) {
       given.add_gradients(model);
       optimizer.step(1e-3);
     }
-    return model;
+    return masters.tensors();
   };
-  const CausalLm once = trained(), again = trained();
+  const std::vector<NamedTensor> once = trained(), again = trained();
   add_in_one_order(false);
-  const auto first = once.trainable(), second = again.trainable();
-  for (size_t i = 0; i < first.size(); ++i)
-    EXPECT_TRUE(first[i].value.master.equal(second[i].value.master)) << first[i].name;
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].value.equal(again[i].value)) << once[i].name;
 }
 
 TEST(Critic, LearnsAsOnTheCpu) {
@@ -322,13 +322,14 @@ TEST(Critic, LearnsAsOnTheCpu) {
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
   const CriticOptions options{.body = "separate"};
   const auto trained = [&](at::Device device) {
-    const CausalLm policy = CausalLm::random(small_shape(tokenizer.size()), 3, device);
-    CriticTraining training(Critic::of(policy, options.own_body()), options, {.lr = 1e-3});
+    const ModelWeights policy = ModelWeights::random(small_shape(tokenizer.size()), 3, device);
+    const Critic critic = Critic::of(policy, {}, options.own_body());
+    CriticTraining training(critic, MasterWeights(critic.weights()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
     for (int64_t update = 0; update < 5; ++update) {
       annotate(judged, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
-      const TokenWorth worth = token_worth("gae", judged, options);
-      training.accumulate_gradients({judged, worth.advantages, {}, worth.returns}, all, 100);
+      const TokenAdvantages computed = compute_advantages("gae", judged, options);
+      training.accumulate_gradients({judged, computed.advantages, {}, computed.returns}, all, 100);
       EXPECT_FALSE(training.update(static_cast<double>(update), 5, 1).skipped);
     }
     std::vector<float> values;
@@ -353,7 +354,7 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
   for (const ModelOptions& shape : kShapes)
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
       for (const int64_t max_sequences : {7, 1024}) {
-        CausalLm model = CausalLm::random(model_config(shape, tokenizer.size()), 3, cuda);
+        ModelWeights model = ModelWeights::random(model_config(shape, tokenizer.size()), 3, cuda);
         model.compute_in(type);
         const SamplingRequest request{.samples_per_prompt = 8,
                                       .max_new_tokens = 33,
@@ -361,7 +362,7 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
                                       .top_k = 20,
                                       .hidden_states = true};
         const Agreement agreement =
-            sampler_trainer_agreement(model, model, tokenizer, problems(*task, 16), request, 1 << 20);
+            sampler_trainer_agreement({model}, model, tokenizer, problems(*task, 16), request, 1 << 20);
         EXPECT_GT(agreement.tokens, 128);
         const double limit = type == at::kFloat ? 1e-4 : type == at::kHalf ? 3e-3 : 2e-2;
         EXPECT_LT(agreement.max_difference, limit) << shape.hidden_size << " " << type;
@@ -377,7 +378,8 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
   const std::vector<Prompt> prompts = problems(*task, 11);
   for (const ModelOptions& shape : kShapes) {
     const ModelConfig config = model_config(shape, tokenizer.size());
-    const CausalLm model = CausalLm::random(config, 3, at::kCPU), same = CausalLm::random(config, 3, cuda);
+    const SamplingModel model({ModelWeights::random(config, 3, at::kCPU)}),
+        same({ModelWeights::random(config, 3, cuda)});
     SamplingRequest request{.samples_per_prompt = 9, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
     for (int64_t i = 0; i < 11; ++i) request.prompt_limits.push_back(40 - 3 * i);
     const std::vector<Rollout> want = RolloutEngine(model, tokenizer).generate(prompts, request);
@@ -412,7 +414,7 @@ TEST(Rollouts, GoOnWithHalfTheSequencesWhereMemoryDoesNotSuffice) {
   const Tokenizer tokenizer = task->tokenizer();
   // 16 KiB a token and layer: 5,000 sequences of 1,000 tokens take about 160 GB in float32, half of them fit.
   const ModelOptions shape{.hidden_size = 256, .layers = 16, .heads = 4, .kv_heads = 4, .max_positions = 2048};
-  const CausalLm model = CausalLm::random(model_config(shape, tokenizer.size()), 3, cuda);
+  const SamplingModel model({ModelWeights::random(model_config(shape, tokenizer.size()), 3, cuda)});
   const std::vector<Prompt> prompts = problems(*task, 5);
   std::vector<std::string> warnings;
   SamplingRequest request{.samples_per_prompt = 1000, .max_new_tokens = 1000, .stop_ids = {}, .max_sequences = 5000};

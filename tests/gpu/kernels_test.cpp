@@ -245,16 +245,16 @@ TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
     const Tensor loss = -(logp.gather(1, targets.unsqueeze(1)).squeeze(1) * c.to(at::kDouble)).sum() +
                         ((logp.exp() * logp).sum(1) * e.to(at::kDouble)).sum();
     loss.backward();
-    Parameter parameter(weight.to(at::kFloat).requires_grad_());
-    parameter.compute_in(GetParam());
+    const Weight learned(weight);
+    const GradientSinks gradients({{"weight", learned}});
     const Tensor got =
-        LmHead(parameter, {.temperature = 0.8, .chunk_rows = 16})
+        LmHead(learned, {.temperature = 0.8, .chunk_rows = 16})
             .backward(hidden, targets.to(cuda_), Scope::kToken, [&](const TokenStats&, int64_t begin, int64_t end) {
               const auto part = [&](const Tensor& x) { return x.narrow(0, begin, end - begin).to(cuda_); };
               return HeadCoefficients{part(c), part(e)};
             });
     EXPECT_LT(error(got, h.grad()), tolerance(GetParam())) << vocab;
-    EXPECT_LT(error(parameter.master.grad(), w.grad()), tolerance(GetParam())) << vocab;
+    EXPECT_LT(error(gradients.sums()[0], w.grad()), tolerance(GetParam())) << vocab;
   }
 }
 

@@ -31,14 +31,15 @@ struct Problem {
   };
 
   Gradients ours(Scope scope, int64_t chunk_rows) const {
-    const Tensor w = weight.clone().requires_grad_();
+    const Weight w(weight.clone());
+    const GradientSinks gradients({{"weight", w}});
     const Tensor gradient =
         LmHead(w, {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows})
             .backward(hidden, targets, scope, [&](const TokenStats& stats, int64_t begin, int64_t end) {
               EXPECT_EQ(stats.logp.size(0), end - begin);
               return coefficients(stats.logp, begin, end);
             });
-    return {gradient, w.grad()};
+    return {gradient, gradients.sums()[0]};
   }
 
   Tensor naive_logits(const Tensor& h, const Tensor& w) const {
@@ -108,15 +109,15 @@ TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
   const auto ones = [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
     return {at::ones_like(stats.logp), {}};
   };
-  const Tensor w = problem.weight.clone().requires_grad_();
+  const Weight w(problem.weight.clone());
+  const GradientSinks gradients({{"weight", w}});
   const LmHead head(w, {});
   head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
-  const Tensor once = w.grad().clone();
+  const Tensor once = gradients.sums()[0].clone();
   head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
-  EXPECT_LT(relative_difference(w.grad(), once * 2), 1e-6);
+  EXPECT_LT(relative_difference(gradients.sums()[0], once * 2), 1e-6);
 
-  LmHead(problem.weight, {}).backward(problem.hidden, problem.targets, Scope::kToken, ones);
-  EXPECT_FALSE(problem.weight.grad().defined());
+  LmHead(problem.weight, {}).backward(problem.hidden, problem.targets, Scope::kToken, ones);  // nothing to add to
 }
 
 TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
@@ -152,7 +153,7 @@ TEST(LmHead, StaysFiniteAtLogitsOfTenThousand) {
   const Tensor hidden = at::tensor({1e4f, -1e4f, 0.0f, -1e4f, -1e4f, -1e4f, 1e4f, 1e4f, 1e4f}).view({3, 3});
   for (const int64_t target : {0, 1, 2}) {
     const Tensor targets = at::full({3}, target, at::kLong);
-    const LmHead head(at::eye(3).requires_grad_(), {});
+    const LmHead head(at::eye(3), {});
     const TokenStats stats = head.statistics(hidden, targets);
     const std::vector<double> logp = to_vector(stats.logp), entropy = to_vector(stats.entropy);
     const double third = -1.0986122886681098;
@@ -187,7 +188,7 @@ TEST(LmHeadStatistics, NeverGiveAPositiveLogProbOrANegativeEntropy) {
 }
 
 TEST(LmHead, OfNoRowsGivesNothing) {
-  const Tensor hidden = at::zeros({0, 4}), weight = at::ones({7, 4}).requires_grad_();
+  const Tensor hidden = at::zeros({0, 4}), weight = at::ones({7, 4});
   const LmHead head(weight, {});
   EXPECT_EQ(head.statistics(hidden, int64_tensor({})).logp.size(0), 0);
   const auto ones = [](const TokenStats& s, int64_t, int64_t) -> HeadCoefficients {

@@ -36,6 +36,13 @@ Packed pack_sequences(const Tensor& tokens, const Tensor& lengths, const Tensor&
   return packed;
 }
 
+/// Of all tokens, as training computes them.
+Tensor logits_of(const CausalLm& model, const Packed& packed) {
+  const at::NoGradGuard no_grad;
+  const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments);
+  return softcapped(model.weights().head().wide_linear(hidden), model.config().logit_softcap);
+}
+
 /// d/dparameters of the sum of -log p of every token's successor, through the head that training uses.
 void accumulate_next_token_gradients(const CausalLm& model, const Packed& packed) {
   std::vector<int64_t> rows, next;
@@ -61,7 +68,7 @@ Tokenizer any_tokenizer(int64_t words) {
 }
 
 /// The likeliest continuations [sequences, kGreedyTokens] of the packed sequences, all decoded together.
-Tensor greedy_tokens(const CausalLm& model, const Tokenizer& tokenizer, const Packed& packed) {
+Tensor greedy_tokens(const ModelWeights& model, const Tokenizer& tokenizer, const Packed& packed) {
   constexpr int64_t kGreedyTokens = 20;
   std::vector<Prompt> prompts(packed.segments.size());
   for (size_t s = 0; s < prompts.size(); ++s) {
@@ -71,7 +78,7 @@ Tensor greedy_tokens(const CausalLm& model, const Tokenizer& tokenizer, const Pa
   }
   std::vector<Tensor> rows;
   for (const Rollout& rollout :
-       RolloutEngine(model, tokenizer)
+       RolloutEngine(SamplingModel({model}), tokenizer)
            .generate(prompts, {.temperature = 0, .max_new_tokens = kGreedyTokens, .stop_at_eos = false}))
     rows.push_back(at::tensor(rollout.tokens.ids, at::kLong));
   return at::stack(rows);
@@ -84,26 +91,18 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
     SCOPED_TRACE(name);
     const std::filesystem::path path = std::filesystem::path(folder) / name;
     const ModelFolder opened = ModelFolder::open(path);
-    const CausalLm model = CausalLm::load(opened.config, opened.weights(), at::kCPU);
+    const ModelWeights model = ModelWeights::load(opened.config, opened.weights(), at::kCPU);
     const SafetensorsFile input = SafetensorsFile::open(path / "input.safetensors");
     const Packed packed = pack_sequences(input.read("tokens"), input.read("lengths"), input.read("first_positions"));
 
-    std::vector<std::pair<std::string, Tensor>> output;
-    {
-      const at::NoGradGuard no_grad;
-      output.emplace_back("logits",
-                          model.logits(packed_hidden_states(model, packed.tokens, packed.positions, packed.segments)));
-    }
+    std::vector<std::pair<std::string, Tensor>> output = {{"logits", logits_of(model, packed)}};
+    const GradientSinks gradients(model.network());
     accumulate_next_token_gradients(model, packed);
-    for (const NamedTensor& parameter : model.parameters())
-      output.emplace_back("gradient." + parameter.name, parameter.value.grad());
-    CausalLm narrow = CausalLm::from_tensors(opened.config, model.parameters(), at::kCPU, name);
+    for (const auto& [weight_name, weight] : model.network())
+      output.emplace_back("gradient." + weight_name, weight.sink()->sum());
+    ModelWeights narrow = ModelWeights::from_tensors(opened.config, model.parameters(), at::kCPU, name);
     narrow.compute_in(at::kBFloat16);
-    {
-      const at::NoGradGuard no_grad;
-      output.emplace_back("logits.bfloat16", narrow.logits(packed_hidden_states(narrow, packed.tokens, packed.positions,
-                                                                                packed.segments)));
-    }
+    output.emplace_back("logits.bfloat16", logits_of(narrow, packed));
     const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
     output.emplace_back("greedy", greedy_tokens(model, tokenizer, packed));
     write_safetensors(path / "output.safetensors", output, {});
@@ -119,11 +118,12 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
         prompts[p].tokens.push_back(static_cast<int32_t>((7 * i + p) % opened.config.vocab_size));
     }
     const Agreement agreement = sampler_trainer_agreement(
-        model, model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
+        {model}, model, tokenizer, prompts,
+        {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
     EXPECT_LT(agreement.max_difference, 5e-5);
     EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
     require_agreement(
-        sampler_trainer_agreement(narrow, narrow, tokenizer, prompts,
+        sampler_trainer_agreement({narrow}, narrow, tokenizer, prompts,
                                   {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096),
         /*limit=*/0, narrow.compute_type());
   }

@@ -10,17 +10,17 @@
 #include "keel/core/files/file.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/model/network/causal_lm.h"
 #include "keel/model/network/packed_forward.h"
 #include "keel/task/task_table.h"
 
 namespace keel {
 namespace {
 
-Tensor all_logits(const CausalLm& model, const Tensor& tokens) {
-  const at::NoGradGuard no_grad;
+Tensor all_logits(const ModelWeights& model, const Tensor& tokens) {
   const int64_t length = tokens.size(0);
-  return model.logits(
-      packed_hidden_states(model, tokens, at::arange(length, at::kLong), {{.begin = 0, .length = length}}));
+  return model.head().wide_linear(
+      packed_hidden_states(CausalLm(model), tokens, at::arange(length, at::kLong), {{.begin = 0, .length = length}}));
 }
 
 TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
@@ -33,7 +33,7 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
       {.hidden_size = 60, .layers = 1, .heads = 3, .kv_heads = 1, .intermediate_size = 50, .rms_norm_eps = 1e-5},
       {.hidden_size = 32, .layers = 4, .heads = 2, .initializer_range = 0.2, .max_positions = 512}};
   for (size_t i = 0; i < shapes.size(); ++i) {
-    const CausalLm model = CausalLm::random(model_config(shapes[i], tokenizer.size()), i, at::kCPU);
+    const ModelWeights model = ModelWeights::random(model_config(shapes[i], tokenizer.size()), i, at::kCPU);
     const std::filesystem::path path = std::filesystem::path(folder) / ("shape" + std::to_string(i));
     create_directories(path);
     write_model_folder(path, model, tokenizer, Json::object(), at::kFloat);
@@ -41,7 +41,7 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
     std::vector<std::pair<std::string, Tensor>> expected = {{"tokens", tokens}};
     for (const auto& [name, type] :
          {std::pair{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}}) {
-      CausalLm computing = CausalLm::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
+      ModelWeights computing = ModelWeights::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
       computing.compute_in(type);
       expected.emplace_back(name, all_logits(computing, tokens));
     }

@@ -35,9 +35,9 @@ class ScoringQueueTest : public testing::Test {
   std::vector<Rollout> sampled(const std::function<void(std::span<Rollout>)>& on_group = {}) const {
     return engine_.generate(prompts_, request_, {.group = on_group});
   }
-  CausalLm model_ = tiny_model(tiny_config(6, 2, false));
+  ModelWeights model_ = tiny_model(tiny_config(6, 2, false));
   Tokenizer tokenizer_ = tiny_tokenizer();
-  RolloutEngine engine_{model_, tokenizer_};
+  RolloutEngine engine_{SamplingModel({model_}), tokenizer_};
   std::vector<Prompt> prompts_ = tiny_prompts();
   SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 30, .seed = 5};
 };

@@ -15,10 +15,10 @@ namespace {
 constexpr int64_t kDraws = 20000, kWords = 11;
 
 /// How often each pair of first and second token was drawn.
-std::vector<double> pairs_drawn(const CausalLm& model, const Prompt& prompt, double temperature) {
+std::vector<double> pairs_drawn(const ModelWeights& model, const Prompt& prompt, double temperature) {
   const Tokenizer tokenizer = tiny_tokenizer();
   std::vector<double> counts(kWords * kWords, 0);
-  for (const Rollout& rollout : RolloutEngine(model, tokenizer)
+  for (const Rollout& rollout : RolloutEngine(SamplingModel({model}), tokenizer)
                                     .generate({&prompt, 1}, {.samples_per_prompt = kDraws,
                                                              .temperature = temperature,
                                                              .max_new_tokens = 2,
@@ -29,7 +29,7 @@ std::vector<double> pairs_drawn(const CausalLm& model, const Prompt& prompt, dou
 }
 
 /// Their probabilities: the softmax of a plain network in float64, of the prompt and then of every first token.
-std::vector<double> pair_probabilities(const CausalLm& model, const Prompt& prompt, double temperature) {
+std::vector<double> pair_probabilities(const ModelWeights& model, const Prompt& prompt, double temperature) {
   const ReferenceModel reference(model);
   std::vector<int64_t> text(prompt.tokens.begin(), prompt.tokens.end());
   const auto next = [&] {
@@ -69,7 +69,7 @@ double deviate(const std::vector<double>& counts, const std::vector<double>& pro
 }
 
 TEST(SampledFrequencies, AreTheSoftmaxAtTheTemperature) {
-  const CausalLm model = tiny_model(tiny_config(6, 2, false));
+  const ModelWeights model = tiny_model(tiny_config(6, 2, false));
   const Prompt prompt = tiny_prompts()[4];
   for (const double temperature : {0.7, 1.0, 1.5}) {
     const std::vector<double> counts = pairs_drawn(model, prompt, temperature);

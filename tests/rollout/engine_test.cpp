@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "keel/model/network/packed_forward.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/train/update/gradients.h"
@@ -26,9 +27,9 @@ class RolloutEngineTest : public testing::Test {
     return result;
   }
 
-  CausalLm model_ = tiny_model(tiny_config(6, 2, false));
+  ModelWeights model_ = tiny_model(tiny_config(6, 2, false));
   Tokenizer tokenizer_ = tiny_tokenizer();
-  RolloutEngine engine_{model_, tokenizer_};
+  RolloutEngine engine_{SamplingModel({model_}), tokenizer_};
   std::vector<Prompt> prompts_ = tiny_prompts();
   SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 12, .seed = 5, .policy_version = 17};
 };
@@ -51,12 +52,15 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
 }
 
 /// Share of the recorded log-probabilities that the model's full forward pass gives, too.
-double share_of_equals(const CausalLm& model, const std::vector<Rollout>& rollouts, double temperature) {
+double share_of_equals(const Transformer& model, const std::vector<Rollout>& rollouts, double temperature) {
   std::vector<std::span<const float>> behavior;
   for (const Rollout& rollout : rollouts) behavior.push_back(rollout.tokens.behavior_logp);
   double equal = 0, tokens = 0;
   for (const PackedBatch& batch : pack(training_sequences(rollouts), 64, at::kCPU)) {
-    const Tensor gap = (token_statistics(model, batch, temperature).logp - gather_targets(batch, behavior)).abs();
+    const Tensor hidden =
+        packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
+    const LmHead head(model.weights().head(), {.temperature = temperature});
+    const Tensor gap = (head.statistics(hidden, batch.targets).logp - gather_targets(batch, behavior)).abs();
     equal += gap.lt(1e-5).sum().item<double>();
     tokens += static_cast<double>(gap.numel());
   }
@@ -141,17 +145,17 @@ TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSample
 TEST_F(RolloutEngineTest, InALowPrecisionRoundsTheSameOnTheWayThroughTheCacheAsWithoutOne) {
   // Both paths round; where their sums differ in the last bit a number may fall to either side of a half-way case.
   for (const char* precision : {"bf16", "fp8_full", "fp8_e5m2_full"}) {
-    const CausalLm rounded = sampling_weights(model_, precision);
+    const SamplingModel rounded = sampling_model({model_}, precision);
     const std::vector<Rollout> rollouts = RolloutEngine(rounded, tokenizer_).generate(prompts_, request_);
     EXPECT_GT(share_of_equals(rounded, rollouts, 1), 0.8) << precision;
-    EXPECT_LT(share_of_equals(model_, rollouts, 1), 0.2) << precision;
+    EXPECT_LT(share_of_equals(CausalLm(model_), rollouts, 1), 0.2) << precision;
   }
 }
 
 TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
   for (const double temperature : {1.0, 0.7, 1.6}) {
     request_.temperature = temperature;
-    EXPECT_EQ(share_of_equals(model_, engine_.generate(prompts_, request_), temperature), 1);
+    EXPECT_EQ(share_of_equals(CausalLm(model_), engine_.generate(prompts_, request_), temperature), 1);
   }
 }
 
@@ -276,7 +280,7 @@ TEST_F(RolloutEngineTest, PlansTheMemoryOfTheLongestCompletionsThatCanBeTogether
   request_.samples_per_prompt = 1;
   request_.max_sequences = 2;
   // Blocks of 16 tokens: three of each of the two longest completions, one of each of two prompts, and an idle one.
-  EXPECT_EQ(Decoding::store_bytes(model_, prompts_, request_),
+  EXPECT_EQ(Decoding::store_bytes(SamplingModel({model_}), prompts_, request_),
             BlockStore::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
 }
 
@@ -380,22 +384,25 @@ TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWh
         place = "prompt " + std::to_string(prompts_[rollout.prompt].id) + ", token " + std::to_string(t) + " of";
       }
   ASSERT_LT(first, 12u);
-  const at::NoGradGuard no_grad;
-  const CausalLm broken = tiny_model(tiny_config(6, 2, false)), overflowing = tiny_model(tiny_config(6, 2, false));
+  const ModelWeights broken = tiny_model(tiny_config(6, 2, false)), overflowing = tiny_model(tiny_config(6, 2, false));
+  const auto generate = [&](const ModelWeights& model) {
+    RolloutEngine(SamplingModel({model}), tokenizer_).generate(prompts_, request_);
+  };
   for (const NamedTensor& parameter : broken.parameters())
     if (parameter.name == "model.embed_tokens.weight") parameter.value[10][0].fill_(NAN);
-  const std::string message = error_of(4, [&] { RolloutEngine(broken, tokenizer_).generate(prompts_, request_); });
+  const std::string message = error_of(4, [&] { generate(broken); });
   for (const std::string& part : {place, std::string("\"model.embed_tokens.weight\" holds NaN")})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
-  overflowing.head().copy_(overflowing.head().sign() * 3e38);  // finite, and no sum of them is
-  const std::string other = error_of(4, [&] { RolloutEngine(overflowing, tokenizer_).generate(prompts_, request_); });
+  overflowing.head().value().sign_().mul_(3e38);  // finite, and no sum of them is
+  const std::string other = error_of(4, [&] { generate(overflowing); });
   EXPECT_NE(other.find("prompt 43, token 0 of a completion: the model's log-probabilities are not finite"),
             std::string::npos)
       << other;
 }
 
 TEST_F(RolloutEngineTest, RefusesTokensThatTheModelDoesNotHave) {
-  const RolloutEngine narrow(tiny_model(tiny_config(6, 2, false, /*width=*/4, /*vocab=*/10)), tokenizer_);
+  const ModelConfig ten_words = tiny_config(6, 2, false, /*width=*/4, /*vocab=*/10);
+  const RolloutEngine narrow(SamplingModel({tiny_model(ten_words)}), tokenizer_);
   const std::string message = error_of(3, [&] { narrow.generate(prompts_, request_); });
   for (const char* part : {"prompt 49", "token 10", "\"h\"", "vocabulary of 10", "do not belong together"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;

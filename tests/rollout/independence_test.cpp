@@ -14,6 +14,7 @@
 #include "keel/core/philox.h"
 #include "keel/core/random.h"
 #include "keel/kernels/row_math.h"
+#include "keel/model/network/causal_lm.h"
 #include "keel/model/network/packed_forward.h"
 #include "keel/rollout/engine.h"
 #include "tests/support/effort.h"
@@ -28,11 +29,11 @@ const int64_t kPrompts = count(50, 125), kRollouts = kPrompts * kSamples;
 constexpr double kSampledAt = 0.9, kNearTie = 1e-4;
 constexpr uint64_t kSeed = 11;
 
-CausalLm model_of_independence() {
+SampledWeights model_of_independence() {
   ModelConfig config = tiny_config(4, 2, false, /*width=*/8, kVocabulary);
   config.hidden_size = 32;
   config.intermediate_size = 48;
-  return tiny_model(config);
+  return {tiny_model(config)};
 }
 
 Tokenizer numbered_words() {
@@ -63,7 +64,7 @@ std::vector<Prompt> each_for_itself(const std::vector<Prompt>& prompts) {
   return result;
 }
 
-std::vector<Rollout> sampled(const CausalLm& model, bool shared, int64_t max_sequences) {
+std::vector<Rollout> sampled(const SampledWeights& model, bool shared, int64_t max_sequences) {
   const Tokenizer tokenizer = numbered_words();
   SamplingRequest request{.samples_per_prompt = shared ? kSamples : 1,
                           .temperature = kSampledAt,
@@ -72,18 +73,18 @@ std::vector<Rollout> sampled(const CausalLm& model, bool shared, int64_t max_seq
                           .max_sequences = max_sequences};
   for (int32_t token = 0; token < kVocabulary; token += 12) request.stop_ids.push_back(token);
   const std::vector<Prompt> prompts = shared ? many_prompts() : each_for_itself(many_prompts());
-  return RolloutEngine(model, tokenizer).generate(prompts, request);
+  return RolloutEngine(SamplingModel(model), tokenizer).generate(prompts, request);
 }
 
 /// The logits [tokens, V] of a rollout's tokens by one forward pass over all of them.
-Tensor full_forward(const CausalLm& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
+Tensor full_forward(const SampledWeights& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end() - 1);
   const auto length = static_cast<int64_t>(text.size()), count = static_cast<int64_t>(rollout.tokens.size());
-  const Tensor states =
-      packed_hidden_states(model, int64_tensor(text), at::arange(length, at::kLong), {{.begin = 0, .length = length}});
-  return model.logits(states.narrow(0, length - count, count));
+  const Tensor states = packed_hidden_states(CausalLm(model.weights, model.execution), int64_tensor(text),
+                                             at::arange(length, at::kLong), {{.begin = 0, .length = length}});
+  return model.weights.head().wide_linear(states.narrow(0, length - count, count), model.execution.bitwise);
 }
 
 /// By how much the noise would have had to be another one for the sampler to draw another token than the best: how far
@@ -108,7 +109,8 @@ struct Differences {
   double logp = 0, gap = 0;  // largest, of log-probabilities of equal tokens; of tokens that differ
 };
 
-Differences differences(const CausalLm& model, const std::vector<Rollout>& ones, const std::vector<Rollout>& others) {
+Differences differences(const SampledWeights& model, const std::vector<Rollout>& ones,
+                        const std::vector<Rollout>& others) {
   const std::vector<Prompt> prompts = each_for_itself(many_prompts());
   Differences found;
   EXPECT_EQ(ones.size(), others.size());
@@ -141,7 +143,7 @@ std::string in_short(double number) {
 class Independence : public testing::Test {
  protected:
   /// Compares every way with a rollout that is alone with its prompt.
-  void compare(const CausalLm& model, const std::function<void(const char* way, const Differences&)>& judge) {
+  void compare(const SampledWeights& model, const std::function<void(const char* way, const Differences&)>& judge) {
     const std::vector<Rollout> alone = sampled(model, /*shared=*/false, 1);
     ASSERT_EQ(static_cast<int64_t>(alone.size()), kRollouts);
     std::set<size_t> lengths;
@@ -174,8 +176,8 @@ TEST_F(Independence, OfRolloutsFromTheirNeighboursButForNearTies) {
 }
 
 TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
-  CausalLm model = model_of_independence();
-  model.make_bitwise();
+  SampledWeights model = model_of_independence();
+  model.execution.bitwise = true;
   compare(model, [](const char* way, const Differences& found) {
     EXPECT_EQ(found.tokens, 0) << way;
     EXPECT_EQ(found.bits, 0) << way;
@@ -184,7 +186,7 @@ TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
 
 TEST_F(Independence, IsMeasuredByTheNoiseThatTheSamplerAdds) {
   // Every token is the best by the noise and the full forward pass, or as good as it; another token is far from it.
-  const CausalLm model = model_of_independence();
+  const SampledWeights model = model_of_independence();
   const std::vector<Prompt> prompts = many_prompts();
   const std::vector<Rollout> rollouts = sampled(model, /*shared=*/true, 64);
   int64_t tokens = 0, far = 0;

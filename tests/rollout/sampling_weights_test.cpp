@@ -29,7 +29,6 @@ bool is_linear(const std::string& name) { return name.find("_proj.") != std::str
 class SamplingWeights : public testing::Test {
  protected:
   SamplingWeights() {
-    const at::NoGradGuard no_grad;
     for (const NamedTensor& parameter : model_.parameters()) {
       if (!is_linear(parameter.name)) continue;
       parameter.value[1].mul_(1e-4);  // rows of very different size: one scale for all would lose the small ones
@@ -38,12 +37,17 @@ class SamplingWeights : public testing::Test {
     }
     model_.parameters()[2].value[3].zero_();
   }
-  CausalLm model_ = tiny_model(tiny_config(3, 1, false));
+  /// The model's weights as a sampler of this precision has them.
+  std::vector<NamedTensor> parameters_in(const std::string& precision) const {
+    return model_.merged({}, sampling_precision(precision).rounding.weights).parameters();
+  }
+
+  ModelWeights model_ = tiny_model(tiny_config(3, 1, false));
 };
 
 TEST_F(SamplingWeights, RoundedToFp8AreTheNearestRepresentableMultiplesOfEachRowsScale) {
   EXPECT_EQ(e4m3_values().back(), 448);
-  const auto exact = model_.parameters(), rounded = sampling_weights(model_, "fp8").parameters();
+  const auto exact = model_.parameters(), rounded = parameters_in("fp8");
   int matrices = 0;
   for (size_t p = 0; p < exact.size(); ++p) {
     if (!is_linear(exact[p].name)) continue;
@@ -74,8 +78,8 @@ TEST_F(SamplingWeights, RoundedToFp8AreTheNearestRepresentableMultiplesOfEachRow
 
 TEST_F(SamplingWeights, RoundedToFp8DifferFromTheModelsOwnWhichStayAsTheyAre) {
   const Tensor query = model_.parameters()[2].value;
-  const Tensor before = query.detach().clone();
-  const Tensor rounded = sampling_weights(model_, "fp8").parameters()[2].value;
+  const Tensor before = query.clone();
+  const Tensor rounded = parameters_in("fp8")[2].value;
   EXPECT_TRUE(query.equal(before));
   EXPECT_FALSE(rounded.requires_grad());
   EXPECT_GT(relative_difference(rounded, query), 1e-3);
@@ -83,7 +87,7 @@ TEST_F(SamplingWeights, RoundedToFp8DifferFromTheModelsOwnWhichStayAsTheyAre) {
 }
 
 TEST_F(SamplingWeights, RoundedToFp8LeaveEmbeddingNormsAndHeadAlone) {
-  const auto exact = model_.parameters(), rounded = sampling_weights(model_, "fp8").parameters();
+  const auto exact = model_.parameters(), rounded = parameters_in("fp8");
   int untouched = 0;
   for (size_t p = 0; p < exact.size(); ++p) {
     if (is_linear(exact[p].name)) continue;
@@ -106,7 +110,7 @@ TEST_F(SamplingWeights, OfEveryPrecisionAreRoundedAsItsNameSays) {
       {"int3", [](const Tensor& x) { return rounded_to_integers(x, 3); }}};
   EXPECT_EQ(sampling_precisions().size(), functions.size() + 1);
   for (const auto& [precision, round] : functions) {
-    const auto rounded = sampling_weights(model_, precision).parameters(), exact = model_.parameters();
+    const auto rounded = parameters_in(precision), exact = model_.parameters();
     for (size_t p = 0; p < exact.size(); ++p)
       EXPECT_TRUE(rounded[p].value.equal(is_linear(exact[p].name) ? round(exact[p].value) : exact[p].value))
           << precision << " " << exact[p].name;
@@ -139,39 +143,31 @@ Tensor note_input(const Tensor& x) { return inputs.push_back(x.sizes().vec()), x
 Tensor note_keys_and_values(const Tensor& x) { return keys_and_values.push_back(x.sizes().vec()), x; }
 
 TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndValue) {
-  const at::NoGradGuard no_grad;
   inputs.clear(), keys_and_values.clear();
   const ModelConfig& config = model_.config();
   const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});
   const auto values = [](int64_t, const AttentionRule&, const Heads& heads) {
     return heads.value.repeat({1, heads.query.size(1) / heads.value.size(1), 1});
   };
-  const Tensor plain = model_.forward(tokens, positions, values);
-  const CausalLm noted = model_.rounded({same, note_input, note_keys_and_values});
-  EXPECT_TRUE(noted.forward(tokens, positions, values).equal(plain));
+  const Tensor plain = SamplingModel({model_}).forward({tokens, positions, values});
+  const SamplingModel noted({model_}, {same, note_input, note_keys_and_values});
+  EXPECT_TRUE(noted.forward({tokens, positions, values}).equal(plain));
   noted.logits(plain);  // the head is none of the blocks'
   const int64_t hidden = config.hidden_size, wide = config.intermediate_size,
                 heads = config.num_attention_heads * config.head_dim;
   std::vector<std::vector<int64_t>> want, stored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    for (const int64_t width : {hidden, hidden, hidden, heads, hidden, hidden, wide}) want.push_back({3, width});
+    for (const int64_t width : {hidden, heads, hidden, wide}) want.push_back({3, width});  // one input, one rounding
     for (int i = 0; i < 2; ++i) stored.push_back({3, config.num_key_value_heads, config.head_dim});
   }
   EXPECT_EQ(inputs, want);
   EXPECT_EQ(keys_and_values, stored);
-  // It stays so when the weights are laid out for sampling, where layers with one input round it once.
-  inputs.clear();
-  noted.for_sampling().forward(tokens, positions, values);
-  want.clear();
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    for (const int64_t width : {hidden, heads, hidden, wide}) want.push_back({3, width});
-  EXPECT_EQ(inputs, want);
 }
 
 TEST_F(SamplingWeights, ExactAreTheModelsOwnAndUnknownWordsAreRefused) {
-  const auto exact = model_.parameters(), same = sampling_weights(model_, "exact").parameters();
+  const auto exact = model_.parameters(), same = parameters_in("exact");
   for (size_t p = 0; p < exact.size(); ++p) EXPECT_TRUE(same[p].value.is_same(exact[p].value)) << exact[p].name;
-  EXPECT_NE(error_of(2, [&] { sampling_weights(model_, "int5"); }).find("\"int5\"; known: exact, bf16"),
+  EXPECT_NE(error_of(2, [&] { sampling_model({model_}, "int5"); }).find("\"int5\"; known: exact, bf16"),
             std::string::npos);
 }
 

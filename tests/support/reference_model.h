@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/model_weights.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -30,9 +30,8 @@ inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64
 }
 
 /// A model with weights that matter: large enough to make attention uneven, and norms that are not 1.
-inline CausalLm tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Device device = at::kCPU) {
-  const CausalLm model = CausalLm::random(config, seed, device);
-  const at::NoGradGuard no_grad;
+inline ModelWeights tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Device device = at::kCPU) {
+  const ModelWeights model = ModelWeights::random(config, seed, device);
   for (const NamedTensor& parameter : model.parameters()) {
     const Tensor noise = random_normal(parameter.value.sizes(), ++seed).to(device);
     if (parameter.value.dim() == 1)
@@ -47,9 +46,9 @@ inline CausalLm tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Dev
 /// attention as a dense masked matrix. Slow and plain, with gradients by autograd.
 class ReferenceModel {
  public:
-  explicit ReferenceModel(const CausalLm& model) : config_(model.config()) {
+  explicit ReferenceModel(const ModelWeights& model) : config_(model.config()) {
     for (const NamedTensor& p : model.parameters())
-      weights_[p.name] = p.value.detach().to(at::kDouble).clone().requires_grad_();
+      weights_[p.name] = p.value.to(at::kDouble).clone().requires_grad_();
   }
 
   Tensor hidden(const std::vector<int64_t>& tokens) const {  // [T, H]

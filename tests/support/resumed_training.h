@@ -10,7 +10,7 @@ namespace keel {
 
 /// What a checkpoint holds of a trainer.
 struct SavedTraining {
-  CausalLm weights;
+  ModelWeights weights;  // the masters
   TrainState state = {.phase = Phase::kRl};
   std::vector<NamedTensor> optimizer = {};
 };
@@ -27,7 +27,7 @@ class ResumedTraining {
         policy_(starting_with(config, from.weights)),
         problems_(make_problems(config_, policy_)),
         state_(from.state),
-        trainer_(config_, policy_, problems_) {
+        trainer_(config_, policy_, problems_, {.masters = compute_as_configured(policy_, config)}) {
     if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, state_, "a test");
   }
   ResumedTraining(const ResumedTraining&) = delete;
@@ -36,12 +36,14 @@ class ResumedTraining {
   StepOutcome step(StepWatcher& watcher) { return trainer_.step(state_, watcher); }
 
   SavedTraining saved() const {
-    SavedTraining copy{copy_of(policy_.model), state_};
+    SavedTraining copy{masters(), state_};
     for (const NamedTensor& tensor : trainer_.optimizer_state())
-      copy.optimizer.push_back({tensor.name, tensor.value.detach().clone()});
+      copy.optimizer.push_back({tensor.name, tensor.value.clone()});
     return copy;
   }
-  const CausalLm& model() const { return policy_.model; }
+  ModelWeights masters() const {
+    return policy_.model.with_all([&](const Weight& weight) { return trainer_.masters().of(weight).clone(); });
+  }
   const TrainState& state() const { return state_; }
 
  private:
@@ -53,7 +55,7 @@ class ResumedTraining {
 };
 
 /// Whether two networks have the same bits.
-inline bool same_weights(const CausalLm& one, const CausalLm& other) {
+inline bool same_weights(const ModelWeights& one, const ModelWeights& other) {
   const std::vector<NamedTensor> left = one.parameters(), right = other.parameters();
   for (size_t i = 0; i < left.size(); ++i)
     if (!left[i].value.equal(right[i].value)) return false;

@@ -44,30 +44,28 @@ inline Config tiny_run(const std::string& method) {
   return config;
 }
 
-inline CausalLm copy_of(const CausalLm& model) {
-  const at::NoGradGuard no_grad;
-  return CausalLm::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
+inline ModelWeights copy_of(const ModelWeights& model) {
+  return ModelWeights::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
 }
 
-inline void copy_weights(const CausalLm& from, const CausalLm& to) {
-  const at::NoGradGuard no_grad;
+inline void copy_weights(const ModelWeights& from, const ModelWeights& to) {
   const std::vector<NamedTensor> source = from.parameters(), target = to.parameters();
   for (size_t i = 0; i < source.size(); ++i) target[i].value.copy_(source[i].value);
 }
 
 /// A network that knows what a completion looks like and is often wrong, so that rewards differ; made once.
-inline const CausalLm& warm_model() {
-  static const CausalLm model = [] {
+inline const ModelWeights& warm_model() {
+  static const ModelWeights model = [] {
     Config config = tiny_run("dppo_tv");
     use_threads(config.run.threads);
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
     const LoadedModel policy = starting_model(config, at::kCPU);
     Demonstrations demonstrations(config, policy);
-    WarmUp warm_up(config, policy, demonstrations);
+    WarmUp warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
     TrainState state;
-    StepWatcher nobody;
-    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, nobody);
+    StepWatcher no_watcher;
+    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, no_watcher);
     return copy_of(policy.model);
   }();
   return model;
@@ -75,24 +73,27 @@ inline const CausalLm& warm_model() {
 
 using Gradients = std::map<std::string, Tensor>;
 
-inline Gradients gradients_of(const std::vector<NamedTensor>& parameters) {
+/// Of weights that an optimizer trains.
+inline Gradients gradients_of(const std::vector<NamedWeight>& weights) {
   Gradients result;
-  for (const NamedTensor& parameter : parameters) result[parameter.name] = parameter.value.grad().detach().clone();
+  for (const auto& [name, weight] : weights) result[name] = weight.sink()->sum().clone();
   return result;
 }
 
-inline void clear_gradients(const std::vector<NamedTensor>& parameters) {
-  const at::NoGradGuard no_grad;
-  for (const NamedTensor& parameter : parameters) parameter.value.mutable_grad().zero_();
+inline void clear_gradients(const std::vector<NamedWeight>& weights) {
+  for (const NamedWeight& weight : weights) weight.weight.sink()->sum().zero_();
 }
 
-/// The model that a configuration starts with, with other weights.
-inline LoadedModel starting_with(const Config& config, const CausalLm& weights) {
+/// The model that a configuration starts with, with other weights, in float32.
+inline LoadedModel starting_with(const Config& config, const ModelWeights& weights) {
   use_threads(config.run.threads);  // as a run does
   LoadedModel start = starting_model(config, at::kCPU);
   copy_weights(weights, start.model);
-  start.model.compute_in(compute_type(config.run.precision, at::kCPU));
   return start;
+}
+
+inline MasterWeights compute_as_configured(LoadedModel& model, const Config& config) {
+  return model.model.compute_in(compute_type(config.run.precision, at::kCPU));
 }
 
 /// A trainer without a run around it, and what a test wants to do between the stages of its steps.
@@ -100,11 +101,12 @@ class TinyTraining : private StepWatcher {
  public:
   /// The policy starts from nothing, or from these weights; so does the reference, unless another one is given.
   explicit TinyTraining(const Config& config) : TinyTraining(config, starting_model(config, at::kCPU).model) {}
-  TinyTraining(const Config& config, const CausalLm& start, std::optional<CausalLm> reference = {})
+  TinyTraining(const Config& config, const ModelWeights& start, std::optional<ModelWeights> reference = {})
       : config_(config),
         policy_(starting_with(config, start)),
         problems_(config, policy_),
-        trainer_(config_, policy_, problems_, {.reference = std::move(reference)}),
+        trainer_(config_, policy_, problems_,
+                 {.masters = compute_as_configured(policy_, config), .reference = std::move(reference)}),
         sampler_(policy_.model),
         old_(policy_.model) {}
   TinyTraining(const TinyTraining&) = delete;
@@ -120,10 +122,10 @@ class TinyTraining : private StepWatcher {
 
   /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
   Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const HiddenLoss& also = {}) const {
-    clear_gradients(model().parameters());
-    accumulate_policy_gradients(model(), objective(), temperature(), tokens_per_batch, experience().scored(),
-                                all_rollouts(), observe, also);
-    return gradients_of(model().parameters());
+    clear_gradients(model().trained());
+    accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .also = also}, tokens_per_batch,
+                                experience().scored(), all_rollouts(), observe);
+    return gradients_of(model().trained());
   }
   std::vector<int64_t> all_rollouts() const {
     std::vector<int64_t> all(rollouts().size());
@@ -134,22 +136,23 @@ class TinyTraining : private StepWatcher {
   const Config& config() const { return config_; }
   const TrainState& state() const { return state_; }
   Objective objective() const { return objective_at(config_, state_.rl); }
-  const CausalLm& model() const { return policy_.model; }  // the policy being trained
-  const CausalLm& sampler() const { return sampler_; }     // what sampled this step
-  const CausalLm& old() const { return old_; }             // the policy when this step began
-  const CausalLm& reference() const { return *trainer_.reference(); }
-  const Critic& critic() const { return *trainer_.critic(); }
+  const ModelWeights& model() const { return policy_.model; }  // the policy being trained
+  const ModelWeights& sampler() const { return sampler_; }     // what sampled this step
+  const ModelWeights& old() const { return old_; }             // the policy when this step began
+  const ModelWeights& reference() const { return trainer_.reference()->weights(); }
+  const Critic& critic() const { return trainer_.critic()->critic(); }
   const Experience& experience() const { return *experience_; }  // of the present step, then of the last one
   const std::vector<Prompt>& prompts() const { return experience_->prompts; }
   const std::vector<Rollout>& rollouts() const { return experience_->rollouts; }
-  const std::vector<std::vector<float>>& advantages() const { return experience_->worth.advantages; }
+  const std::vector<std::vector<float>>& advantages() const { return experience_->token_advantages.advantages; }
   double temperature() const { return config_.rollout.temperature; }
   int64_t completion_limit() const { return longest_completion(config_); }
 
  private:
   void ready(const Experience& experience) override {
     experience_ = &experience;
-    sampler_ = copy_of(sampling_weights(model(), config_.rollout.weights));
+    sampler_ =
+        copy_of(model().merged(trainer_.masters(), sampling_precision(config_.rollout.weights).rounding.weights));
     old_ = copy_of(model());
     when_ready();
   }
@@ -161,7 +164,7 @@ class TinyTraining : private StepWatcher {
   Problems problems_;
   TrainState state_{.phase = Phase::kRl};
   Trainer trainer_;
-  CausalLm sampler_, old_;
+  ModelWeights sampler_, old_;
   StepOutcome outcome_;
   const Experience* experience_ = nullptr;
 };

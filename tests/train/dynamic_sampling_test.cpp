@@ -91,9 +91,9 @@ TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
     for (int step = 0; step < 3; ++step) {
       one.step();
       other.step();
-      EXPECT_TRUE(same_weights(one.model(), other.model())) << "step " << step;
+      EXPECT_TRUE(same_weights(one.masters(), other.masters())) << "step " << step;
     }
-    EXPECT_FALSE(same_weights(one.model(), warm_model()));
+    EXPECT_FALSE(same_weights(one.masters(), warm_model()));
   }
 }
 
@@ -158,7 +158,7 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
     EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
   }
   EXPECT_EQ(run.state().rl.updates, 1);
-  EXPECT_TRUE(same_weights(run.model(), before.weights));
+  EXPECT_TRUE(same_weights(run.masters(), before.weights));
   EXPECT_EQ(warned.sentences.size(), 1);  // told once
   EXPECT_THAT(ids_of(run.step().experience.prompts), ElementsAre(18, 19, 20));
 }

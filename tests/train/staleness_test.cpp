@@ -30,7 +30,7 @@ Config stale_run(const std::string& method, int64_t staleness) {
 struct HandWrittenStep {
   std::vector<Rollout> rollouts;
   Tensor behavior_head;  // of the weights that sampled
-  CausalLm left;         // the weights after it
+  ModelWeights left;     // the weights after it
 };
 
 /// The loop of training in one thread, out of its parts: step t samples with a copy of the weights that step t - 1 -
@@ -40,15 +40,15 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   Problems problems(config, policy);
   const Objective objective = objective_at(config, {});
   const Requirements needs = objective.requirements();
-  Optimizer optimizer(policy.model.trainable(), config.optimizer);
+  Optimizer optimizer(MasterWeights(policy.model.trained()), config.optimizer);
   PromptStream stream = problems.training();
   std::vector<HandWrittenStep> done;
   std::vector<uint64_t> updates{0};  // when each step began
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t began_with = std::max<int64_t>(step - config.rollout.staleness, 0);
-    const CausalLm behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
+    const ModelWeights behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
     const std::vector<Prompt> prompts = stream.next(config.train.prompts_per_step);
-    std::vector<Rollout> rollouts = RolloutEngine(sampling_weights(behavior, config.rollout.weights), policy.tokenizer)
+    std::vector<Rollout> rollouts = RolloutEngine(sampling_model({behavior}, config.rollout.weights), policy.tokenizer)
                                         .generate(prompts, {.samples_per_prompt = config.rollout.samples_per_prompt,
                                                             .temperature = config.rollout.temperature,
                                                             .max_new_tokens = longest_completion(config),
@@ -60,22 +60,22 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
     score_in_order(rollouts, prompts, policy.tokenizer, problems.reward());
     annotate(rollouts, policy.model, behavior, nullptr, nullptr, needs, config.rollout.temperature,
              config.train.tokens_per_batch);
-    const TokenWorth worth = token_worth(objective.method.advantage, rollouts, config.critic);
-    const ScoredRollouts scored{rollouts, worth.advantages, behavior.head()};
+    const TokenAdvantages computed = compute_advantages(objective.method.advantage, rollouts, config.critic);
+    const ScoredRollouts scored{rollouts, computed.advantages, behavior.head().value()};
     updates.push_back(updates.back());
     for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
       const auto pass = static_cast<uint64_t>(step * config.train.epochs + epoch);
       for (const std::vector<int64_t>& minibatch :
            minibatches(config.rollouts_per_step(), config.sequences_per_update(), config.rollouts_kept_together(),
                        Draws(config.run.seed, Stream::kShuffle, pass))) {
-        accumulate_policy_gradients(policy.model, objective, config.rollout.temperature, config.train.tokens_per_batch,
-                                    scored, minibatch, [](const DecidedTokens&) {});
+        accumulate_policy_gradients(policy.model, objective, {.temperature = config.rollout.temperature},
+                                    config.train.tokens_per_batch, scored, minibatch, [](const DecidedTokens&) {});
         optimizer.step(
             config.optimizer.lr_at(static_cast<double>(updates.back()), config.planned_updates(config.train.steps)));
         updates.back()++;
       }
     }
-    done.push_back({rollouts, behavior.head(), copy_of(policy.model)});
+    done.push_back({rollouts, behavior.head().value(), copy_of(policy.model)});
   }
   return done;
 }
@@ -103,7 +103,7 @@ TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
       EXPECT_EQ(rollouts[i].tokens.recomputed_logp, of_hand.tokens.recomputed_logp);
       EXPECT_EQ(rollouts[i].reward, of_hand.reward);
     }
-    EXPECT_TRUE(same_weights(run.model(), expected[step].left));
+    EXPECT_TRUE(same_weights(run.masters(), expected[step].left));
     if (outcome.experience.behavior_head.defined()) {
       EXPECT_TRUE(outcome.experience.behavior_head.equal(expected[step].behavior_head));
     }
@@ -154,7 +154,7 @@ TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
           EXPECT_EQ(outcome.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
         }
       }
-      EXPECT_TRUE(same_weights(resumed.model(), whole.model()));
+      EXPECT_TRUE(same_weights(resumed.masters(), whole.masters()));
       EXPECT_EQ(resumed.state().rl.prompts, whole.state().rl.prompts);
     }
   }
@@ -197,7 +197,7 @@ TEST(Staleness, AFailureOfTheSamplersThreadIsThatOfTheStepWhoseBatchItIs) {
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
   EXPECT_EQ(run.state().rl.steps, 2);  // it has not happened, and can be tried again
-  EXPECT_TRUE(same_weights(run.model(), before.weights));
+  EXPECT_TRUE(same_weights(run.masters(), before.weights));
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
 }
@@ -227,7 +227,7 @@ TEST(Staleness, WithoutAThreadForTheSamplerItIsTheSameRunAndSaysSo) {
   for (int step = 0; step < 3; ++step) {
     beside.step();
     alone->step(warnings);
-    EXPECT_TRUE(same_weights(alone->model(), beside.model())) << step;
+    EXPECT_TRUE(same_weights(alone->masters(), beside.masters())) << step;
   }
   EXPECT_THAT(warnings.said, testing::ElementsAre(HasSubstr("ulimit -u")));
   {

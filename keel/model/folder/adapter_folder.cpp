@@ -50,7 +50,7 @@ void write_adapter(const std::filesystem::path& folder, const std::vector<NamedT
   write_atomically(folder / kConfig, config.dump(2) + "\n");
 }
 
-Json read_adapter(const std::filesystem::path& folder, CausalLm& model) {
+Json read_adapter(const std::filesystem::path& folder, ModelWeights& model) {
   const AdapterConfig config(read_json_file(folder / kConfig), (folder / kConfig).string());
   const std::string place = (folder / kTensors).string();
   if (!path_exists(folder / kTensors) && path_exists(folder / "adapter_model.bin"))

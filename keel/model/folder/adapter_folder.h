@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/model_weights.h"
 
 namespace keel {
 
@@ -13,6 +13,6 @@ void write_adapter(const std::filesystem::path& folder, const std::vector<NamedT
 
 /// Puts the adapter of a folder on the model (which has none yet) and returns its adapter_config.json. Missing, surplus
 /// and misshapen tensors are errors (exit code 3).
-Json read_adapter(const std::filesystem::path& folder, CausalLm& model);
+Json read_adapter(const std::filesystem::path& folder, ModelWeights& model);
 
 }  // namespace keel

@@ -45,20 +45,20 @@ ValueHead read_head(const std::filesystem::path& path, int64_t hidden_size, at::
   return {file.read_float32("score.weight").to(device), file.read_float32("score.bias").to(device)};
 }
 
-CausalLm read_body(const std::filesystem::path& folder, at::Device device) {
+ModelWeights read_body(const std::filesystem::path& folder, at::Device device) {
   const ModelFolder opened = ModelFolder::open(folder);
   WeightSource weights = opened.weights();
   weights.shapes.erase("score.weight");
   weights.shapes.erase("score.bias");
-  return CausalLm::load(opened.config, weights, device);
+  return ModelWeights::load(opened.config, weights, device);
 }
 
 }  // namespace
 
 void write_critic(const std::filesystem::path& folder, const Critic& critic) {
-  if (!critic.body) return write_parameters(folder / kHeadFile, critic.parameters());
+  if (!critic.body) return write_parameters(folder / kHeadFile, MasterWeights().of(critic.weights()));
   create_directories(folder / kFolder);
-  write_parameters(folder / kFolder / "model.safetensors", critic.parameters());
+  write_parameters(folder / kFolder / "model.safetensors", MasterWeights().of(critic.weights()));
   write_atomically(folder / kFolder / "config.json", token_classifier_json(critic.body->config()).dump(2) + "\n");
 }
 

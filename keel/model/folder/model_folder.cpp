@@ -217,7 +217,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
   return source;
 }
 
-void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
+void write_model_folder(const std::filesystem::path& folder, const ModelWeights& model, const Tokenizer& tokenizer,
                         const Json& generation, const WeightDtypes& dtypes) {
   Json special = Json::object();
   if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
@@ -238,9 +238,9 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }
 
-CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
+ModelWeights read_model_folder(const std::filesystem::path& folder, at::Device device) {
   const ModelFolder opened = ModelFolder::open(folder);
-  return CausalLm::load(opened.config, opened.weights(), device);
+  return ModelWeights::load(opened.config, opened.weights(), device);
 }
 
 }  // namespace keel

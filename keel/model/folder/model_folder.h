@@ -6,7 +6,7 @@
 
 #include "keel/core/json.h"
 #include "keel/model/formats/weight_dtypes.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/model_weights.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
@@ -40,10 +40,10 @@ WeightSource safetensors_weights(const std::filesystem::path& folder);
 
 /// Writes config.json, generation_config.json, model.safetensors (weights as `dtypes`) and the tokenizer's files into a
 /// folder.
-void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
+void write_model_folder(const std::filesystem::path& folder, const ModelWeights& model, const Tokenizer& tokenizer,
                         const Json& generation, const WeightDtypes& dtypes);
 
 /// The network of a folder that write_model_folder wrote, or any other.
-CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device);
+ModelWeights read_model_folder(const std::filesystem::path& folder, at::Device device);
 
 }  // namespace keel

@@ -4,25 +4,38 @@
 
 namespace keel {
 
-Critic Critic::of(const CausalLm& policy, bool own_body) {
+Critic Critic::of(const ModelWeights& policy, const MasterWeights& masters, bool own_body) {
   Critic critic{std::nullopt, ValueHead::zero(policy.config().hidden_size, policy.device())};
   if (!own_body) return critic;
   const at::NoGradGuard no_grad;
   ModelConfig shape = policy.config();
-  shape.tie_word_embeddings = true;  // so that no LM head is copied, kept and trained for nothing
-  std::vector<NamedTensor> weights = policy.merged().parameters();
+  shape.tie_word_embeddings = true;  // so that no LM head is copied and trained for nothing
+  std::vector<NamedTensor> weights = masters.of(policy.merged(masters).network());
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
-  critic.body = CausalLm::from_tensors(shape, weights, policy.device(), "the critic's body");
-  critic.body->compute_in(policy.compute_type());
-  if (policy.recomputes_activations()) critic.body->recompute_activations();
-  if (policy.bitwise()) critic.body->make_bitwise();  // as a resumed run's is
+  critic.body = ModelWeights::from_tensors(shape, weights, policy.device(), "the critic's body");
   return critic;
 }
 
-std::vector<NamedParameter> Critic::trainable() const {
-  std::vector<NamedParameter> result = body ? body->trainable() : std::vector<NamedParameter>{};
-  for (const NamedTensor& parameter : head.parameters()) result.push_back({parameter.name, parameter.value});
+MasterWeights Critic::compute_as(const CausalLm& policy) {
+  MasterWeights masters(weights());
+  if (!body) return masters;
+  ModelWeights own = body->weights();
+  own.compute_in(policy.compute_type());
+  body = CausalLm(own, policy.execution());
+  return masters;
+}
+
+std::vector<NamedWeight> Critic::weights() const {
+  std::vector<NamedWeight> result = body ? body->weights().network() : std::vector<NamedWeight>{};
+  for (const NamedWeight& weight : head.weights()) result.push_back(weight);
   return result;
+}
+
+Critic Critic::with_all(const ModelWeights::Replacement& replacement) const {
+  const std::vector<NamedWeight> of_head = head.weights();
+  Critic copy{std::nullopt, {replacement(of_head[0].weight), replacement(of_head[1].weight)}};
+  if (body) copy.body = CausalLm(body->weights().with_all(replacement), body->execution());
+  return copy;
 }
 
 }  // namespace keel

@@ -8,21 +8,24 @@
 
 namespace keel {
 
-/// What estimates the reward to come: a value head on the policy's own hidden states, or on those of a body of its own.
+/// Estimates the reward to come: a value head on the policy's own hidden states, or on those of a body of its own.
 struct Critic {
   std::optional<CausalLm> body;  // none: the policy's
   ValueHead head;
 
-  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's, without its LM head, and
-  /// computes in the same type.
-  static Critic of(const CausalLm& policy, bool own_body);
+  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's masters, with adapters
+  /// merged and without the LM head.
+  static Critic of(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
 
-  /// Whose hidden states the head reads.
+  /// The body's hidden states are what the head reads.
   const CausalLm& body_or(const CausalLm& policy) const { return body ? *body : policy; }
 
-  /// The masters of everything that is trained.
-  std::vector<NamedTensor> parameters() const { return masters_of(trainable()); }
-  std::vector<NamedParameter> trainable() const;
+  /// Rounds a body to the policy's compute type, to be computed as the policy is. Returns the masters of all weights.
+  MasterWeights compute_as(const CausalLm& policy);
+
+  std::vector<NamedWeight> weights() const;
+  /// With a replacement for each weight.
+  Critic with_all(const ModelWeights::Replacement& replacement) const;
 };
 
 }  // namespace keel

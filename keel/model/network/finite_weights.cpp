@@ -6,7 +6,7 @@
 
 namespace keel {
 
-void require_finite(const CausalLm& model, const std::string& place) {
+void require_finite(const ModelWeights& model, const std::string& place) {
   for (const NamedTensor& weight : model.parameters()) {
     if (weight.value.isfinite().all().item<bool>()) continue;
     fail(ExitCode::kHealthGuard, place, place.empty() ? "" : ": ", "the model is not finite: its tensor \"",
@@ -15,7 +15,7 @@ void require_finite(const CausalLm& model, const std::string& place) {
   }
 }
 
-void fail_not_finite(const CausalLm& model, const std::string& place) {
+void fail_not_finite(const ModelWeights& model, const std::string& place) {
   require_finite(model, place);
   fail(
       ExitCode::kHealthGuard, place,

@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-/// The tensors along their first dimension as one: where they stand one after the other already, without a copy.
+/// Concatenates the tensors along their first dimension; tensors that are adjacent in memory are not copied.
 Tensor as_one(const std::vector<Tensor>& parts) {
   int64_t rows = 0;
   bool adjacent = true;
@@ -23,40 +23,52 @@ Tensor as_one(const std::vector<Tensor>& parts) {
   return parts[0].as_strided(sizes, parts[0].strides());
 }
 
+std::vector<Tensor> numbers_of(const std::vector<const Linear*>& layers, Weight Linear::*which) {
+  std::vector<Tensor> numbers;
+  for (const Linear* layer : layers)
+    if ((layer->*which).defined()) numbers.push_back((layer->*which).value());
+  return numbers;
+}
+
 }  // namespace
 
-Tensor Linear::operator()(const Tensor& input) const {
-  const Tensor x = round_input ? round_input(input) : input;
-  const Tensor adapted = lora_a.defined() && dropout.share > 0 ? dropped_out(x, dropout) : x;
-  if (!bitwise && !panels.defined()) {
-    const Tensor y = bias.defined() || !at::GradMode::is_enabled()
-                         ? linear(x, weight.forward(), bias.defined() ? bias.forward() : Tensor())
-                         : trained_linear(x, weight);
-    return lora_a.defined() ? y + at::linear(at::linear(adapted, lora_a.forward()), lora_b.forward()) * lora_scale : y;
-  }
-  const auto product = [](const Tensor& rows, const Parameter& of, const PanelWeight& laid_out) {
-    return laid_out.defined() ? laid_out(rows) : trained_linear(rows, of, /*ordered=*/true);
-  };
-  Tensor y = product(x, weight, panels);
-  if (bias.defined()) y = y + bias.forward();
-  return lora_a.defined() ? y + product(product(adapted, lora_a, panels_a), lora_b, panels_b) * lora_scale : y;
+Tensor Linear::operator()(const Tensor& input, bool ordered, const Dropout& dropout) const {
+  // The order of these two is that in which the backward pass sums the input's gradients.
+  const Tensor x = lora_a.defined() && dropout.share > 0 ? dropped_out(input, dropout) : input;
+  const Tensor y = weight.linear(input, bias, ordered);
+  if (!lora_a.defined()) return y;
+  const Tensor added = ordered ? lora_b.linear(lora_a.linear(x, {}, ordered), {}, ordered)
+                               : at::linear(at::linear(x, lora_a.forward()), lora_b.forward());
+  return y + added * lora_scale;
 }
 
-void Linear::make_panels(PanelMemory& memory) {
-  panels = PanelWeight({weight.compute}, memory);
-  if (!lora_a.defined()) return;
-  panels_a = PanelWeight({lora_a.compute}, memory);
-  panels_b = PanelWeight({lora_b.compute}, memory);
+Tensor Linear::merged_weight(const MasterWeights& masters) const {
+  const auto wide = [&](const Weight& x) { return masters.of(x).to(at::kFloat); };
+  return lora_a.defined() ? at::addmm(wide(weight), wide(lora_b), wide(lora_a), 1, lora_scale) : wide(weight);
 }
 
-JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, PanelMemory& memory)
-    : bitwise_(layers[0]->bitwise), round_input_(layers[0]->round_input) {
-  std::vector<Tensor> weights, biases;
-  for (const Linear* layer : layers) {
-    weights.push_back(layer->weight.compute.detach());
-    if (layer->bias.defined()) biases.push_back(layer->bias.compute.detach());
-  }
-  if (weights[0].is_cpu() && weights[0].scalar_type() == at::kFloat)
+SampledLinear::SampledLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory)
+    : layer_(layer), products_(products) {
+  if (!products.packed) return;
+  panels_ = PanelWeight({layer.weight.value()}, memory);
+  if (!layer.lora_a.defined()) return;
+  panels_a_ = PanelWeight({layer.lora_a.value()}, memory);
+  panels_b_ = PanelWeight({layer.lora_b.value()}, memory);
+}
+
+Tensor SampledLinear::operator()(const Tensor& input) const {
+  const Tensor x = products_.round_input ? products_.round_input(input) : input;
+  if (!products_.packed) return layer_(x, products_.ordered);
+  Tensor y = panels_(x);
+  if (layer_.bias.defined()) y = y + layer_.bias.value();
+  return panels_a_.defined() ? y + panels_b_(panels_a_(x)) * layer_.lora_scale : y;
+}
+
+JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products,
+                           PanelMemory& memory)
+    : products_(products) {
+  const std::vector<Tensor> weights = numbers_of(layers, &Linear::weight), biases = numbers_of(layers, &Linear::bias);
+  if (products.packed)
     panels_ = PanelWeight(weights, memory);
   else
     weight_ = as_one(weights);
@@ -64,42 +76,32 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, PanelMemory
 }
 
 Tensor JoinedLinear::operator()(const Tensor& input) const {
-  const Tensor x = round_input_ ? round_input_(input) : input;
-  if (weight_.defined() && !bitwise_) return linear(x, weight_, bias_);
-  Tensor y = weight_.defined() ? ordered_linear(x, weight_) : panels_(x);
+  const Tensor x = products_.round_input ? products_.round_input(input) : input;
+  if (!products_.packed && !products_.ordered) return linear(x, weight_, bias_);
+  Tensor y = products_.packed ? panels_(x) : ordered_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
   return y;
 }
 
 Tensor JoinedLinear::gated(Activation activation, const Tensor& input) const {
-  if (weight_.defined() && !bitwise_)
-    return gated_linear(activation, round_input_ ? round_input_(input) : input, weight_, bias_);
+  if (!products_.packed && !products_.ordered)
+    return gated_linear(activation, products_.round_input ? products_.round_input(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);
 }
 
-void join(const std::vector<Linear*>& layers) {
-  const auto join_parts = [&](Parameter Linear::*which) {
-    std::vector<Tensor> parts;
-    for (Linear* layer : layers)
-      if (const Parameter& part = layer->*which; part.is_rounded()) parts.push_back(part.compute);
-    if (parts.size() != layers.size()) return;
+void join(const std::vector<const Linear*>& layers) {
+  for (Weight Linear::*which : {&Linear::weight, &Linear::bias}) {
+    const std::vector<Tensor> parts = numbers_of(layers, which);
+    if (parts.size() != layers.size()) continue;
     const Tensor all = at::cat(parts);
     int64_t row = 0;
-    for (Linear* layer : layers) {
-      Tensor& part = (layer->*which).compute;
-      const int64_t rows = part.size(0);
-      part = all.narrow(0, row, rows);
+    for (const Linear* layer : layers) {
+      const int64_t rows = (layer->*which).shape()[0];
+      (layer->*which).set_value(all.narrow(0, row, rows));
       row += rows;
     }
-  };
-  join_parts(&Linear::weight);
-  join_parts(&Linear::bias);
-}
-
-Tensor Linear::merged_weight() const {
-  const auto wide = [](const Parameter& x) { return x.master.to(at::kFloat); };
-  return lora_a.defined() ? at::addmm(wide(weight), wide(lora_b), wide(lora_a), 1, lora_scale) : wide(weight);
+  }
 }
 
 }  // namespace keel

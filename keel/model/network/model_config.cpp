@@ -1,6 +1,7 @@
 #include "keel/model/network/model_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "keel/core/error.h"
 #include "keel/core/options/options.h"
@@ -65,6 +66,16 @@ void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) 
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(code, place, ": ", c.num_attention_heads, " heads cannot share ", c.num_key_value_heads,
          " key-value heads evenly; choose a divisor of the number of heads");
+}
+
+double ModelConfig::score_scale() const {
+  return attention_scale > 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+int64_t ModelConfig::padding_row() const {
+  const Json pad = source.value("pad_token_id", Json());
+  const bool row = pad.is_number_integer() && pad >= 0 && pad < vocab_size;
+  return row ? pad.get<int64_t>() : -1;
 }
 
 int64_t ModelConfig::parameter_count() const {

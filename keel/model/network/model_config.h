@@ -79,6 +79,10 @@ struct ModelConfig {
   Json source = Json::object();  // the config.json it was read from, written back on save
 
   bool slides(int64_t layer) const { return !sliding.empty() && sliding[layer]; }
+  /// What attention scores are multiplied by.
+  double score_scale() const;
+  /// The padding token's row of the embedding, or -1: as in transformers it starts at 0 and as an input learns nothing.
+  int64_t padding_row() const;
   int64_t parameter_count() const;
 };
 

@@ -18,23 +18,24 @@ PackedAttend kept(Attention attention) {
 
 }  // namespace
 
-bool attends_by_flash(const CausalLm& model) {
+bool attends_by_flash(const Transformer& model) {
   const ModelConfig& config = model.config();
   return PackedFlashAttention::takes({.softcap = config.attention_softcap, .window = config.sliding_window},
                                      model.device(), model.compute_type(), config.head_dim);
 }
 
-Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
-                            const std::vector<Segment>& segments) {
+Tensor packed_hidden_states(const Transformer& model, const Tensor& tokens, const Tensor& positions,
+                            const std::vector<Segment>& segments, const Dropout& dropout) {
   const int64_t count = tokens.size(0);
   PackedAttend attend = attends_by_flash(model)
                             ? kept(PackedFlashAttention(segments, model.device()))
                             : kept(PackedAttention(segments, count, model.config().sliding_window, model.device()));
-  if (model.bitwise()) attend = kept(PackedBlockAttention(segments, count, model.device(), attend));
-  return model.forward(tokens, positions, [attend](int64_t, const AttentionRule& rule, const Heads& heads) {
+  if (model.execution().bitwise) attend = kept(PackedBlockAttention(segments, count, model.device(), attend));
+  const auto attend_packed = [attend](int64_t, const AttentionRule& rule, const Heads& heads) {
     const Heads turned = heads.turned();
     return attend(rule, turned.query, turned.key, turned.value);
-  });
+  };
+  return model.forward({tokens, positions, attend_packed, dropout});
 }
 
 }  // namespace keel

@@ -14,6 +14,7 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
 #include "keel/core/files/whole_folder.h"
+#include "keel/core/tensor/device.h"
 #include "keel/core/tensor/in_host_memory.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/critic_folder.h"
@@ -105,7 +106,7 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
 
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy,
+void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
                     const std::string& run) {
   if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
   remove_leftovers(folder.parent_path(), run);
@@ -113,7 +114,7 @@ void save_reference(const std::filesystem::path& folder, const CausalLm& referen
   write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
-    else if (!reference.adapter().empty())
+    else if (reference.has_adapter())
       write_adapter(partial, reference.adapter(), policy.adapter);
   });
   remove_leftovers(folder.parent_path(), run);
@@ -124,18 +125,18 @@ std::optional<std::string> find_reference_damage(const std::filesystem::path& fo
   return find_damage_in(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
 }
 
-CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
+ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
   if (const auto damage = find_reference_damage(folder, policy))
     fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
          ". Restore the folder from a copy, or start the run anew with --overwrite");
   if (policy.adapter.empty()) {
-    CausalLm reference = read_model_folder(folder, policy.model.device());
-    for (const NamedTensor& weight : reference.parameters()) weight.value.set_requires_grad(false);
+    ModelWeights reference = read_model_folder(folder, policy.model.device());
     reference.compute_in(policy.model.compute_type());
     return reference;
   }
-  CausalLm reference = policy.model.without_adapter();
+  ModelWeights reference = policy.model.without_adapter();
   if (std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
+  reference.compute_in(policy.model.compute_type());
   return reference;
 }
 
@@ -188,7 +189,7 @@ uint64_t bytes_in(const std::vector<NamedTensor>& tensors) {
 /// All tensors as the files have them; headers, tokenizer and state come on top.
 uint64_t bytes_on_disk(const Checkpoint& checkpoint) {
   uint64_t bytes = bytes_in(beside_weights(checkpoint)) + bytes_in(checkpoint.adapter);
-  if (checkpoint.critic) bytes += bytes_in(checkpoint.critic->parameters());
+  if (checkpoint.critic) bytes += bytes_in(MasterWeights().of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
     bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.of(weight.name));
   return bytes;
@@ -220,22 +221,37 @@ void require_own_checkpoints(const std::filesystem::path& checkpoints, const std
 }  // namespace
 
 Checkpoint copied_to_host(Checkpoint checkpoint) {
-  checkpoint.policy.model = checkpoint.policy.model.copied_to_host();
+  const auto copied = [](const Weight& weight) { return in_host_memory(weight.value()); };
+  LoadedModel& policy = checkpoint.policy;
+  // Training changes no weight that an adapter is merged into.
+  policy.model = policy.model.with_all([&](const Weight& weight) {
+    return policy.adapter.empty() || !weight.device().is_cpu() ? copied(weight) : weight.value();
+  });
   for (std::vector<NamedTensor>* tensors : {&checkpoint.optimizer, &checkpoint.adapter})
     for (NamedTensor& tensor : *tensors) tensor.value = in_host_memory(tensor.value);
-  if (std::optional<Critic>& critic = checkpoint.critic) {
-    const std::vector<NamedTensor> head = critic->head.parameters();
-    critic->head = ValueHead(in_host_memory(head[0].value), in_host_memory(head[1].value));
-    if (critic->body) critic->body = critic->body->copied_to_host();
-  }
+  if (std::optional<Critic>& critic = checkpoint.critic) critic = critic->with_all(copied);
   return checkpoint;
+}
+
+bool copy_to_host(Checkpoint& checkpoint) {
+  try {
+    checkpoint = copied_to_host(checkpoint);
+    return true;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    return false;
+  }
+}
+
+bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available) {
+  return bytes + needed_again <= available / 10 * 9;
 }
 
 int64_t bytes_to_copy(const Checkpoint& checkpoint) {
   uint64_t bytes = bytes_in(checkpoint.optimizer) + bytes_in(checkpoint.adapter);
-  if (checkpoint.critic) bytes += bytes_in(checkpoint.critic->parameters());
+  if (checkpoint.critic) bytes += bytes_in(MasterWeights().of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
-    if (!weight.value.is_cpu() || weight.value.requires_grad()) bytes += weight.value.nbytes();
+    if (checkpoint.policy.adapter.empty() || !weight.value.is_cpu()) bytes += weight.value.nbytes();
   return static_cast<int64_t>(bytes);
 }
 
@@ -344,7 +360,7 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
   return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
 }
 
-Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
+Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }
 

@@ -17,12 +17,12 @@ namespace keel {
 /// weights are narrower than float32, the masters are beside the optimizer's moments. An adapter is merged into the
 /// folder's weights and lies, in PEFT's files, in the folder `adapter`.
 struct Checkpoint {
-  LoadedModel policy;                  // an adapter is merged into its weights
+  LoadedModel policy;                  // of the masters; an adapter is merged into its weights
   std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
   RunFolder::Lines lines;  // of the run's growing files
   Json config;             // the resolved configuration
-  std::optional<Critic> critic = {};
+  std::optional<Critic> critic = {};  // of the masters
   std::string run = {};  // its id; a checkpoint with another is never removed
   std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
 };
@@ -32,8 +32,13 @@ std::string checkpoint_name(int64_t step);
 
 /// The same in host memory, apart from all that training changes: to be written while it goes on.
 Checkpoint copied_to_host(Checkpoint checkpoint);
+/// Replaces the checkpoint by that copy. Returns false and changes nothing if there is no memory for it.
+bool copy_to_host(Checkpoint& checkpoint);
 /// How much more memory that takes.
 int64_t bytes_to_copy(const Checkpoint& checkpoint);
+/// Whether a copy of so many bytes fits into the memory that is available now, beside what the process may need again
+/// (the most that it has held less what it holds), with some to spare.
+bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available);
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
 /// lines that the run has written, under a partial name. The folder gets its name last, and then LATEST is moved: a
@@ -84,20 +89,20 @@ Json name_of_base(const Json& base);
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 
 /// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
-Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
+Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base);
 
 inline constexpr const char* kReferenceFolder = "reference";
 
 /// Writes the policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there
 /// before the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where
 /// the reference is the base with the adapter off. Anything else of that name is moved aside.
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy,
+void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
                     const std::string& run);
 
 /// Why the folder is not what was written there, if so.
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy);
 
 /// Shares the base's weights with a policy that has an adapter.
-CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy);
+ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy);
 
 }  // namespace keel

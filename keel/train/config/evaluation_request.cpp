@@ -2,11 +2,12 @@
 
 namespace keel {
 
-EvaluationRequest evaluation_request(const Config& config, int64_t updates) {
+EvaluationRequest evaluation_request(const Config& config, const LoadedModel& policy, int64_t updates) {
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
           .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p, .min_p = config.eval.min_p},
           .max_new_tokens = longest_completion(config),
+          .stop_ids = policy.stop_ids,
           .stop_strings = config.rollout.stop_strings,
           .ks = config.eval.ks,
           .seed = config.run.seed,

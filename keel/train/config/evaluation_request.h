@@ -1,11 +1,12 @@
 #pragma once
 
 #include "keel/evaluation/evaluation.h"
+#include "keel/model/loaded_model.h"
 #include "keel/train/config/config.h"
 
 namespace keel {
 
-/// What the section `eval` asks for, of weights that have seen so many updates.
-EvaluationRequest evaluation_request(const Config& config, int64_t updates);
+/// The request of the section `eval`, for a policy after a number of updates.
+EvaluationRequest evaluation_request(const Config& config, const LoadedModel& policy, int64_t updates);
 
 }  // namespace keel

@@ -69,13 +69,13 @@ int64_t token_count(std::span<const Rollout> rollouts) {
   return tokens;
 }
 
-std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenWorth& worth) {
-  if (worth.returns.empty()) return std::nullopt;
+std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages) {
+  if (advantages.returns.empty()) return std::nullopt;
   std::vector<double> values, returns, errors;
   for (size_t i = 0; i < rollouts.size(); ++i) {
     for (size_t t = 0; t < rollouts[i].tokens.values.size(); ++t) {
       values.push_back(rollouts[i].tokens.values[t]);
-      returns.push_back(worth.returns[i][t]);
+      returns.push_back(advantages.returns[i][t]);
       errors.push_back(returns.back() - values.back());
     }
   }

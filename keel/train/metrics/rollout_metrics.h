@@ -38,6 +38,6 @@ struct ValueNumbers {
 };
 
 /// Nothing without a critic.
-std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenWorth& worth);
+std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages);
 
 }  // namespace keel

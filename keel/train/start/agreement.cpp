@@ -28,15 +28,15 @@ constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  
 
 }  // namespace
 
-Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
+Agreement sampler_trainer_agreement(const SampledWeights& sampled, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch) {
-  const std::vector<Rollout> rollouts = RolloutEngine(sampler, tokenizer).generate(prompts, request);
+  const std::vector<Rollout> rollouts = RolloutEngine(SamplingModel(sampled), tokenizer).generate(prompts, request);
   std::vector<std::vector<float>> worthless;  // nothing is learned from these
   for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.trained_count(), 0.0f);
   std::vector<int64_t> all(rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const ChosenRollouts chosen = choose({rollouts, worthless, sampler.head().detach()}, all);
+  const ChosenRollouts chosen = choose({rollouts, worthless, sampled.weights.head().value()}, all);
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   Agreement agreement;

@@ -6,6 +6,7 @@
 
 #include "keel/core/prompt.h"
 #include "keel/core/requirements.h"
+#include "keel/model/network/causal_lm.h"
 #include "keel/rollout/engine.h"
 
 namespace keel {
@@ -22,7 +23,7 @@ struct Agreement {
 /// with the same weights (an adapter is merged in the sampler's only, unless it is kept apart). What else the request
 /// has recorded, the likeliest tokens and the hidden states, is compared too. The two paths share one network, so what
 /// is left is rounding; a larger gap is a bug or a broken machine, and training on it would be wrong.
-Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
+Agreement sampler_trainer_agreement(const SampledWeights& sampled, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch);
 

@@ -24,8 +24,8 @@ struct RowLengths {
 /// says.
 int64_t whole_part_of_passes(double exact);
 
-/// What the supervised phase imitates: the rows of the user's files, or the demonstrations of a built-in task. Nothing
-/// where there is no such phase.
+/// The supervised phase's sequences: the rows of the user's files, or the demonstrations of a built-in task; none
+/// without such a phase. It owns the rows or the task and borrows nothing.
 class Demonstrations {
  public:
   Demonstrations(const Config& config, const LoadedModel& policy);

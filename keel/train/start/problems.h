@@ -33,8 +33,8 @@ struct HeldOut {
   std::string extent() const;
 };
 
-/// Where a run's prompts come from and what their completions are worth: the user's files and reward functions, or a
-/// built-in task.
+/// The prompts of a run and the rewards of completions: from the user's files and reward functions, or from a built-in
+/// task. It owns all of them and borrows nothing.
 class Problems {
  public:
   /// The policy's tokenizer and chat template write the prompts.

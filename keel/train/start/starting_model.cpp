@@ -46,7 +46,7 @@ LoadedModel starting_model(const Config& config, at::Device device) {
     if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
     if (!path.empty()) return load_whole_model(path, device);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
-    CausalLm model = CausalLm::random(starting_shape(config), config.run.seed, device);
+    ModelWeights model = ModelWeights::random(starting_shape(config), config.run.seed, device);
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
@@ -111,14 +111,24 @@ std::string adapter_fingerprint(const std::filesystem::path& adapter) {
   return path_exists(weights) ? "sha256:" + sha256_of_file(weights) : "";
 }
 
-uint32_t base_checksum(const CausalLm& model) {
+uint32_t base_checksum(const ModelWeights& model) {
   Crc32c checksum;
   checksum.update(model.config().source.dump());
   for (const NamedTensor& weight : model.parameters()) {
-    const Tensor bytes = weight.value.detach().cpu().contiguous();
+    const Tensor bytes = weight.value.cpu().contiguous();
     checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
   }
   return checksum.value();
+}
+
+Execution execution_of(const Config& config, bool adapter_apart) {
+  return {config.rollout.bitwise, config.train.recompute_activations, adapter_apart};
+}
+
+Dropout dropout_of(const Config& config, const TrainState& state) {
+  return {.share = config.lora.dropout,
+          .seed = config.run.seed,
+          .update = static_cast<uint64_t>(state.sft.steps + state.rl.updates)};
 }
 
 void require_memory(const ModelConfig& shape, const Config& config) {

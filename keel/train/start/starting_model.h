@@ -1,6 +1,7 @@
 #pragma once
 
 #include "keel/model/loaded_model.h"
+#include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 
 namespace keel {
@@ -37,7 +38,13 @@ void add_starting_adapter(LoadedModel& base, const Config& config);
 std::string adapter_fingerprint(const std::filesystem::path& adapter);
 
 /// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
-uint32_t base_checksum(const CausalLm& model);
+uint32_t base_checksum(const ModelWeights& model);
+
+/// How a run computes its networks.
+Execution execution_of(const Config& config, bool adapter_apart = false);
+
+/// The dropout of the next update. The updates of both phases count, so that no two have the same noise.
+Dropout dropout_of(const Config& config, const TrainState& state);
 
 /// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
 void require_undamaged(const std::filesystem::path& folder);

@@ -68,13 +68,13 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   else
     used.drop_all({"model.tie_embeddings", "model.rope_theta", "model.rms_norm_eps", "model.initializer_range"});
   if (!config.lora.used()) return used.drop("lora.");
-  used["lora.parameters"] = count_of(masters_of(policy.model.trainable()));
+  used["lora.parameters"] = count_of(policy.model.adapter());
   if (config.lora.adapter.empty()) return;
   used.drop("lora.");  // the adapter's own file says what it is
   used["lora.adapter"] = config.lora.adapter;
   used["lora.dropout"] = config.lora.dropout;
   used[kUsedAdapterWeights] = adapter_fingerprint(config.lora.adapter);
-  used["lora.parameters"] = count_of(masters_of(policy.model.trainable()));
+  used["lora.parameters"] = count_of(policy.model.adapter());
   for (const auto& [key, name] :
        {std::pair{"r", "rank"}, {"lora_alpha", "alpha"}, {"target_modules", "target_modules"}})
     if (policy.adapter.contains(key)) used[std::string("lora.") + name] = policy.adapter[key];

@@ -23,12 +23,13 @@ OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const Opt
 
 double shared_loss_weight(const CriticOptions& critic) { return critic.loss_weight.value_or(kDefaultLossWeight); }
 
-CriticTraining::CriticTraining(Critic critic, const CriticOptions& options, const OptimizerOptions& optimizer)
+CriticTraining::CriticTraining(Critic critic, const MasterWeights& masters, const CriticOptions& options,
+                               const OptimizerOptions& optimizer)
     : critic_(std::move(critic)),
       clip_(options.value_clip.value_or(kUnlimited)),
       loss_weight_(shared_loss_weight(options)),
       optimizer_options_(optimizer),
-      optimizer_(critic_.trainable(), optimizer, "critic.") {}
+      optimizer_(masters, optimizer, "critic.") {}
 
 HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body) {
   const auto chosen = std::make_shared<const ChosenRollouts>(choose(scored, indices));

@@ -30,7 +30,9 @@ struct CriticNumbers {
 /// a shared one belongs to the policy, and gets the value loss's gradient, weighted, beside the policy's.
 class CriticTraining {
  public:
-  CriticTraining(Critic critic, const CriticOptions& options, const OptimizerOptions& optimizer);
+  /// `masters`: of all its weights.
+  CriticTraining(Critic critic, const MasterWeights& masters, const CriticOptions& options,
+                 const OptimizerOptions& optimizer);
 
   /// To be added to the policy's gradients: the value loss on the shared body's hidden states, which adds to the head's
   /// gradients; nothing where the body is separate. `scored` must outlive it.
@@ -47,6 +49,7 @@ class CriticTraining {
   std::optional<CriticNumbers> take_numbers();
 
   const Critic& critic() const { return critic_; }
+  const MasterWeights& masters() const { return optimizer_.masters(); }
 
   /// The optimizer's moments, under names that no policy's tensor has.
   std::vector<NamedTensor> state() const { return optimizer_.state(); }

@@ -19,12 +19,11 @@ Tensor owner_of_tokens(const PackedBatch& batch) {
 
 }  // namespace
 
-Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
-  if (model.has_dropout())
-    return packed_hidden_states(model.dropping_out(owner_of_tokens(batch), batch.positions), batch.tokens,
-                                batch.positions, batch.segments)
-        .index_select(0, batch.rows);
-  return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
+Tensor predicting_states(const CausalLm& model, const PackedBatch& batch, const Dropout& dropout) {
+  Dropout keyed = dropout;
+  if (dropout.share > 0) keyed.sequences = owner_of_tokens(batch), keyed.positions = batch.positions;
+  return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments, keyed)
+      .index_select(0, batch.rows);
 }
 
 TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature,
@@ -33,18 +32,18 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
   return model.lm_head(temperature).statistics(predicting_states(model, batch), batch.targets, behavior);
 }
 
-void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
-                          const CoefficientFunction& coefficients, const BehaviorRows& behavior, const HiddenLoss& also,
-                          double loss_scale) {
+void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const UpdatePass& pass, Scope scope,
+                          const CoefficientFunction& coefficients, const BehaviorRows& behavior) {
   const auto scaled = [&](const TokenStats& stats, int64_t begin, int64_t end) {
     HeadCoefficients result = coefficients(stats, begin, end);
-    result.coefficient = result.coefficient * loss_scale;
-    if (result.entropy_coefficient.defined()) result.entropy_coefficient = result.entropy_coefficient * loss_scale;
+    result.coefficient = result.coefficient * pass.loss_scale;
+    if (result.entropy_coefficient.defined())
+      result.entropy_coefficient = result.entropy_coefficient * pass.loss_scale;
     return result;
   };
-  const Tensor hidden = predicting_states(model, batch);
-  Tensor gradient = model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, scaled, behavior);
-  if (also) gradient.add_(also(batch, hidden.detach()), loss_scale);
+  const Tensor hidden = predicting_states(model, batch, pass.dropout);
+  Tensor gradient = model.lm_head(pass.temperature).backward(hidden.detach(), batch.targets, scope, scaled, behavior);
+  if (pass.also) gradient.add_(pass.also(batch, hidden.detach()), pass.loss_scale);
   hidden.backward(gradient.to(hidden.scalar_type()));
 }
 

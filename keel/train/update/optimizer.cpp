@@ -95,21 +95,21 @@ void require_possible(const NamedTensor& tensor, const std::string& place) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix)
-    : parameters_(std::move(parameters)), options_(options), prefix_(std::move(prefix)) {
-  std::stable_partition(parameters_.begin(), parameters_.end(),
-                        [](const NamedParameter& p) { return p.value.master.dim() > 1; });
+Optimizer::Optimizer(const MasterWeights& masters, const OptimizerOptions& options, std::string prefix)
+    : masters_(masters), gradients_(masters.weights()), options_(options), prefix_(std::move(prefix)) {
   const at::NoGradGuard no_grad;
-  for (const NamedParameter& parameter : parameters_) {
-    moments_.push_back(no_moments(parameter.value.master));
-    if (parameter.value.compute.scalar_type() == at::kHalf && !loss_scale_) loss_scale_.emplace();
+  const std::vector<NamedTensor> tensors = masters_.tensors();
+  const std::vector<Tensor> gradients = gradients_.sums();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    trained_.push_back({tensors[i].name, tensors[i].value, gradients[i], no_moments(tensors[i].value)});
+    if (masters_.weights()[i].weight.type() == at::kHalf && !loss_scale_) loss_scale_.emplace();
   }
-  clear_gradients();
+  std::ranges::stable_partition(trained_, [](const Trained& trained) { return trained.master.dim() > 1; });
 }
 
 Optimizer::Moments Optimizer::no_moments(const Tensor& master) const {
   Moments moments;
-  moments.updates = at::zeros({}, master.options().requires_grad(false));
+  moments.updates = at::zeros({}, master.options());
   if (options_.moments == "8bit" && master.numel() >= kFewestFor8Bit) {
     moments.small_first.emplace(master.numel(), /*is_signed=*/true, master.device());
     moments.small_second.emplace(master.numel(), /*is_signed=*/false, master.device());
@@ -126,10 +126,10 @@ Optimizer::Outcome Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
   std::vector<Tensor> gradients, updates;
   bool small = false;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    gradients.push_back(parameters_[i].value.master.grad());
-    updates.push_back(moments_[i].updates);
-    small = small || moments_[i].small_first;
+  for (const Trained& trained : trained_) {
+    gradients.push_back(trained.gradient);
+    updates.push_back(trained.moments.updates);
+    small = small || trained.moments.small_first;
   }
   const double loss_scale = this->loss_scale().value_or(1);
   const Tensor norm = at::stack(at::_foreach_norm(gradients)).norm() / loss_scale;
@@ -144,7 +144,7 @@ Optimizer::Outcome Optimizer::step(double lr) {
   update_wide(update, /*matrices=*/true);
   update_wide(update, /*matrices=*/false);
   update_small(update);
-  round_to_compute_types();
+  masters_.update_weights();
   const double told = norm.item<double>();
   if (!std::isfinite(told)) return skip(told);
   if (loss_scale_) loss_scale_->count_finite();
@@ -166,24 +166,24 @@ void Optimizer::adamw(const Update& update, double decay, at::TensorList weights
 
 void Optimizer::update_wide(const Update& update, bool matrices) {
   std::vector<Tensor> weights, gradients, first, second, updates;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& master = parameters_[i].value.master;
-    if (moments_[i].small_first || (master.dim() > 1) != matrices) continue;
-    weights.push_back(master);
-    gradients.push_back(master.grad());
-    first.push_back(moments_[i].first);
-    second.push_back(moments_[i].second);
-    updates.push_back(moments_[i].updates);
+  for (const Trained& trained : trained_) {
+    const Moments& moments = trained.moments;
+    if (moments.small_first || (trained.master.dim() > 1) != matrices) continue;
+    weights.push_back(trained.master);
+    gradients.push_back(trained.gradient);
+    first.push_back(moments.first);
+    second.push_back(moments.second);
+    updates.push_back(moments.updates);
   }
   if (!weights.empty()) adamw(update, decay_of(options_, weights[0]), weights, gradients, first, second, updates);
 }
 
 void Optimizer::update_small(const Update& update) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    Moments& moments = moments_[i];
+  for (Trained& trained : trained_) {
+    Moments& moments = trained.moments;
     if (!moments.small_first) continue;
-    const Tensor& master = parameters_[i].value.master;
-    const Tensor weights = master.detach().view({-1}), gradients = master.grad().view({-1});
+    const Tensor& master = trained.master;
+    const Tensor weights = master.view({-1}), gradients = trained.gradient.view({-1});
     for (int64_t begin = 0; begin < master.numel(); begin += kAtOnce) {
       const int64_t count = std::min(kAtOnce, master.numel() - begin);
       const Tensor first = moments.small_first->read(begin, count), second = moments.small_second->read(begin, count);
@@ -195,35 +195,15 @@ void Optimizer::update_small(const Update& update) {
   }
 }
 
-void Optimizer::round_to_compute_types() {
-  std::vector<Tensor> masters, computes;
-  for (const NamedParameter& parameter : parameters_) {
-    if (!parameter.value.is_rounded()) continue;
-    masters.push_back(parameter.value.master);
-    computes.push_back(parameter.value.compute);
-  }
-  if (!masters.empty()) at::_foreach_copy_(computes, masters);
-}
-
 std::optional<double> Optimizer::loss_scale() const {
   return loss_scale_ ? std::optional(loss_scale_->value()) : std::nullopt;
 }
 
-void Optimizer::clear_gradients() {
-  for (const NamedParameter& parameter : parameters_) {
-    Tensor& grad = parameter.value.master.mutable_grad();
-    if (grad.defined())
-      grad.zero_();
-    else
-      grad = at::zeros_like(parameter.value.master);
-  }
-}
-
 std::vector<NamedTensor> Optimizer::state() const {
   std::vector<NamedTensor> result;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string name = prefix_ + parameters_[i].name;
-    const Moments& moments = moments_[i];
+  for (const Trained& trained : trained_) {
+    const std::string name = prefix_ + trained.name;
+    const Moments& moments = trained.moments;
     if (moments.small_first) {
       result.push_back({name + ".first_moment", moments.small_first->codes()});
       result.push_back({name + ".first_moment_largest", moments.small_first->largest()});

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/master_weights.h"
 #include "keel/train/update/eight_bit.h"
 #include "keel/train/update/loss_scale.h"
 
@@ -45,13 +45,15 @@ struct OptimizerOptions {
   double lr_at(double update, double planned, double of_step = 1) const;
 };
 
-/// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight
-/// decay spares vectors (norms), as is usual. With 8-bit moments these are read, moved and stored again a part of a
-/// parameter at a time, so that little memory is needed besides.
+/// AdamW with gradient clipping by the global norm. It owns the masters, their moments and the sinks that the weights'
+/// gradients go to; after an update the masters are rounded to the weights. Weight decay spares vectors (norms), as is
+/// usual. 8-bit moments are read, changed and stored a part of a weight at a time, so that little more memory is needed.
 class Optimizer {
  public:
   /// `prefix` begins the names of its state.
-  Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix = "");
+  Optimizer(const MasterWeights& masters, const OptimizerOptions& options, std::string prefix = "");
+
+  const MasterWeights& masters() const { return masters_; }
 
   struct Outcome {
     double grad_norm = 0;  // before clipping
@@ -63,24 +65,30 @@ class Optimizer {
   /// Clips, updates the weights with this learning rate, and clears the gradients.
   Outcome step(double lr);
 
-  /// What the loss whose gradients are accumulated must be multiplied with, where parameters compute in float16.
+  /// What the loss whose gradients are accumulated must be multiplied with, where weights compute in float16.
   std::optional<double> loss_scale() const;
 
   /// Forgets the gradients without an update.
-  void clear_gradients();
+  void clear_gradients() { gradients_.clear(); }
 
   /// First and second moments, the update count and the loss scale, by checkpoint name, for optimizer.safetensors.
   std::vector<NamedTensor> state() const;
   void load(const std::vector<NamedTensor>& state, const std::string& place);
 
  private:
-  /// Of a parameter; either of the two kinds.
+  /// Of a weight; either of the two kinds.
   struct Moments {
     Tensor first, second;
     std::optional<EightBitNumbers> small_first, small_second;
     Tensor updates;
   };
-  /// What an update needs besides the parameters: `divisor` and `not_finite` are numbers on the device.
+  /// A weight while it is trained.
+  struct Trained {
+    std::string name;
+    Tensor master, gradient;
+    Moments moments;
+  };
+  /// What an update needs besides the weights: `divisor` and `not_finite` are numbers on the device.
   struct Update {
     double lr;
     Tensor divisor, not_finite;
@@ -91,13 +99,13 @@ class Optimizer {
   void update_wide(const Update& update, bool matrices);
   void update_small(const Update& update);
   Outcome skip(double norm);
-  void round_to_compute_types();
 
-  std::vector<NamedParameter> parameters_;
+  MasterWeights masters_;
+  GradientSinks gradients_;
   OptimizerOptions options_;
   std::string prefix_;
   std::optional<LossScale> loss_scale_;
-  std::vector<Moments> moments_;  // of each parameter
+  std::vector<Trained> trained_;  // matrices first
 };
 
 /// What is told of the gradient norms of several updates, before clipping.

@@ -47,10 +47,9 @@ TokenDecision decide_together(const CausalLm& model, const Objective& objective,
 
 }  // namespace
 
-void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, double temperature,
+void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdatePass& pass,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
-                                 std::span<const int64_t> indices, const TokenObserver& observe, const HiddenLoss& also,
-                                 double loss_scale) {
+                                 std::span<const int64_t> indices, const TokenObserver& observe) {
   const Requirements needs = objective.requirements();
   const ChosenRollouts chosen = choose(scored, indices);
   const std::vector<double> weight_of =
@@ -58,7 +57,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
   const std::vector<PackedBatch> batches = pack(chosen.sequences, tokens_per_batch, model.device());
   const bool together = needs.scope == Scope::kBatch;
   const TokenDecision decided =
-      together ? decide_together(model, objective, temperature, batches, chosen) : TokenDecision{};
+      together ? decide_together(model, objective, pass.temperature, batches, chosen) : TokenDecision{};
   int64_t first = 0;  // target of the update at which the batch starts
   for (const PackedBatch& batch : batches) {
     const KnownTokens known = known_about(batch, chosen, needs);
@@ -86,8 +85,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
     };
     // What was decided together needs the head's statistics no more than a token at a time.
     const Scope scope = together ? Scope::kToken : needs.scope;
-    accumulate_gradients(model, batch, temperature, scope, coefficients, together ? BehaviorRows{} : known.behavior,
-                         also, loss_scale);
+    accumulate_gradients(model, batch, pass, scope, coefficients, together ? BehaviorRows{} : known.behavior);
     first += batch.target_count();
   }
 }

@@ -25,14 +25,12 @@ struct DecidedTokens {
 /// Told about all tokens of an update, for metrics and records.
 using TokenObserver = std::function<void(const DecidedTokens& tokens)>;
 
-/// Adds the gradients of one update to the parameters': packs the rollouts named by `indices`, runs them through the
+/// Adds the gradients of one update to the weights' sinks: packs the rollouts named by `indices`, runs them through the
 /// network, and lets the objective turn each token's statistics into its coefficient. The loss is divided by the counts
 /// of the whole minibatch, and a method whose test needs the whole update gets its statistics first (one more forward),
-/// so `tokens_per_batch` bounds memory and changes no gradient. `also` is one more loss on the body's hidden states;
-/// the gradients are those of the loss times `loss_scale`.
-void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, double temperature,
+/// so `tokens_per_batch` bounds memory and changes no gradient.
+void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdatePass& pass,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
-                                 std::span<const int64_t> indices, const TokenObserver& observe,
-                                 const HiddenLoss& also = {}, double loss_scale = 1);
+                                 std::span<const int64_t> indices, const TokenObserver& observe);
 
 }  // namespace keel

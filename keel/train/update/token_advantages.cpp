@@ -18,8 +18,9 @@ std::vector<std::vector<float>> by_sequence(const std::vector<double>& tokens, s
 
 }  // namespace
 
-TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic,
-                       std::span<const std::vector<double>> penalties, double eps) {
+TokenAdvantages compute_advantages(const std::string& advantage, std::span<const Rollout> rollouts,
+                                   const CriticOptions& critic, std::span<const std::vector<double>> penalties,
+                                   double eps) {
   std::vector<double> rewards, token_rewards, values;
   std::vector<int64_t> groups, lengths;
   for (const Rollout& rollout : rollouts) {
@@ -33,13 +34,13 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
     token_rewards.back() += rewards[i];
     rewards[i] -= std::accumulate(penalties[i].begin(), penalties[i].end(), 0.0);
   }
-  TokenWorth worth;
+  TokenAdvantages result;
   const bool of_tokens = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
   if (!of_tokens) {
     const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths, eps);
     for (size_t i = 0; i < rollouts.size(); ++i)
-      worth.advantages.emplace_back(lengths[i], static_cast<float>(of_rollout[i]));
-    return worth;
+      result.advantages.emplace_back(lengths[i], static_cast<float>(of_rollout[i]));
+    return result;
   }
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);

@@ -89,7 +89,7 @@ TEST(RandomModel, SaysHowMuchMemoryItWouldTakeBeforeItTakesAny) {
   config.hidden_size = 1 << 20;
   config.intermediate_size = 1 << 24;
   config.num_hidden_layers = 1000;
-  const std::string message = error_of(2, [&] { CausalLm::random(config, 1, at::kCPU); });
+  const std::string message = error_of(2, [&] { ModelWeights::random(config, 1, at::kCPU); });
   EXPECT_THAT(message, AllOf(HasSubstr("hidden_size 1048576"), HasSubstr("intermediate_size 16777216"),
                              HasSubstr("1000 layers"), HasSubstr("GiB, this machine has"), HasSubstr("smaller sizes")));
 }
@@ -100,7 +100,7 @@ TEST(LoadedModel, IsComparedWithItsFilesBeforeItTakesMemory) {
   config.hidden_size = 1 << 20;
   config.num_hidden_layers = 1 << 16;
   config.head_dim = 1 << 20;
-  EXPECT_THAT(error_of(3, [&] { CausalLm::from_tensors(config, tensors, at::kCPU, "model.safetensors"); }),
+  EXPECT_THAT(error_of(3, [&] { ModelWeights::from_tensors(config, tensors, at::kCPU, "model.safetensors"); }),
               AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("asks for")));
 }
 

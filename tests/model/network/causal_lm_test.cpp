@@ -20,7 +20,7 @@ struct Shape {
 
 class Shapes : public testing::TestWithParam<Shape> {
  protected:
-  CausalLm model_ = tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
+  ModelWeights model_ = tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
 };
 
 TEST_P(Shapes, ForwardEqualsAPlainFloat64Reimplementation) {
@@ -34,10 +34,12 @@ TEST_P(Shapes, GradientsEqualThoseOfAPlainFloat64Reimplementation) {
   const Tensor direction = random_normal({6, 12}, 5, at::kDouble);
   const ReferenceModel reference(model_);
   reference.hidden(tokens).backward(direction);
+  const GradientSinks gradients(model_.network());
   hidden_of(model_, tokens).backward(direction.to(at::kFloat));
-  for (const NamedTensor& parameter : model_.parameters()) {
-    if (parameter.name == "lm_head.weight") continue;  // no part of the hidden states
-    EXPECT_LT(relative_difference(parameter.value.grad(), reference.at(parameter.name).grad()), 5e-6) << parameter.name;
+  for (size_t i = 0; i < model_.network().size(); ++i) {
+    const std::string& name = model_.network()[i].name;
+    if (name == "lm_head.weight") continue;  // no part of the hidden states
+    EXPECT_LT(relative_difference(gradients.sums()[i], reference.at(name).grad()), 5e-6) << name;
   }
 }
 
@@ -63,7 +65,7 @@ TEST_P(Shapes, ParametersAreNamedAndShapedAsHuggingFaceHasThem) {
   EXPECT_EQ(got, want);
   EXPECT_EQ(numbers, model_.config().parameter_count());
   const Tensor embedding = model_.parameters().front().value;
-  EXPECT_EQ(model_.head().is_same(embedding), tied);
+  EXPECT_EQ(model_.head().value().is_same(embedding), tied);
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
@@ -76,10 +78,10 @@ INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
                          });
 
 TEST(CausalLmForward, UsesThePositionsItIsGiven) {
-  const CausalLm model = tiny_model(tiny_config(3, 1, false));
+  const CausalLm model(tiny_model(tiny_config(3, 1, false)));
   const auto alone = [](int64_t, const AttentionRule&, const Heads& heads) { return heads.turned().query; };
   const auto at_position = [&](int64_t position) {
-    return model.forward(int64_tensor({4}), int64_tensor({position}), alone);
+    return model.forward({int64_tensor({4}), int64_tensor({position}), alone});
   };
   EXPECT_GT(largest_difference(at_position(0), at_position(5)), 1e-3);
   EXPECT_EQ(largest_difference(at_position(5), at_position(5)), 0);
@@ -89,12 +91,11 @@ TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
   ModelConfig config = tiny_config(4, 2, false);
   config.vocab_size = 2000;
   config.initializer_range = 0.05;
-  const auto one = CausalLm::random(config, 7, at::kCPU).parameters();
-  const auto same = CausalLm::random(config, 7, at::kCPU).parameters();
-  const auto other = CausalLm::random(config, 8, at::kCPU).parameters();
+  const auto one = ModelWeights::random(config, 7, at::kCPU).parameters();
+  const auto same = ModelWeights::random(config, 7, at::kCPU).parameters();
+  const auto other = ModelWeights::random(config, 8, at::kCPU).parameters();
   for (size_t i = 0; i < one.size(); ++i) {
     EXPECT_TRUE(one[i].value.equal(same[i].value)) << one[i].name;
-    EXPECT_TRUE(one[i].value.requires_grad());
     if (one[i].value.dim() == 1) {
       EXPECT_TRUE(one[i].value.eq(1).all().item<bool>()) << one[i].name;
     } else {
@@ -117,38 +118,38 @@ TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
 
 TEST(CausalLmRandom, FrozenIsTheSameRoundedAndWithoutMasters) {
   ModelConfig config = tiny_config(4, 2, false);
-  CausalLm trained = CausalLm::random(config, 7, at::kCPU);
-  CausalLm frozen = CausalLm::random_frozen(config, 7, at::kCPU, at::kBFloat16);
-  for (CausalLm* model : {&trained, &frozen}) {
+  ModelWeights trained = ModelWeights::random(config, 7, at::kCPU);
+  ModelWeights frozen = ModelWeights::random(config, 7, at::kCPU, at::kBFloat16);
+  MasterWeights masters;
+  for (ModelWeights* model : {&trained, &frozen}) {
     model->add_adapter({.rank = 2}, 3);
-    model->compute_in(at::kBFloat16);
+    masters = model->compute_in(at::kBFloat16);
   }
   const auto want = trained.parameters(), got = frozen.parameters();
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(got[i].value.scalar_type(), at::kBFloat16);
-    EXPECT_FALSE(got[i].value.requires_grad());
     EXPECT_TRUE(got[i].value.equal(want[i].value)) << want[i].name;
   }
-  EXPECT_EQ(frozen.trainable().size(), 2 * 7 * config.num_hidden_layers);
-  EXPECT_EQ(frozen.trainable()[0].value.master.scalar_type(), at::kFloat);
+  EXPECT_EQ(masters.weights().size(), 2 * 7 * config.num_hidden_layers);
+  EXPECT_EQ(masters.of(frozen.trained()[0].weight).scalar_type(), at::kFloat);
 }
 
 TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {
   const ModelConfig config = tiny_config(3, 1, false);
-  const CausalLm original = tiny_model(config);
-  const CausalLm copy = CausalLm::from_tensors(config, original.parameters(), at::kCPU, "here");
+  const ModelWeights original = tiny_model(config);
+  const ModelWeights copy = ModelWeights::from_tensors(config, original.parameters(), at::kCPU, "here");
   EXPECT_EQ(largest_difference(hidden_of(copy, {1, 2, 3}), hidden_of(original, {1, 2, 3})), 0);
   const at::NoGradGuard no_grad;
-  const Tensor before = copy.head().clone();
-  original.head().zero_();
-  EXPECT_TRUE(copy.head().equal(before));
+  const Tensor before = copy.head().value().clone();
+  original.head().value().zero_();
+  EXPECT_TRUE(copy.head().value().equal(before));
 }
 
 TEST(CausalLmFromTensors, RefusesMissingSurplusAndMisshapenTensorsByName) {
   const ModelConfig config = tiny_config(3, 1, false);
   const std::vector<NamedTensor> good = tiny_model(config).parameters();
   const auto message_for = [&](const std::vector<NamedTensor>& tensors) {
-    return error_of(3, [&] { CausalLm::from_tensors(config, tensors, at::kCPU, "folder/model.safetensors"); });
+    return error_of(3, [&] { ModelWeights::from_tensors(config, tensors, at::kCPU, "folder/model.safetensors"); });
   };
   std::vector<NamedTensor> missing = good, surplus = good, misshapen = good;
   missing.erase(missing.begin() + 3);
@@ -167,22 +168,22 @@ TEST(CausalLmFromTensors, TakesATiedHeadThatIsStoredTwiceAndRefusesOneThatDiffer
   std::vector<NamedTensor> tensors = tiny_model(config).parameters();
   tensors.push_back({"lm_head.weight", tensors.front().value.detach().clone()});
   ASSERT_EQ(tensors.front().name, "model.embed_tokens.weight");
-  const auto load = [&] { return CausalLm::from_tensors(config, tensors, at::kCPU, "folder"); };
-  EXPECT_TRUE(load().head().equal(tensors.front().value));
+  const auto load = [&] { return ModelWeights::from_tensors(config, tensors, at::kCPU, "folder"); };
+  EXPECT_TRUE(load().head().value().equal(tensors.front().value));
   tensors.back().value[1][2] += 0.5;
   const std::string message = error_of(3, load);
   for (const char* part : {"folder", "lm_head.weight", "tie_word_embeddings", "false"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   config.tie_word_embeddings = false;  // the way out that the message names
-  EXPECT_TRUE(load().head().equal(tensors.back().value));
+  EXPECT_TRUE(load().head().value().equal(tensors.back().value));
   config.tie_word_embeddings = true;
   tensors.back().value = at::zeros({3, 2});
   EXPECT_NE(error_of(3, load).find("lm_head.weight"), std::string::npos);
 }
 
-TEST(CausalLmWithLinearWeights, ReplacesTheSevenMatricesOfEachBlockAndSharesTheRest) {
-  const CausalLm model = tiny_model(tiny_config(3, 1, false));
-  const CausalLm doubled = model.with_linear_weights([](const Tensor& weight) { return weight.detach() * 2; });
+TEST(ModelWeightsMerged, ReplacesTheSevenMatricesOfEachBlockAndSharesTheRest) {
+  const ModelWeights model = tiny_model(tiny_config(3, 1, false));
+  const ModelWeights doubled = model.merged({}, [](const Tensor& weight) { return weight * 2; });
   const auto before = model.parameters(), after = doubled.parameters();
   int replaced = 0;
   for (size_t i = 0; i < before.size(); ++i) {

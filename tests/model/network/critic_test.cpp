@@ -39,36 +39,37 @@ TEST(ValueHead, HasTheGradientsOfAutograd) {
   const Tensor w = weight.to(at::kDouble).requires_grad_(), b = bias.to(at::kDouble).requires_grad_(),
                h = hidden.to(at::kDouble).requires_grad_();
   ((h * w).sum(1) + b).backward(gradient.to(at::kDouble));
+  const GradientSinks gradients(head.weights());
   for (const int times : {1, 2}) {  // gradients add up
     EXPECT_LT(relative_difference(head.backward(hidden, gradient), h.grad()), 1e-6);
-    EXPECT_LT(relative_difference(head.parameters()[0].value.grad(), w.grad() * times), 1e-6);
-    EXPECT_LT(relative_difference(head.parameters()[1].value.grad(), b.grad() * times), 1e-6);
+    EXPECT_LT(relative_difference(gradients.sums()[0], w.grad() * times), 1e-6);
+    EXPECT_LT(relative_difference(gradients.sums()[1], b.grad() * times), 1e-6);
   }
 }
 
 TEST(Critic, HasABodyThatStartsAsThePolicysAndGoesItsOwnWay) {
-  const CausalLm policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false));
-  const Critic critic = Critic::of(policy, /*own_body=*/true);
+  const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false));
+  const Critic critic = Critic::of(policy, {}, /*own_body=*/true);
   ASSERT_TRUE(critic.body);
   EXPECT_TRUE(at::equal(hidden_states(*critic.body), hidden_states(policy)));
-  const std::vector<NamedTensor> parameters = critic.parameters();
+  const std::vector<NamedTensor> parameters = MasterWeights().of(critic.weights());
   EXPECT_EQ(parameters.size(), policy.parameters().size() - 1 + 2);  // no LM head; a value head's weight and bias
   const Tensor before = hidden_states(policy);
   for (const NamedTensor& parameter : parameters) {
     EXPECT_NE(parameter.name, "lm_head.weight");
-    EXPECT_TRUE(parameter.value.requires_grad()) << parameter.name;
     const at::NoGradGuard no_grad;
     parameter.value.add_(1);
   }
   EXPECT_TRUE(at::equal(hidden_states(policy), before));
-  EXPECT_EQ(&critic.body_or(policy), &*critic.body);
+  EXPECT_EQ(&critic.body_or(CausalLm(policy)), &*critic.body);
 }
 
 TEST(Critic, WithoutABodyIsAHeadOnThePolicys) {
-  const CausalLm policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true));
-  const Critic critic = Critic::of(policy, /*own_body=*/false);
-  EXPECT_EQ(critic.parameters().size(), 2u);
-  EXPECT_EQ(&critic.body_or(policy), &policy);
+  const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true));
+  const Critic critic = Critic::of(policy, {}, /*own_body=*/false);
+  EXPECT_EQ(critic.weights().size(), 2u);
+  const CausalLm network(policy);
+  EXPECT_EQ(&critic.body_or(network), &network);
 }
 
 class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // with a body of its own; tied embeddings
@@ -79,10 +80,10 @@ class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // w
 
 TEST_P(SavedCritic, ComesBackToTheBit) {
   const auto [own_body, tied] = GetParam();
-  const CausalLm policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, tied));
-  const Critic critic = Critic::of(policy, own_body);
+  const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, tied));
+  const Critic critic = Critic::of(policy, {}, own_body);
   uint64_t seed = 0;
-  for (const NamedTensor& parameter : critic.parameters()) {
+  for (const NamedTensor& parameter : MasterWeights().of(critic.weights())) {
     const at::NoGradGuard no_grad;
     parameter.value.copy_(random_normal(parameter.value.sizes(), ++seed));
   }
@@ -93,12 +94,12 @@ TEST_P(SavedCritic, ComesBackToTheBit) {
   const std::optional<Critic> back = read_critic(folder_, width, at::kCPU);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->body.has_value(), own_body);
-  const std::vector<NamedTensor> want = critic.parameters(), got = back->parameters();
+  const std::vector<NamedTensor> want = MasterWeights().of(critic.weights()),
+                                 got = MasterWeights().of(back->weights());
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(got[i].name, want[i].name);
     EXPECT_TRUE(at::equal(got[i].value, want[i].value)) << want[i].name;
-    EXPECT_TRUE(got[i].value.requires_grad()) << want[i].name;
   }
   EXPECT_NE(error_of(3, [&] { read_critic(folder_, width + 1, at::kCPU); }).find("score.weight has the shape"),
             std::string::npos);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "keel/model/network/causal_lm.h"
 #include "keel/model/network/packed_forward.h"
 #include "tests/support/tensors.h"
 

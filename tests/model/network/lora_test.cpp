@@ -24,8 +24,8 @@ using testing::HasSubstr;
 const std::vector<int64_t> kTokens{3, 1, 4, 1, 5, 9, 2, 6};
 
 /// A small model with an adapter whose B is not 0 any more.
-CausalLm adapted(const LoraOptions& options) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+ModelWeights adapted(const LoraOptions& options) {
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter(options, /*seed=*/3);
   const at::NoGradGuard no_grad;
   uint64_t seed = 50;
@@ -35,7 +35,7 @@ CausalLm adapted(const LoraOptions& options) {
 }
 
 TEST(Lora, ChangesNothingBeforeItIsTrained) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   const Tensor before = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
   EXPECT_TRUE(hidden_of(model, kTokens).detach().equal(before));
@@ -43,8 +43,8 @@ TEST(Lora, ChangesNothingBeforeItIsTrained) {
 
 TEST(Lora, MergedEqualsAppliedOnTheFly) {
   for (const bool stabilized : {false, true}) {
-    const CausalLm model = adapted({.rank = 3, .alpha = 7, .rank_stabilized = stabilized});
-    const CausalLm merged = model.merged();
+    const ModelWeights model = adapted({.rank = 3, .alpha = 7, .rank_stabilized = stabilized});
+    const ModelWeights merged = model.merged({});
     EXPECT_TRUE(merged.adapter().empty());
     EXPECT_LT(relative_difference(hidden_of(merged, kTokens), hidden_of(model, kTokens).to(at::kDouble)), 2e-6);
     // By hand, for one layer: W + alpha / rank (or sqrt(rank)) B A.
@@ -63,7 +63,7 @@ TEST(Lora, MergedEqualsAppliedOnTheFly) {
 }
 
 /// Whether two networks hold the same weights in the same memory.
-bool share_weights(const CausalLm& one, const CausalLm& other) {
+bool share_weights(const ModelWeights& one, const ModelWeights& other) {
   const std::vector<NamedTensor> a = one.parameters(), b = other.parameters();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedTensor& x, const NamedTensor& y) {
     return x.name == y.name && x.value.const_data_ptr() == y.value.const_data_ptr();
@@ -71,29 +71,28 @@ bool share_weights(const CausalLm& one, const CausalLm& other) {
 }
 
 /// Adds 1 to everything that training may change.
-void train_a_bit(const CausalLm& model) {
+void train_a_bit(const ModelWeights& model) {
   const at::NoGradGuard no_grad;
-  for (const NamedParameter& weight : model.trainable()) Tensor(weight.value.master).add_(1);
+  for (const NamedWeight& weight : model.trained()) weight.weight.value().add_(1);
 }
 
 TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
-  const CausalLm model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
-  const CausalLm frozen = model.frozen();
-  const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged(), kTokens).detach();
+  const ModelWeights model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
+  const ModelWeights frozen = model.frozen();
+  const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged({}), kTokens).detach();
   EXPECT_TRUE(hidden_of(frozen, kTokens).detach().equal(before));
   EXPECT_TRUE(share_weights(frozen, model));
   train_a_bit(model);
   EXPECT_GT(largest_difference(hidden_of(model, kTokens).detach(), before), 0.01);
   EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
   EXPECT_LT(relative_difference(hidden_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // a whole model of it
-  for (const NamedTensor& weight : frozen.adapter()) EXPECT_FALSE(weight.value.requires_grad()) << weight.name;
 }
 
 TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   const Tensor base = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
-  const CausalLm frozen = model.frozen();
+  const ModelWeights frozen = model.frozen();
   EXPECT_TRUE(frozen.adapter().empty());
   EXPECT_TRUE(share_weights(frozen, model));
   train_a_bit(model);
@@ -101,8 +100,8 @@ TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
 }
 
 TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
-  const CausalLm model = tiny_model(tiny_config(4, 2, true));
-  const CausalLm frozen = model.frozen();
+  const ModelWeights model = tiny_model(tiny_config(4, 2, true));
+  const ModelWeights frozen = model.frozen();
   const Tensor before = hidden_of(model, kTokens).detach();
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_NE(model.parameters()[i].value.const_data_ptr(), frozen.parameters()[i].value.const_data_ptr());
@@ -111,22 +110,23 @@ TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
 }
 
 TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
-  CausalLm model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
+  ModelWeights model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
   const Tensor exact = hidden_of(model, kTokens).detach();
-  model.compute_in(at::kBFloat16);
+  const MasterWeights masters = model.compute_in(at::kBFloat16);
   for (const NamedTensor& weight : model.parameters()) EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
-  for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
+  for (const NamedTensor& weight : masters.tensors()) EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
   EXPECT_LT(relative_difference(hidden_of(model, kTokens), exact), 10 * 0x1p-8);
+  const GradientSinks gradients(model.trained());
   hidden_of(model, kTokens).sum().backward();
-  for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.grad().scalar_type(), at::kFloat);
+  EXPECT_GT(gradients.sums()[1].abs().sum().item<double>(), 0);
 
   const std::string layer = "model.layers.1.self_attn.q_proj";
   std::map<std::string, Tensor> weights;
   for (const NamedTensor& weight : model.parameters()) weights[weight.name] = weight.value.detach();
-  for (const NamedTensor& weight : model.adapter()) weights[weight.name] = weight.value.detach();
+  for (const NamedTensor& weight : masters.tensors()) weights[weight.name] = weight.value;
   const Tensor product = weights[layer + ".lora_B.weight"].matmul(weights[layer + ".lora_A.weight"]);
   const Tensor want = (weights[layer + ".weight"].to(at::kFloat) + 1.5 * product).to(at::kBFloat16);
-  for (const NamedTensor& weight : model.merged().parameters()) {
+  for (const NamedTensor& weight : model.merged(masters).parameters()) {
     if (weight.name != layer + ".weight") continue;
     EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
     EXPECT_LE((weight.value != want).sum().item<int64_t>(), 1);  // where two float32 sums straddle a tie
@@ -134,17 +134,17 @@ TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
 }
 
 TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
-  const CausalLm model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
+  const ModelWeights model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
   EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
-  EXPECT_EQ(model.trainable().size(), model.adapter().size());
+  EXPECT_EQ(model.trained().size(), model.adapter().size());
+  const GradientSinks gradients(model.trained());
   hidden_of(model, kTokens).sum().backward();
-  for (const NamedTensor& weight : model.parameters()) EXPECT_FALSE(weight.value.grad().defined()) << weight.name;
-  for (const NamedTensor& weight : model.adapter())
-    EXPECT_GT(weight.value.grad().abs().sum().item<double>(), 0) << weight.name;
+  for (const NamedWeight& weight : model.network()) EXPECT_EQ(weight.weight.sink(), nullptr) << weight.name;
+  for (const Tensor& gradient : gradients.sums()) EXPECT_GT(gradient.abs().sum().item<double>(), 0);
 }
 
 TEST(Lora, StartsAsPeftDoes) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 64}, 1);
   for (const NamedTensor& weight : model.adapter()) {
     if (weight.name.ends_with("lora_B.weight")) {
@@ -162,9 +162,9 @@ TEST(Lora, IsTheSameAfterWritingAndReading) {
   const TestFolder made;
   const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .alpha = 5, .target_modules = {"k_proj", "up_proj"}};
-  const CausalLm model = adapted(options);
+  const ModelWeights model = adapted(options);
   write_adapter(folder, model.adapter(), to_adapter_json(options));
-  CausalLm other = tiny_model(tiny_config(4, 2, false));
+  ModelWeights other = tiny_model(tiny_config(4, 2, false));
   EXPECT_EQ(read_adapter(folder, other), to_adapter_json(options));
   EXPECT_TRUE(hidden_of(other, kTokens).equal(hidden_of(model, kTokens)));
 }
@@ -185,7 +185,7 @@ TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
       Json config = to_adapter_json(options);
       if (alone) config["target_modules"] = {"lm_head"};
       write_atomically(folder / "adapter_config.json", config.dump());
-      CausalLm model = tiny_model(tiny_config(4, 2, false));
+      ModelWeights model = tiny_model(tiny_config(4, 2, false));
       EXPECT_THAT(error_of(3, [&] { read_adapter(folder, model); }),
                   AllOf(HasSubstr(name), HasSubstr("merge_and_unload")));
     }
@@ -224,7 +224,7 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
     EXPECT_THAT(refusal(key, nullptr), AllOf(HasSubstr(std::string("no key \"") + key + "\""), HasSubstr("adapter"),
                                              Not(HasSubstr("a model's config.json"))));
   }
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   EXPECT_THAT(error_of(2, [&] { model.add_adapter({.rank = 1, .target_modules = {"qproj"}}, 1); }), HasSubstr("qproj"));
 }
 
@@ -273,7 +273,7 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
   const TestFolder made;
   const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .target_modules = {"q_proj"}};
-  const CausalLm model = adapted(options);
+  const ModelWeights model = adapted(options);
   const auto refusal = [&](const auto& change) {
     write_adapter(folder, model.adapter(), to_adapter_json(options));
     std::vector<std::pair<std::string, Tensor>> tensors;
@@ -281,7 +281,7 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
       tensors.emplace_back("base_model.model." + weight.name, weight.value.detach());
     change(tensors);
     write_safetensors(folder / "adapter_model.safetensors", tensors, {});
-    CausalLm other = tiny_model(tiny_config(4, 2, false));
+    ModelWeights other = tiny_model(tiny_config(4, 2, false));
     return error_of(3, [&] { read_adapter(folder, other); });
   };
   const auto names = [](const char* part) {  // and says which file is wanted

@@ -22,6 +22,8 @@ const std::vector<Segment> kSegments{{.begin = 0, .length = 4},
                                      {.begin = 7, .length = 2, .prefix_begin = 0, .prefix_length = 4},
                                      {.begin = 9, .length = 5}};
 
+constexpr Execution kRecompute{.recompute_activations = true};
+
 struct Pass {
   Tensor hidden;
   std::vector<Tensor> gradients;
@@ -29,25 +31,21 @@ struct Pass {
 
 /// Forward and backward; gradients of everything that is trained.
 Pass pass_of(const CausalLm& model, double weight = 1) {
-  const std::vector<NamedTensor> trained = masters_of(model.trainable());
-  for (const NamedTensor& parameter : trained) parameter.value.mutable_grad() = at::zeros_like(parameter.value);
+  const GradientSinks gradients(model.weights().trained());
   const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
   hidden.backward((random_normal(hidden.sizes(), 9) * weight).to(hidden.scalar_type()));
-  Pass pass{hidden.detach(), {}};
-  for (const NamedTensor& parameter : trained) pass.gradients.push_back(parameter.value.grad().clone());
-  return pass;
+  return {hidden.detach(), gradients.sums()};
 }
 
-void expect_the_same_bits(CausalLm model, const std::string& what) {
+void expect_the_same_bits(const ModelWeights& model, const std::string& what, bool bitwise = false) {
   SCOPED_TRACE(what);
-  const Pass plain = pass_of(model);
-  model.recompute_activations();
-  const Pass again = pass_of(model);
+  const Pass plain = pass_of({model, {.bitwise = bitwise}});
+  const Pass again = pass_of({model, {.bitwise = bitwise, .recompute_activations = true}});
   EXPECT_TRUE(again.hidden.equal(plain.hidden));
   ASSERT_EQ(again.gradients.size(), plain.gradients.size());
   bool any = false;
   for (size_t i = 0; i < plain.gradients.size(); ++i) {
-    EXPECT_TRUE(again.gradients[i].equal(plain.gradients[i])) << model.trainable()[i].name;
+    EXPECT_TRUE(again.gradients[i].equal(plain.gradients[i])) << model.trained()[i].name;
     any = any || plain.gradients[i].any().item<bool>();
   }
   EXPECT_TRUE(any);
@@ -69,50 +67,49 @@ TEST(Recompute, GivesTheGradientsOfThePlainPassToTheBit) {
   qwen.attention_bias = qwen.query_key_norm = true;
   expect_the_same_bits(tiny_model(qwen), "qwen");
   expect_the_same_bits(tiny_model(like_gemma()), "gemma");
-  CausalLm narrow = tiny_model(tiny_config(4, 2, false));
+  ModelWeights narrow = tiny_model(tiny_config(4, 2, false));
   narrow.compute_in(at::kBFloat16);
   expect_the_same_bits(narrow, "bf16");
-  CausalLm bitwise = tiny_model(tiny_config(4, 2, false));
-  bitwise.make_bitwise();
-  expect_the_same_bits(bitwise, "bitwise");
+  expect_the_same_bits(tiny_model(tiny_config(4, 2, false)), "bitwise", /*bitwise=*/true);
 }
 
 // The embedding does not learn here, so that the first layer has no input that does.
 TEST(Recompute, ReachesAnAdapterOfEveryLayer) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 3}, 1);
   {
     const at::NoGradGuard no_grad;
     for (const NamedTensor& weight : model.adapter()) Tensor(weight.value).add_(random_normal(weight.value.sizes(), 7));
   }
   expect_the_same_bits(model, "adapter");
-  model.recompute_activations();
-  for (const Tensor& gradient : pass_of(model).gradients) EXPECT_TRUE(gradient.any().item<bool>());
+  for (const Tensor& gradient : pass_of({model, kRecompute}).gradients) EXPECT_TRUE(gradient.any().item<bool>());
 }
 
 // Below the first adapter nothing learns.
 TEST(Recompute, LeavesLayersBelowAnAdapterAlone) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 3, .target_modules = {"model.layers.1.mlp.down_proj"}}, 1);
   expect_the_same_bits(model, "adapter of the last layer");
 }
 
 TEST(Recompute, IsACriticsToo) {
-  CausalLm policy = tiny_model(tiny_config(4, 2, false));
-  expect_the_same_bits(*Critic::of(policy, /*own_body=*/true).body, "critic");
-  policy.recompute_activations();
-  EXPECT_TRUE(Critic::of(policy, /*own_body=*/true).body->recomputes_activations());
+  const ModelWeights policy = tiny_model(tiny_config(4, 2, false));
+  Critic critic = Critic::of(policy, {}, /*own_body=*/true);
+  expect_the_same_bits(critic.body->weights(), "critic");
+  critic.compute_as({policy, kRecompute});
+  EXPECT_TRUE(critic.body->execution().recompute_activations);
 }
 
 TEST(Recompute, AddsToGradientsThatAreThere) {
-  CausalLm model = tiny_model(tiny_config(4, 2, false));
-  model.recompute_activations();
+  const CausalLm model(tiny_model(tiny_config(4, 2, false)), kRecompute);
   const Pass once = pass_of(model);
-  const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
-  hidden.backward(random_normal(hidden.sizes(), 9));
-  const std::vector<NamedTensor> parameters = model.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    EXPECT_TRUE(parameters[i].value.grad().equal(once.gradients[i] * 2)) << parameters[i].name;
+  const GradientSinks gradients(model.weights().network());
+  for (int pass = 0; pass < 2; ++pass) {
+    const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
+    hidden.backward(random_normal(hidden.sizes(), 9));
+  }
+  for (size_t i = 0; i < once.gradients.size(); ++i)
+    EXPECT_TRUE(gradients.sums()[i].equal(once.gradients[i] * 2)) << model.weights().network()[i].name;
 }
 
 /// Bytes of tensors on the CPU, held now and at most.
@@ -132,10 +129,11 @@ TEST(Recompute, KeepsTheInputsOfLayersAndLittleElse) {
   config.intermediate_size = 128;
   config.num_hidden_layers = 12;
   config.max_position_embeddings = 256;
-  CausalLm model = tiny_model(config);
+  const ModelWeights weights = tiny_model(config);
+  const GradientSinks gradients(weights.network());
   const int64_t length = 200;
   const Tensor tokens = at::arange(length, at::kLong).remainder(11), positions = at::arange(length, at::kLong);
-  const auto bytes = [&](bool after_forward) {
+  const auto bytes = [&](bool after_forward, const CausalLm& model) {
     const auto meter = std::make_shared<Meter>();
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
     const Tensor hidden = packed_hidden_states(model, tokens, positions, {{.begin = 0, .length = length}});
@@ -143,10 +141,9 @@ TEST(Recompute, KeepsTheInputsOfLayersAndLittleElse) {
     hidden.sum().backward();
     return after_forward ? kept : meter->most;
   };
-  bytes(true);  // the gradients are there from now on
-  const int64_t kept = bytes(true), most = bytes(false);
-  model.recompute_activations();
-  const int64_t kept_again = bytes(true), most_again = bytes(false);
+  const CausalLm plain(weights), recomputing(weights, kRecompute);
+  const int64_t kept = bytes(true, plain), most = bytes(false, plain);
+  const int64_t kept_again = bytes(true, recomputing), most_again = bytes(false, recomputing);
   const int64_t stream = length * config.hidden_size * 4;
   EXPECT_LT(kept_again, (2 * config.num_hidden_layers + 10) * stream);  // sum and norm of each layer
   EXPECT_GT(kept, 4 * kept_again);

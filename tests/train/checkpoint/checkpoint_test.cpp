@@ -12,7 +12,6 @@
 #include "keel/core/files/file.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/run_ownership.h"
-#include "keel/train/checkpoint/save.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/test_folder.h"
@@ -222,22 +221,21 @@ TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
 
 TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
   Checkpoint checkpoint = at_step(7);
-  checkpoint.critic = Critic::of(checkpoint.policy.model, /*own_body=*/true);
+  checkpoint.critic = Critic::of(checkpoint.policy.model, {}, /*own_body=*/true);
   const auto all_of = [](const Checkpoint& c) {
     std::vector<NamedTensor> all = c.policy.model.parameters();
     for (const NamedTensor& tensor : c.optimizer) all.push_back(tensor);
-    for (const NamedTensor& tensor : c.critic->parameters()) all.push_back(tensor);
+    for (const NamedTensor& tensor : MasterWeights().of(c.critic->weights())) all.push_back(tensor);
     return all;
   };
   std::vector<Tensor> before;
   int64_t bytes = 0;
   for (const NamedTensor& tensor : all_of(checkpoint)) {
-    before.push_back(tensor.value.detach().clone());
+    before.push_back(tensor.value.clone());
     bytes += tensor.value.numel() * 4;
   }
   EXPECT_EQ(bytes_to_copy(checkpoint), bytes);
   const Checkpoint copy = copied_to_host(checkpoint);
-  const at::NoGradGuard no_grad;
   for (const NamedTensor& tensor : all_of(checkpoint)) tensor.value.add_(1);
   const std::vector<NamedTensor> after = all_of(copy);
   ASSERT_EQ(after.size(), before.size());
@@ -448,7 +446,7 @@ TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
 }
 
 TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
-  const CausalLm model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
+  const ModelWeights model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
   const LoadedModel policy = at_step(1).policy;
   const std::filesystem::path folder = folder_ / "reference";
   create_directories(folder);
@@ -457,7 +455,7 @@ TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
   save_reference(folder, model, policy, "0123");  // RL starts again: the newer one holds
   EXPECT_THAT(list_directory(folder_), ElementsAre("reference", "reference.other"));
   EXPECT_EQ(read_file(folder_ / "reference.other/paper.pdf"), "mine");
-  const CausalLm back = load_reference(folder, policy);
+  const ModelWeights back = load_reference(folder, policy);
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_TRUE(at::equal(back.parameters()[i].value, model.parameters()[i].value)) << model.parameters()[i].name;
 

@@ -25,39 +25,38 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// A network with an adapter that matters.
-CausalLm adapted(const CausalLm& base, const LoraOptions& options) {
-  CausalLm model = copy_of(base);
+ModelWeights adapted(const ModelWeights& base, const LoraOptions& options) {
+  ModelWeights model = copy_of(base);
   model.add_adapter(options, 4);
-  const at::NoGradGuard no_grad;
   uint64_t seed = 9;
   for (const NamedTensor& tensor : model.adapter())
     tensor.value.copy_(random_normal(tensor.value.sizes(), ++seed) * 0.2);
   return model;
 }
 
-Agreement agreement_with_itself(const CausalLm& model) {
+Agreement agreement_with_itself(const SampledWeights& model) {
   const Tokenizer tokenizer = tiny_tokenizer();
   return sampler_trainer_agreement(
-      model, model, tokenizer, tiny_prompts(),
+      model, {model.weights, model.execution}, tokenizer, tiny_prompts(),
       {.samples_per_prompt = 16, .max_new_tokens = 24, .stop_at_eos = false, .seed = 5, .top_k = 5}, 512);
 }
 
 TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    CausalLm model = adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8});
-    model.compute_in(type);
-    EXPECT_TRUE(model.samples_merged());
+    SampledWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
+    model.masters = model.weights.compute_in(type);
+    EXPECT_TRUE(model.merges());
     const Agreement merged = agreement_with_itself(model);
-    model.keep_adapter_apart();
-    EXPECT_FALSE(model.samples_merged());
+    model.execution.adapter_apart = true;
+    EXPECT_FALSE(model.merges());
     const Agreement apart = agreement_with_itself(model);
     EXPECT_EQ(disagreement(apart, 0, type), std::nullopt);
-    EXPECT_FALSE(model.for_sampling().adapter().empty());
+    EXPECT_TRUE(SamplingModel(model).weights().has_adapter());
     // In bf16 merging rounds every weight of the layer again.
     if (type == at::kBFloat16) {
       EXPECT_LT(apart.mean_difference, merged.mean_difference);
     }
-    const Agreement without = sampler_trainer_agreement(model, model.without_adapter(), tiny_tokenizer(),
+    const Agreement without = sampler_trainer_agreement(model, model.weights.without_adapter(), tiny_tokenizer(),
                                                         tiny_prompts(), {.max_new_tokens = 12}, 512);
     EXPECT_GT(without.mean_difference, 0.01) << "the adapter matters";
   }
@@ -144,7 +143,7 @@ constexpr const char* kTold = "the sampler applies it as training does";
 
 TEST_F(RunWithAnAdapter, MergesItToSampleWhereTheSelfTestAllowsIt) {
   const auto run = start(config("merged", 0));
-  EXPECT_TRUE(run->policy().model.samples_merged());
+  EXPECT_FALSE(load_state(run->last_checkpoint()).rl.adapter_apart);
   EXPECT_THAT(said_, Not(HasSubstr(kTold)));
 }
 
@@ -153,7 +152,7 @@ TEST_F(RunWithAnAdapter, SamplesUnmergedWhereMergingFailsTheSelfTestAndOnlyIsRef
   EXPECT_THAT(error_, HasSubstr("sampler and trainer disagree at equal weights"));
   const auto run = start(config("apart", limit));
   EXPECT_EQ(error_, "");
-  EXPECT_FALSE(run->policy().model.samples_merged());
+  EXPECT_TRUE(load_state(run->last_checkpoint()).rl.adapter_apart);
   EXPECT_THAT(said_, HasSubstr(kTold));
   EXPECT_THAT(said_, HasSubstr("self-test: sampler and trainer agree on"));
   EXPECT_THAT(read_file(folder_ / "apart" / "log.txt"), HasSubstr(kTold));
@@ -170,7 +169,7 @@ TEST_F(RunWithAnAdapter, GoesOnAsItSampledBeforeToTheSameBits) {
   // With another limit it would not choose so again.
   const auto parts = go([&](Console& console) { return keel::Run::resume(config("parts", 0), console); });
   EXPECT_THAT(said_, Not(HasSubstr(kTold)));
-  EXPECT_FALSE(parts->policy().model.samples_merged());
+  EXPECT_TRUE(load_state(parts->last_checkpoint()).rl.adapter_apart);
   const std::vector<NamedTensor> want = whole->policy().model.adapter(), got = parts->policy().model.adapter();
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(at::equal(got[i].value, want[i].value)) << want[i].name;
   const auto samples = [&](const char* run) { return read_file(folder_ / run / "samples.jsonl"); };

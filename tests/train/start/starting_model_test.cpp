@@ -113,8 +113,8 @@ TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
   config.run.dir = folder_ / "wide";
   const auto wide = run(config);
   expect_same_bits(read_model_folder(wide->last_checkpoint(), at::kCPU).parameters(),
-                   wide->policy().model.merged().parameters());
-  CausalLm again = read_model_folder(base_, at::kCPU);
+                   wide->policy().model.merged({}).parameters());
+  ModelWeights again = read_model_folder(base_, at::kCPU);
   EXPECT_EQ(read_adapter(wide->last_checkpoint() / "adapter", again)["r"], 2);
   expect_same_bits(again.adapter(), wide->policy().model.adapter());
 }
@@ -129,7 +129,7 @@ TEST_F(StartingModel, GoesOnFromAnAdapter) {
   second.train.steps = 0;
   const auto begun = keel::Run::start(second, /*replace=*/true, console_);
   expect_same_bits(begun->policy().model.adapter(), first->policy().model.adapter());
-  expect_same_bits(begun->policy().model.merged().parameters(), first->policy().model.merged().parameters());
+  expect_same_bits(begun->policy().model.merged({}).parameters(), first->policy().model.merged({}).parameters());
 }
 
 TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {

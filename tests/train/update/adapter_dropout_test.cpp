@@ -17,28 +17,27 @@ class AdapterDropoutUpdate : public testing::Test {
     for (size_t i = 0; i < completions_.size(); ++i)
       sequences_.push_back({prompts_[prompt_of_[i]].tokens, completions_[i], prompt_of_[i], static_cast<int64_t>(i)});
     model_.add_adapter({.rank = 3}, /*seed=*/3);
-    const at::NoGradGuard no_grad;
     uint64_t seed = 50;
     for (const NamedTensor& weight : model_.adapter())
-      Tensor(weight.value).add_(random_normal(weight.value.sizes(), ++seed) * 0.3);
+      weight.value.add_(random_normal(weight.value.sizes(), ++seed) * 0.3);
   }
 
   /// The gradients of the likelihood of all sequences, in this order and cut into batches of so many tokens.
   Tensor gradient(double share, uint64_t update, int64_t max_tokens, bool backwards = false) const {
-    for (const NamedTensor& weight : model_.adapter()) weight.value.mutable_grad() = at::zeros_like(weight.value);
+    const GradientSinks gradients(model_.trained());
     std::vector<TrainingSequence> sequences = sequences_;
     if (backwards) std::reverse(sequences.begin(), sequences.end());
-    const CausalLm training = model_.with_dropout(share, /*seed=*/5, update);
+    const UpdatePass pass{.dropout = {.share = share, .seed = 5, .update = update}};
     for (const PackedBatch& batch : pack(sequences, max_tokens, at::kCPU))
-      accumulate_gradients(training, batch, 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+      accumulate_gradients(model_, batch, pass, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
         return HeadCoefficients{at::ones_like(stats.logp), {}};
       });
     std::vector<Tensor> all;
-    for (const NamedTensor& weight : model_.adapter()) all.push_back(weight.value.grad().flatten());
+    for (const Tensor& sum : gradients.sums()) all.push_back(sum.flatten());
     return at::cat(all);
   }
 
-  CausalLm model_ = tiny_model(tiny_config(6, 2, false));
+  ModelWeights model_ = tiny_model(tiny_config(6, 2, false));
   std::vector<Prompt> prompts_ = tiny_prompts();
   std::vector<int64_t> prompt_of_{0, 0, 0, 2, 2, 0, 4, 4};
   std::vector<std::vector<int32_t>> completions_{{3, 4, 5, 2},       {6, 3},  {4, 2}, {10, 9, 2},

@@ -28,10 +28,10 @@ Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
 }
 
 /// Surprises from the end: 1 - 0.8, 0.8 - 0.6, 0.6 - 0.5, each with half of what comes after; and 0 - 0.4.
-TEST(TokenWorth, OfGaeIsTheHandComputedOne) {
+TEST(TokenAdvantages, OfGaeIsTheHandComputedOne) {
   const std::vector<Rollout> rollouts{judged(1, {0.5, 0.6, 0.8}), judged(0, {0.4})};
   CriticOptions options{.body = "separate", .lambda = 0.5, .whiten = false};
-  const TokenWorth plain = token_worth("gae", rollouts, options);
+  const TokenAdvantages plain = compute_advantages("gae", rollouts, options);
   EXPECT_THAT(plain.advantages,
               ElementsAre(ElementsAre(FloatNear(0.25, 1e-6), FloatNear(0.3, 1e-6), FloatNear(0.2, 1e-6)),
                           ElementsAre(FloatNear(-0.4, 1e-6))));
@@ -40,35 +40,35 @@ TEST(TokenWorth, OfGaeIsTheHandComputedOne) {
   // Whitened: mean 0.0875; squares 0.02640625, 0.04515625, 0.01265625, 0.23765625 sum to 0.321875, / 3 = 0.10729167,
   // root 0.32755407. Returns stay as they are.
   options.whiten = true;
-  const TokenWorth whitened = token_worth("gae", rollouts, options);
+  const TokenAdvantages whitened = compute_advantages("gae", rollouts, options);
   EXPECT_THAT(whitened.advantages,
               ElementsAre(ElementsAre(FloatNear(0.496101, 1e-5), FloatNear(0.648748, 1e-5), FloatNear(0.343454, 1e-5)),
                           ElementsAre(FloatNear(-1.488304, 1e-5))));
   EXPECT_EQ(whitened.returns, plain.returns);
 }
 
-TEST(TokenWorth, OfAGroupIsOneNumberForAllTokensAndHasNoReturns) {
+TEST(TokenAdvantages, OfAGroupIsOneNumberForAllTokensAndHasNoReturns) {
   const std::vector<Rollout> rollouts{judged(1, {0, 0, 0}), judged(0, {0})};
-  const TokenWorth worth = token_worth("group_mean", rollouts, {});
-  EXPECT_THAT(worth.advantages, ElementsAre(ElementsAre(0.5f, 0.5f, 0.5f), ElementsAre(-0.5f)));
-  EXPECT_TRUE(worth.returns.empty());
+  const TokenAdvantages computed = compute_advantages("group_mean", rollouts, {});
+  EXPECT_THAT(computed.advantages, ElementsAre(ElementsAre(0.5f, 0.5f, 0.5f), ElementsAre(-0.5f)));
+  EXPECT_TRUE(computed.returns.empty());
 }
 
-TEST(TokenWorth, SaysHowMuchOfTheReturnsTheValuesExplain) {
+TEST(TokenAdvantages, SaysHowMuchOfTheReturnsTheValuesExplain) {
   // lambda 1: the returns are the rewards, 1 1 0 0, mean 0.5, variance 0.25. Values 0.75 0.75 0.25 0.25 leave errors of
   // variance 0.0625: three quarters are explained.
   const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
-  const std::optional<ValueNumbers> numbers = value_numbers(rollouts, token_worth("gae", rollouts, options));
+  const std::optional<ValueNumbers> numbers = value_numbers(rollouts, compute_advantages("gae", rollouts, options));
   ASSERT_TRUE(numbers);
   EXPECT_NEAR(numbers->explained_variance.value(), 0.75, 1e-6);
   EXPECT_NEAR(numbers->value_mean, 0.5, 1e-6);
   EXPECT_NEAR(numbers->return_mean, 0.5, 1e-6);
   const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
-  const std::optional<ValueNumbers> equal = value_numbers(flat, token_worth("gae", flat, options));
+  const std::optional<ValueNumbers> equal = value_numbers(flat, compute_advantages("gae", flat, options));
   ASSERT_TRUE(equal);
   EXPECT_FALSE(equal->explained_variance);  // nothing to explain
-  EXPECT_FALSE(value_numbers(flat, token_worth("grpo", flat, {})));
+  EXPECT_FALSE(value_numbers(flat, compute_advantages("grpo", flat, {})));
 }
 
 Config with_critic(const std::string& body) {
@@ -80,17 +80,17 @@ Config with_critic(const std::string& body) {
 
 /// A head that was trained would have weights; these come from nowhere.
 void shake_head(const Critic& critic, double size, uint64_t seed) {
-  const at::NoGradGuard no_grad;
-  for (const NamedTensor& parameter : critic.head.parameters())
-    parameter.value.add_(random_normal(parameter.value.sizes(), ++seed), size);
+  for (const auto& [name, weight] : critic.head.weights())
+    weight.value().add_(random_normal(weight.shape(), ++seed), size);
 }
 
 /// The value loss as it is written down, by autograd through a network written again in float64.
 Gradients plain_value_gradients(const TinyTraining& run, double clip) {
   const Critic& critic = run.critic();
-  const ReferenceModel body(critic.body_or(run.model()));
-  const Tensor weight = critic.head.parameters()[0].value.detach().to(at::kDouble).requires_grad_();
-  const Tensor bias = critic.head.parameters()[1].value.detach().to(at::kDouble).requires_grad_();
+  const ModelWeights weights = critic.body_or(run.model()).weights();
+  const ReferenceModel body(weights);
+  const Tensor weight = critic.head.weights()[0].weight.value().to(at::kDouble).requires_grad_();
+  const Tensor bias = critic.head.weights()[1].weight.value().to(at::kDouble).requires_grad_();
   std::vector<Tensor> losses;
   int64_t clipped = 0;
   for (size_t i = 0; i < run.rollouts().size(); ++i) {
@@ -102,7 +102,7 @@ Gradients plain_value_gradients(const TinyTraining& run, double clip) {
     const Tensor states = body.hidden(text).narrow(0, static_cast<int64_t>(prompt.size()) - 1, length);
     const Tensor values = states.matmul(weight.t()).squeeze(1) + bias;
     const Tensor old = at::tensor(rollout.tokens.values).to(at::kDouble);
-    const Tensor returns = at::tensor(run.experience().worth.returns[i]).to(at::kDouble);
+    const Tensor returns = at::tensor(run.experience().token_advantages.returns[i]).to(at::kDouble);
     const Tensor bounded = at::minimum(at::maximum(values, old - clip), old + clip);
     losses.push_back(at::maximum((values - returns).square(), (bounded - returns).square()) / 2);
     clipped += ((values - old).abs() > clip).sum().item<int64_t>();
@@ -110,31 +110,32 @@ Gradients plain_value_gradients(const TinyTraining& run, double clip) {
   EXPECT_GT(clipped, 3);
   at::cat(losses).mean().backward();
   Gradients result{{"score.weight", weight.grad()}, {"score.bias", bias.grad()}};
-  for (const NamedTensor& parameter : critic.body_or(run.model()).parameters())
-    if (parameter.name != "lm_head.weight") result[parameter.name] = body.at(parameter.name).grad();
+  for (const NamedWeight& trained : weights.network())
+    if (trained.name != "lm_head.weight") result[trained.name] = body.at(trained.name).grad();
   return result;
 }
 
 /// A step whose values have moved since they were recorded, some of them beyond the clip, before its first update. The
-/// critic's training is one of its own, on the same weights. The gradients that the step then has are autograd's, too.
+/// critic's training is one of its own, on copies of the weights. The gradients that the step has are autograd's, too.
 void look_into_shaken_step(const Config& config,
                            const std::function<void(TinyTraining&, CriticTraining&, const Gradients&)>& look) {
   TinyTraining run(config, warm_model());
-  CriticTraining training(run.critic(), config.critic, critic_optimizer_options(config.critic, config.optimizer));
   Gradients want;
   shake_head(run.critic(), 0.2, 1);
   run.when_ready = [&] {
     shake_head(run.critic(), 0.1, 7);
     want = plain_value_gradients(run, *config.critic.value_clip);
+    const Critic critic = run.critic().with_all([](const Weight& weight) { return weight.value().clone(); });
+    CriticTraining training(critic, MasterWeights(critic.weights()), config.critic,
+                            critic_optimizer_options(config.critic, config.optimizer));
     look(run, training, want);
-    clear_gradients(run.model().parameters());
-    clear_gradients(run.critic().parameters());
+    clear_gradients(run.model().trained());
   };
   int updates = 0;
   run.when_updating = [&] {
     if (updates++ > 0) return;
-    for (const NamedTensor& parameter : run.critic().parameters())
-      EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4) << parameter.name;
+    for (const auto& [name, gradient] : gradients_of(run.critic().weights()))
+      EXPECT_LT(relative_difference(gradient, want.at(name)), 1e-4) << name;
   };
   run.step();
   EXPECT_EQ(updates, 2);
@@ -145,11 +146,10 @@ TEST(CriticTraining, OfASeparateBodyFollowsAutogradHoweverTheUpdateIsCut) {
   config.critic.value_clip = 0.1;
   look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& want) {
     for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
-      clear_gradients(run.critic().parameters());
+      clear_gradients(training.critic().weights());
       training.accumulate_gradients(run.experience().scored(), run.all_rollouts(), tokens_per_batch);
-      for (const NamedTensor& parameter : run.critic().parameters())
-        EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4)
-            << parameter.name << ", " << tokens_per_batch;
+      for (const auto& [name, gradient] : gradients_of(training.critic().weights()))
+        EXPECT_LT(relative_difference(gradient, want.at(name)), 1e-4) << name << ", " << tokens_per_batch;
     }
   });
 }
@@ -162,7 +162,7 @@ TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
     const auto nobody = [](const DecidedTokens&) {};
     const Gradients policy = run.gradients(100000, nobody);
     for (const int64_t tokens_per_batch : {1, 60, 100000}) {
-      clear_gradients(run.critic().parameters());
+      clear_gradients(training.critic().weights());
       const ScoredRollouts scored = run.experience().scored();
       const Gradients both = run.gradients(tokens_per_batch, nobody, training.shared_loss(scored, run.all_rollouts()));
       for (const auto& [name, gradient] : both) {
@@ -170,8 +170,8 @@ TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
         const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.7 * value.at(name);
         EXPECT_LT(relative_difference(gradient, want), 1e-4) << name << ", " << tokens_per_batch;
       }
-      for (const NamedTensor& parameter : run.critic().parameters())  // the head has the loss as it is
-        EXPECT_LT(relative_difference(parameter.value.grad(), value.at(parameter.name)), 1e-4) << parameter.name;
+      for (const auto& [name, gradient] : gradients_of(training.critic().weights()))  // the head has the loss as it is
+        EXPECT_LT(relative_difference(gradient, value.at(name)), 1e-4) << name;
     }
   });
 }
@@ -209,15 +209,15 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
   }
 }
 
-std::vector<Tensor> copies(const std::vector<NamedTensor>& parameters) {
+std::vector<Tensor> copies(const std::vector<NamedWeight>& weights) {
   std::vector<Tensor> result;
-  for (const NamedTensor& parameter : parameters) result.push_back(parameter.value.detach().clone());
+  for (const NamedWeight& weight : weights) result.push_back(weight.weight.value().clone());
   return result;
 }
 
-bool all_equal(const std::vector<Tensor>& before, const std::vector<NamedTensor>& now) {
+bool all_equal(const std::vector<Tensor>& before, const std::vector<NamedWeight>& now) {
   for (size_t i = 0; i < before.size(); ++i)
-    if (!at::equal(before[i], now[i].value)) return false;
+    if (!at::equal(before[i], now[i].weight.value())) return false;
   return true;
 }
 
@@ -227,23 +227,20 @@ TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
     Config config = with_critic(body);
     config.critic.warmup_steps = 1;
     TinyTraining run(config, warm_model());
-    const std::vector<Tensor> policy = copies(run.model().parameters()), critic = copies(run.critic().parameters());
+    const std::vector<Tensor> policy = copies(run.model().network()), critic = copies(run.critic().weights());
     const StepNumbers& waiting = run.step();
-    EXPECT_TRUE(all_equal(policy, run.model().parameters()));
-    EXPECT_FALSE(all_equal(critic, run.critic().parameters()));
+    EXPECT_TRUE(all_equal(policy, run.model().network()));
+    EXPECT_FALSE(all_equal(critic, run.critic().weights()));
     EXPECT_FALSE(waiting.lr);
     EXPECT_TRUE(waiting.tokens);
     EXPECT_TRUE(run.step().lr);
-    EXPECT_FALSE(all_equal(policy, run.model().parameters()));
+    EXPECT_FALSE(all_equal(policy, run.model().network()));
   }
 }
 
 TEST(CriticTraining, ThatBreaksSkipsUpdatesUntilTheRunStops) {
   TinyTraining run(with_critic("separate"));
-  {
-    const at::NoGradGuard no_grad;
-    run.critic().head.parameters()[1].value.fill_(std::nan(""));
-  }
+  run.critic().head.weights()[1].weight.value().fill_(std::nan(""));
   EXPECT_EQ(run.step().skipped_updates, 2);
   EXPECT_EQ(run.state().skipped_in_a_row, 2);
   Config config = run.config();

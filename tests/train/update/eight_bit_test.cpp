@@ -69,17 +69,17 @@ TEST(EightBit, EveryNumberIsStoredAsTheNearestOfItsBlock) {
 
 /// A matrix large enough for 8 bits and a vector that is not, with gradients that a seed gives.
 struct Large {
-  Tensor matrix = (random_normal({65, 70}, 1) * 0.1).requires_grad_(), vector = at::ones({70}).requires_grad_();
-  std::vector<NamedParameter> trained() const { return {{"matrix", matrix}, {"vector", vector}}; }
+  Weight matrix{random_normal({65, 70}, 1) * 0.1}, vector{at::ones({70})};
+  MasterWeights masters() const { return MasterWeights({{"matrix", matrix}, {"vector", vector}}); }
   void set_gradients(uint64_t seed) const {
-    matrix.mutable_grad().copy_(random_normal({65, 70}, seed));
-    vector.mutable_grad().copy_(random_normal({70}, seed + 1000));
+    matrix.sink()->sum().copy_(random_normal({65, 70}, seed));
+    vector.sink()->sum().copy_(random_normal({70}, seed + 1000));
   }
 };
 
 std::vector<NamedTensor> saved_copies(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> result;
-  for (const NamedTensor& tensor : tensors) result.push_back({tensor.name, tensor.value.detach().clone()});
+  for (const NamedTensor& tensor : tensors) result.push_back({tensor.name, tensor.value.clone()});
   return result;
 }
 
@@ -89,13 +89,13 @@ TEST(EightBit, MomentsTakeAQuarterOfTheMemoryAndOneSixtyFourthMore) {
   const Large weights;
   const auto bytes = [&](const OptimizerOptions& options) {
     size_t sum = 0;
-    for (const NamedTensor& tensor : Optimizer(weights.trained(), options).state())
+    for (const NamedTensor& tensor : Optimizer(weights.masters(), options).state())
       if (tensor.name.starts_with("matrix") && !tensor.name.ends_with("updates")) sum += tensor.value.nbytes();
     return sum;
   };
   EXPECT_EQ(bytes({}), 2u * 4 * 65 * 70);
   EXPECT_EQ(bytes(kSmall), 2u * (18 * 256 + 18 * 4));  // 4550 numbers are 18 blocks
-  for (const NamedTensor& tensor : Optimizer(weights.trained(), kSmall).state())
+  for (const NamedTensor& tensor : Optimizer(weights.masters(), kSmall).state())
     EXPECT_TRUE(!tensor.name.starts_with("vector") || tensor.value.scalar_type() == at::kFloat) << tensor.name;
 }
 
@@ -103,19 +103,19 @@ TEST(EightBit, MomentsTakeAQuarterOfTheMemoryAndOneSixtyFourthMore) {
 // b2^t)) + eps), with gradients divided by their norm, which is above 1.
 TEST(EightBit, AnUpdateIsAdamWsFromTheMomentsAsTheyAreStored) {
   const Large weights;
-  Optimizer optimizer(weights.trained(), kSmall);
+  Optimizer optimizer(weights.masters(), kSmall);
   EightBitNumbers first(65 * 70, true, at::kCPU), second(65 * 70, false, at::kCPU);
-  Tensor expected = weights.matrix.detach().to(at::kDouble);
+  Tensor expected = weights.matrix.value().to(at::kDouble);
   for (int t = 1; t <= 3; ++t) {
     weights.set_gradients(t);
-    const Tensor both = at::cat({weights.matrix.grad().view({-1}), weights.vector.grad()}).to(at::kDouble);
-    const Tensor gradient = weights.matrix.grad().to(at::kDouble).view({-1}) / both.norm();
+    const Tensor of_matrix = weights.matrix.sink()->sum().to(at::kDouble).view({-1});
+    const Tensor gradient = of_matrix / at::cat({of_matrix, weights.vector.sink()->sum().to(at::kDouble)}).norm();
     const Tensor m = first.read(0, 65 * 70).to(at::kDouble) * 0.9 + gradient * 0.1;
     const Tensor v = second.read(0, 65 * 70).to(at::kDouble) * 0.999 + gradient.square() * 0.001;
     const Tensor move = m / (1 - std::pow(0.9, t)) / ((v / (1 - std::pow(0.999, t))).sqrt() + 1e-8);
     expected = expected * (1 - 1e-2 * 0.1) - 1e-2 * move.view({65, 70});
     optimizer.step(1e-2);
-    EXPECT_LT((weights.matrix.detach() - expected).abs().max().item<double>(), 1e-5) << t;
+    EXPECT_LT((weights.matrix.value() - expected).abs().max().item<double>(), 1e-5) << t;
     first.write(0, m.to(at::kFloat));
     second.write(0, v.to(at::kFloat));
   }
@@ -123,26 +123,23 @@ TEST(EightBit, AnUpdateIsAdamWsFromTheMomentsAsTheyAreStored) {
 
 TEST(EightBit, GoesOnToTheSameBitsFromASavedStateAndSkipsWhatIsNotFinite) {
   const Large straight, resumed;
-  Optimizer one(straight.trained(), kSmall);
+  Optimizer one(straight.masters(), kSmall);
   for (int t = 1; t <= 2; ++t) straight.set_gradients(t), one.step(1e-2);
   const std::vector<NamedTensor> saved = saved_copies(one.state());
   straight.set_gradients(7);
-  straight.vector.mutable_grad()[3] = std::numeric_limits<float>::quiet_NaN();
+  straight.vector.sink()->sum()[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(one.step(1e-2).skipped);
   const std::vector<NamedTensor> after = one.state();
   for (size_t i = 0; i < saved.size(); ++i) EXPECT_TRUE(after[i].value.equal(saved[i].value)) << saved[i].name;
 
-  Optimizer other(resumed.trained(), kSmall);
-  {
-    const at::NoGradGuard no_grad;
-    resumed.matrix.copy_(straight.matrix), resumed.vector.copy_(straight.vector);
-  }
+  Optimizer other(resumed.masters(), kSmall);
+  resumed.matrix.value().copy_(straight.matrix.value()), resumed.vector.value().copy_(straight.vector.value());
   other.load(saved, "here");
   for (int t = 3; t <= 4; ++t) {
     for (const Large* weights : {&straight, &resumed}) weights->set_gradients(t);
     one.step(1e-2), other.step(1e-2);
   }
-  EXPECT_TRUE(resumed.matrix.equal(straight.matrix));
+  EXPECT_TRUE(resumed.matrix.value().equal(straight.matrix.value()));
   const std::vector<NamedTensor> left = one.state(), right = other.state();
   for (size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(left[i].value.equal(right[i].value)) << left[i].name;
 }
@@ -151,13 +148,13 @@ TEST(EightBit, LearnsAboutAsFastAsFloat32) {
   // Least squares with 65 outputs from 70 inputs.
   const Tensor inputs = random_normal({200, 70}, 11), truth = random_normal({65, 70}, 12);
   const auto loss_after = [&](const std::string& moments, int updates) {
-    const Tensor weight = at::zeros({65, 70}).requires_grad_();
+    const Weight weight(at::zeros({65, 70}));
     OptimizerOptions options{.lr = 3e-2, .max_grad_norm = 1e9};
     options.moments = moments;
-    Optimizer optimizer({{"weight", weight}}, options);
+    Optimizer optimizer(MasterWeights({{"weight", weight}}), options);
     double loss = 0;
     for (int i = 0; i < updates; ++i) {
-      const Tensor error = (at::linear(inputs, weight - truth)).square().mean();
+      const Tensor error = (at::linear(inputs, weight.forward() - truth)).square().mean();
       error.backward();
       loss = error.item<double>();
       optimizer.step(3e-2);

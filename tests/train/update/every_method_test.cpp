@@ -214,7 +214,7 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   double moved = 0;
   run.when_ready = [&] { plain.emplace(run); };
   run.when_updating = [&] {
-    const Gradients got = gradients_of(run.model().parameters()), want = plain->gradients();
+    const Gradients got = gradients_of(run.model().trained()), want = plain->gradients();
     double squares = 0;
     for (const auto& [name, gradient] : got) {
       squares += want.at(name).square().sum().item<double>();

@@ -27,8 +27,9 @@ class GradientsTest : public testing::TestWithParam<bool> {
   /// The gradients of all sequences, cut into runs of `at_once` sequences, each packed.
   std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope,
                                                  at::ScalarType type = at::kFloat, double loss_scale = 1) const {
-    CausalLm model = tiny_model(config_);
+    ModelWeights model = tiny_model(config_);
     model.compute_in(type);
+    const GradientSinks gradients(model.trained());
     for (size_t begin = 0; begin < sequences_.size(); begin += at_once) {
       const std::span<const TrainingSequence> run(sequences_.data() + begin, at_once);
       for (PackedBatch batch : pack(run, max_tokens, at::kCPU)) {
@@ -36,11 +37,11 @@ class GradientsTest : public testing::TestWithParam<bool> {
         const auto of_rows = [&](const TokenStats&, int64_t first, int64_t last) {
           return coefficients(batch, first, last);
         };
-        accumulate_gradients(model, batch, temperature_, scope, of_rows, {}, {}, loss_scale);
+        accumulate_gradients(model, batch, {.temperature = temperature_, .loss_scale = loss_scale}, scope, of_rows);
       }
     }
     std::map<std::string, Tensor> result;
-    for (const NamedTensor& parameter : model.parameters()) result[parameter.name] = parameter.value.grad();
+    for (const auto& [name, weight] : model.trained()) result[name] = weight.sink()->sum();
     return result;
   }
 
@@ -110,7 +111,7 @@ TEST_P(GradientsTest, DoNotDependOnHowTheUpdateIsCut) {
 }
 
 TEST_P(GradientsTest, StatisticsEqualThoseOfEachSequenceAlone) {
-  const CausalLm model = tiny_model(config_);
+  const ModelWeights model = tiny_model(config_);
   const ReferenceModel reference(model);
   std::vector<double> logp, entropy;
   for (size_t i = 0; i < sequences_.size(); ++i) {
@@ -130,18 +131,17 @@ TEST_P(GradientsTest, StatisticsEqualThoseOfEachSequenceAlone) {
 }
 
 TEST_P(GradientsTest, OfABatchWithoutTargetsAreZero) {
-  const CausalLm model = tiny_model(config_);
+  const ModelWeights model = tiny_model(config_);
+  const GradientSinks gradients(model.trained());
   const std::vector<TrainingSequence> nothing{sequences_[2]};
   const std::vector<PackedBatch> batches = pack(nothing, 1000, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_EQ(token_statistics(model, batches[0], 1.0).logp.size(0), 0);
-  accumulate_gradients(model, batches[0], 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+  accumulate_gradients(model, batches[0], {}, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
     return HeadCoefficients{at::ones_like(stats.logp), {}};
   });
-  for (const NamedTensor& parameter : model.parameters())
-    if (parameter.value.grad().defined()) {
-      EXPECT_EQ(parameter.value.grad().abs().max().item<double>(), 0) << parameter.name;
-    }
+  for (const auto& [name, weight] : model.trained())
+    EXPECT_EQ(weight.sink()->sum().abs().max().item<double>(), 0) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(WithHead, GradientsTest, testing::Bool(),

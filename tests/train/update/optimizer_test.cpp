@@ -15,16 +15,15 @@ namespace {
 
 /// A matrix and a vector, and three rounds of gradients for them.
 struct Weights {
-  Tensor matrix = at::tensor({0.5f, -0.25f, 1.0f, 2.0f}).view({2, 2}).requires_grad_();
-  Tensor vector = at::tensor({1.0f, -1.0f}).requires_grad_();
+  Weight matrix{at::tensor({0.5f, -0.25f, 1.0f, 2.0f}).view({2, 2})}, vector{at::tensor({1.0f, -1.0f})};
 
-  std::vector<NamedParameter> trained() const { return {{"vector", vector}, {"matrix", matrix}}; }
-  std::vector<NamedTensor> named() const { return masters_of(trained()); }
+  MasterWeights masters() const { return MasterWeights({{"vector", vector}, {"matrix", matrix}}); }
+  std::vector<NamedTensor> named() const { return masters().tensors(); }
   void set_gradients(size_t round) const {
     static const std::vector<std::vector<float>> matrices{{3, 0, 0, -4}, {0.25, -0.5, 0.125, 0.5}, {-1, 2, 0.5, 1}};
     static const std::vector<std::vector<float>> vectors{{12, 0}, {0, 0.25}, {1.5, -3}};
-    matrix.mutable_grad().copy_(at::tensor(matrices[round]).view({2, 2}));
-    vector.mutable_grad().copy_(at::tensor(vectors[round]));
+    matrix.sink()->sum().copy_(at::tensor(matrices[round]).view({2, 2}));
+    vector.sink()->sum().copy_(at::tensor(vectors[round]));
   }
 };
 
@@ -33,7 +32,7 @@ const std::vector<double> kLearningRates{0.1, 0.05, 0.2};
 
 std::vector<NamedTensor> copy_of(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> result;
-  for (const NamedTensor& tensor : tensors) result.push_back({tensor.name, tensor.value.detach().clone()});
+  for (const NamedTensor& tensor : tensors) result.push_back({tensor.name, tensor.value.clone()});
   return result;
 }
 
@@ -49,7 +48,7 @@ void expect_bitwise(const std::vector<NamedTensor>& got, const std::vector<Named
 // each step all gradients were multiplied by 1 / norm where their joint norm was above 1.
 TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
   const Weights weights;
-  Optimizer optimizer(weights.trained(), kOptions);
+  Optimizer optimizer(weights.masters(), kOptions);
   const std::vector<double> norms{13.0, 0.8003905296791061, 4.183300132670378};
   const std::vector<std::vector<double>> matrices{
       {0.3854314636574842, -0.2425, 0.97, 2.039676052828308},
@@ -63,10 +62,11 @@ TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
     EXPECT_FALSE(outcome.skipped);
     EXPECT_EQ(outcome.clipped, norms[round] > 1);
     EXPECT_NEAR(outcome.grad_norm, norms[round], 1e-6 * norms[round]);
-    EXPECT_LT(largest_difference(weights.matrix, at::tensor(matrices[round], at::kDouble).view({2, 2})), 1e-6) << round;
-    EXPECT_LT(largest_difference(weights.vector, at::tensor(vectors[round], at::kDouble)), 1e-6) << round;
-    EXPECT_EQ(weights.matrix.grad().abs().max().item<double>(), 0) << "gradients are cleared";
-    EXPECT_EQ(weights.vector.grad().abs().max().item<double>(), 0);
+    EXPECT_LT(largest_difference(weights.matrix.value().flatten(), at::tensor(matrices[round], at::kDouble)), 1e-6)
+        << round;
+    EXPECT_LT(largest_difference(weights.vector.value(), at::tensor(vectors[round], at::kDouble)), 1e-6) << round;
+    EXPECT_EQ(weights.matrix.sink()->sum().abs().max().item<double>(), 0) << "gradients are cleared";
+    EXPECT_EQ(weights.vector.sink()->sum().abs().max().item<double>(), 0);
   }
 }
 
@@ -74,20 +74,20 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
     const Weights weights, clean;
-    Optimizer optimizer(weights.trained(), kOptions), undisturbed(clean.trained(), kOptions);
+    Optimizer optimizer(weights.masters(), kOptions), undisturbed(clean.masters(), kOptions);
     for (const Weights* w : {&weights, &clean}) w->set_gradients(0);
     optimizer.step(0.1);
     undisturbed.step(0.1);
     const std::vector<NamedTensor> before = copy_of(weights.named()), state = copy_of(optimizer.state());
 
     weights.set_gradients(1);
-    weights.vector.mutable_grad()[1] = poison;
+    weights.vector.sink()->sum()[1] = poison;
     const Optimizer::Outcome outcome = optimizer.step(0.1);
     EXPECT_TRUE(outcome.skipped);
     EXPECT_FALSE(std::isfinite(outcome.grad_norm));
     expect_bitwise(weights.named(), before);
     expect_bitwise(optimizer.state(), state);
-    EXPECT_EQ(weights.vector.grad().abs().sum().item<double>(), 0) << "the poison must not stay";
+    EXPECT_EQ(weights.vector.sink()->sum().abs().sum().item<double>(), 0) << "the poison must not stay";
 
     // What follows is as if the skipped update had never been.
     for (const Weights* w : {&weights, &clean}) w->set_gradients(2);
@@ -113,17 +113,14 @@ TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
 
 TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
   const Weights straight, resumed;
-  Optimizer one(straight.trained(), kOptions);
+  Optimizer one(straight.masters(), kOptions);
   for (size_t round = 0; round < 2; ++round) {
     straight.set_gradients(round);
     one.step(kLearningRates[round]);
   }
-  Optimizer other(resumed.trained(), kOptions);
-  {
-    const at::NoGradGuard no_grad;
-    resumed.matrix.copy_(straight.matrix);
-    resumed.vector.copy_(straight.vector);
-  }
+  Optimizer other(resumed.masters(), kOptions);
+  resumed.matrix.value().copy_(straight.matrix.value());
+  resumed.vector.value().copy_(straight.vector.value());
   other.load(copy_of(one.state()), "here");
   expect_bitwise(other.state(), one.state());
   for (const Weights* w : {&straight, &resumed}) w->set_gradients(2);
@@ -136,7 +133,7 @@ TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
 TEST(Optimizer, RefusesAStateThatNoUpdateLeaves) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Weights weights;
-  Optimizer optimizer(weights.trained(), kOptions);
+  Optimizer optimizer(weights.masters(), kOptions);
   weights.set_gradients(0);
   optimizer.step(0.1);
   const std::vector<NamedTensor> sound = copy_of(optimizer.state());
@@ -159,7 +156,7 @@ TEST(Optimizer, RefusesAStateThatNoUpdateLeaves) {
 
 TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
   const Weights weights;
-  Optimizer optimizer(weights.trained(), kOptions);
+  Optimizer optimizer(weights.masters(), kOptions);
   std::vector<NamedTensor> state = copy_of(optimizer.state());
   std::vector<std::string> names;
   for (const NamedTensor& tensor : state) names.push_back(tensor.name);
@@ -230,75 +227,76 @@ TEST(OptimizerOptions, MoveTheLearningRateOnceAStep) {
 }
 
 /// A weight of ones that is trained, in another compute type.
-Parameter ones_in(at::ScalarType type) {
-  Parameter weight(at::ones({2, 2}).requires_grad_());
-  weight.compute_in(type);
-  return weight;
-}
+struct Ones {
+  explicit Ones(at::ScalarType type) { weight.set_value(master.to(type)); }
+  Tensor master = at::ones({2, 2});
+  Weight weight{master};
+  MasterWeights masters{std::vector<NamedWeight>{{"weight", weight}}};
+};
 
 // Below 1 the numbers of bf16 are 2^-8 apart, so a step of 1e-4 is far below what it can tell. A constant gradient
 // makes every step of Adam the learning rate: after 19 of them 0.9981 is still nearest to 1, after 20 0.9980 to 1 -
 // 2^-8.
 TEST(Optimizer, LosesNoUpdateThatIsTooSmallForTheComputeType) {
-  const Parameter weight = ones_in(at::kBFloat16);
-  Optimizer optimizer({{"weight", weight}}, {.eps = 1e-12});
+  const Ones ones(at::kBFloat16);
+  Optimizer optimizer(ones.masters, {.eps = 1e-12});
   for (int update = 1; update <= 25; ++update) {
-    weight.master.mutable_grad().fill_(0.25);
+    ones.weight.sink()->sum().fill_(0.25);
     optimizer.step(1e-4);
-    EXPECT_NEAR(weight.master[0][0].item<double>(), 1 - 1e-4 * update, 2e-6);
-    EXPECT_EQ(weight.compute[1][1].item<double>(), update < 20 ? 1 : 1 - 0x1p-8) << update;
+    EXPECT_NEAR(ones.master[0][0].item<double>(), 1 - 1e-4 * update, 2e-6);
+    EXPECT_EQ(ones.weight.value()[1][1].item<double>(), update < 20 ? 1 : 1 - 0x1p-8) << update;
   }
 }
 
 // 0.5 / 1e-320 is beyond a float32, and 1e-320 is 0 there.
 TEST(Optimizer, MakesNumbersOfGradientsThatAreClippedToNextToNothing) {
-  const Parameter weight = ones_in(at::kFloat);
-  Optimizer optimizer({{"weight", weight}}, {.weight_decay = 0, .max_grad_norm = 1e-320});
+  const Ones ones(at::kFloat);
+  Optimizer optimizer(ones.masters, {.weight_decay = 0, .max_grad_norm = 1e-320});
   for (const double gradient : {0.25, 0.0, 1e15}) {
-    weight.master.mutable_grad().fill_(gradient);
+    ones.weight.sink()->sum().fill_(gradient);
     const Optimizer::Outcome outcome = optimizer.step(0.1);
     EXPECT_FALSE(outcome.skipped);
     EXPECT_EQ(outcome.clipped, gradient > 0);
-    EXPECT_TRUE(weight.master.equal(at::ones({2, 2}))) << weight.master;
+    EXPECT_TRUE(ones.master.equal(at::ones({2, 2}))) << ones.master;
   }
 }
 
 TEST(Optimizer, DividesGradientsByTheLossScaleOfFloat16) {
-  const Parameter weight = ones_in(at::kHalf), plain = ones_in(at::kFloat);
-  Optimizer optimizer({{"weight", weight}}, kOptions), without({{"weight", plain}}, kOptions);
+  const Ones ones(at::kHalf), plain(at::kFloat);
+  Optimizer optimizer(ones.masters, kOptions), without(plain.masters, kOptions);
   EXPECT_EQ(optimizer.loss_scale(), 65536);
   EXPECT_EQ(without.loss_scale(), std::nullopt);
   for (int round = 0; round < 3; ++round) {
-    weight.master.mutable_grad().fill_(65536 * 0.75);
-    plain.master.mutable_grad().fill_(0.75);
+    ones.weight.sink()->sum().fill_(65536 * 0.75);
+    plain.weight.sink()->sum().fill_(0.75);
     EXPECT_EQ(optimizer.step(0.1).grad_norm, without.step(0.1).grad_norm);
-    EXPECT_TRUE(weight.master.equal(plain.master));
-    EXPECT_TRUE(weight.compute.equal(plain.master.to(at::kHalf)));
+    EXPECT_TRUE(ones.master.equal(plain.master));
+    EXPECT_TRUE(ones.weight.value().equal(plain.master.to(at::kHalf)));
   }
 }
 
 TEST(Optimizer, SkipsAnOverflowAndHalvesTheScaleAndBlamesItNoLongerThanItCan) {
-  const Parameter weight = ones_in(at::kHalf);
-  Optimizer optimizer({{"weight", weight}}, kOptions);
+  const Ones ones(at::kHalf);
+  Optimizer optimizer(ones.masters, kOptions);
   for (int i = 15; i >= 0; --i) {
-    weight.master.mutable_grad()[0][1] = std::numeric_limits<float>::infinity();
+    ones.weight.sink()->sum()[0][1] = std::numeric_limits<float>::infinity();
     const Optimizer::Outcome outcome = optimizer.step(0.1);
     EXPECT_TRUE(outcome.skipped && outcome.overflowed);
     EXPECT_EQ(optimizer.loss_scale(), std::ldexp(1, i));
-    EXPECT_TRUE(weight.master.equal(at::ones({2, 2})));
-    EXPECT_EQ(weight.master.grad().abs().sum().item<double>(), 0);
+    EXPECT_TRUE(ones.master.equal(at::ones({2, 2})));
+    EXPECT_EQ(ones.weight.sink()->sum().abs().sum().item<double>(), 0);
   }
-  weight.master.mutable_grad()[0][1] = std::numeric_limits<float>::infinity();
+  ones.weight.sink()->sum()[0][1] = std::numeric_limits<float>::infinity();
   const Optimizer::Outcome outcome = optimizer.step(0.1);
   EXPECT_TRUE(outcome.skipped);
   EXPECT_FALSE(outcome.overflowed);
 }
 
 TEST(Optimizer, SavesTheLossScaleAndItsCount) {
-  const Parameter weight = ones_in(at::kHalf);
-  Optimizer optimizer({{"weight", weight}}, kOptions, "critic."), again({{"weight", weight}}, kOptions, "critic.");
+  const Ones ones(at::kHalf), others(at::kHalf);
+  Optimizer optimizer(ones.masters, kOptions, "critic."), again(others.masters, kOptions, "critic.");
   optimizer.step(0.1), optimizer.step(0.1);
-  weight.master.mutable_grad().fill_(std::numeric_limits<float>::quiet_NaN());
+  ones.weight.sink()->sum().fill_(std::numeric_limits<float>::quiet_NaN());
   optimizer.step(0.1), optimizer.step(0.1);
   const NamedTensor saved = optimizer.state().back();
   EXPECT_EQ(saved.name, "critic.loss_scale");

@@ -99,8 +99,8 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
       for (const int64_t tokens_per_batch : {1, 60, 100000}) {
         int64_t clamped = 0;
         accumulate_policy_gradients(
-            run.model(), run.objective(), run.temperature(), tokens_per_batch,
-            {rollouts, run.advantages(), run.old().head().detach()}, run.all_rollouts(),
+            run.model(), run.objective(), {.temperature = run.temperature()}, tokens_per_batch,
+            {rollouts, run.advantages(), run.old().head().value()}, run.all_rollouts(),
             [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
         EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
             << method << " " << tokens_per_batch;

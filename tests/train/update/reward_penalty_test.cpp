@@ -52,29 +52,29 @@ TEST(RewardPenalty, IsTheKlOfEveryTokenBeforeTheUpdatesTimesItsWeight) {
 
 TEST(RewardPenalty, ChangesAdvantagesAsInVerl) {
   const RewardPenalty penalty = reward_penalty({.coefficient = 0.1}, kRollouts).value();
-  const auto worth = [&](const char* advantage) {
+  const auto computed = [&](const char* advantage) {
     const CriticOptions critic{.body = "separate", .gamma = 0.9, .lambda = 0.5};
-    return token_worth(advantage, kRollouts, critic, penalty.tokens);
+    return compute_advantages(advantage, kRollouts, critic, penalty.tokens);
   };
   const auto near = [](double x) { return FloatNear(static_cast<float>(x), 1e-6f); };
-  const TokenWorth gae = worth("gae");
+  const TokenAdvantages gae = computed("gae");
   EXPECT_THAT(gae.advantages,
               ElementsAre(ElementsAre(near(-0.485407930), near(-0.248995510), near(-0.393069561)),
                           ElementsAre(near(-1.440880842)), ElementsAre(near(0.178315028), near(1.735297103)),
                           ElementsAre(near(0.654741719))));
   EXPECT_THAT(gae.returns, ElementsAre(ElementsAre(near(0.6295), near(0.91), near(1)), ElementsAre(near(-0.2)),
                                        ElementsAre(near(0.93625), near(1.925)), ElementsAre(near(1.2))));
-  const TokenWorth reinforce = worth("reinforce_pp");
+  const TokenAdvantages reinforce = computed("reinforce_pp");
   EXPECT_THAT(reinforce.advantages,
               ElementsAre(ElementsAre(near(-0.134141444), near(-0.064586620), near(-0.203696268)),
                           ElementsAre(near(-1.873012046)), ElementsAre(near(1.117845389), near(1.083067977)),
                           ElementsAre(near(0.074523028))));
   EXPECT_TRUE(reinforce.returns.empty());
   // Of a group the sum over the tokens: 1.05 and -0.2, 1.95 and 1.2.
-  EXPECT_THAT(worth("group_mean").advantages,
+  EXPECT_THAT(computed("group_mean").advantages,
               ElementsAre(ElementsAre(near(0.625), near(0.625), near(0.625)), ElementsAre(near(-0.625)),
                           ElementsAre(near(0.375), near(0.375)), ElementsAre(near(-0.375))));
-  EXPECT_THAT(worth("grpo").advantages[2], ElementsAre(near(0.707105448), near(0.707105448)));
+  EXPECT_THAT(computed("grpo").advantages[2], ElementsAre(near(0.707105448), near(0.707105448)));
 }
 
 TEST(RewardPenalty, IsMovedToItsTargetAsInVerl) {
@@ -107,11 +107,11 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     EXPECT_NE(second.reward_kl->kl, 0);
     EXPECT_EQ(run.objective().reward_kl.coefficient, run.state().rl.kl_coefficient);
     const RewardKl used{.coefficient = second.reward_kl->coefficient};
-    const TokenWorth expected = token_worth(run.objective().method.advantage, run.rollouts(), config.critic,
-                                            reward_penalty(used, run.rollouts())->tokens);
+    const TokenAdvantages expected = compute_advantages(run.objective().method.advantage, run.rollouts(), config.critic,
+                                                        reward_penalty(used, run.rollouts())->tokens);
     EXPECT_EQ(run.advantages(), expected.advantages);
     EXPECT_NE(run.advantages(),
-              token_worth(run.objective().method.advantage, run.rollouts(), config.critic).advantages);
+              compute_advantages(run.objective().method.advantage, run.rollouts(), config.critic).advantages);
     const Json row = step_row(second);
     EXPECT_EQ(row.at("reward/kl_coefficient"), second.reward_kl->coefficient);
     EXPECT_EQ(row.at("reward/kl"), second.reward_kl->kl);

@@ -10,10 +10,9 @@ namespace keel {
 namespace {
 
 /// The warm network with its logits scaled up.
-CausalLm sure_model(double scale) {
-  CausalLm model = copy_of(warm_model());
-  const at::NoGradGuard no_grad;
-  model.head().mul_(scale);
+ModelWeights sure_model(double scale) {
+  const ModelWeights model = copy_of(warm_model());
+  model.head().value().mul_(scale);
   return model;
 }
 
@@ -23,7 +22,7 @@ TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
       Config config = tiny_run(method);
       config.rollout.weights = "exact";
       config.train.epochs = 1;
-      const CausalLm model = sure_model(scale);
+      const ModelWeights model = sure_model(scale);
       TinyTraining run(config, model);
       int64_t sure = 0;
       run.when_decided = [&](const DecidedTokens& tokens) {
@@ -43,7 +42,7 @@ TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
   Config config = tiny_run("dppo_kl");
   config.objective.anchor = "recomputed";
   config.train.epochs = 1;
-  const CausalLm model = sure_model(16);
+  const ModelWeights model = sure_model(16);
   TinyTraining run(config, model);
   run.when_decided = [&](const DecidedTokens& tokens) {
     EXPECT_LT(largest_difference(tokens.policy.old_other_logp, tokens.policy.other_logp), 1e-3);

@@ -14,12 +14,12 @@ namespace {
 
 // Two rewards a = 0 and b = 2e-4: mean 1e-4, standard deviation (n - 1) sqrt(2) 1e-4. With TRL's 1e-4 in the divisor
 // the advantage is 1 / (1 + sqrt(2)) = sqrt(2) - 1, with verl's 1e-6 it is 1 / (sqrt(2) + 0.01).
-TEST(TokenWorth, OfGrpoIsDividedByTheDeviationAndWhatIsAddedToIt) {
+TEST(TokenAdvantages, OfGrpoIsDividedByTheDeviationAndWhatIsAddedToIt) {
   std::vector<Rollout> rollouts(2);
   for (Rollout& rollout : rollouts) rollout.tokens.append({{1, 2, 3}}, /*are_trained=*/true);
   rollouts[1].reward = 2e-4;
-  EXPECT_FLOAT_EQ(token_worth("grpo", rollouts, {}, {}, 1e-4).advantages[1][2], std::sqrt(2.0f) - 1);
-  EXPECT_FLOAT_EQ(token_worth("grpo", rollouts, {}).advantages[1][2], 1 / (std::sqrt(2.0f) + 0.01f));
+  EXPECT_FLOAT_EQ(compute_advantages("grpo", rollouts, {}, {}, 1e-4).advantages[1][2], std::sqrt(2.0f) - 1);
+  EXPECT_FLOAT_EQ(compute_advantages("grpo", rollouts, {}).advantages[1][2], 1 / (std::sqrt(2.0f) + 0.01f));
 }
 
 // Between its sampled tokens 5, 6 and 2 the second completion was given 7 and 8, as by a tool; the first sampled all.
@@ -36,7 +36,7 @@ TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
   annotate(rollouts, model, model, nullptr, nullptr, {.recomputed_logp = true}, 1.0, 100);
   const std::vector<float>& all = rollouts[0].tokens.recomputed_logp;
   EXPECT_LT(largest_difference(at::tensor(mixed.recomputed_logp), at::tensor({all[0], all[1], all[4]})), 1e-5);
-  const std::vector<std::vector<float>> advantages = token_worth("group_mean", rollouts, {}).advantages;
+  const std::vector<std::vector<float>> advantages = compute_advantages("group_mean", rollouts, {}).advantages;
   const std::vector<int64_t> second{1};
   const ChosenRollouts chosen = choose({rollouts, advantages}, second);
   const PackedBatch batch = pack(chosen.sequences, 100, at::kCPU).at(0);
@@ -47,7 +47,7 @@ TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
   EXPECT_EQ(known.advantages.size(0), 3);
 }
 
-TEST(TokenWorth, OfARunHasWhatItsConfigurationAdds) {
+TEST(TokenAdvantages, OfARunHasWhatItsConfigurationAdds) {
   Config config = tiny_run("dppo_tv");
   config.objective.advantage = "grpo";
   config.objective.advantage_eps = 0.5;

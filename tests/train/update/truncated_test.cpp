@@ -1,4 +1,4 @@
-#include "keel/train/update/truncated.h"
+#include "keel/train/update/minibatches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

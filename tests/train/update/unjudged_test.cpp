@@ -1,4 +1,4 @@
-#include "keel/train/update/unjudged.h"
+#include "keel/train/update/minibatches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
     std::vector<double> result;
     CriticOptions critic{.body = "separate", .lambda = 1};
     critic.whiten = true;
-    for (const std::vector<float>& tokens : token_worth(advantage, rollouts, critic).advantages)
+    for (const std::vector<float>& tokens : compute_advantages(advantage, rollouts, critic).advantages)
       result.push_back(tokens[0]);
     return result;
   };
@@ -84,7 +84,7 @@ class UnjudgedStep : public testing::Test {
 
   std::string function_;
   std::unique_ptr<TinyTraining> training_;
-  std::optional<CausalLm> before_;
+  std::optional<ModelWeights> before_;
 };
 
 TEST_F(UnjudgedStep, ThatNobodyJudgedTeachesNothing) {

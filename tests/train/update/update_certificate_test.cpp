@@ -81,8 +81,7 @@ TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItEx
 TEST(UpdateCertificate, IsLeftOutWhereNumbersAreNotFinite) {
   TinyTraining run(tiny_run("dppo_tv"), warm_model());
   run.step();
-  const CausalLm broken = copy_of(run.model());
-  const at::NoGradGuard no_grad;
+  const ModelWeights broken = copy_of(run.model());
   broken.parameters()[0].value.fill_(std::numeric_limits<float>::quiet_NaN());
   EXPECT_FALSE(certificate_of(broken, run.experience().scored(), {}, {1.0, 60, RewardRange{0, 1}, 100}));
 }

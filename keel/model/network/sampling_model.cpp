@@ -1,0 +1,94 @@
+#include "keel/model/network/sampling_model.h"
+
+#include <optional>
+
+#include "keel/ops/lm_head.h"
+
+namespace keel {
+namespace {
+
+bool packs_weights(const ModelWeights& weights) {
+  return weights.device().is_cpu() && weights.compute_type() == at::kFloat;
+}
+
+/// The products of a layer for sampling: layers with one input are joined unless an adapter is kept apart.
+class SampledProducts : public LayerProducts {
+ public:
+  SampledProducts(const ModelWeights& weights, size_t index, const SamplingProducts& how, PanelMemory& memory)
+      : activation_(weights.config().activation),
+        queries_(weights.config().num_attention_heads * weights.config().head_dim),
+        keys_(weights.config().num_key_value_heads * weights.config().head_dim),
+        output_(weights.layers()[index].output, how, memory),
+        down_(weights.layers()[index].down, how, memory) {
+    const LayerWeights& layer = weights.layers()[index];
+    if (weights.has_adapter()) {
+      for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.gate, &layer.up})
+        separate_.emplace_back(*linear, how, memory);
+      return;
+    }
+    query_key_value_.emplace(std::vector{&layer.query, &layer.key, &layer.value}, how, memory);
+    gate_up_.emplace(std::vector{&layer.gate, &layer.up}, how, memory);
+  }
+
+  Heads attention_input(const Tensor& x, const Dropout&) const override {
+    if (!query_key_value_) return {separate_[0](x), separate_[1](x), separate_[2](x)};
+    const Tensor all = (*query_key_value_)(x);
+    return {all.narrow(1, 0, queries_), all.narrow(1, queries_, keys_), all.narrow(1, queries_ + keys_, keys_)};
+  }
+  Tensor attention_output(const Tensor& x, const Dropout&) const override { return output_(x); }
+  Tensor mlp(const Tensor& x, const Dropout&) const override {
+    return down_(gate_up_ ? gate_up_->gated(activation_, x) : gated(activation_, separate_[3](x), separate_[4](x)));
+  }
+
+ private:
+  Activation activation_;
+  int64_t queries_, keys_;  // outputs
+  SampledLinear output_, down_;
+  std::optional<JoinedLinear> query_key_value_, gate_up_;
+  std::vector<SampledLinear> separate_;  // query, key, value, gate, up
+};
+
+NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProducts& how, PanelMemory& memory) {
+  NetworkProducts products;
+  for (size_t i = 0; i < weights.layers().size(); ++i)
+    products.push_back(std::make_shared<SampledProducts>(weights, i, how, memory));
+  return products;
+}
+
+}  // namespace
+
+SampledWeights SampledWeights::snapshot(bool with_masters) const {
+  ModelWeights copy = weights.with_trained([](const Weight& weight) { return weight.value().clone(); });
+  MasterWeights copied = with_masters ? masters.copied_for(copy.trained()) : MasterWeights(copy.trained());
+  return {std::move(copy), std::move(copied), execution};
+}
+
+SamplingModel::SamplingModel(const SampledWeights& from, const Rounding& rounding)
+    : SamplingModel(rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
+                    from.execution, rounding, PanelMemory()) {}
+
+SamplingModel::SamplingModel(const ModelWeights& weights, const Execution& execution, const Rounding& rounding,
+                             PanelMemory memory)
+    : Transformer(weights, execution,
+                  sampled_products(weights, {execution.bitwise, rounding.activations, packs_weights(weights)}, memory)),
+      round_keys_and_values_(rounding.keys_and_values) {
+  if (packs_weights(weights)) head_panels_ = PanelWeight({weights.head().value()}, memory);
+}
+
+Tensor SamplingModel::forward(const ForwardInput& input) const {
+  if (round_keys_and_values_ == nullptr) return Transformer::forward(input);
+  const auto rounded = [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
+    const Heads turned = heads.turned();
+    return input.attend(layer, rule,
+                        {turned.query, round_keys_and_values_(turned.key), round_keys_and_values_(turned.value)});
+  };
+  return Transformer::forward({input.tokens, input.positions, rounded, input.dropout});
+}
+
+Tensor SamplingModel::logits(const Tensor& hidden) const {
+  const Tensor raw = head_panels_.defined() ? head_panels_(hidden)
+                                            : weights().head().wide_linear(hidden, execution().bitwise);
+  return softcapped(raw, config().logit_softcap);
+}
+
+}  // namespace keel

@@ -1,0 +1,152 @@
+#include "keel/ops/weight.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "keel/core/tensor/precision.h"
+#include "keel/ops/layer_ops.h"
+#include "keel/ops/ordered_linear.h"
+
+namespace keel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Whether products with this matrix multiply narrow numbers as they are.
+bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
+
+/// What a backward pass needs of a weight that learns.
+struct Learning : torch::CustomClassHolder {
+  Learning(Weight of, std::shared_ptr<GradientSink> into) : weight(std::move(of)), sink(std::move(into)) {}
+  Weight weight;
+  std::shared_ptr<GradientSink> sink;
+};
+using LearningPtr = c10::intrusive_ptr<Learning>;
+
+void keep(AutogradContext* context, const LearningPtr& learning) {
+  context->saved_data["learning"] = c10::IValue::make_capsule(learning);
+}
+const Learning& kept(AutogradContext* context) {
+  return static_cast<const Learning&>(*context->saved_data["learning"].toCapsule());
+}
+
+/// The weight's numbers; their gradient is added to the sink.
+struct NumbersToSink : torch::autograd::Function<NumbersToSink> {
+  static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const LearningPtr& learning) {
+    keep(context, learning);
+    return learning->weight.value().detach();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    kept(context).sink->add(gradients[0].to(at::kFloat));
+    return {Tensor(), Tensor()};
+  }
+};
+
+/// Rows of the weight, whose gradients are summed in float32 whatever the weight's type.
+struct RowsToSink : torch::autograd::Function<RowsToSink> {
+  static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const Tensor& indices, int64_t padding,
+                        const LearningPtr& learning) {
+    keep(context, learning);
+    context->save_for_backward({indices});
+    context->saved_data["padding"] = padding;
+    return at::embedding(learning->weight.value(), indices, padding);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    GradientSink& sink = *kept(context).sink;
+    sink.add(at::embedding_dense_backward(gradients[0].to(at::kFloat), context->get_saved_variables()[0],
+                                          sink.sum().size(0), context->saved_data["padding"].toInt(),
+                                          /*scale_grad_by_freq=*/false));
+    return {Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor product(const Tensor& x, const Tensor& weight, bool ordered) {
+  return ordered ? ordered_linear(x, weight) : at::linear(x, weight);
+}
+
+/// A product whose weight gradient is added to the sink by the product that computes it.
+struct LinearToSink : torch::autograd::Function<LinearToSink> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/, bool ordered,
+                        const LearningPtr& learning) {
+    keep(context, learning);
+    context->save_for_backward({x});
+    return product(x, learning->weight.value(), ordered);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Learning& learning = kept(context);
+    learning.sink->add_product(gradients[0].t(), context->get_saved_variables()[0]);
+    return {context->needs_input_grad(0) ? learning.weight.input_gradient(gradients[0]) : Tensor(), Tensor(), Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+GradientSink::GradientSink(Tensor sum)
+    : sum_(std::move(sum)), leaf_(at::empty({0}, sum_.options()).requires_grad_()) {}
+
+void GradientSink::add_product(const Tensor& a, const Tensor& b) {
+  if (multiplies_narrow(b))
+    at::addmm_out(sum_, sum_, a.to(b.scalar_type()), b, at::kFloat);
+  else
+    sum_.addmm_(a, b.to(at::kFloat));
+}
+
+std::shared_ptr<GradientSink> Weight::active_sink() const { return at::GradMode::is_enabled() ? sink() : nullptr; }
+
+Tensor Weight::forward() const {
+  const std::shared_ptr<GradientSink> sink = active_sink();
+  return sink ? NumbersToSink::apply(sink->leaf(), c10::make_intrusive<Learning>(*this, sink)) : value();
+}
+
+Tensor Weight::rows(const Tensor& indices, int64_t padding) const {
+  const std::shared_ptr<GradientSink> sink = active_sink();
+  return sink ? RowsToSink::apply(sink->leaf(), indices, padding, c10::make_intrusive<Learning>(*this, sink))
+              : at::embedding(value(), indices, padding);
+}
+
+Tensor Weight::linear(const Tensor& x, const Weight& bias, bool ordered) const {
+  const Tensor b = bias.defined() ? bias.forward() : Tensor();
+  if (!ordered && (b.defined() || !at::GradMode::is_enabled())) return keel::linear(x, forward(), b);
+  const std::shared_ptr<GradientSink> sink = active_sink();
+  const Tensor y = sink && x.dim() == 2 && multiplies_narrow(value())
+                       ? LinearToSink::apply(x, sink->leaf(), ordered, c10::make_intrusive<Learning>(*this, sink))
+                       : product(x, forward(), ordered);
+  return b.defined() ? y + b : y;
+}
+
+Tensor Weight::wide_linear(const Tensor& x, bool ordered) const {
+  if (ordered) return ordered_wide_linear(x, value());
+  if (multiplies_narrow(value())) return at::mm(x, value().t(), at::kFloat);
+  return at::linear(x.to(at::kFloat), value().to(at::kFloat));
+}
+
+void Weight::wide_input_gradient(Tensor& out, const Tensor& dy) const {
+  if (multiplies_narrow(value()))
+    at::mm_out(out, dy.to(type()), value(), at::kFloat);
+  else
+    at::matmul_out(out, dy, value().to(at::kFloat));
+}
+
+at::ScalarType Weight::product_type() const { return multiplies_narrow(value()) ? type() : at::kFloat; }
+
+GradientSinks::GradientSinks(const std::vector<NamedWeight>& weights) {
+  for (const NamedWeight& weight : weights) {
+    const at::TensorOptions options = at::TensorOptions(at::kFloat).device(weight.weight.device());
+    sinks_.push_back(std::make_shared<GradientSink>(at::zeros(weight.weight.shape(), options)));
+    weight.weight.learn_into(sinks_.back());
+  }
+}
+
+std::vector<Tensor> GradientSinks::sums() const {
+  std::vector<Tensor> sums;
+  for (const auto& sink : sinks_) sums.push_back(sink->sum());
+  return sums;
+}
+
+void GradientSinks::clear() const {
+  for (const auto& sink : sinks_) Tensor(sink->sum()).zero_();
+}
+
+}  // namespace keel

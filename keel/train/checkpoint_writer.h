@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "keel/core/console.h"
+#include "keel/core/json.h"
+#include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/checkpoint.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+#include "keel/train/run_log.h"
+
+namespace keel {
+
+/// kNow: the save returns when the checkpoint is on the disk. kBesideSteps: it returns when the checkpoint is copied;
+/// another thread writes it, and the next wait() fails if the write failed.
+enum class Saving { kNow, kBesideSteps };
+
+/// Writes the checkpoints of a run. It owns the save under way and the path of the last checkpoint, and borrows the
+/// configuration, the run's folder, the log and the console.
+class CheckpointWriter {
+ public:
+  /// All must outlive it. `last` is the checkpoint that the run was resumed from; empty for a new run.
+  CheckpointWriter(const Config& config, RunFolder& folder, RunLog& log, Console& console, std::filesystem::path last)
+      : config_(config), folder_(folder), log_(log), console_(console), last_(std::move(last)) {}
+
+  bool due(int64_t step) const { return config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0; }
+
+  /// Waits for the save under way, then saves what `collect` returns.
+  void save(const std::function<Checkpoint()>& collect, Saving how);
+  /// Waits for the save under way, if there is one.
+  void wait();
+  /// Records the save under way if it has ended.
+  void wait_if_ended();
+
+  /// The last checkpoint; empty before the first.
+  const std::filesystem::path& last() const { return last_; }
+  /// Whether the last checkpoint holds this state and is still on the disk.
+  bool last_holds(const TrainState& state) const;
+  /// Returns the seconds that writes took since the last call.
+  double take_write_seconds() { return std::exchange(write_seconds_, 0); }
+
+  /// Warns if a resumed run loses its best checkpoint, or will keep it although it is chosen by `metric` now.
+  void check_best(TrainState& state, const std::string& metric);
+
+  std::string resume_command() const;
+  /// After a write that failed for good: the last complete checkpoint, what is lost since, and how to continue.
+  std::string what_is_left(int64_t step);
+
+ private:
+  /// What came of a save.
+  struct Written {
+    std::filesystem::path checkpoint;
+    double seconds = 0;                              // that the write took
+    std::optional<std::string> report_failure = {};  // damaged rows, for example
+  };
+  void note(const Written& written);
+  bool copied(Checkpoint& checkpoint);
+
+  const Config& config_;
+  RunFolder& folder_;
+  RunLog& log_;
+  Console& console_;
+  std::filesystem::path last_;
+  Json last_state_;           // the state that this process saved last
+  double write_seconds_ = 0;  // not yet taken
+  std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
+  bool told_of_report_ = false;   // the report could not be written
+  int64_t copied_bytes_ = 0;      // of the largest copy, which the memory's peak includes
+  bool told_of_memory_ = false;   // a copy does not fit into memory
+  std::future<Written> writing_;  // the save under way
+};
+
+}  // namespace keel

@@ -1,0 +1,95 @@
+#include "keel/train/evaluator.h"
+
+#include <algorithm>
+
+#include "keel/core/interrupt.h"
+#include "keel/core/tensor/stopwatch.h"
+#include "keel/train/best_metric.h"
+#include "keel/train/config/evaluation_request.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kSamples = 3;  // of an evaluation, in samples.jsonl
+
+}  // namespace
+
+Evaluator::Evaluator(const Config& config, const LoadedModel& policy, Problems& problems, TrainState& state,
+                     RunLog& log, RunWatcher& watcher)
+    : config_(config),
+      policy_(policy),
+      problems_(problems),
+      state_(state),
+      log_(log),
+      watcher_(watcher),
+      best_metric_(config.has_rl() ? best_metric_key(config.checkpoint.best_metric, problems) : "") {}
+
+bool Evaluator::due() const {
+  if (config_.eval.prompts == 0 || state_.rl.last_evaluation == state_.step()) return false;
+  const int64_t done = state_.rl.steps, every = config_.eval.every;
+  return done == 0 || done >= config_.train.steps || (every > 0 && done % every == 0);
+}
+
+bool Evaluator::evaluate_if_due(const Trainer& trainer) {
+  if (!due()) return false;
+  watcher_.drawing = true;
+  const HeldOut held_out = this->held_out();
+  const std::vector<Prompt>& prompts = held_out.prompts;
+  if (prompts.empty()) return false;  // files without a part to evaluate on
+  log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
+  Stopwatch watch(policy_.model.device());
+  const RolloutEngine engine(SamplingModel(trainer.sampled_weights(state_.rl)), policy_.tokenizer);
+  const Evaluation result = evaluate(engine, prompts, problems_.reward(),
+                                     evaluation_request(config_, policy_, state_.updates), stop_requested,
+                                     &watcher_.meters->training);
+  const double seconds = watch.lap();
+  watcher_.drawing = false;
+  if (result.count < static_cast<int64_t>(prompts.size()))
+    return false;  // told to stop: measured again when the run is resumed
+  log_.scored(result.scores, result.rollouts.size(), state_.step(), config_.reward.on_error);
+  state_.rl.last_evaluation = state_.step();
+  Json numbers = Json::object();
+  write_evaluation(result, numbers);
+  if (held_out.left_out.too_long > 0) {
+    numbers["eval/too_long"] = held_out.left_out.too_long;
+    numbers["eval/max_prompt_tokens"] = problems_.prompt_limit();
+  }
+  if (held_out.left_out.bad > 0) numbers["eval/bad_rows"] = held_out.left_out.bad;
+  if (const std::string extent = held_out.extent(); !extent.empty()) numbers["eval/extent"] = extent;
+  watcher_.add_metrics("eval", numbers);
+  for (int64_t i = 0; i < std::min(kSamples, result.count); ++i) {
+    const int64_t first = i * config_.eval.samples;
+    Json sample = sample_row("eval", state_.step(), prompts[i], result.rollouts[first], policy_.tokenizer);
+    if (!result.verdicts[first].reward) sample["reward"] = nullptr;
+    watcher_.add_sample(sample);
+  }
+  log_.evaluation(result, held_out, state_.step(), seconds);
+  return config_.checkpoint.keep_best && note_best(numbers);
+}
+
+/// Whether the evaluation is better than all before.
+bool Evaluator::note_best(const Json& numbers) {
+  if (!numbers.contains(best_metric_))
+    log_.warning("step " + std::to_string(state_.step()) + ": this evaluation has no " + best_metric_ +
+                 " (checkpoint.best_metric), and is not compared with the best one");
+  if (!state_.note_evaluation(numbers, best_metric_)) return false;
+  log_.best(*state_.best);
+  return true;
+}
+
+void Evaluator::measure_loss_if_due(WarmUp& warm_up, Demonstrations& demonstrations) {
+  const int64_t done = state_.sft.steps, every = config_.sft.eval_every;
+  const bool due = done == 0 || warm_up.done(state_) || (every > 0 && done % every == 0);
+  if (!due || state_.sft.last_evaluation == state_.step()) return;
+  if (demonstrations.held_out()) log_.progress("measuring the loss on held-out rows");
+  watcher_.drawing = true;
+  const std::optional<SupervisedLoss> measured = warm_up.held_out_loss();
+  watcher_.drawing = false;
+  if (!measured) return;
+  state_.sft.last_evaluation = state_.step();
+  watcher_.add_metrics("eval", step_row(*measured));
+  log_.supervised_loss(*measured, state_.step(),
+                       demonstrations.left_out_sentence(demonstrations.held_out()->skipped()));
+}
+
+}  // namespace keel

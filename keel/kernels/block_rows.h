@@ -1,8 +1,7 @@
 #pragma once
 
-// Keys and values in blocks of kBlockTokens tokens: the form that sampling keeps them in, where sequences end and begin
-// at any time and the samples of a group share their prompt's blocks. The words are those of the CPU's and the GPU's
-// kernels alike.
+// Keys and values in blocks of kBlockTokens tokens, as sampling keeps them: sequences begin and end at any time, and
+// the samples of a group share their prompt's blocks. CPU and GPU kernels share these names.
 
 #include <cstdint>
 
@@ -12,8 +11,7 @@ namespace keel {
 
 constexpr int64_t kBlockTokens = 16;
 
-/// The blocks of one layer, [blocks, kv_heads, kBlockTokens * width] each; in which order a block's numbers stand is
-/// the kernels' own affair.
+/// The blocks of one layer, [blocks, kv_heads, kBlockTokens * width] each. The kernels choose the order within a block.
 struct BlockLayer {
   void *keys, *values;
   FloatType type;

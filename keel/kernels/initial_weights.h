@@ -6,9 +6,8 @@
 
 namespace keel {
 
-/// Two neighbouring initial weights of a parameter, numbers 2 pair and 2 pair + 1: normal, by Box and Muller. A pure
-/// function, so that they depend neither on threads nor on the device (but for the last bit, where the logarithms of
-/// two machines differ in theirs).
+/// Initial weights 2 pair and 2 pair + 1 of a parameter: normal, by Box and Muller. A pure function, so that they do
+/// not depend on threads or device (apart from the last bit, where two machines' logarithms differ).
 struct InitialWeights {
   float of[2];
 

@@ -21,8 +21,7 @@ struct RowNormalizer {
   double entropy;
 };
 
-/// Sums over a row, measured from its second largest logit: of the tokens beside the largest none can overflow, and not
-/// all underflow.
+/// Sums over a row, measured from its second largest logit: no term but the largest overflows, and not all underflow.
 struct RowSums {
   double largest, second;  // the logits; the second is -inf where no other token is possible
   double total;            // sum of min(exp((z - second) / T), 1), to which the largest token adds 1

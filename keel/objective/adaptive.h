@@ -1,5 +1,8 @@
 #pragma once
 
+#include "keel/core/thresholds.h"
+#include "keel/objective/methods.h"
+
 namespace keel {
 
 /// How fast and how far a threshold may move by itself.
@@ -17,5 +20,13 @@ struct AdaptOptions {
 /// that grows with delta is led to the target wherever rate * d kept / d log delta stays below 2 (beyond, the steps
 /// overshoot); an unreachable target ends at a bound. A NaN share (no token was judged) leaves delta where it is.
 double adapt_delta(double delta, double observed_kept, double target_kept, const AdaptOptions& options = {});
+
+/// Those of a region that has both; make_objective() lets no other be adapted.
+Thresholds thresholds_of(const TrustRegion& region);
+void set_thresholds(Objective& objective, const Thresholds& thresholds);
+
+/// The thresholds of the next step, after one in which a share of `kept` tokens was inside the region. They move within
+/// [1e-4, 1], widened as far as the thresholds that the run started with.
+Thresholds adapted(const Objective& objective, const Thresholds& start, double kept);
 
 }  // namespace keel

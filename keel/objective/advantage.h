@@ -7,8 +7,7 @@
 
 namespace keel {
 
-// One advantage per sequence, from its reward and its group's. In all three a group of equal rewards, a group of one
-// included, is exactly 0.
+// One advantage per sequence, from its reward and its group's. A group of equal rewards, or of one, is exactly 0.
 
 /// R - mean of the group, without a standard deviation (the papers' choice).
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
@@ -30,8 +29,7 @@ std::vector<double> advantages(const std::string& kind, std::span<const double> 
                                std::span<const int64_t> groups, std::span<const int64_t> lengths,
                                double eps = kAdvantageEps);
 
-// One advantage per token. A masked token is stepped over: it is never read, takes no time (the tokens around it are
-// neighbours to discounting) and gets 0.
+// One advantage per token. Masked tokens are skipped: never read, no time step for discounting, advantage 0.
 
 /// What the advantages of tokens are computed from; S sequences, whose N tokens lie one after another.
 struct TokenRewards {
@@ -51,8 +49,7 @@ std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double ga
 /// rewards need not be 0 here: longer sequences weigh more in the mean that whitening takes off.
 std::vector<double> reinforce_pp_baseline_advantages(const TokenRewards& batch, double eps = 1e-8);
 
-/// In place, over the valid tokens: (x - mean) / sqrt(var + eps), var with n - 1; 0 where masked, and exactly 0
-/// everywhere when all are equal.
+/// In place, over the valid tokens: (x - mean) / sqrt(var + eps), var with n - 1; 0 where masked or all are equal.
 void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps = 1e-8);
 
 struct AdvantagesAndReturns {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"

@@ -180,8 +180,7 @@ std::string word_on_absent(const std::string& name) {
   return "";
 }
 
-/// Nearly all short names are a letter or two and "po": another letter is another method. Slips are letters that were
-/// left out or changed places.
+/// A short name with another letter is another method; typos are missing or swapped letters.
 std::optional<std::string> nearest_method(const std::string& name, std::vector<std::string> names) {
   constexpr size_t kShort = 4;
   const auto is_another = [&](const std::string& known) {

@@ -7,9 +7,7 @@
 #include "keel/core/json.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/reference_kl.h"
-#include "keel/objective/regions/method_row.h"
 #include "keel/objective/regions/region_settings.h"
-#include "keel/objective/regions/trust_region.h"
 
 namespace keel {
 

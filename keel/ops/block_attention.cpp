@@ -8,9 +8,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/kernels/cpu/block_attention.h"
 #include "keel/kernels/cuda/block_attention.h"
-#include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
-#include "keel/ops/whole_rows.h"
 
 namespace keel {
 namespace {
@@ -42,7 +40,9 @@ Tensor tensor_of(const std::vector<BlockRow>& rows) {
 
 BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device,
                      bool one_order)
-    : rows_(sent(tensor_of(rows), device)), tables_(sent(at::tensor(tables, at::kInt), device)), one_order_(one_order) {}
+    : rows_(sent(tensor_of(rows), device)),
+      tables_(sent(at::tensor(tables, at::kInt), device)),
+      one_order_(one_order) {}
 
 void BlockRows::store(const BlockTensors& layer, const Heads& turned) const {
   const Tensor k = whole_heads(turned.key), v = whole_heads(turned.value);

@@ -4,7 +4,6 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/block_rows.h"
-#include "keel/ops/attention_rule.h"
 #include "keel/ops/layer_ops.h"
 
 namespace keel {
@@ -23,8 +22,7 @@ class BlockRows {
   /// Of a pass whose rows may see each other's keys.
   BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device,
             bool one_order = false);
-  /// Of a pass in which each row is of another sequence: rows [N, 4] and tables [M], int32, which may change between
-  /// passes.
+  /// Of a pass with one row per sequence: rows [N, 4] and tables [M], int32, which may change between passes.
   BlockRows(Tensor rows, Tensor tables, bool one_order = false)
       : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true), one_order_(one_order) {}
 

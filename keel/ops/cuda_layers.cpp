@@ -3,12 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "keel/kernels/cuda/few_rows_product.h"
-#include "keel/kernels/cuda/layer_gradients.h"
+#include "keel/kernels/cuda/float8.h"
 #include "keel/kernels/cuda/layers.h"
-#include "keel/ops/cuda_launch.h"
-#include "keel/ops/float_type.h"
-#include "keel/ops/whole_rows.h"
+#include "keel/kernels/cuda/products.h"
+#include "keel/ops/launch.h"
 
 namespace keel::gpu {
 namespace {
@@ -152,12 +150,25 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
 Tensor linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
   Tensor y;
   if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
-  const cuda::FewRows product{x.const_data_ptr(),      x.size(0),          x.stride(0),    x.size(1),
-                              weight.const_data_ptr(), data_or_null(bias), weight.size(0), float_type(x)};
+  const cuda::RowProduct product{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
+                                 weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
   launch_on_cuda(x, "product", [&](auto stream) {
     if (!cuda::takes_few_rows(product)) return 0;
     y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
     return (swiglu ? cuda::swiglu_few_rows : cuda::multiply_few_rows)(product, y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+Tensor rounded_to_float8(const Tensor& x, at::ScalarType type, bool scaled) {
+  const Tensor rows = x.detach().contiguous();
+  Tensor y = at::empty_like(rows);
+  if (rows.numel() == 0) return y;
+  const int64_t width = rows.size(-1);
+  const auto format = float8_format(type);
+  launch_on_cuda(x, "rounding", [&](auto stream) {
+    return cuda::round_to_float8(rows.const_data_ptr(), float_type(x), format, scaled, rows.numel() / width, width,
+                                 y.mutable_data_ptr(), stream);
   });
   return y;
 }

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "keel/kernels/cpu/dropout.h"
-#include "keel/kernels/cuda/dropout.h"
-#include "keel/ops/float_type.h"
+#include "keel/kernels/cpu/elementwise.h"
+#include "keel/kernels/cuda/layers.h"
 #include "keel/ops/for_rows.h"
 
 namespace keel {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "keel/ops/cuda_launch.h"
+#include "keel/ops/launch.h"
 
 namespace keel {
 

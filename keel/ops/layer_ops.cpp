@@ -6,9 +6,7 @@
 
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cpu/elementwise.h"
-#include "keel/ops/cuda_layers.h"
 #include "keel/ops/for_rows.h"
-#include "keel/ops/whole_rows.h"
 
 namespace keel {
 namespace {
@@ -122,8 +120,7 @@ bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
   if (norms_on_gpu(x, weight)) return gpu::norm(x, weight, eps);
-  // Gemma's weights are float32: the kernel for it rounds nothing in between, and a row's bits depend on that row
-  // alone.
+  // Gemma's weights are float32: their kernel rounds nothing in between, and a row's bits depend on that row alone.
   if (has_gpu_kernel(x) && weight.scalar_type() == at::kFloat)
     return gpu::norm(x.to(at::kFloat), weight, eps).to(x.scalar_type());
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);

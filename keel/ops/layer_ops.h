@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
+
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
-#include "keel/ops/layer_results.h"
+#include "keel/ops/cuda_layers.h"
 
 // The operations between the matrix products of a block, differentiable. On a CPU in float32 and on a GPU each is one
 // pass over memory by our own kernels; elsewhere it is made of the tensor library's operators.
@@ -38,6 +40,13 @@ struct Heads {
   Angles angles = {};
 
   Heads turned() const;
+};
+
+/// What one layer's attention does with a query's score of a key; which tokens follow one another is another matter.
+struct AttentionRule {
+  double scale = 1;    // scores are multiplied by it
+  double softcap = 0;  // then become cap tanh(score / cap); 0: they do not
+  int64_t window = 0;  // a token sees this many, itself included; 0: all before it
 };
 
 }  // namespace keel

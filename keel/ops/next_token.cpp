@@ -5,7 +5,6 @@
 #include "keel/core/error.h"
 #include "keel/kernels/cpu/row_statistics.h"
 #include "keel/kernels/cuda/row_statistics.h"
-#include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
 
 namespace keel {

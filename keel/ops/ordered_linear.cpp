@@ -5,11 +5,9 @@
 
 #include "keel/core/error.h"
 #include "keel/core/tensor/precision.h"
-#include "keel/kernels/cuda/ordered_product.h"
-#include "keel/ops/cuda_launch.h"
-#include "keel/ops/float_type.h"
+#include "keel/kernels/cuda/products.h"
+#include "keel/ops/launch.h"
 #include "keel/ops/panel_weight.h"
-#include "keel/ops/whole_rows.h"
 
 namespace keel {
 namespace {

@@ -2,9 +2,8 @@
 
 #include "keel/core/tensor/tensor.h"
 
-// Products in which every number is added up in one order, that of the inputs, whatever rows and outputs there are
-// beside it: few rows at a time give the bits of many, and so the sampler those of the trainer. For float32 on a CPU
-// and narrow types on a GPU.
+// Products in which every number is added up in one order, that of the inputs, whatever other rows and outputs there
+// are: the sampler's few rows get the trainer's bits. For float32 on a CPU and narrow types on a GPU.
 
 namespace keel {
 

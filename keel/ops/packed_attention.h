@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "keel/core/tensor/tensor.h"
-#include "keel/ops/attention_rule.h"
+#include "keel/ops/layer_ops.h"
 
 namespace keel {
 
@@ -14,9 +14,8 @@ struct Segment {
   int64_t prefix_begin = 0, prefix_length = 0;
 };
 
-/// Attention over packed segments: no token of padding passes through a linear layer, and a prompt shared by several
-/// completions is computed once. Keys and values are gathered per segment; autograd adds the gradients of a shared
-/// prompt.
+/// Attention over packed segments, without padding in linear layers; a prompt shared by several completions is computed
+/// once. Keys and values are gathered per segment; autograd adds the gradients of a shared prompt.
 class PackedAttention {
  public:
   /// `window`: that of the model's sliding layers, 0 where it has none.

@@ -9,8 +9,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cuda/merge_attention.h"
-#include "keel/ops/cuda_launch.h"
-#include "keel/ops/float_type.h"
+#include "keel/ops/launch.h"
 
 namespace keel {
 namespace {
@@ -54,8 +53,7 @@ Rows rows_on(at::Device device, const std::vector<int64_t>& rows) {
   return result;
 }
 
-/// What a pass gives: the outputs [N, heads, D] and the log of each softmax's sum [heads, N], float32; and what its
-/// backward wants to see again.
+/// The outputs [N, heads, D] and log-sum-exps [heads, N] float32 of a pass, and what its backward needs.
 struct Pass {
   Tensor out, log_sum, random_state, unused;
 };

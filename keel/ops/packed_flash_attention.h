@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "keel/core/tensor/tensor.h"
-#include "keel/ops/attention_rule.h"
+#include "keel/ops/layer_ops.h"
 #include "keel/ops/packed_attention.h"
 
 namespace keel {

@@ -8,15 +8,14 @@
 
 namespace keel {
 
-/// Work of a GPU, recorded once (a CUDA graph) and then queued by one call as often as wanted: on the same tensors, in
-/// the same memory.
+/// GPU work that is recorded once (a CUDA graph) and queued by one call any number of times, in the same memory.
 class RecordedWork {
  public:
   /// Whether work of this device can be recorded.
   static bool possible(at::Device device);
 
-  /// Records what `work` queues, without doing it. It must not wait for the device, must keep no tensor that it makes but
-  /// those that are read before anything recorded is queued again, and the device must have done such work before.
+  /// Records what `work` queues, without doing it. It must not wait for the device, must keep no tensor that it makes
+  /// but those that are read before anything recorded is queued again, and the device must have done such work before.
   /// `neighbour`: work that is never done at the same time, whose memory is used for this too.
   explicit RecordedWork(const std::function<void()>& work, const RecordedWork* neighbour = nullptr);
   ~RecordedWork();

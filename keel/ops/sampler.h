@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "keel/core/tensor/tensor.h"
 
 namespace keel {
@@ -21,8 +23,7 @@ struct Drawn {
 Drawn on_host(const Drawn& drawn, bool wait = true);
 
 /// Draws a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
-/// device, key the noise; they are interpreted as unsigned. The `top_k` likeliest tokens are looked for where it is not
-/// 0.
+/// device, key the noise (as unsigned numbers). Also finds the `top_k` likeliest tokens, unless that is 0.
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
              const Tensor& positions, int64_t top_k = 0);
 
@@ -44,5 +45,18 @@ struct Truncation {
 /// equally likely tokens top_p takes the lower ids first, and top_k all that are as likely as the last one. The same
 /// logits where nothing is truncated or the likeliest token is taken anyway (temperature 0).
 Tensor truncated(const Tensor& logits, double temperature, const Truncation& truncation);
+
+/// The newest tokens of sequences that are being decoded, a row each, on one device.
+struct RunningRows {
+  Tensor tokens, positions;  // [N] int64: the token, and where it stands in its sequence
+  Tensor places, limits;     // [N] int64: how many tokens of its completion there are, and may be
+  Tensor rows;               // [N, 4] int32: a BlockRow each
+
+  RunningRows first(int64_t count) const;
+};
+
+/// The rows go on with the tokens [N] that were drawn for them. A row whose token is one of `stop_ids`, or whose
+/// completion has as many tokens as it may, stays where it is from then on, as does one that sees no prompt.
+void advance(const RunningRows& running, const Tensor& drawn, const Tensor& stop_ids);
 
 }  // namespace keel

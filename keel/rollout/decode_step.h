@@ -9,7 +9,6 @@
 
 #include "keel/model/network/sampling_model.h"
 #include "keel/ops/recorded_work.h"
-#include "keel/ops/running_rows.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/request.h"

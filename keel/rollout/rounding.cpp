@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "keel/ops/float8.h"
+#include "keel/ops/cuda_layers.h"
 
 namespace keel {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/train/best_metric.h"
 #include "keel/train/config/evaluation_request.h"
+#include "keel/train/open_run.h"
 
 namespace keel {
 namespace {

@@ -9,9 +9,9 @@
 #include "keel/core/files/link.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
+#include "keel/evaluation/evaluation.h"
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
-#include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
 #include "keel/train/start/planned_steps.h"
@@ -121,6 +121,19 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
 std::string recorded_config(Config config) {
   config.run.dir = std::filesystem::absolute(config.run.dir).lexically_normal().string();
   return to_yaml(config, std::string(RunFolder::kConfigHeading));
+}
+
+std::string best_metric_key(const std::string& metric, const Problems& problems) {
+  if (metric != "auto") return metric;
+  return std::string("eval/") + mean_name(problems.reward().right_or_wrong());
+}
+
+void require_best_metric(const Config& config, const Problems& problems) {
+  const std::string &metric = config.checkpoint.best_metric, mean = best_metric_key("auto", problems);
+  const bool is_mean = metric == "eval/accuracy" || metric == "eval/reward";
+  if (config.checkpoint.keep_best && is_mean && metric != mean)
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but the mean of this run's rewards is ",
+         "called otherwise; wanted ", mean, ", or auto");
 }
 
 }  // namespace keel

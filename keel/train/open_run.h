@@ -36,11 +36,27 @@ struct OpenedRun {
 /// With the checkpoints that runs stand for, where a model or an adapter is asked for; which they are, is told.
 Config without_runs(Config config, Console& console);
 
-/// A new run in config.run.dir; an existing one is refused unless `replace`. What is refused leaves nothing behind and
-/// replaces nothing.
+/// A new run in config.run.dir; an existing one is refused unless `replace`. A refusal changes nothing on the disk.
 OpenedRun open_new_run(const Config& config, bool replace, Console& console);
+
+/// What may be other than it was when a run is resumed; without a word it is refused.
+struct AcceptedChanges {
+  bool data = false;          // rows of the data files, if not their number
+  bool damaged_rows = false;  // rows that the run itself has written to metrics.jsonl and samples.jsonl
+};
+
+/// The run in config.run.dir goes on from its newest sound checkpoint. Refused is what would not be the same run: other
+/// settings, data or base model, and changed rows of its own; that leaves everything as it is.
+OpenedRun open_saved_run(const Config& config, const AcceptedChanges& accepted, Console& console);
 
 /// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
 std::string recorded_config(Config config);
+
+/// The key of evaluation rows that a checkpoint.best_metric stands for: `auto` is that of the mean.
+std::string best_metric_key(const std::string& metric, const Problems& problems);
+
+/// With checkpoint.keep_best, the mean of rewards by a name that it does not have in this run is refused (exit code 2);
+/// whether other keys are any evaluation's the configuration knows alone.
+void require_best_metric(const Config& config, const Problems& problems);
 
 }  // namespace keel

@@ -1,5 +1,6 @@
-#include "keel/train/resume.h"
+#include "keel/train/open_run.h"
 
+#include <map>
 #include <set>
 
 #include "keel/core/error.h"
@@ -11,7 +12,6 @@
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/reward/reward_options.h"
-#include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
@@ -34,33 +34,23 @@ void keep_checkpoints_of_runs(Config& config, const Json& saved) {
 
 /// Whether a resumed run may have another value there: settings that say how a run is carried out and how long it goes
 /// on, what is saved and shown, and what happens where something fails; not what is learned.
-bool may_change(const std::string& section, const std::string& path) {
-  static const std::set<std::string> kPaths = {"run.dir",
-                                               "run.threads",
-                                               "run.deterministic",
-                                               "data.bad_rows",
-                                               "data.check",
-                                               "reward.on_error",
-                                               "reward.timeout",
-                                               "reward.workers",
-                                               "reward.python",
-                                               "reward.http_retries",
-                                               "train.data_epochs",
-                                               "eval.every",
-                                               "sft.data_epochs",
-                                               "sft.eval_every",
-                                               "rollout.max_sequences",
-                                               "train.tokens_per_batch",
-                                               "train.max_skipped_updates",
-                                               "train.recompute_activations",
-                                               "rollout.mismatch_limit"};
-  return section == "checkpoint" || section == "record" || section == "health" || kPaths.count(path) > 0;
+bool may_change(const std::string& section, const std::string& key) {
+  static const std::map<std::string, std::set<std::string>> kKeys = {
+      {"run", {"dir", "threads", "deterministic"}},
+      {"data", {"bad_rows", "check"}},
+      {"reward", {"on_error", "timeout", "workers", "python", "http_retries"}},
+      {"train", {"data_epochs", "tokens_per_batch", "max_skipped_updates", "recompute_activations"}},
+      {"eval", {"every"}},
+      {"sft", {"data_epochs", "eval_every"}},
+      {"rollout", {"max_sequences", "mismatch_limit"}}};
+  const auto keys = kKeys.find(section);
+  return section == "checkpoint" || section == "record" || section == "health" ||
+         (keys != kKeys.end() && keys->second.count(key) > 0);
 }
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// Whether a setting names the same files in another place: a project that was moved or copied. What is in them is
-/// compared where they are read.
+/// Whether a setting names the same files in a project that was moved or copied; contents are compared when read.
 bool has_moved(const std::string& path, const Json& then, const Json& now) {
   static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter",   "data.files",      "data.eval_files",
                                                  "sft.files",  "sft.eval_files", "reward.functions"};
@@ -90,7 +80,7 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
       if (path == "run.dir" || is_length || then == value) continue;
       const std::string change =
           path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
-      if (may_change(section, path) || (known && has_moved(path, saved[section][key], value)))
+      if (may_change(section, key) || (known && has_moved(path, saved[section][key], value)))
         changes.push_back(change);
       else
         differences += "\n  " + change;
@@ -102,8 +92,7 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
   return changes;
 }
 
-/// What a run that was supervised alone has saved, its optimizer above all, is nothing that RL could go on from, and
-/// the other way round.
+/// RL cannot go on from a supervised run's checkpoint, its optimizer above all, nor the other way round.
 void require_same_phases(const Config& config, const Json& saved, const std::filesystem::path& checkpoint) {
   Config before = config;
   before.sft.files = saved.at("sft").at("files").get<std::vector<std::string>>();
@@ -227,7 +216,8 @@ void require_same_start_adapter(const Config& config, const Checkpoint& checkpoi
 
 void require_unchanged_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint) {
   for (const std::string& change : find_changed_rows(run, checkpoint))
-    fail(ExitCode::kBadInput, change, "; restore the file from a copy, or go on with the rows that are as they were by ",
+    fail(ExitCode::kBadInput, change,
+         "; restore the file from a copy, or go on with the rows that are as they were by ",
          "--damaged-rows: the file as it is now is then kept beside it");
 }
 

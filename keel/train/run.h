@@ -12,7 +12,6 @@
 #include "keel/train/config/config.h"
 #include "keel/train/evaluator.h"
 #include "keel/train/open_run.h"
-#include "keel/train/resume.h"
 #include "keel/train/run_log.h"
 #include "keel/train/run_watcher.h"
 #include "keel/train/start/problems.h"

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/tensor/stopwatch.h"
+#include "keel/objective/adaptive.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
-#include "keel/train/update/reward_penalty.h"
 #include "keel/train/update/token_advantages.h"
 
 namespace keel {

@@ -1,4 +1,4 @@
-#include "keel/train/best_metric.h"
+#include "keel/train/open_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

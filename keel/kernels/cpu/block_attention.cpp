@@ -25,8 +25,7 @@ KEEL_INLINE void score_block(const float* query, const float* keys, int64_t widt
   for (int v = 0; v < kVectors; ++v) *reinterpret_cast<InMemory*>(scores + v * Width) = sum[v] * scale;
 }
 
-/// The scores of the keys [first, count) of a run of blocks, to their places in `scores`, which has room for whole
-/// blocks.
+/// Writes the scores of the keys [first, count) of a run of blocks; `scores` has room for whole blocks.
 template <int Width>
 KEEL_INLINE void score_run(const BlockLayer& layer, int64_t head, const float* query, const int32_t* blocks,
                            int64_t first, int64_t count, float scale, float* scores) {

@@ -2,10 +2,9 @@
 
 #include "keel/kernels/block_rows.h"
 
-// A row's result depends on its own keys and values alone, in one order of additions: the same bits whatever is
-// computed beside it and however its keys are spread over blocks. Layers are float32. Keys stand token by token within
-// a dimension, so that a step over the dimensions scores a whole block; values stand dimension by dimension within a
-// token.
+// A row's result depends on its own keys and values alone, added in one order: the same bits whatever other rows there
+// are and however its keys are spread over blocks. Layers are float32. Keys are stored token by token within a
+// dimension, so that a step over the dimensions scores a whole block; values dimension by dimension within a token.
 
 namespace keel::cpu {
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "keel/kernels/activation.h"
+#include "keel/kernels/dropout.h"
 
 // The small operations between the matrix products, each in one pass over memory. Rows are independent, so a caller may
 // split them over threads; results do not depend on the split.
@@ -31,5 +32,9 @@ void gated_backward(Activation activation, const float* gate, const float* up, c
 /// [rows, width / 2]. `stride` is from one row of x to the next. `direction` is 1, or -1 for the backward pass.
 void rotate_heads(const float* x, int64_t stride, const float* cos, const float* sin, int64_t rows, int64_t heads,
                   int64_t width, float direction, float* y);
+
+/// y = x times the factors of each row's token; x, y [rows, width], sequences and positions [rows].
+void drop_out(const float* x, const int64_t* sequences, const int64_t* positions, int64_t rows, int64_t width,
+              const DropoutNoise& noise, float* y);
 
 }  // namespace keel::cpu

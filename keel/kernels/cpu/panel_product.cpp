@@ -1,7 +1,6 @@
 #include "keel/kernels/cpu/panel_product.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "keel/kernels/cpu/lanes.h"
 
@@ -101,8 +100,7 @@ KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const fl
   }
 }
 
-/// Of two vectors, each of blocks that stand in pairs: the first gets the lower block of every pair of both, the second
-/// the upper.
+/// Of two vectors of paired blocks, the first gets the lower block of every pair of both, the second the upper.
 template <int Width, int Block, size_t... lane>
 KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename Lanes<Width>::Vector& second,
                                  std::index_sequence<lane...>) {

@@ -1,6 +1,5 @@
 #include "keel/kernels/cpu/row_statistics.h"
 
-#include <limits>
 
 #include "keel/kernels/cpu/target.h"
 

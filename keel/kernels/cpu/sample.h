@@ -12,4 +12,8 @@ namespace keel::cpu {
 void draw_tokens(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab, double temperature,
                  uint64_t seed, const int64_t* rollout_ids, const int64_t* positions, int64_t* tokens);
 
+/// Adds normal noise of this deviation to `logits` [rows, vocab], keyed by (seed, rollout_ids[i], positions[i], token).
+void add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation, uint64_t seed,
+                     const int64_t* rollout_ids, const int64_t* positions);
+
 }  // namespace keel::cpu

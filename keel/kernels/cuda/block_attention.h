@@ -4,8 +4,7 @@
 
 namespace keel::cuda {
 
-/// Queries [rows, heads, width], keys and values [rows, kv_heads, width] of the layer's type; the strides are from row
-/// to row, in numbers.
+/// Queries [rows, heads, width], keys and values [rows, kv_heads, width] of the layer's type; strides in numbers.
 struct HeadRows {
   const void *query, *key, *value;
   int64_t query_stride, key_stride, value_stride;
@@ -16,8 +15,7 @@ struct HeadRows {
 /// Whether attend_rows can turn queries and keys itself, where rows are alone.
 bool turns_heads(const BlockLayer& layer);
 
-/// Puts the rows' keys and values, which are turned, into their blocks. All pointers are the device's. Returns a CUDA
-/// error code, 0 for none.
+/// Stores the rows' rotated keys and values in their blocks. Device pointers. Returns a CUDA error code, 0 for none.
 int store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count,
                const HeadRows& heads, void* stream);
 

@@ -1,4 +1,4 @@
-#include "keel/kernels/cuda/few_rows_product.h"
+#include "keel/kernels/cuda/products.h"
 
 #include <cooperative_groups.h>
 
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(const T* x, long lon
 }
 
 template <class T, int kWide, bool gated, bool alone>
-void start(const FewRows& product, int tiles, int parts, void* y, void* stream) {
+void start(const RowProduct& product, int tiles, int parts, void* y, void* stream) {
   constexpr int kStageBytes = kStages<alone> * kStage<kWide> * static_cast<int>(sizeof(T)),
                 kBytes = alone ? std::max(kStageBytes, kSumBytes<kWide>) : kStageBytes + kSumBytes<kWide>;
   const auto kernel = few_rows_kernel<T, kWide, gated, alone>;
@@ -217,7 +217,7 @@ void start(const FewRows& product, int tiles, int parts, void* y, void* stream) 
 
 /// Tiles as narrow as leave no multiprocessor two of them, then parts for those that are left.
 template <class T, bool gated>
-void start(const FewRows& product, void* y, void* stream) {
+void start(const RowProduct& product, void* y, void* stream) {
   const int processors = multiprocessors();
   const auto with = [&]<int kWide>(std::integral_constant<int, kWide>, bool last) {
     const int tiles = static_cast<int>((product.outputs + kWide - 1) / kWide);
@@ -235,7 +235,7 @@ void start(const FewRows& product, void* y, void* stream) {
 }
 
 template <bool gated>
-int start(const FewRows& product, void* y, void* stream) {
+int start(const RowProduct& product, void* y, void* stream) {
   if (product.rows == 0 || product.outputs == 0) return 0;
   for_type(product.type, [&]<class T>(T*) {
     if constexpr (!std::is_same_v<T, float>) start<T, gated>(product, y, stream);
@@ -245,15 +245,15 @@ int start(const FewRows& product, void* y, void* stream) {
 
 }  // namespace
 
-bool takes_few_rows(const FewRows& product) {
+bool takes_few_rows(const RowProduct& product) {
   const auto aligned = [](const void* begin) { return reinterpret_cast<uintptr_t>(begin) % 16 == 0; };
   return product.type != FloatType::kFloat32 && product.rows <= kMostRows && product.inputs % kDepth == 0 &&
          product.outputs % 8 == 0 && product.stride % kChunk == 0 && aligned(product.x) && aligned(product.weight) &&
          KEEL_HOPPER && is_hopper();
 }
 
-int multiply_few_rows(const FewRows& product, void* y, void* stream) { return start<false>(product, y, stream); }
+int multiply_few_rows(const RowProduct& product, void* y, void* stream) { return start<false>(product, y, stream); }
 
-int swiglu_few_rows(const FewRows& product, void* y, void* stream) { return start<true>(product, y, stream); }
+int swiglu_few_rows(const RowProduct& product, void* y, void* stream) { return start<true>(product, y, stream); }
 
 }  // namespace keel::cuda

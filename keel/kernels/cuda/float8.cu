@@ -4,8 +4,8 @@
 
 #include <cfloat>
 
+#include "keel/kernels/cuda/float_types.cuh"
 #include "keel/kernels/cuda/launch.cuh"
-#include "keel/kernels/cuda/several.cuh"
 
 namespace keel::cuda {
 namespace {

@@ -4,8 +4,7 @@
 
 namespace keel::cuda {
 
-/// The first thing that a kernel does which launch() starts and which reads what others wrote: waits until what was
-/// queued before it is done and seen.
+/// The first call of a kernel that launch() starts: waits until the writes of the work queued before it are visible.
 __device__ inline void wait_for_what_was_queued() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

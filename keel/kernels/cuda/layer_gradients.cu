@@ -1,9 +1,9 @@
-#include "keel/kernels/cuda/layer_gradients.h"
+#include "keel/kernels/cuda/layers.h"
 
 #include <algorithm>
 
+#include "keel/kernels/cuda/float_types.cuh"
 #include "keel/kernels/cuda/launch.cuh"
-#include "keel/kernels/cuda/several.cuh"
 
 namespace keel::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "keel/kernels/cuda/merge_attention.h"
 
-#include "keel/kernels/cuda/several.cuh"
+#include "keel/kernels/cuda/float_types.cuh"
 
 namespace keel::cuda {
 namespace {

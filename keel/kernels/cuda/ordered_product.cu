@@ -1,7 +1,6 @@
 #include "keel/kernels/cuda/launch.cuh"
-#include "keel/kernels/cuda/multiply_add.cuh"
-#include "keel/kernels/cuda/ordered_product.h"
-#include "keel/kernels/cuda/shared_tile.cuh"
+#include "keel/kernels/cuda/products.h"
+#include "keel/kernels/cuda/tensor_cores.cuh"
 
 // A block of threads takes a tile of rows and outputs through all inputs. Whatever the tile's size, a number is the sum
 // of products of 16 inputs at a time, one after the other, by the same instruction: so the size may follow the number
@@ -154,7 +153,7 @@ void start(const Operands<T>& from, Out* y, void* stream) {
 
 }  // namespace
 
-int multiply_in_order(const OrderedProduct& product, bool wide, void* y, void* stream) {
+int multiply_in_order(const RowProduct& product, bool wide, void* y, void* stream) {
   if (product.type == FloatType::kFloat32) return static_cast<int>(cudaErrorInvalidValue);
   if (product.rows == 0 || product.outputs == 0) return 0;
   for_type(product.type, [&]<class T>(T*) {

@@ -3,9 +3,8 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/row_math.h"
 
-// Rows of logits as distributions, with one look at every logit: blocks of threads look at chunks of a row, which stay
-// in their registers, and what they find is put together row by row. Trainer and sampler go this way alike, so that
-// equal logits give equal bits.
+// Rows of logits as distributions, each logit read once: thread blocks keep chunks of a row in registers, and the
+// results are merged row by row. Trainer and sampler share this, so that equal logits give equal bits.
 
 namespace keel::cuda {
 

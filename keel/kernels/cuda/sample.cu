@@ -1,3 +1,4 @@
+#include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/row_chunks.cuh"
 #include "keel/kernels/cuda/sample.h"
 
@@ -166,8 +167,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   if (threadIdx.x % 32 == 0) drawn_of[warp] = drawn;
   if (threadIdx.x == 0) kept = 0;
 
-  // Where every warp has K / 8 threads whose largest logit is no smaller than some number, K tokens are not, and not
-  // many more.
+  // If each warp has K / 8 threads whose largest logit is at least x, then K tokens are, and not many more.
   const int top_k = static_cast<int>(request.top_k);
   if (top_k > 0) {
     float most = -INFINITY;
@@ -277,6 +277,24 @@ __global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Ch
   }
 }
 
+__global__ void noise_kernel(float* logits, long long vocab, float deviation, unsigned long long seed,
+                             const int64_t* rollout_ids, const int64_t* positions) {
+  float* row = logits + blockIdx.x * vocab;
+  for (long long begin = threadIdx.x * 4; begin < vocab; begin += kThreads * 4) {
+    const LogitNoise noise(seed, static_cast<unsigned long long>(rollout_ids[blockIdx.x]),
+                           static_cast<unsigned int>(positions[blockIdx.x]), static_cast<unsigned int>(begin / 4));
+    for (int i = 0; i < 4 && begin + i < vocab; ++i) row[begin + i] += deviation * noise.of[i];
+  }
+}
+
+constexpr int kAdvanceThreads = 128;
+
+__global__ void advance_kernel(RunningRowPointers running, DrawnRowPointers drawn) {
+  wait_for_what_was_queued();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kAdvanceThreads + threadIdx.x;
+  if (i < running.count) advance_row(running, drawn, i);
+}
+
 }  // namespace
 
 int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k) {
@@ -299,6 +317,21 @@ int draw_tokens(const DrawRequest& request, const DrawnRows& drawn, void* worksp
   if (bytes > 48 << 10)
     cudaFuncSetAttribute(choose, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   launch(choose, dim3(rows), kThreads, bytes, stream, request, chunks, found, likely, static_cast<int>(count), drawn);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation, uint64_t seed,
+                    const int64_t* rollout_ids, const int64_t* positions, void* stream) {
+  if (rows == 0) return 0;
+  noise_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      logits, vocab, static_cast<float>(deviation), seed, rollout_ids, positions);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int advance_rows(const RunningRowPointers& running, const DrawnRowPointers& drawn, void* stream) {
+  if (running.count == 0) return 0;
+  const auto blocks = static_cast<unsigned int>((running.count + kAdvanceThreads - 1) / kAdvanceThreads);
+  launch(advance_kernel, dim3(blocks), kAdvanceThreads, 0, stream, running, drawn);
   return static_cast<int>(cudaGetLastError());
 }
 

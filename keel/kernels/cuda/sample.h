@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "keel/kernels/row_math.h"
+#include "keel/kernels/running_rows.h"
 
 namespace keel::cuda {
 
@@ -32,5 +33,12 @@ int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k);
 /// A token of each row, what its distribution says of it, and the likeliest tokens, with one look at every logit:
 /// keel::cpu::draw_tokens on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code, 0 for none.
 int draw_tokens(const DrawRequest& request, const DrawnRows& drawn, void* workspace, void* stream);
+
+/// keel::cpu::add_logit_noise on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code, 0 for none.
+int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation, uint64_t seed,
+                    const int64_t* rollout_ids, const int64_t* positions, void* stream);
+
+/// advance_row for every row; all pointers are the device's. Returns a CUDA error code, 0 for none.
+int advance_rows(const RunningRowPointers& running, const DrawnRowPointers& drawn, void* stream);
 
 }  // namespace keel::cuda

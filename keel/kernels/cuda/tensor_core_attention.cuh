@@ -2,7 +2,7 @@
 
 #include "keel/kernels/cuda/block_places.cuh"
 #include "keel/kernels/cuda/launch.cuh"
-#include "keel/kernels/cuda/multiply_add.cuh"
+#include "keel/kernels/cuda/tensor_cores.cuh"
 
 // Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
 // [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as

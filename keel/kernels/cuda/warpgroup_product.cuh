@@ -3,10 +3,9 @@
 #include <cstdint>
 
 #include "keel/kernels/cuda/float_types.cuh"
-#include "keel/kernels/cuda/shared_tile.cuh"
+#include "keel/kernels/cuda/tensor_cores.cuh"
 
-// Products of four warps on Hopper's tensor cores: [64 x 16] of rows times [16 x N] of a weight, both read from tiles in
-// shared memory.
+// Products of four warps on Hopper's tensor cores: [64 x 16] rows times [16 x N] weight, both in shared memory tiles.
 
 namespace keel::cuda {
 

@@ -7,7 +7,6 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/network/model_weights.h"
 #include "keel/model/network/recompute.h"
-#include "keel/ops/attention_rule.h"
 #include "keel/ops/layer_ops.h"
 
 namespace keel {

@@ -5,8 +5,7 @@
 
 namespace keel {
 
-/// A log-ratio is held within this before exp: e^20 is far beyond any useful weight, and exp(89) is infinite in
-/// float32.
+/// Log-ratios are clamped to this before exp: e^20 is far beyond any useful weight, and exp(89) overflows float32.
 inline constexpr double kMaxLogRatio = 20.0;
 
 /// log(1 - exp(x)) for x <= 0 without cancellation (Maechler 2012: expm1 near 0, log1p far from it); -inf at 0.
@@ -46,8 +45,7 @@ Tensor topk_kl(const TopKLogProbs& p, TopKSupport support = TopKSupport::kUnion)
 Tensor full_tv(const Tensor& logp, const Tensor& behavior_logp);
 Tensor full_kl(const Tensor& logp, const Tensor& behavior_logp);
 
-/// Estimates of KL(mu || pi) from the sampled token (Schulman 2020), with d = log pi - log mu: -d, d^2 / 2, e^d - 1 -
-/// d.
+/// Estimates of KL(mu || pi) from the sampled token (Schulman 2020), d = log pi - log mu: -d, d^2 / 2, e^d - 1 - d.
 Tensor k1(const Tensor& logp, const Tensor& behavior_logp);
 Tensor k2(const Tensor& logp, const Tensor& behavior_logp);
 Tensor k3(const Tensor& logp, const Tensor& behavior_logp);

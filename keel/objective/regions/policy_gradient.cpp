@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/objective/regions/region_parts.h"
-
 namespace keel {
 namespace {
 

@@ -3,10 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/method_row.h"
-#include "keel/objective/regions/region_parameters.h"
-#include "keel/objective/regions/region_properties.h"
-#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/region_parts.h"
 
 namespace keel {
 
@@ -18,8 +15,7 @@ struct Reinforce {
   RegionProperties properties() const { return {.has_boundary = false}; }
 };
 
-/// No region: the importance-weighted policy gradient, g = min(r, cap) A. A finite cap is truncated importance
-/// sampling.
+/// No region: the importance-weighted policy gradient, g = min(r, cap) A; a finite cap truncates the weights.
 struct PolicyGradient {
   double ratio_cap = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;

@@ -4,11 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/method_row.h"
-#include "keel/objective/regions/region_parameters.h"
 #include "keel/objective/regions/region_parts.h"
-#include "keel/objective/regions/region_properties.h"
-#include "keel/objective/regions/token_policy.h"
 
 namespace keel {
 
@@ -52,8 +48,7 @@ struct Aspo {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; min(r, cap) A with PPO's mask for the
-/// others.
+/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; else min(r, cap) A with PPO's mask.
 struct UpGrpo {
   double low = 0.2, dual = 3, ratio_cap = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;

@@ -8,8 +8,7 @@
 
 namespace keel {
 
-/// What a region is, as far as others ask. It says so itself in `RegionProperties properties() const`; a region without
-/// that function is as the defaults are.
+/// What others ask of a region; a region overrides the defaults with `RegionProperties properties() const`.
 struct RegionProperties {
   bool clips_ratio = false;  // its "low" and "high" bound pi/mu, of a token or of a sequence's mean, not a divergence
   bool weighs_whole_sequences = false;          // one weight for the sequence, whose tokens must share one advantage
@@ -30,5 +29,18 @@ template <class... Parts>
 Contradiction contradicting(std::string parameter, const Parts&... parts) {
   return {std::move(parameter), written(parts...)};
 }
+
+/// A named row of the table of methods: what people call it, and what it is made of. `Family` is the variant of the
+/// regions that it may be made of: those of one family beside their maths, all of them in the table.
+template <class Family>
+struct MethodRow {
+  std::string name;
+  std::string sentence;
+  std::string equation;  // g, the weight of grad log pi, and what is blocked
+  std::string source;
+  std::string advantage;    // a word of objective/advantage.h
+  std::string aggregation;  // a word of objective/aggregation.h
+  Family region;
+};
 
 }  // namespace keel

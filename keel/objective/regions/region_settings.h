@@ -10,15 +10,13 @@
 
 namespace keel {
 
-/// Sets one parameter: a number, a word, a truth value for a switch, or null for "no limit". `method` is for the
-/// message.
+/// Sets a parameter: a number, a word, a truth value for a switch, or null (no limit). Errors name the `method`.
 void set_parameter(TrustRegion& region, const std::string& method, const std::string& name, const Json& value);
 
 /// The table's name of a parameter: C and c are the papers' names of ratio_cap.
 std::string parameter_name(const std::string& name);
 
-/// Whether a parameter has a say beside the region's others: k and support have one only where the divergence is over
-/// the sampler's k likeliest tokens.
+/// Whether a parameter has an effect: k and support have one only with a divergence over the k likeliest tokens.
 bool is_read(const TrustRegion& region, const std::string& name);
 
 /// A parameter of the region that makes no sense beside its others.

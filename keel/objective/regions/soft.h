@@ -4,11 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/method_row.h"
-#include "keel/objective/regions/region_parameters.h"
 #include "keel/objective/regions/region_parts.h"
-#include "keel/objective/regions/region_properties.h"
-#include "keel/objective/regions/token_policy.h"
 
 namespace keel {
 

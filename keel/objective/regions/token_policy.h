@@ -37,8 +37,7 @@ inline constexpr auto kTokenColumns = std::to_array<Tensor TokenPolicy::*>(
 static_assert(sizeof(TokenPolicy) == kTokenColumns.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
               "kTokenColumns must list every tensor of TokenPolicy");
 
-/// What was decided about each token; nothing here carries a gradient. Tokens that the mask hides are kept and inside,
-/// with coefficient 0 and divergence 0.
+/// The decision on each token, without gradients. Masked tokens are kept and inside, with coefficient and divergence 0.
 struct TokenDecision {
   Tensor coefficient;   // [N] g: the ascent direction is the sum of g grad log pi, before aggregation
   Tensor keep;          // [N] bool: false where the hard mask blocks the token

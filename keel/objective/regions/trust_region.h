@@ -8,9 +8,7 @@
 #include "keel/objective/regions/drpo.h"
 #include "keel/objective/regions/policy_gradient.h"
 #include "keel/objective/regions/ratio_clip.h"
-#include "keel/objective/regions/region_properties.h"
 #include "keel/objective/regions/soft.h"
-#include "keel/objective/regions/token_policy.h"
 #include "keel/objective/regions/whole_sequence.h"
 #include "keel/objective/regions/whole_update.h"
 
@@ -39,8 +37,7 @@ Requirements requirements(const TrustRegion& region);
 /// What the region says of itself.
 RegionProperties properties(const TrustRegion& region);
 
-/// The coefficient that multiplies grad log pi, and why, for every token. Fails (exit code 70) when the policy lacks
-/// something that the region requires.
+/// The coefficient of grad log pi for every token. Fails (exit code 70) when the policy lacks what the region requires.
 TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& policy);
 
 }  // namespace keel

@@ -3,11 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/method_row.h"
-#include "keel/objective/regions/region_parameters.h"
 #include "keel/objective/regions/region_parts.h"
-#include "keel/objective/regions/region_properties.h"
-#include "keel/objective/regions/token_policy.h"
 
 namespace keel {
 
@@ -50,8 +46,7 @@ struct Vespo {
   RegionProperties properties() const { return {.weighs_whole_sequences = true, .has_boundary = false}; }
 };
 
-/// TOPR (arXiv 2503.14286): A for A >= 0, min(ratio of the sequence, 1) A for A < 0; the ratio is the product, or its
-/// |y|-th root when length_normalized.
+/// TOPR (arXiv 2503.14286): A for A >= 0, min(s, 1) A for A < 0; s is the sequence's ratio, or its |y|-th root.
 struct Topr {
   Switch length_normalized = Switch::kOn;
   TokenDecision operator()(const TokenPolicy& policy) const;

@@ -4,10 +4,8 @@
 
 #include <iterator>
 #include <map>
-#include <vector>
 
 #include "keel/core/error.h"
-#include "keel/objective/regions/region_parts.h"
 #include "keel/objective/regions/sequence_sums.h"
 
 namespace keel {

@@ -23,30 +23,11 @@
 #include "keel/record/run_ownership.h"
 
 namespace keel {
-
-std::string checkpoint_name(int64_t step) {
-  std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
-}
-
-std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
-  std::vector<std::pair<int64_t, std::filesystem::path>> found;
-  if (is_folder(checkpoints)) {
-    for (const std::string& name : list_directory(checkpoints))
-      if (is_checkpoint(checkpoints / name)) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::filesystem::path> paths;
-  for (auto& [step, path] : found) paths.push_back(path);
-  return paths;
-}
-
 namespace {
 
 constexpr const char *kRun = "run", *kFormat = "format";  // of the manifest
 constexpr std::string_view kFormatName = "keel checkpoint ";
-/// Another one where a file or a field of state.json comes or goes, or means something else: a program goes on with
-/// checkpoints of its own number alone.
+/// Changes with any file or field of state.json; a program resumes checkpoints of its own number alone.
 constexpr int64_t kFormatNumber = 4;
 
 /// Refuses by its name what an older or a newer program wrote, before a field that is missing would be.
@@ -56,8 +37,9 @@ void require_own_format(const std::filesystem::path& checkpoint) {
   const std::string own = std::string(kFormatName) + std::to_string(kFormatNumber);
   if (written == own || !written.starts_with(kFormatName)) return;
   const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatNumber;
-  fail(ExitCode::kBadInput, checkpoint.string(), ": its format is \"", escape_controls(written.substr(0, 40)), "\", of ",
-       newer ? "a newer" : "an older", " Keel, and this one reads \"", own, "\". Use it with the Keel that wrote it, ",
+  fail(ExitCode::kBadInput, checkpoint.string(), ": its format is \"", escape_controls(written.substr(0, 40)),
+       "\", of ", newer ? "a newer" : "an older", " Keel, and this one reads \"", own,
+       "\". Use it with the Keel that wrote it, ",
        "or what it has learned as a model: model.path=", checkpoint.string(), " of a run in another run.dir; keel ",
        "convert makes a folder of it that can be evaluated");
 }
@@ -102,61 +84,12 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
   write_safetensors(path, pairs, {{"format", "pt"}});
 }
 
-}  // namespace
-
-std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
-
-void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
-                    const std::string& run) {
-  if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
-  remove_leftovers(folder.parent_path(), run);
-  const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
-  write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
-    if (policy.adapter.empty())
-      write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
-    else if (reference.has_adapter())
-      write_adapter(partial, reference.adapter(), policy.adapter);
-  });
-  remove_leftovers(folder.parent_path(), run);
-}
-
-std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
-  constexpr std::array kOfModel{"config.json", "model.safetensors"};
-  return find_damage_in(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
-}
-
-ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
-  if (const auto damage = find_reference_damage(folder, policy))
-    fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
-         ". Restore the folder from a copy, or start the run anew with --overwrite");
-  if (policy.adapter.empty()) {
-    ModelWeights reference = read_model_folder(folder, policy.model.device());
-    reference.compute_in(policy.model.compute_type());
-    return reference;
-  }
-  ModelWeights reference = policy.model.without_adapter();
-  if (std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
-  reference.compute_in(policy.model.compute_type());
-  return reference;
-}
-
-namespace {
-
 /// Whether the folder holds less than the float32 weights.
 bool narrows(const LoadedModel& policy) {
   const std::vector<NamedTensor> weights = policy.model.parameters();
   return std::any_of(weights.begin(), weights.end(),
                      [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
 }
-
-}  // namespace
-
-Json name_of_base(const Json& base) {
-  const std::filesystem::path path = base.is_string() ? base.get<std::string>() : "";
-  return path.is_absolute() ? Json((path / "").parent_path().filename().string()) : base;
-}
-
-namespace {
 
 /// config.json of weights that an adapter was merged into names the bases of those adapters, from the first on: it goes
 /// wherever the weights go, to converted folders and to runs that start from them.
@@ -218,7 +151,80 @@ void require_own_checkpoints(const std::filesystem::path& checkpoints, const std
          "this run; give this run its checkpoints back");
 }
 
+RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
+  const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
+  const auto of = [&](const char* file) {
+    std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
+    if (!checksums)
+      fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
+           " has other than eight hexadecimal digits for each line; restore the file");
+    return std::move(*checksums);
+  };
+  return {of("metrics"), of("samples"), of("log")};
+}
+
+/// state.json: the state, and the configuration.
+Json read_state_file(const std::filesystem::path& checkpoint) {
+  require_own_format(checkpoint);
+  return read_json_file(checkpoint / "state.json");
+}
+
 }  // namespace
+
+std::string checkpoint_name(int64_t step) {
+  std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
+
+std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
+  std::vector<std::pair<int64_t, std::filesystem::path>> found;
+  if (is_folder(checkpoints)) {
+    for (const std::string& name : list_directory(checkpoints))
+      if (is_checkpoint(checkpoints / name)) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::filesystem::path> paths;
+  for (auto& [step, path] : found) paths.push_back(path);
+  return paths;
+}
+
+std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
+
+void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
+                    const std::string& run) {
+  if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
+  remove_leftovers(folder.parent_path(), run);
+  const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
+  write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
+    if (policy.adapter.empty())
+      write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
+    else if (reference.has_adapter())
+      write_adapter(partial, reference.adapter(), policy.adapter);
+  });
+  remove_leftovers(folder.parent_path(), run);
+}
+
+std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
+  constexpr std::array kOfModel{"config.json", "model.safetensors"};
+  return find_damage_in(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
+}
+
+ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
+  if (const auto damage = find_reference_damage(folder, policy))
+    fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
+         ". Restore the folder from a copy, or start the run anew with --overwrite");
+  const bool of_adapter = !policy.adapter.empty();
+  ModelWeights reference =
+      of_adapter ? policy.model.without_adapter() : read_model_folder(folder, policy.model.device());
+  if (of_adapter && std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
+  reference.compute_in(policy.model.compute_type());
+  return reference;
+}
+
+Json name_of_base(const Json& base) {
+  const std::filesystem::path path = base.is_string() ? base.get<std::string>() : "";
+  return path.is_absolute() ? Json((path / "").parent_path().filename().string()) : base;
+}
 
 Checkpoint copied_to_host(Checkpoint checkpoint) {
   const auto copied = [](const Weight& weight) { return in_host_memory(weight.value()); };
@@ -304,26 +310,9 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   if (const auto all = finished_checkpoints(checkpoints); own.empty() && !all.empty())
     fail(ExitCode::kBadInput, checkpoints.string(),
          " has no checkpoint that is known for this run's: ", all.front().filename().string(), " is of the run ",
-         run_of(all.front()),
-         ", and used.json does not name it; put this run's back, and move other runs' away");
+         run_of(all.front()), ", and used.json does not name it; put this run's back, and move other runs' away");
   return {};
 }
-
-namespace {
-
-RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
-  const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
-  const auto of = [&](const char* file) {
-    std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
-    if (!checksums)
-      fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
-           " has other than eight hexadecimal digits for each line; restore the file");
-    return std::move(*checksums);
-  };
-  return {of("metrics"), of("samples"), of("log")};
-}
-
-}  // namespace
 
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run) {
   const std::vector<std::filesystem::path> checkpoints = own_checkpoints(run / "checkpoints");
@@ -363,16 +352,6 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
 Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }
-
-namespace {
-
-/// state.json: the state, and the configuration.
-Json read_state_file(const std::filesystem::path& checkpoint) {
-  require_own_format(checkpoint);
-  return read_json_file(checkpoint / "state.json");
-}
-
-}  // namespace
 
 TrainState load_state(const std::filesystem::path& checkpoint) {
   return state_from_json(read_state_file(checkpoint).value("state", Json()), (checkpoint / "state.json").string());

@@ -20,10 +20,10 @@ struct Checkpoint {
   LoadedModel policy;                  // of the masters; an adapter is merged into its weights
   std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
-  RunFolder::Lines lines;  // of the run's growing files
-  Json config;             // the resolved configuration
-  std::optional<Critic> critic = {};  // of the masters
-  std::string run = {};  // its id; a checkpoint with another is never removed
+  RunFolder::Lines lines;                 // of the run's growing files
+  Json config;                            // the resolved configuration
+  std::optional<Critic> critic = {};      // of the masters
+  std::string run = {};                   // its id; a checkpoint with another is never removed
   std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
 };
 
@@ -43,9 +43,9 @@ bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available);
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
 /// lines that the run has written, under a partial name. The folder gets its name last, and then LATEST is moved: a
 /// reader sees a whole checkpoint or none. This run's older checkpoints beyond `keep` are removed, apart from the best
-/// one. A disk without room for it is an Error (exit code 4) before anything is written. Unless it is the run's `first`,
-/// nothing is written among nothing but other runs' checkpoints (exit code 2). Other things with its name are moved
-/// aside.
+/// one. A disk without room for it is an Error (exit code 4) before anything is written. Unless it is the run's
+/// `first`, nothing is written among nothing but other runs' checkpoints (exit code 2). Other things with its name are
+/// moved aside.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep, bool first = false);
 
@@ -70,7 +70,7 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
 /// The same with a checkpoint of the run.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint);
 
-/// What a checkpoint says of the training behind it. One of another format than this program's is refused by its number.
+/// The training state of a checkpoint. One of another format than this program's is refused by its number.
 TrainState load_state(const std::filesystem::path& checkpoint);
 
 /// The whole of it, refused alike. The adapter stays merged: put_adapter gives a network that it can be trained on.
@@ -94,8 +94,8 @@ Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base);
 inline constexpr const char* kReferenceFolder = "reference";
 
 /// Writes the policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there
-/// before the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where
-/// the reference is the base with the adapter off. Anything else of that name is moved aside.
+/// before the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file
+/// where the reference is the base with the adapter off. Anything else of that name is moved aside.
 void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
                     const std::string& run);
 

@@ -93,8 +93,7 @@ at::ScalarType narrower(at::ScalarType one, at::ScalarType other) {
   return one == at::kFloat ? other : at::kBFloat16;
 }
 
-/// Whether two folders hold the same weights, one of them perhaps rounded to fewer bits; nothing where the first is
-/// none that can be read.
+/// Whether two folders hold the same weights, one perhaps rounded; nothing if the first cannot be read.
 std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
   std::error_code unseen;
   if (fs::equivalent(base, model, unseen)) return true;

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/core/thresholds.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/reward/score.h"
-#include "keel/train/metrics/blocked_tokens.h"
 #include "keel/train/metrics/rollout_metrics.h"
 #include "keel/train/metrics/token_metrics.h"
-#include "keel/train/update/adaptive_thresholds.h"
 #include "keel/train/update/critic_training.h"
 #include "keel/train/update/optimizer.h"
 #include "keel/train/update/update_certificate.h"

@@ -2,10 +2,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "keel/core/histogram.h"
+#include "keel/core/json.h"
+#include "keel/core/tensor/tensor.h"
 #include "keel/objective/regions/trust_region.h"
 #include "keel/ops/lm_head.h"
-#include "keel/train/metrics/token_histogram.h"
+#include "keel/train/update/policy_update.h"
+#include "libs/hftext/tokenizer/tokenizer.h"
 
 namespace keel {
 
@@ -27,13 +33,34 @@ struct TokenNumbers {
   std::optional<Histogram> divergences, ratios;
 };
 
-/// Sums over the tokens of a step, kept on the device and read once: what the trust region did, and how far pi is from
-/// mu.
+/// Counts the numbers of a step's tokens between given limits, on the device; read once.
+class TokenHistogram {
+ public:
+  /// In rising order. What is above the last has a bucket of its own.
+  explicit TokenHistogram(std::vector<double> limits) : limits_(std::move(limits)) {}
+
+  /// Of |pi - mu| and its kin, which are 0 or above: three limits for each power of ten from 1e-8 to 100.
+  static TokenHistogram of_divergences();
+  /// Of pi / mu: the same steps away from 1, on either side of it.
+  static TokenHistogram of_ratios();
+
+  /// Numbers that are not finite are left out.
+  void add(const Tensor& values);
+  /// Nothing where there was no number.
+  std::optional<Histogram> read() const;
+
+ private:
+  std::vector<double> limits_;
+  Tensor edges_;                // the limits, where the numbers are
+  Tensor counts_;               // [limits + 1] float64: whole numbers, whatever the order of addition
+  Tensor sums_, least_, most_;  // [count, sum, sum of squares]; scalars
+};
+
+/// Sums over the tokens of a step, kept on the device and read once: the trust region's effect, and pi's drift from mu.
 class TokenMetrics {
  public:
-  /// Adds tokens of one chunk. `equal_parameters`: no update was made since they were sampled, so that |pi - mu| is the
-  /// mismatch between sampler and trainer and not the policy's drift. `reference_kl`: each token's, where there is a
-  /// reference.
+  /// Adds the tokens of a chunk. `equal_parameters`: no update since they were sampled, so that |pi - mu| is the
+  /// mismatch between sampler and trainer and not the policy's drift. `reference_kl`: of each token, or undefined.
   void add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision, bool equal_parameters,
            const Tensor& reference_kl = {});
 
@@ -45,5 +72,25 @@ class TokenMetrics {
   TokenHistogram divergences_ = TokenHistogram::of_divergences(), ratios_ = TokenHistogram::of_ratios();
   bool has_reference_ = false;
 };
+
+/// A token of the vocabulary, and how often a step's updates blocked it.
+struct BlockedToken {
+  int32_t id = 0;
+  std::string text;
+  int64_t positive = 0, negative = 0;  // by the sign of its advantage
+};
+
+/// Counts which tokens of the vocabulary the updates of a step blocked, on the device; read once.
+class BlockedTokens {
+ public:
+  void add(const DecidedTokens& tokens, int64_t vocabulary);
+  /// Those that were blocked most often, the first ten of them; of as many the one with the smaller id.
+  std::vector<BlockedToken> most(const Tokenizer& tokenizer) const;
+
+ private:
+  Tensor counts_;  // [2, vocabulary] int64: of positive advantages, of negative ones
+};
+
+Json to_json(const std::vector<BlockedToken>& tokens);
 
 }  // namespace keel

@@ -28,8 +28,7 @@ struct RecordedShare {
 /// a step that is half learned must not end for it.
 class TokenRecords {
  public:
-  /// The step's record goes to `folder`, which is made. `places` are those of the rollouts that are learned from. What
-  /// is given must outlive it.
+  /// Creates `folder`. `places` are the indices of the trained rollouts. The arguments must outlive the records.
   TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
                std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
                const RecordedShare& share, const Tokenizer& tokenizer);

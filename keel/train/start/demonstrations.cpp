@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/task/task_table.h"
-#include "keel/train/start/task_prompts.h"
+#include "keel/train/start/problems.h"
 
 namespace keel {
 namespace {
@@ -177,14 +177,7 @@ std::vector<std::string> Demonstrations::warnings() const {
 }
 
 std::string Demonstrations::left_out_sentence(const SkippedCounts& skipped) const {
-  const auto counted = [](uint64_t count) {
-    return std::to_string(count) + (count == 1 ? " row" : " rows") + " left out: ";
-  };
-  std::string text;
-  if (skipped.too_long > 0)
-    text = counted(skipped.too_long) + "longer than " + limit_name_ + ", " + std::to_string(limit_);
-  if (skipped.bad > 0) text += (text.empty() ? "" : "; ") + counted(skipped.bad) + "bad (data.bad_rows: skip)";
-  return text;
+  return left_out_text(skipped, "row", limit_name_ + ", " + std::to_string(limit_));
 }
 
 }  // namespace keel

@@ -20,8 +20,7 @@ struct RowLengths {
   double held_out_tokens = 0;  // of all rows that the loss is measured on
 };
 
-/// So many rows, or steps, as a share of passes over them is, at least one: 0.1 of 30 are 3, whatever the last bit
-/// says.
+/// Rounds rows or steps of fractional passes up, to at least 1: 0.1 of 30 are 3, despite floating-point error.
 int64_t whole_part_of_passes(double exact);
 
 /// The supervised phase's sequences: the rows of the user's files, or the demonstrations of a built-in task; none
@@ -42,8 +41,7 @@ class Demonstrations {
   /// Files without a single row to learn from, or to measure on, are refused.
   void require_rows();
 
-  /// Where the length is said in passes over files: the updates that are made, and those that the rows that are left
-  /// take. Reads all rows, once.
+  /// With a length in passes over files: updates made plus those that the remaining rows take. Reads all rows, once.
   int64_t steps_of_passes(const SftState& state) const;
   uint64_t rows_per_pass() const { return survey().items; }
   /// Of all passes.

@@ -9,7 +9,6 @@
 #include "keel/data/repeated_rows.h"
 #include "keel/data/row_prompt.h"
 #include "keel/task/task_table.h"
-#include "keel/train/start/task_prompts.h"
 
 namespace keel {
 namespace {
@@ -53,16 +52,6 @@ void check_vocabulary(const Config& config, const Task& task, const LoadedModel&
          config.sft.files.empty() ? "" : "; train.steps=0 (`keel sft`) is for supervised training alone");
 }
 
-std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_limit) {
-  const auto counted = [](uint64_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
-  };
-  std::string text;
-  if (skipped.too_long > 0) text = counted(skipped.too_long, "prompt") + "longer than " + prompt_limit;
-  if (skipped.bad > 0) text += (text.empty() ? "" : "; ") + counted(skipped.bad, "row") + "bad (data.bad_rows: skip)";
-  return text;
-}
-
 }  // namespace
 
 Problems::Problems(const Config& config, const LoadedModel& policy) {
@@ -93,7 +82,12 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
   const auto stream = [&](Split split) {
     return PromptStream([task = task_, policy, name = config.task.name, words, seed = config.run.seed,
                          split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
-      return task_prompt(*task, policy, name, words, seed, index, split);
+      const Problem problem = task->problem(seed, index, split);
+      return Prompt{.id = index,
+                    .tokens = prompt_tokens(policy, problem.prompt, words),
+                    .text = problem.prompt,
+                    .source = name,
+                    .answer = problem.answer};
     });
   };
   training_ = stream(Split::kTrain);
@@ -168,7 +162,7 @@ HeldOut Problems::held_out(int64_t count) {
 }
 
 std::string HeldOut::note() const {
-  const std::string text = sentence_on(left_out, prompt_limit);
+  const std::string text = left_out_text(left_out, "prompt", prompt_limit);
   return text.empty() ? text : text + "; the first is " + left_out.first;
 }
 
@@ -190,11 +184,26 @@ std::string HeldOut::extent() const {
 }
 
 std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {
-  return sentence_on(skipped, limit_name_);
+  return left_out_text(skipped, "prompt", limit_name_);
 }
 
 std::optional<RewardRange> Problems::reward_range() const {
   return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->largest_reward()}) : std::nullopt;
+}
+
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateWords& words) {
+  if (policy.templates.empty()) return encode_text(policy, text);
+  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), words);
+}
+
+std::string left_out_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit) {
+  const auto counted = [](uint64_t count, const std::string& what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
+  };
+  std::string text;
+  if (skipped.too_long > 0) text = counted(skipped.too_long, items) + "longer than " + limit;
+  if (skipped.bad > 0) text += (text.empty() ? "" : "; ") + counted(skipped.bad, "row") + "bad (data.bad_rows: skip)";
+  return text;
 }
 
 }  // namespace keel

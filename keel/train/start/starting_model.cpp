@@ -26,14 +26,11 @@ std::string model_path(const Config& config) { return model_named(config.model.p
 }  // namespace
 
 void check_model_and_data(const Config& config) {
-  if (!config.data.files.empty() && config.model.path.empty())
-    fail(ExitCode::kBadConfiguration,
-         "data.files is set, but model.path is not: a network made from nothing knows only ",
-         "the words of the built-in task; set model.path to a model with a tokenizer");
-  if (!config.sft.files.empty() && config.model.path.empty())
-    fail(ExitCode::kBadConfiguration,
-         "sft.files is set, but model.path is not: a network made from nothing knows only ",
-         "the words of the built-in task; set model.path to a model with a tokenizer");
+  for (const auto& [key, files] : {std::pair{"data.files", &config.data.files}, {"sft.files", &config.sft.files}})
+    if (!files->empty() && config.model.path.empty())
+      fail(ExitCode::kBadConfiguration, key,
+           " is set, but model.path is not: a network made from nothing knows only the words of the built-in task; set "
+           "model.path to a model with a tokenizer");
   if (config.data.files.empty() && !config.data.eval_files.empty())
     fail(ExitCode::kBadConfiguration,
          "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");

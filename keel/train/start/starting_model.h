@@ -16,8 +16,7 @@ LoadedModel starting_model(const Config& config, at::Device device);
 /// What the network is to compute in, and puts that in the place of run.precision's auto.
 at::ScalarType chosen_precision(RunOptions& run, at::Device device);
 
-/// The same with zeros for weights, which take no memory, where model.path is a folder: for all that can be said before
-/// they are read.
+/// The same with zeros for weights, which take no memory, where model.path is a folder: for checks before reading them.
 LoadedModel starting_model_without_weights(const Config& config);
 
 /// What the model is saved as: what checkpoint.dtype says, else what it was read as.
@@ -26,12 +25,10 @@ void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
 /// Its architecture alone.
 ModelConfig starting_shape(const Config& config);
 
-/// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
-/// the process without a word.
+/// Refuses a model that this machine has no memory to train: the system might kill the process without a message.
 void require_memory(const ModelConfig& shape, const Config& config);
 
-/// Puts the adapter that the configuration asks for, a fresh one or a folder's, on a base. Nothing where none is asked
-/// for.
+/// Adds the adapter that the configuration asks for, a new one or a folder's, to a base; does nothing without one.
 void add_starting_adapter(LoadedModel& base, const Config& config);
 
 /// What is in the weights of an adapter's folder: "sha256:..."; empty where there are none.
@@ -49,8 +46,7 @@ Dropout dropout_of(const Config& config, const TrainState& state);
 /// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
 void require_undamaged(const std::filesystem::path& folder);
 
-/// load_model, of a folder that is undamaged; of a checkpoint with the weights that were trained, whatever their type
-/// in the folder.
+/// load_model of an undamaged folder; a checkpoint gives its float32 weights, whatever their type in the folder.
 LoadedModel load_whole_model(const std::string& name, at::Device device);
 
 }  // namespace keel

@@ -143,8 +143,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   }
   estimate.keys_and_values = keys_and_values;
 
-  // A sequence in a decode step takes two operations a weight; fewer of them wait for the weights, and all of them for
-  // the keys and values that they look at.
+  // A decode step computes two operations per weight and sequence, and reads all weights, and the keys and values.
   const auto sampling_seconds = [&](int64_t of_prompts, int64_t samples) {
     const int64_t sequences = of_prompts * samples, slots = std::min(config.rollout.max_sequences, sequences);
     if (sequences == 0) return 0.0;

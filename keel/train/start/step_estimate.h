@@ -32,8 +32,7 @@ struct StepEstimate {
   int64_t bytes() const { return weights + learning + copies + keys_and_values + activations; }
 };
 
-/// Of prompts of so many tokens; `keys_and_values` is what the sampler plans for, `held_out` how many prompts an
-/// evaluation has.
+/// `prompt_tokens` each; `keys_and_values` is what the sampler plans for, `held_out` the prompts of an evaluation.
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
                            const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
                            const DeviceSpeed& speed);

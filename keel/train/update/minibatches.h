@@ -11,8 +11,7 @@
 namespace keel {
 
 /// Cuts the rollouts 0..total-1 of a step into minibatches of `size`, in a random order of blocks of `together`
-/// neighbours, which never part: groups that keep their prompt (samples_per_prompt), or single rollouts (1). `together`
-/// divides `size`, and `size` divides `total`.
+/// neighbours (a prompt's samples, or 1) that stay together. `together` divides `size`, which divides `total`.
 std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64_t together, Draws draws);
 
 /// Removes the completions without a reward from a step: they take no part in the statistics of their group or batch,
@@ -20,8 +19,8 @@ std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64
 std::vector<std::optional<int64_t>> leave_out_unjudged(std::vector<Rollout>& rollouts);
 
 /// Masks the completions that were cut off at the max length in the updates to come (DAPO's overlong filtering, arXiv
-/// 2503.14476, TRL's mask_truncated_completions). The rollouts stay, and their rewards still count for the advantages of
-/// the others. Returns the fraction that is masked.
+/// 2503.14476, TRL's mask_truncated_completions). The rollouts stay, and their rewards still count for the advantages
+/// of the others. Returns the fraction that is masked.
 double leave_out_truncated(std::span<const Rollout> rollouts, std::span<std::optional<int64_t>> places);
 
 /// Old indices as new ones, without those that were removed.

@@ -12,6 +12,34 @@
 #include "keel/core/options/options.h"
 
 namespace keel {
+namespace {
+
+constexpr int64_t kAtOnce = int64_t{1} << 24;  // numbers whose 8-bit moments are read, moved and stored together
+
+double decay_of(const OptimizerOptions& options, const Tensor& master) {
+  return master.dim() > 1 ? options.weight_decay : 0;
+}
+
+/// What no update leaves behind: it would be carried on from checkpoint to checkpoint, or stop all weights unseen.
+void require_possible(const NamedTensor& tensor, const std::string& place) {
+  constexpr double kMostUpdates = 1 << 24;                                     // a float32 counts no further
+  if (!tensor.value.is_floating_point() || tensor.value.numel() == 0) return;  // codes of 8 bits
+  const auto [least, most] = at::aminmax(tensor.value);                        // NaN where one is
+  const double low = least.item<double>(), high = most.item<double>();
+  const bool is_count = tensor.name.ends_with(".updates"), may_be_negative = tensor.name.ends_with(".first_moment");
+  const bool possible = std::isfinite(low) && std::isfinite(high) && (may_be_negative || low >= 0) &&
+                        (!is_count || (high <= kMostUpdates && high == std::floor(high)));
+  if (!possible)
+    fail(ExitCode::kBadInput, place, ": tensor \"", tensor.name, "\" has numbers from ", low, " to ", high, "; wanted ",
+         is_count          ? "a whole number of updates"
+         : may_be_negative ? "finite ones"
+                           : "finite ones, none below 0",
+         ". No run leaves such a state: remove this checkpoint to go on from the one before");
+}
+
+constexpr float kFirstLossScale = 65536, kFiniteBeforeDoubling = 2000;
+
+}  // namespace
 
 void OptimizerOptions::describe(OptionTable& table) {
   table.add("lr", lr, "Learning rate of AdamW.", at_least(0));
@@ -67,33 +95,6 @@ double OptimizerOptions::lr_at(double update, double planned, double of_step) co
                           : 0.5 * (1 + std::cos(std::numbers::pi * std::min((update - warmup) / falling, 1.0)));
   return lr * (left * (1 - min_lr_ratio) + min_lr_ratio);
 }
-
-namespace {
-
-constexpr int64_t kAtOnce = int64_t{1} << 24;  // numbers whose 8-bit moments are read, moved and stored together
-
-double decay_of(const OptimizerOptions& options, const Tensor& master) {
-  return master.dim() > 1 ? options.weight_decay : 0;
-}
-
-/// What no update leaves behind: it would be carried on from checkpoint to checkpoint, or stop all weights unseen.
-void require_possible(const NamedTensor& tensor, const std::string& place) {
-  constexpr double kMostUpdates = 1 << 24;                                     // a float32 counts no further
-  if (!tensor.value.is_floating_point() || tensor.value.numel() == 0) return;  // codes of 8 bits
-  const auto [least, most] = at::aminmax(tensor.value);                        // NaN where one is
-  const double low = least.item<double>(), high = most.item<double>();
-  const bool is_count = tensor.name.ends_with(".updates"), may_be_negative = tensor.name.ends_with(".first_moment");
-  const bool possible = std::isfinite(low) && std::isfinite(high) && (may_be_negative || low >= 0) &&
-                        (!is_count || (high <= kMostUpdates && high == std::floor(high)));
-  if (!possible)
-    fail(ExitCode::kBadInput, place, ": tensor \"", tensor.name, "\" has numbers from ", low, " to ", high, "; wanted ",
-         is_count          ? "a whole number of updates"
-         : may_be_negative ? "finite ones"
-                           : "finite ones, none below 0",
-         ". No run leaves such a state: remove this checkpoint to go on from the one before");
-}
-
-}  // namespace
 
 Optimizer::Optimizer(const MasterWeights& masters, const OptimizerOptions& options, std::string prefix)
     : masters_(masters), gradients_(masters.weights()), options_(options), prefix_(std::move(prefix)) {
@@ -245,6 +246,25 @@ void GradientNorms::add(const Optimizer::Outcome& outcome) {
 std::optional<GradientNumbers> GradientNorms::numbers() const {
   if (count_ == 0) return std::nullopt;
   return GradientNumbers{.mean = sum_ / count_, .largest = largest_, .clipped = clipped_ / count_};
+}
+
+LossScale::LossScale() : state_(at::tensor({kFirstLossScale, 0.0f})) {}
+
+double LossScale::value() const { return state_.const_data_ptr<float>()[0]; }
+
+bool LossScale::halve() {
+  float* const state = state_.mutable_data_ptr<float>();
+  state[1] = 0;
+  if (state[0] <= 1) return false;
+  state[0] /= 2;
+  return true;
+}
+
+void LossScale::count_finite() {
+  float* const state = state_.mutable_data_ptr<float>();
+  if (++state[1] < kFiniteBeforeDoubling) return;
+  state[0] *= 2;
+  state[1] = 0;
 }
 
 }  // namespace keel

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/tensor/tensor.h"
 #include "keel/model/network/master_weights.h"
 #include "keel/train/update/eight_bit.h"
-#include "keel/train/update/loss_scale.h"
 
 namespace keel {
 
@@ -45,9 +45,30 @@ struct OptimizerOptions {
   double lr_at(double update, double planned, double of_step = 1) const;
 };
 
+/// Dynamic loss scaling (arXiv 1710.03740). float16 has nothing between 0 and 6e-8, so the gradients of a loss times a
+/// power of two are computed, of one as large as can be without an overflow.
+class LossScale {
+ public:
+  LossScale();
+
+  double value() const;
+
+  /// After an update that was skipped for a non-finite gradient. False at a scale of 1, which cannot be the cause.
+  bool halve();
+
+  /// After an update with finite gradients: enough of them in a row double the scale.
+  void count_finite();
+
+  /// The scale and how many updates in a row were finite, [2] float32; what is copied into it holds.
+  const Tensor& state() const { return state_; }
+
+ private:
+  Tensor state_;
+};
+
 /// AdamW with gradient clipping by the global norm. It owns the masters, their moments and the sinks that the weights'
-/// gradients go to; after an update the masters are rounded to the weights. Weight decay spares vectors (norms), as is
-/// usual. 8-bit moments are read, changed and stored a part of a weight at a time, so that little more memory is needed.
+/// gradients go to; an update rounds the masters to the weights. Weight decay spares vectors (norms), as is usual.
+/// 8-bit moments are read, changed and stored a part of a weight at a time, to save memory.
 class Optimizer {
  public:
   /// `prefix` begins the names of its state.

@@ -1,5 +1,7 @@
 #include "keel/train/update/token_advantages.h"
 
+#include <ATen/ATen.h>
+
 #include <numeric>
 
 #include "keel/objective/aggregation.h"
@@ -54,6 +56,25 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
       gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, critic.gamma, critic.lambda);
   if (critic.whiten) whiten(gae.advantages, mask);
   return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
+}
+
+std::optional<RewardPenalty> reward_penalty(const RewardKl& kl, std::span<const Rollout> rollouts) {
+  if (kl.coefficient == 0 || rollouts.empty()) return std::nullopt;
+  const auto wide = [](const std::vector<float>& numbers) { return at::tensor(numbers).to(at::kDouble); };
+  RewardPenalty result{.tokens = {}, .coefficient = kl.coefficient};
+  for (const Rollout& rollout : rollouts) {
+    const Tensor estimates =
+        reference_kl(kl.estimator, wide(rollout.tokens.recomputed_logp), wide(rollout.tokens.reference_logp));
+    const double* first = estimates.const_data_ptr<double>();
+    std::vector<double>& penalties = result.tokens.emplace_back(first, first + estimates.numel());
+    double sum = 0;
+    for (double& penalty : penalties) {
+      sum += penalty;
+      penalty *= kl.coefficient;
+    }
+    result.kl += sum / static_cast<double>(penalties.size()) / static_cast<double>(rollouts.size());
+  }
+  return result;
 }
 
 }  // namespace keel

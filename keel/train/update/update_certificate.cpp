@@ -39,9 +39,7 @@ Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
 std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
                                                      const Requirements& needs, const CertificateTerms& terms) {
   if (scored.rollouts.empty()) return std::nullopt;
-  Requirements wanted;
-  wanted.top_k = needs.top_k;
-  wanted.hidden_states = needs.hidden_states;
+  const Requirements wanted{.top_k = needs.top_k, .hidden_states = needs.hidden_states};
   std::vector<int64_t> all(scored.rollouts.size());
   std::iota(all.begin(), all.end(), 0);
   const ChosenRollouts chosen = choose(scored, all);

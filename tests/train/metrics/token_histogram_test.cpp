@@ -1,4 +1,4 @@
-#include "keel/train/metrics/token_histogram.h"
+#include "keel/train/metrics/token_metrics.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

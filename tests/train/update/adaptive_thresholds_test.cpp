@@ -1,4 +1,4 @@
-#include "keel/train/update/adaptive_thresholds.h"
+#include "keel/objective/adaptive.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

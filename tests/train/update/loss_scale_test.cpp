@@ -1,4 +1,4 @@
-#include "keel/train/update/loss_scale.h"
+#include "keel/train/update/optimizer.h"
 
 #include <gtest/gtest.h>
 

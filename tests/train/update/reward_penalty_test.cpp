@@ -1,9 +1,8 @@
-#include "keel/train/update/reward_penalty.h"
+#include "keel/train/update/token_advantages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "keel/train/update/token_advantages.h"
 #include "tests/support/tiny_training.h"
 
 namespace keel {

@@ -2,6 +2,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/kernels/float_type.h"
 
 namespace keel {
 
@@ -20,5 +21,21 @@ void launch_on_cuda([[maybe_unused]] const Tensor& tensor, [[maybe_unused]] cons
   fail(ExitCode::kBadConfiguration, "this build has no CUDA kernels; install the CUDA toolkit (nvcc) and build again");
 #endif
 }
+
+/// The kernels' name for a tensor's numbers.
+inline FloatType float_type(const Tensor& x) {
+  if (x.scalar_type() == at::kFloat) return FloatType::kFloat32;
+  if (x.scalar_type() == at::kBFloat16) return FloatType::kBfloat16;
+  if (x.scalar_type() == at::kHalf) return FloatType::kFloat16;
+  fail(ExitCode::kInternal, "no kernel computes with numbers of type ", c10::toString(x.scalar_type()));
+}
+
+/// Rows that may be parts of longer ones, [N, width].
+inline Tensor whole_rows(const Tensor& x) {
+  return x.dim() == 2 && x.stride(1) == 1 ? x : x.contiguous().view({-1, x.size(-1)});
+}
+
+/// Rows [N, heads, D] whose heads follow each other, copied where they do not; the rows may be parts of longer ones.
+inline Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 }  // namespace keel

@@ -1,4 +1,4 @@
-#include "keel/ops/cuda_launch.h"
+#include "keel/ops/launch.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 

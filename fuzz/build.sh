@@ -10,7 +10,7 @@ all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_veri
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
 json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
-files="keel/core/files/file.cpp keel/core/files/place.cpp keel/core/files/json_file.cpp keel/core/files/line_reader.cpp
+files="keel/core/files/file.cpp keel/core/files/directory_path.cpp keel/core/files/json_file.cpp keel/core/files/line_reader.cpp
   keel/core/console.cpp $json"
 options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
 tokenizers="libs/hftext/characters/*.cpp libs/hftext/regex/*.cpp libs/hftext/tokenizer/*.cpp"

@@ -40,6 +40,11 @@ class Size(unittest.TestCase):
             with self.subTest(modules):
                 self.assertLessEqual(sum(map(lines_of, files)), limit)
 
+    def test_the_fuzz_targets_are_built_from_files_that_exist(self):
+        paths = re.findall(r"(?:keel|libs|cli|fuzz)/[\w/.*!\[\]]+\.cpp", (ROOT / "fuzz/build.sh").read_text())
+        self.assertEqual([path for path in paths if not any(ROOT.glob(path))], [])
+        self.assertGreater(len(paths), 30)
+
     def test_no_file_is_too_long(self):
         too_long = {str(path): lines_of(path) for path in tracked() if path.suffix in CODE and lines_of(path) > MAX_LINES}
         self.assertEqual(too_long, {})

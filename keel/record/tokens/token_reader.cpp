@@ -81,6 +81,7 @@ class TokenReader::Source {
   std::vector<TokenRow> next() {
     std::vector<TokenRow> rows;
     while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
+    if (knows_order_) require_order(rows);
     return rows;
   }
 
@@ -141,8 +142,22 @@ class TokenReader::Source {
       picked_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
     }
+    const auto reads = [&](const char* name) { return columns.empty() || has(columns, name); };
+    knows_order_ = reads("update") && reads("rollout") && reads("position");
+    last_.position = -1;
     if (found != columns.size())
       fail(ExitCode::kInternal, "a column of token records is asked for twice, or there is none of its name");
+  }
+
+  /// Updates rise, and the rows of a completion follow one another from its first token on.
+  void require_order(const std::vector<TokenRow>& rows) {
+    for (const TokenRow& row : rows) {
+      const bool continues = row.update == last_.update && row.rollout == last_.rollout && last_.position >= 0;
+      if (row.update < last_.update || row.position != (continues ? last_.position + 1 : 0))
+        refuse(written("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
+                       " is not where it was written"));
+      last_.update = row.update, last_.rollout = row.rollout, last_.position = row.position;
+    }
   }
 
   arrow::Status begin() {
@@ -177,7 +192,9 @@ class TokenReader::Source {
   std::vector<const TokenColumn*> picked_;
   std::vector<int> leaves_;  // their places in the file
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  int64_t row_ = 0;  // up to which the batches were read
+  int64_t row_ = 0;           // up to which the batches were read
+  bool knows_order_ = false;  // by the columns that are read
+  TokenRow last_;             // its update, rollout and position
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)

@@ -17,12 +17,27 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-constexpr float TokenRow::* kNumbers[] = {
-    &TokenRow::log_mu, &TokenRow::log_pi, &TokenRow::log_other_mu, &TokenRow::log_other_pi, &TokenRow::log_recomputed,
-    &TokenRow::log_other_recomputed, &TokenRow::log_reference, &TokenRow::topk_tv, &TokenRow::topk_kl,
-    &TokenRow::topk_tv_replace_last, &TokenRow::topk_kl_replace_last, &TokenRow::full_tv, &TokenRow::full_kl,
-    &TokenRow::divergence, &TokenRow::threshold, &TokenRow::ratio, &TokenRow::advantage, &TokenRow::coefficient,
-    &TokenRow::weight, &TokenRow::entropy, &TokenRow::entropy_mu};
+constexpr float TokenRow::*kNumbers[] = {&TokenRow::log_mu,
+                                         &TokenRow::log_pi,
+                                         &TokenRow::log_other_mu,
+                                         &TokenRow::log_other_pi,
+                                         &TokenRow::log_recomputed,
+                                         &TokenRow::log_other_recomputed,
+                                         &TokenRow::log_reference,
+                                         &TokenRow::topk_tv,
+                                         &TokenRow::topk_kl,
+                                         &TokenRow::topk_tv_replace_last,
+                                         &TokenRow::topk_kl_replace_last,
+                                         &TokenRow::full_tv,
+                                         &TokenRow::full_kl,
+                                         &TokenRow::divergence,
+                                         &TokenRow::threshold,
+                                         &TokenRow::ratio,
+                                         &TokenRow::advantage,
+                                         &TokenRow::coefficient,
+                                         &TokenRow::weight,
+                                         &TokenRow::entropy,
+                                         &TokenRow::entropy_mu};
 
 bool can_read() {
   try {
@@ -133,6 +148,16 @@ TEST_F(TokenReaderTest, GivesManyRowsInPieces) {
     for (const TokenRow& row : some) ASSERT_EQ(row.rollout, next++);
   }
   EXPECT_EQ(next, 40'000);
+}
+
+TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
+  const std::vector<TokenRow> rows = some_rows(12, 100);
+  for (const auto& [first, second] : {std::pair{3, 4}, {0, 10}, {45, 5}}) {  // tokens, completions, updates
+    std::vector<TokenRow> mixed = rows;
+    std::swap(mixed[static_cast<size_t>(first)], mixed[static_cast<size_t>(second)]);
+    const std::string error = error_of(3, [&] { all_rows(TokenReader(file_of(made_.path, mixed, 33))); });
+    EXPECT_NE(error.find("is not where it was written"), std::string::npos) << error;
+  }
 }
 
 TEST_F(TokenReaderTest, AFileWithoutRowsHasNone) {

@@ -4,9 +4,12 @@
 #include "cli/commands.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
 #include "keel/record/export_run.h"
 #include "keel/record/tools/csv.h"
+#include "keel/reward/reward_options.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
@@ -17,6 +20,14 @@ struct ExportArguments {
   std::vector<std::string> metrics;
   bool overwrite = false;
 };
+
+/// The run's own interpreter, which has the packages of record.wandb and record.mlflow.
+std::string python_of(const std::filesystem::path& run) {
+  const std::filesystem::path config = run / "config.yaml";
+  const ConfigTree tree = path_exists(config) ? read_config(config.string()) : ConfigTree();
+  const Json* python = find_non_null(tree, "reward.python");
+  return python != nullptr && python->is_string() ? python->get<std::string>() : RewardOptions().python;
+}
 
 ExitCode export_run(const ExportArguments& arguments) {
   if ((arguments.csv + arguments.tensorboard + arguments.wandb + arguments.mlflow).empty())
@@ -39,11 +50,11 @@ ExitCode export_run(const ExportArguments& arguments) {
     tell(export_tensorboard(run, arguments.tensorboard, overwrite).string(),
          "tensorboard --logdir " + shell_word(arguments.tensorboard));
   if (!arguments.wandb.empty()) {
-    const std::string made = export_to_tracker("wandb", run, arguments.wandb, overwrite);
+    const std::string made = export_to_tracker("wandb", python_of(arguments.run), run, arguments.wandb, overwrite);
     tell(made, "wandb sync " + shell_word(made));
   }
   if (!arguments.mlflow.empty())
-    tell(export_to_tracker("mlflow", run, arguments.mlflow, overwrite),
+    tell(export_to_tracker("mlflow", python_of(arguments.run), run, arguments.mlflow, overwrite),
          "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
   return ExitCode::kDone;
 }

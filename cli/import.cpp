@@ -7,6 +7,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/strings.h"
+#include "keel/record/run_folder.h"
 
 namespace keel::cli {
 namespace {
@@ -47,6 +48,7 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
     fail(ExitCode::kBadConfiguration,
          "import: there is no recipe. Fix: name a YAML or JSON file of TRL or verl, or write "
          "the settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
+  if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
     fail(ExitCode::kBadConfiguration, arguments.output,
          ": exists already. Fix: choose another name, or replace it with ", "--overwrite");

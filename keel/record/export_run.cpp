@@ -10,9 +10,9 @@
 #include "keel/core/files/locked_directory.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
-#include "keel/record/run_ownership.h"
 #include "keel/record/run_data.h"
 #include "keel/record/run_folder.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/tools/csv.h"
 #include "keel/record/tools/event_file.h"
 #include "keel/record/tools/tracker_bridge.h"
@@ -70,6 +70,7 @@ void merge(const ExportedStep& more, ExportedStep& step) {
 }
 
 void require_free_target(const fs::path& target, bool overwrite) {
+  RunFolder::require_not_of_a_run(target);
   if (path_exists(target) && !overwrite)
     fail(ExitCode::kBadConfiguration, target.string(), " exists already; choose another name, or replace it with ",
          "--overwrite");
@@ -132,9 +133,12 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
   return file.path();
 }
 
-std::string export_to_tracker(const std::string& tool, const ExportedRun& run, const fs::path& folder, bool overwrite) {
+std::string export_to_tracker(const std::string& tool, const std::string& python, const ExportedRun& run,
+                              const fs::path& folder, bool overwrite) {
+  if (path_exists(folder) && !is_folder(folder))
+    fail(ExitCode::kBadConfiguration, folder.string(), " is a file; choose a folder");
+  TrackerBridge bridge(tool, python, "--" + tool);
   create_directories(folder);
-  TrackerBridge bridge(tool, "python3", "--" + tool);
   bridge.open({{"name", run.name},
                {"id", run.id},
                {"group", run.id},

@@ -18,8 +18,8 @@ ExportedRun read_for_export(const std::filesystem::path& run, const std::vector<
 std::filesystem::path export_csv(const ExportedRun& run, const std::filesystem::path& file, bool overwrite);
 /// An event file in a folder that has none.
 std::filesystem::path export_tensorboard(const ExportedRun& run, const std::filesystem::path& folder, bool overwrite);
-/// A run of "wandb" (offline) or "mlflow" below the folder, made by the package that python3 finds.
-std::string export_to_tracker(const std::string& tool, const ExportedRun& run, const std::filesystem::path& folder,
-                              bool overwrite);
+/// A run of "wandb" (offline) or "mlflow" below the folder, made by the package of this Python interpreter.
+std::string export_to_tracker(const std::string& tool, const std::string& python, const ExportedRun& run,
+                              const std::filesystem::path& folder, bool overwrite);
 
 }  // namespace keel

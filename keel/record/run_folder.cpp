@@ -7,8 +7,8 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
-#include "keel/record/run_ownership.h"
 #include "keel/record/run_data.h"
+#include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/record/tools/event_texts.h"
 
@@ -58,13 +58,14 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
   remove_leftovers(checkpoints, run);
   for (const std::string& name : list_directory(checkpoints))
     if (is_own_checkpoint(checkpoints / name, run)) remove_own_folder(checkpoints / name, run);
-  if (is_checkpoint_name(link_target(checkpoints / kBestCheckpoint).value_or(""))) remove_file(checkpoints / kBestCheckpoint);
+  if (is_checkpoint_name(link_target(checkpoints / kBestCheckpoint).value_or("")))
+    remove_file(checkpoints / kBestCheckpoint);
   for (const char* name : {"LATEST", "LATEST.partial", "best.partial"}) remove_file(checkpoints / name);
   remove_if_empty(checkpoints);
 }
 
-/// Removes a run from its folder: the id in used.json and the heading of config.yaml come last, since a replacement that
-/// is killed half-way needs them when it is repeated. What the run did not write stays.
+/// Removes a run from its folder: the id in used.json and the heading of config.yaml come last, since a replacement
+/// that is killed half-way needs them when it is repeated. What the run did not write stays.
 void remove_run(const std::filesystem::path& path) {
   const std::string run = own_run(path);
   remove_checkpoints(path / kCheckpoints, run);
@@ -98,6 +99,24 @@ bool RunFolder::holds_run(const std::filesystem::path& path) {
   const std::filesystem::path config = path / kConfig;
   if (!own_run(path).empty()) return true;
   return path_exists(config) && read_file(config).starts_with("# " + std::string(kConfigHeading));
+}
+
+bool RunFolder::is_of_a_run(const std::filesystem::path& path) {
+  std::error_code unseen;
+  std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unseen);
+  while (folder.has_relative_path()) {
+    const std::string name = folder.filename().string();  // in each folder above the file, what leads to it
+    folder = folder.parent_path();
+    const bool is_named_so = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
+                             (name != kReport && is_file_of_a_run(name));
+    if ((is_named_so && holds_run(folder)) || is_checkpoint(folder)) return true;
+  }
+  return false;
+}
+
+void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
+  if (is_of_a_run(path))
+    fail(ExitCode::kBadConfiguration, path.string(), ": is a file of a run. Fix: choose another name");
 }
 
 void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
@@ -176,7 +195,8 @@ namespace {
 void reopen_rows(const std::filesystem::path& path, const LineChecksums& remembered, std::vector<std::string>& notes) {
   const std::optional<std::string> change = find_changed_line(path, remembered);
   if (!change) return cut_to_lines(path, remembered.size());
-  if (path.filename() == kLog) return notes.push_back(path.string() + ": " + *change + "; it goes on from what there is");
+  if (path.filename() == kLog)
+    return notes.push_back(path.string() + ": " + *change + "; it goes on from what there is");
   const std::optional<std::filesystem::path> kept = leave_unchanged_lines(path, remembered);
   notes.push_back(path.string() + ": " + *change + "; the rows that are as they were stay" +
                   (kept ? ", and " + kept->string() + " is the file as it was" : ""));

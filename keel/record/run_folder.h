@@ -30,6 +30,10 @@ class RunFolder {
 
   /// Whether a run is in the folder: one's own config.yaml does not make it a run's.
   static bool holds_run(const std::filesystem::path& path);
+  /// Whether a run wrote this file, or it is among a run's checkpoints or records; links are followed.
+  static bool is_of_a_run(const std::filesystem::path& path);
+  /// Refuses (exit code 2) to write a file there.
+  static void require_not_of_a_run(const std::filesystem::path& path);
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
   static void require_free(const std::filesystem::path& path, bool replace);
 
@@ -58,8 +62,8 @@ class RunFolder {
   void write(const std::function<void()>& action) const;
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them. A failure is a
-  /// RunWriteError, and so are rows that were removed or replaced. Metrics also say when they were added, and their line
-  /// is returned as it was written.
+  /// RunWriteError, and so are rows that were removed or replaced. Metrics also say when they were added, and their
+  /// line is returned as it was written.
   std::string add_metrics(const Json& row);
   void add_sample(const Json& row);
   /// From here on metrics go to an event file of TensorBoard's as well, RUN/tensorboard. It is made anew from the rows

@@ -32,8 +32,9 @@ void refuse_to_replace_start(Config config) {
   refuse("model.path", config.model.path, kConvert);
   refuse("lora.adapter", config.lora.adapter, kConvert);
   for (const std::vector<std::string>* files : row_files(config))
-    for (const std::filesystem::path& file : expand_names(*files))
-      refuse("a file of rows", file.string(), "copy the file to another folder first");
+    for (const std::filesystem::path& file : expand_names(*files))  // other files in the folder stay
+      if (RunFolder::is_of_a_run(file))
+        refuse("a file of rows", file.string(), "copy the file to another folder first");
 }
 
 /// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.

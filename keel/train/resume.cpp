@@ -37,12 +37,12 @@ void keep_checkpoints_of_runs(Config& config, const Json& saved) {
 bool may_change(const std::string& section, const std::string& key) {
   static const std::map<std::string, std::set<std::string>> kKeys = {
       {"run", {"dir", "threads", "deterministic"}},
-      {"data", {"bad_rows", "check"}},
-      {"reward", {"on_error", "timeout", "workers", "python", "http_retries"}},
-      {"train", {"data_epochs", "tokens_per_batch", "max_skipped_updates", "recompute_activations"}},
+      {"data", {"bad_rows"}},
+      {"reward", {"on_error", "timeout", "workers", "python"}},
+      {"train", {"data_epochs", "tokens_per_batch", "recompute_activations"}},
       {"eval", {"every"}},
       {"sft", {"data_epochs", "eval_every"}},
-      {"rollout", {"max_sequences", "mismatch_limit"}}};
+      {"rollout", {"max_sequences"}}};
   const auto keys = kKeys.find(section);
   return section == "checkpoint" || section == "record" || section == "health" ||
          (keys != kKeys.end() && keys->second.count(key) > 0);
@@ -243,16 +243,16 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = chosen_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
+  if (!is_folder(config.run.dir)) checkpoint_to_resume(config.run.dir, console);  // says what is missing
+  LockedDirectory directory = RunFolder::lock(config.run.dir);
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
   Trackers trackers(config, console);
   set_resumable();
   throw_if_stopped();
-  LockedDirectory directory = RunFolder::lock(config.run.dir);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   keep_checkpoints_of_runs(config, checkpoint.config);
   require_same_phases(config, checkpoint.config, newest);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
-  choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used())
     put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   else

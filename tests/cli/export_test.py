@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 
 import support
@@ -221,6 +222,8 @@ class Export(support.Test):
         self.assert_refused(keel("export", self.trained, "--csv", self.folder / "link.csv"), 2, "link.csv", "exists")
         self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assert_exit(keel("export", self.trained, "--csv", table, "--overwrite"), 0)
+        for name in ("metrics.jsonl", "tensorboard/mine.csv", "checkpoints/LATEST"):
+            self.assert_refused(keel("export", self.trained, "--csv", self.trained / name, "--overwrite"), 2, name, "is a file of a run")
         place = self.folder / "events"
         self.assert_exit(keel("export", self.trained, "--tensorboard", place), 0)
         before = support.tree(place)
@@ -311,6 +314,16 @@ class Tracker(support.Test):
         result = self.train(IMPORT_ERROR="No module named 'wandb'")
         self.assert_refused(result, 2, "record.wandb", "No module named 'wandb'", "python3 -m pip install wandb")
         self.assertFalse(self.run_folder.exists())
+
+    def test_an_export_asks_the_interpreter_of_the_run(self):
+        self.assert_exit(self.train(), 0)
+        config = self.run_folder / "config.yaml"
+        config.write_text(config.read_text().replace("  python: python3\n", f"  python: {sys.executable}\n"))
+        (self.folder / "wandb.py").unlink()
+        (self.folder / "wandb").mkdir()
+        result = keel("export", self.run_folder, "--wandb", self.folder / "out", env=support.environment(PYTHONPATH=str(self.folder)))
+        self.assert_refused(result, 2, "--wandb", "No module named 'wandb'", f"{sys.executable} -m pip install wandb")
+        self.assertFalse((self.folder / "out").exists())
 
     def test_a_bridge_that_dies_is_a_warning(self):
         result = self.train(DIES_AT="9")

@@ -86,7 +86,7 @@ def meaning(config):
         updates=updates, kl=config["reference"]["kl_coefficient"],
         reward_kl=config["reference"]["kl_in_reward"], advantage=objective["advantage"], average=objective["aggregation"], lr=optimizer["lr"],
         precision=config["run"]["precision"], every=config["eval"]["every"], steps=train["steps"], epochs=train.get("data_epochs"),
-        warmup=optimizer["warmup_updates"] or math.ceil(round(optimizer["warmup_ratio"] * (train["steps"] or 0) * updates, 6)),
+        warmup=warmup if (warmup := optimizer["warmup_updates"]) >= 1 else math.ceil(round(warmup * (train["steps"] or 0) * updates, 6)),
         weights=config["reward"]["weights"], shuffle=train["shuffle"], rank=config["lora"]["rank"], alpha=config["lora"]["alpha"],
         layers=config["lora"]["target_modules"], decay=optimizer["weight_decay"], critic_lr=config["critic"]["lr"],
         batches=rollout["max_batches"], overlong=config["reward"]["overlong_buffer"])
@@ -201,6 +201,9 @@ class Import(own_files.Test):
         self.assertEqual(out.read_text(), "kept")
         self.assertEqual(self.run_import("num_generations=4", "dataset_name=rows.jsonl", "-o", out, "--overwrite").returncode, 0)
         self.assertIn("samples_per_prompt: 4", out.read_text())
+        (self.folder / "run").mkdir()
+        ours = self.write("run/config.yaml", "# The full, resolved configuration of this run.\n")
+        self.assertIn("is a file of a run", self.refused("num_generations=4", "-o", ours, "--overwrite"))
         link = self.folder / "link.yaml"
         link.symlink_to(self.folder / "nothing")
         self.refused("num_generations=4", "-o", link)

@@ -124,6 +124,19 @@ class FolderOfARun(support.Test):
         self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
         self.assertEqual((run / "checkpoints" / "step-000778").read_text(), "mine")
 
+    def test_an_overwrite_learns_from_ones_own_file_in_the_folder_and_not_from_the_runs(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 0}), 0)
+        config, rows = self.folder / "own.json", run / "rows.jsonl"
+        rows.write_text('{"prompt": "<bos> 1 =", "answer": "1"}\n' * 4)
+        own = {"model": {"path": str(shutil.copytree(run / "checkpoints" / support.checkpoints(run)[-1], self.folder / "model"))},
+               "rollout": {"max_new_tokens": 4}, "train": {"steps": 1, "prompts_per_step": 2}, "run": {"dir": str(run), "threads": 1}}
+        for file, code in ((run / "metrics.jsonl", 2), (rows, 0)):
+            config.write_text(json.dumps({**own, "data": {"files": [str(file)]}}))
+            result = keel("train", config, "--overwrite")
+            self.assert_exit(result, code)
+        self.assertTrue(rows.exists())
+
     def test_an_overwrite_that_was_killed_half_way_can_be_asked_for_again(self):
         run = self.folder / "run"
         run.mkdir()
@@ -248,7 +261,7 @@ class Resume(support.Test):
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
-        result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512}, rollout={"mismatch_limit": 0.5},
+        result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512},
                        checkpoint={"keep": 1, "every": 0}, record={"samples_per_step": 1}, run={"threads": 2})
         self.assert_exit(result, 0)
         self.assertIn("train.tokens_per_batch: 16384 then, 512 now", result.stdout)

@@ -112,6 +112,8 @@ def main():
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow refuses its file store without it
     try:
         module = __import__(tool.package)
+        if getattr(module, "__file__", None) is None:  # a folder of this name, such as wandb's own ./wandb
+            raise ImportError(f"No module named {tool.package!r}")
     except ImportError as error:
         return reply(error=f"{error}", missing=True)
     reply(ready=True)

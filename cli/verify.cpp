@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "cli/json_lines.h"
@@ -14,6 +17,14 @@ struct VerifyArguments {
   Argument gold_option, answer_option;
 };
 
+/// Significant digits of the shortest decimal that is read as this number.
+int64_t digits_of(const Json& number) {
+  const std::string text = number.dump();
+  const auto mantissa = std::string_view(text).substr(0, text.find('e'));
+  const size_t first = mantissa.find_first_of("123456789");
+  return first == mantissa.npos ? 0 : std::ranges::count_if(mantissa.substr(first), [](char c) { return c != '.'; });
+}
+
 /// Sees that a row has a gold answer and an answer.
 void check_row(const JsonLine& line) {
   for (const char* key : {"gold", "answer"}) {
@@ -22,6 +33,9 @@ void check_row(const JsonLine& line) {
     const Json& value = line.value[key];
     if (!value.is_string() && !value.is_number())
       fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; wanted a string");
+    if (value.is_number_float() && digits_of(value) > std::numeric_limits<double>::digits10)
+      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is a number with more digits than are kept (got ",
+           value.dump(), "). Fix: write it as a string");
   }
 }
 

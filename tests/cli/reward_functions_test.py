@@ -410,8 +410,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assertEqual([json.loads(line) for line in result.stdout.splitlines()],
                          [{**row, "correct": row["i"] % 3 != 0} for row in data])
-        result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text + '{"gold": 1}\n', capture_output=True, text=True)
-        self.assert_refused(result, 3, "standard input:5001")
+        result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text + '{"gold": 1, "answer": 3.14159265358979323846}\n',
+                                capture_output=True, text=True)
+        self.assert_refused(result, 3, "standard input:5001", "more digits than are kept")
         self.assertEqual(len(result.stdout.splitlines()), 5000)
 
 

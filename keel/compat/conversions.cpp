@@ -36,11 +36,21 @@ std::string one_of(const char* words, const Json& value) {
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", expected one of ", joined(names));
 }
 
-std::string translated(Import& r, const std::string& key, const char* words) try {
-  return one_of(words, r.value(key));
+Json converted(Import& r, const std::string& key, const std::function<Json(const Json& value)>& conversion) try {
+  return conversion(r.value(key));
 } catch (const Error& error) {
   r.refuse(key, error.what());
-  return "";
+  return kSetsNothing;
+}
+
+std::string translated(Import& r, const std::string& key, const char* words) {
+  const Json ours = converted(r, key, [&](const Json& value) { return Json(one_of(words, value)); });
+  return ours.is_discarded() ? "" : ours.get<std::string>();
+}
+
+void set_warmup_share(Import& r, const std::string& target, const std::string& key) {
+  if (r.number(key) < 1) return r.set(target, r.value(key), key);
+  r.refuse(key, "got " + r.word(key) + ", expected a share below 1");  // ours from 1 on is a number of updates
 }
 
 Json precision_word(const Json& value) {

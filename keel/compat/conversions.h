@@ -1,10 +1,10 @@
 #pragma once
 
+#include <functional>
+
 #include "keel/compat/key_table.h"
 
 namespace keel::compat {
-
-// Conversions that both programs need.
 
 /// One value becomes a list of one.
 Json list_of_one(const Json& value);
@@ -30,5 +30,9 @@ int64_t count_of(const Import& recipe, const char* target);
 std::string one_of(const char* words, const Json& value);
 /// The same of a key; empty, with an error about the key, if there is none.
 std::string translated(Import& recipe, const std::string& key, const char* words);
+/// The converted value of a key; discarded, with an error about the key, if there is none.
+Json converted(Import& recipe, const std::string& key, const std::function<Json(const Json& value)>& conversion);
+/// Sets a warm-up of ours from a key that is a share of the run.
+void set_warmup_share(Import& recipe, const std::string& target, const std::string& key);
 
 }  // namespace keel::compat

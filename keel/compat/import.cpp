@@ -29,10 +29,11 @@ const KeyTable& table_of(const ConfigTree& recipe) {
   if (known[0].first == 0)
     fail(ExitCode::kBadConfiguration, place, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
          "(actor_rollout_ref, algorithm, ...). A configuration in Keel's keys is started with `keel train`");
+  if (recipe.value.size() == 1 && recipe.value.contains("hydra"))
+    fail(ExitCode::kBadConfiguration, place, ": is Hydra's own file. Fix: import .hydra/config.yaml of that run");
   if (known[0].first == known[1].first)
-    fail(ExitCode::kBadConfiguration, place,
-         ": could be for `trl sft` or for `trl grpo`: both have all of its keys. Fix: ",
-         "add SFTConfig={} or GRPOConfig={}");
+    fail(ExitCode::kBadConfiguration, place, ": has no key that one program alone has. Fix: add SFTConfig={} for a ",
+         "recipe of `trl sft`, or GRPOConfig={}; a configuration in Keel's keys is started with `keel train`");
   return *known[0].second;
 }
 
@@ -47,11 +48,6 @@ const Json* Import::given(const std::string& key) const {
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
-bool Import::says_null(const std::string& key) const {
-  const Json* value = find_value(recipe_, key);
-  return value != nullptr && value->is_null();
-}
-
 Json Import::value(const std::string& key) const {
   if (const Json* value = find_value(recipe_, key)) return *value;
   const Json* by_default = table_.default_of(key);
@@ -62,8 +58,7 @@ std::string Import::word(const std::string& key) const { return word_of(value(ke
 
 bool Import::is_true(const std::string& key) const {
   const Json flag = value(key);
-  if (!flag.is_boolean() && !flag.is_null())
-    fail(ExitCode::kBadConfiguration, key, ": got ", flag.dump(), ", expected true or false");
+  if (!flag.is_boolean() && !flag.is_null()) fail_at(key, "expected true or false");
   return flag == true;
 }
 
@@ -71,14 +66,13 @@ int64_t Import::count(const std::string& key) const {
   constexpr int64_t kMax = int64_t{1} << 20;
   const Json number = value(key);
   const int64_t count = number.is_number_integer() ? number.get<int64_t>() : 0;
-  if (count < 1 || count > kMax)
-    fail(ExitCode::kBadConfiguration, key, ": got ", number.dump(), ", expected an integer from 1 to ", kMax);
+  if (count < 1 || count > kMax) fail_at(key, "expected an integer from 1 to " + std::to_string(kMax));
   return count;
 }
 
 double Import::number(const std::string& key) const {
   const Json number = value(key);
-  if (!number.is_number()) fail(ExitCode::kBadConfiguration, key, ": got ", number.dump(), ", expected a number");
+  if (!number.is_number()) fail_at(key, "expected a number");
   return number.get<double>();
 }
 
@@ -105,11 +99,17 @@ void Import::set(const std::string& target, Json value, const std::string& key, 
   line->second = {value, key, note, false};
 }
 
-void Import::refuse(const std::string& key, const std::string& problem) {
+std::string Import::place_of_key(const std::string& key) const {
   const bool is_default = find_value(recipe_, key) == nullptr && table_.default_of(key) != nullptr;
-  const std::string place =
-      is_default ? table_.program() + "'s default of " + key : place_of(recipe_, key) + ": " + key;
-  const std::string error = place + ": " + problem;
+  return is_default ? table_.program() + "'s default of " + key : place_of(recipe_, key) + ": " + key;
+}
+
+void Import::fail_at(const std::string& key, const std::string& expected) const {
+  fail(ExitCode::kBadConfiguration, place_of_key(key), ": got ", value(key).dump(), ", ", expected);
+}
+
+void Import::refuse(const std::string& key, const std::string& problem) {
+  const std::string error = place_of_key(key) + ": " + problem;
   if (std::ranges::find(errors_, error) == errors_.end()) errors_.push_back(error);
 }
 
@@ -132,6 +132,7 @@ void Import::apply(const std::string& path, const Json& value) {
     if (value == Json::object() || (value.is_null() && table_.has_below(path))) return;  // an empty section
     std::vector<std::string> names;
     for (const auto& [name, known] : table_.rows()) names.push_back(name);
+    for (const Option& option : options_.options()) names.push_back(option.path);
     const std::optional<std::string> near = nearest_name(path, names);
     return refuse(path, "unknown key of " + table_.program() + ". Fix: " +
                             (near ? "write " + *near + ", or " : std::string()) + "leave it out with --ignore " + path);
@@ -172,7 +173,7 @@ Imported Import::run() {
     try {
       computation(*this);
     } catch (const Error& error) {
-      errors_.push_back((recipe_.file.empty() ? kCommandLine : recipe_.file) + std::string(": ") + error.what());
+      errors_.push_back(error.what());
     }
   }
   if (!errors_.empty()) fail(ExitCode::kBadConfiguration, joined(errors_, "\n"));
@@ -239,13 +240,16 @@ std::string Import::yaml() const {
 }
 
 Imported import_recipe(ConfigTree recipe, const std::vector<std::string>& ignored) {
+  std::vector<std::string> left_out;
   for (const std::string& key : ignored) {
     if (find_value(recipe, key) == nullptr)
       fail(ExitCode::kBadConfiguration, kCommandLine, ": --ignore ", key, ": the recipe has no such key");
+    left_out.push_back("left out by --ignore: " + key + "=" + find_value(recipe, key)->dump());
     erase_value(recipe, key);
   }
-  const KeyTable& table = table_of(recipe);
-  return Import(recipe, table).run();
+  Imported imported = Import(recipe, table_of(recipe)).run();
+  imported.remarks.insert(imported.remarks.begin(), left_out.begin(), left_out.end());
+  return imported;
 }
 
 }  // namespace keel::compat

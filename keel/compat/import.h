@@ -32,8 +32,6 @@ class Import {
 
   /// The value in the recipe; nullptr if the key is absent or null.
   const Json* given(const std::string& key) const;
-  /// Whether the recipe has the key with the value null.
-  bool says_null(const std::string& key) const;
   /// The value in the recipe (null included), else the program's default, else null.
   Json value(const std::string& key) const;
   /// value(), as a word: a string without quotes, anything else as JSON; empty for null.
@@ -57,6 +55,8 @@ class Import {
   void set(const std::string& target, Json value, const std::string& key, const std::string& note = "");
   /// An error about a key; all errors are reported together.
   void refuse(const std::string& key, const std::string& problem);
+  /// The same, which ends the computation.
+  [[noreturn]] void fail_at(const std::string& key, const std::string& expected) const;
   void remark(std::string text) { remarks_.push_back(std::move(text)); }
 
   /// Walks over the recipe, runs the table and loads the result.
@@ -69,6 +69,7 @@ class Import {
     bool is_default = false;
   };
 
+  std::string place_of_key(const std::string& key) const;
   void walk(const std::string& path, const Json& value);
   void apply(const std::string& path, const Json& value);
   void map(const std::string& key, const KeyRow& row, const Json& value);

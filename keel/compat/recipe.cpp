@@ -217,8 +217,7 @@ bool is_setting(const std::string& word) {
 
 Json argument_value(std::string text) {
   while (text.size() > 1 && text.ends_with(',')) text.pop_back();  // "q_proj", "v_proj"
-  const bool is_list = text.starts_with('[');
-  if (is_list)
+  if (text.starts_with('['))
     if (const std::optional<Json> list = try_parse_json(text)) return *list;
   return plain_scalar(text, kCommandLine);
 }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "keel/compat/conversions.h"
 #include "keel/compat/import.h"
-#include "keel/compat/rules.h"
 
 namespace keel::compat {
 namespace {
@@ -21,14 +21,13 @@ int64_t steps_of(const Import& r, const std::string& key, const Phase& phase) {
   double updates = number;
   if (number > 0 && number < 1 && all.is_number() && all > 0) updates = std::ceil(number * all.get<double>());
   if (updates < 1 || updates != std::floor(updates) || updates > 1e15)
-    fail(ExitCode::kBadConfiguration, key, ": got ", r.word(key), ", expected a number of updates, or a share next to ",
-         "max_steps");
+    r.fail_at(key, "expected a number of updates, or a share next to max_steps");
   return static_cast<int64_t>(std::ceil(updates / static_cast<double>(phase.updates_per_step)));
 }
 
 void set_schedule(Import& r, const Phase& phase) {
   const std::string type = r.word("lr_scheduler_type"), floor = phase.optimizer + ".min_lr_ratio";
-  r.set(phase.optimizer + ".schedule", schedule_word(type), "lr_scheduler_type");
+  r.set(phase.optimizer + ".schedule", converted(r, "lr_scheduler_type", schedule_word), "lr_scheduler_type");
   const Json rate = r.value("lr_scheduler_kwargs.min_lr_rate"), lowest = r.value("lr_scheduler_kwargs.min_lr");
   const Json lr = r.ours(phase.optimizer + ".lr");
   if (!rate.is_null()) r.set(floor, rate, "lr_scheduler_kwargs.min_lr_rate");
@@ -41,10 +40,11 @@ void set_schedule(Import& r, const Phase& phase) {
     r.refuse("lr_scheduler_type", "cosine_with_min_lr has no end. Fix: set lr_scheduler_kwargs.min_lr_rate");
   if (type == "constant") return;  // transformers' constant has no warm-up
   const Json steps = r.value("warmup_steps"), ratio = r.value("warmup_ratio");
-  const bool is_count = steps.is_number() && steps >= 1, is_share = !is_count && steps.is_number() && steps > 0;
-  if (is_count) r.set(phase.optimizer + ".warmup_updates", static_cast<int64_t>(steps.get<double>()), "warmup_steps");
-  if (is_share) r.set(phase.optimizer + ".warmup_ratio", steps, "warmup_steps");
-  if (!is_count && !is_share && !ratio.is_null()) r.set(phase.optimizer + ".warmup_ratio", ratio, "warmup_ratio");
+  if (steps.is_number() && steps > 0)
+    r.set(phase.optimizer + ".warmup_updates", steps >= 1 ? Json(std::floor(steps.get<double>())) : steps,
+          "warmup_steps");
+  else if (!ratio.is_null())
+    set_warmup_share(r, phase.optimizer + ".warmup_updates", "warmup_ratio");
 }
 
 void set_length(Import& r, const Phase& phase) {
@@ -55,7 +55,7 @@ void set_length(Import& r, const Phase& phase) {
   const int64_t count = steps.is_number_integer() ? steps.get<int64_t>() : 0, updates = phase.updates_per_step;
   if (count == 0 || count % updates != 0)
     return r.refuse("max_steps", "got " + steps.dump() + " updates, expected a multiple of " + std::to_string(updates) +
-                                     ", the updates of a rollout batch");
+                                     ", the updates of a rollout batch. Fix: set max_steps to one");
   r.set(phase.length + ".steps", count / updates, "max_steps", updates > 1 ? "by the updates of a rollout batch" : "");
 }
 
@@ -99,8 +99,6 @@ int64_t updates_per_step(const Import& r) {
   return count_of(r, "train.epochs") * (all % update == 0 ? all / update : 1);
 }
 
-// Any trainer -------------------------------------------------------------------------------------------------------
-
 void trl_precision(Import& r) {
   const bool bf16 = r.is_true("bf16"), fp16 = r.is_true("fp16");
   if (bf16 && fp16) r.refuse("bf16", "fp16 is true as well. Keep one");
@@ -109,7 +107,7 @@ void trl_precision(Import& r) {
   const bool differ = r.given("dtype") && r.given("torch_dtype") && *r.given("dtype") != *r.given("torch_dtype");
   if (differ) r.refuse("dtype", "differs from torch_dtype. Keep one");
   const char* key = r.given("dtype") ? "dtype" : "torch_dtype";
-  const Json word = precision_word(r.value(key));  // of the weights, which are float32 here anyway
+  const Json word = converted(r, key, precision_word);  // of the weights, which are float32 here anyway
   if (word != "float32") r.set("run.precision", word, key);
 }
 
@@ -144,8 +142,6 @@ void trl_adapter(Import& r) {
         by_default ? "PEFT's default" : "");
   if (r.is_true("use_rslora")) r.set("lora.rank_stabilized", true, "use_rslora");
 }
-
-void trl_tools(Import& r) { set_tools(r, "report_to"); }
 
 // GRPO --------------------------------------------------------------------------------------------------------------
 
@@ -185,6 +181,15 @@ void grpo_length(Import& r) {
   const char* samples = r.given("num_generations_eval") ? "num_generations_eval" : "num_generations";
   if (evaluates || r.given("num_generations_eval")) r.set("eval.samples", r.value(samples), samples);
   if (r.given("temperature")) r.set("eval.temperature", r.value("temperature"), "temperature");
+  const char *best = "load_best_model_at_end", *metric = "metric_for_best_model";
+  std::string name = r.word(metric);
+  if (name.starts_with("eval_")) name.erase(0, 5);
+  if (r.is_true(best))
+    r.set("checkpoint.best_metric",
+          name.empty()                ? "auto"
+          : name.starts_with("eval/") ? name
+                                      : "eval/" + name,
+          name.empty() ? best : metric);
   if (evaluates && !r.is_own("data.eval_files") && !r.is_own("data.held_out"))
     r.remark(
         "eval_strategy: TRL evaluates on the test split. Here nothing is evaluated without data.eval_files or "
@@ -210,18 +215,14 @@ void grpo_loss(Import& r) {
   r.set("objective.aggregation", average, "loss_type");
 
   Json parameters = Json::array();
-  static const std::vector<std::vector<std::string>> kParameters = {
-      // the loss that reads a key, and our parameter
-      {"clipped", "epsilon", ""},
-      {"clipped", "delta", "dual"},  //
-      {"sapo", "sapo_temperature_pos", "tau_positive"},
-      {"sapo", "sapo_temperature_neg", "tau_negative"},  //
-      {"vespo", "vespo_k_pos", "k_positive"},
-      {"vespo", "vespo_lambda_pos", "lambda_positive"},  //
-      {"vespo", "vespo_k_neg", "k_negative"},
-      {"vespo", "vespo_lambda_neg", "lambda_negative"}};
-  for (const auto& row : kParameters) {
-    const std::string &reader = row[0], &key = row[1], &ours = row[2];
+  std::istringstream rows(  // the loss that reads a key, and our parameter
+      "clipped:epsilon= clipped:delta=dual sapo:sapo_temperature_pos=tau_positive "
+      "sapo:sapo_temperature_neg=tau_negative vespo:vespo_k_pos=k_positive vespo:vespo_lambda_pos=lambda_positive "
+      "vespo:vespo_k_neg=k_negative vespo:vespo_lambda_neg=lambda_negative");
+  for (std::string row; rows >> row;) {
+    const size_t colon = row.find(':'), equals = row.find('=');
+    const std::string reader = row.substr(0, colon), key = row.substr(colon + 1, equals - colon - 1),
+                      ours = row.substr(equals + 1);
     const Json *theirs = r.given(key), *by_default = trl_grpo_table().default_of(key);
     const bool reads = reader == (clipped ? "clipped" : name);
     if (reads && !ours.empty() && !r.value(key).is_null() && std::isfinite(r.number(key)))
@@ -277,6 +278,8 @@ void grpo_rewards(Import& r) {
     if (name == "accuracy_reward" || name == "reasoning_accuracy_reward" || name == "accuracy") {
       functions.push_back("math");
       r.remark("reward_funcs: " + name + " gives 0 for an answer outside of \\boxed{} or LaTeX, Keel's math reads any");
+      if (name == "reasoning_accuracy_reward")
+        r.remark("reward_funcs: " + name + " reads only what follows </think>, Keel's math the whole completion");
     } else if (name == "think_format_reward" || name == "format") {
       functions.push_back(name == "format" ? "tags:think,answer" : "tags:think,*");
     } else if (dot != std::string::npos && name.find(':') == std::string::npos && !name.ends_with(".py")) {
@@ -352,7 +355,7 @@ void add_trainer_rules(KeyTable& t) {
       "use_peft LoraConfig r lora_r lora_alpha lora_dropout lora_target_modules target_modules use_rslora "
       "disable_dropout",
       "section lora", trl_adapter);
-  t.computes("report_to", "record.tensorboard", trl_tools);
+  t.computes("report_to", "record.tensorboard", [](Import& r) { set_tools(r, "report_to"); });
 }
 
 }  // namespace
@@ -366,8 +369,8 @@ void add_grpo_rules(KeyTable& t) {
   t.computes(
       "max_steps num_train_epochs lr_scheduler_type warmup_steps warmup_ratio lr_scheduler_kwargs.{min_lr "
       "min_lr_rate} save_steps save_strategy eval_steps eval_strategy evaluation_strategy logging_steps "
-      "num_generations_eval",
-      "train.steps, train.data_epochs, optimizer.*, checkpoint.every, eval.*", grpo_length);
+      "num_generations_eval load_best_model_at_end metric_for_best_model",
+      "train.steps, train.data_epochs, optimizer.*, checkpoint.every, checkpoint.best_metric, eval.*", grpo_length);
   t.computes(
       "loss_type importance_sampling_level epsilon epsilon_high delta sapo_temperature_pos sapo_temperature_neg "
       "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg",

@@ -1,17 +1,9 @@
 #include "keel/compat/conversions.h"
-#include "keel/compat/rules.h"
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
 
 namespace keel::compat {
 namespace {
-
-/// The Trainer's names of what an evaluation measures, with or without its prefix.
-Json evaluation_metric(const Json& value) {
-  if (!value.is_string()) return value.is_null() ? kSetsNothing : value;
-  const std::string name = value.get<std::string>();
-  return name.starts_with("eval/") ? name : "eval/" + (name.starts_with("eval_") ? name.substr(5) : name);
-}
 
 Json max_completion(const Json& value) {
   if (value.is_null())
@@ -136,8 +128,6 @@ KeyTable grpo_table() {
   t.maps("shuffle_dataset", "data.shuffle", unless_null);
   t.maps("chat_template_kwargs", "data.template_words", template_arguments, "each as name=value");
   t.maps("max_prompt_length", "data.max_prompt_tokens", unless_null, "longer prompts are left out");
-  t.maps("load_best_model_at_end", "checkpoint.keep_best");
-  t.maps("metric_for_best_model", "checkpoint.best_metric", evaluation_metric, "eval_reward is eval/reward");
   t.defaults(R"({"learning_rate": 1e-6, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "weight_decay": 0,
       "max_grad_norm": 1.0, "num_generations": 8, "max_completion_length": 512, "temperature": 1.0, "num_iterations": 1,
       "beta": 0, "entropy_coef": 0, "loss_type": "dapo", "importance_sampling_level": "token", "epsilon": 0.2,

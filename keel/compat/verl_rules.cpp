@@ -2,7 +2,6 @@
 
 #include "keel/compat/conversions.h"
 #include "keel/compat/import.h"
-#include "keel/compat/rules.h"
 #include "keel/core/json_reader.h"
 
 namespace keel::compat {
@@ -11,9 +10,9 @@ namespace {
 using Words = std::map<std::string, std::string>;
 
 const std::string kActor = "actor_rollout_ref.actor.", kOptim = kActor + "optim.", kModel = "actor_rollout_ref.model.",
-                  kLossMode = kActor + "policy_loss.loss_mode", kAggregation = kActor + "loss_agg_mode",
-                  kMiniBatch = kActor + "ppo_mini_batch_size", kEstimator = "algorithm.adv_estimator",
-                  kBatch = "data.train_batch_size";
+                  kLossMode = kActor + "policy_loss.loss_mode", kParameters = kActor + "policy_loss.parameters",
+                  kAggregation = kActor + "loss_agg_mode", kMiniBatch = kActor + "ppo_mini_batch_size",
+                  kEstimator = "algorithm.adv_estimator", kBatch = "data.train_batch_size";
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -81,10 +80,11 @@ void verl_optimizer(Import& r) {
 
   const std::string schedule = translated(r, type, "constant=constant cosine=cosine");
   const bool has_steps = r.given(steps) != nullptr && r.number(steps) > 0,
-             has_ratio = !has_steps && r.given(ratio) != nullptr && r.number(ratio) > 0;
+             by_ratio = r.given(steps) == nullptr || r.number(steps) < 0,  // of 0 steps verl makes no warm-up
+      has_ratio = by_ratio && r.given(ratio) != nullptr && r.number(ratio) > 0;
   if (!schedule.empty()) r.set("optimizer.schedule", schedule, type);
   if (schedule == "cosine" && r.given(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
-  if (has_ratio) r.set("optimizer.warmup_ratio", r.value(ratio), ratio);
+  if (has_ratio) set_warmup_share(r, "optimizer.warmup_updates", ratio);
   if (has_steps) {
     const int64_t all = count_of(r, "train.prompts_per_step") * count_of(r, "rollout.samples_per_prompt"),
                   update = r.ours("train.sequences_per_update") == 0 ? all : count_of(r, "train.sequences_per_update");
@@ -110,11 +110,13 @@ void verl_reward(Import& r) {
   if (!r.is_set("reward.functions") && r.is_set("data.files"))
     r.remark("reward: verl scores a row by its data_source, Keel with math (reward.functions chooses another)");
 
-  const std::string old_manager = "reward_model.reward_manager",
-                    manager = r.given(old_manager) != nullptr ? old_manager : "reward.reward_manager.name";
-  if (!contains({"naive", "dapo"}, r.word(manager)))
-    refuse_value(r, manager, "the manager is unknown", "naive or dapo",
-                 "set reward.functions, and --ignore " + manager);
+  std::string manager = "reward.reward_manager.name";
+  for (const std::string key : {"reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager"}) {
+    const std::string word = r.word(key);
+    if (!contains({"", "naive", "dapo"}, word))
+      refuse_value(r, key, "the manager is unknown", "naive or dapo", "set reward.functions, and --ignore " + key);
+    if (!contains({"", "naive"}, word)) manager = key;
+  }
   const std::string section = overlong_section(r), enable = section + ".enable", length = section + ".len";
   if (section.empty()) return;
   if (r.word(manager) != "dapo")
@@ -141,6 +143,9 @@ void verl_filter(Import& r) {
   r.set("rollout.dynamic_sampling", true, enable);
   const int64_t most = r.given(batches) != nullptr && *r.given(batches) != 0 ? r.count(batches) : 0,
                 factor = r.given(sampled) != nullptr ? r.count(sampled) / prompts : 1;
+  if (r.given(sampled) != nullptr && r.count(sampled) % prompts != 0)
+    refuse_value(r, sampled, "Keel samples batches of a step's prompts", "a multiple of " + std::to_string(prompts),
+                 "set it to " + std::to_string(std::max<int64_t>(factor, 1) * prompts));
   if (most > 0)  // of gen_batch_size prompts each
     r.set("rollout.max_batches", most * std::max<int64_t>(factor, 1), batches, "in batches of a step's prompts");
   r.remark(enable + ": verl 0.9.1 samples until a step is full; after rollout.max_batches batches (" +
@@ -181,7 +186,7 @@ void set_bounds(Import& r, const std::string& mode) {
   const bool is_dppo = mode.starts_with("dppo");
   for (const std::string side : {"low", "high"}) {
     const std::string key = clip + "_" + side;
-    const bool is_shared = r.says_null(key);
+    const bool is_shared = r.value(key).is_null();
     if (contains({"sapo", "dro", "gpg"}, mode) || r.is_own("objective.delta")) break;
     if (!is_shared && r.given(key) == nullptr && r.value(clip) != r.value(key))
       refuse_value(r, clip, "verl reads clip_ratio_low and clip_ratio_high instead", r.word(key), "set " + key);
@@ -207,11 +212,15 @@ void verl_loss(Import& r) {
   const std::string mode = r.is_own("objective.method") ? "" : r.word(kLossMode),
                     average = translated(r, kAggregation, kModes);
   if (!r.is_own("objective.method")) {
-    const std::string method = translated(r, kLossMode, kMethods);
+    const bool is_plugin = mode.starts_with("keel_");  // Keel's own losses inside verl
+    const std::string method = is_plugin ? mode.substr(5) : translated(r, kLossMode, kMethods);
     if (method.empty()) return;
     const bool has_critic = method == "ppo" && r.ours("objective.advantage") == "gae";
     r.set("objective.method", has_critic ? "ppo_gae" : method, kLossMode);
-    set_bounds(r, mode);
+    if (is_plugin)
+      r.set("objective.parameters", converted(r, kParameters, template_arguments), kParameters, "each as name=value");
+    else
+      set_bounds(r, mode);
   }
   if (mode == "gspo" && average == "token_mean")
     r.remark(kLossMode + " gspo: verl 0.9.1 averages by loss_agg_mode, verl 0.7.1 to 0.9.0 as seq-mean-token-mean");
@@ -243,7 +252,12 @@ void verl_critic(Import& r) {
       R"({"weight_decay": 0.01, "betas": [0.9, 0.999], "lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.0,
           "warmup_style": null, "lr_scheduler_type": "constant", "min_lr_ratio": 0.0, "num_cycles": 0.5,
           "clip_grad": 1.0, "optimizer": "AdamW", "optimizer_impl": "torch.optim", "zero_indexed_step": true, "override_optimizer_config": null})");
-  if (r.ours("objective.advantage") != "gae") return;  // verl reads nothing of it then
+  const std::string warmup = "trainer.critic_warmup";
+  const auto waits = std::max<int64_t>(static_cast<int64_t>(r.number(warmup)) - 1, 0);
+  if (r.ours("objective.advantage") != "gae") {  // verl reads nothing else of it then
+    if (waits > 0) refuse_value(r, warmup, "the policy would wait without a critic", "at most 1", "remove it");
+    return;
+  }
   const std::string critic = "critic.", model = critic + "model.path", average = critic + "loss_agg_mode";
   if (const Json* on = r.given("critic.enable"); on != nullptr && *on == false)
     refuse_value(r, "critic.enable", "gae needs a critic", "true", "remove it, or choose other advantages");
@@ -251,9 +265,9 @@ void verl_critic(Import& r) {
   for (const auto& [key, ours] : Words{{"critic.optim.lr", "critic.lr"},
                                        {"critic.cliprange_value", "critic.value_clip"},
                                        {"algorithm.gamma", "critic.gamma"},
-                                       {"algorithm.lam", "critic.lambda"},
-                                       {"trainer.critic_warmup", "critic.warmup_steps"}})
+                                       {"algorithm.lam", "critic.lambda"}})
     r.set(ours, r.value(key), key);
+  r.set("critic.warmup_steps", waits, warmup, "verl counts steps from 1");
 
   const auto same = [&](const std::string& key, const Json& policy, const char* reason) {
     if (r.given(key) != nullptr && *r.given(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
@@ -280,6 +294,8 @@ void verl_critic(Import& r) {
 // Data and tools ----------------------------------------------------------------------------------------------------
 
 void verl_lengths(Import& r) {
+  for (const auto& [target, key] : Words{{"data.files", "data.train_files"}, {"model.path", kModel + "path"}})
+    if (!r.is_set(target) && !r.is_own("task.name")) r.refuse(key, "is not in the recipe. Fix: add " + key + "=PATH");
   const std::string limit = "data.max_prompt_length";  // a task has none
   if (r.given(limit) != nullptr || r.is_set("data.files")) r.set("data.max_prompt_tokens", r.value(limit), limit);
   for (const auto& [key, theirs] : Words{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
@@ -303,11 +319,13 @@ void add_verl_rules(KeyTable& t) {
       "optimizer.max_grad_norm optimizer.schedule optimizer.warmup_updates optimizer.min_lr_ratio", verl_optimizer);
   t.computes(
       "custom_reward_function.{path name reward_kwargs} reward.custom_reward_function.{path name reward_kwargs} "
-      "reward_model.{reward_manager overlong_buffer reward_kwargs} reward.{reward_manager.name reward_kwargs}",
+      "reward_model.{reward_manager overlong_buffer reward_kwargs} reward.{reward_manager.name reward_kwargs} "
+      "reward_manager.name",
       "reward.functions reward.overlong_buffer reward.overlong_penalty", verl_reward);
   t.computes("algorithm.{adv_estimator norm_adv_by_std_in_grpo}", "objective.advantage", verl_advantage);
   t.computes(
-      "actor_rollout_ref.actor.{policy_loss.loss_mode policy_loss.dro_beta loss_agg_mode clip_ratio clip_ratio_low "
+      "actor_rollout_ref.actor.{policy_loss.loss_mode policy_loss.parameters policy_loss.dro_beta loss_agg_mode "
+      "clip_ratio clip_ratio_low "
       "clip_ratio_high clip_ratio_c tau_pos tau_neg}",
       "objective.method objective.delta_low objective.delta_high objective.parameters objective.aggregation",
       verl_loss);

@@ -1,5 +1,4 @@
 #include "keel/compat/conversions.h"
-#include "keel/compat/rules.h"
 
 // The keys of verl 0.9.1 (verl/trainer/config/ppo_trainer.yaml and what it includes), and of recipes for earlier ones.
 
@@ -87,20 +86,25 @@ void add_settings(KeyTable& t) {
 }
 
 void add_refusals(KeyTable& t) {
-  t.refuses("actor_rollout_ref.rollout.{top_p top_k repetition_penalty}", kTruncated, "[1, -1, 0]");
+  t.refuses("actor_rollout_ref.rollout.{top_p repetition_penalty}", kTruncated, "[1]");
+  t.refuses("actor_rollout_ref.rollout.top_k", kTruncated, "[-1, 0]");
   t.refuses("actor_rollout_ref.rollout.do_sample", "completions of training are sampled", "[true]");
   t.refuses("actor_rollout_ref.rollout.{quantization quantization_config_file}", "set rollout.weights",
             R"(["none", false])");
   t.refuses(
       "actor_rollout_ref.rollout.{ignore_eos over_sample_rate skip_rollout enable_rollout_routing_replay "
       "multi_turn.enable agent.agent_loop_config_path agent.custom_async_server.path} "
-      "actor_rollout_ref.actor.{qat.enable fsdp_config.qat.enable} actor_rollout_ref.model.mtp.enable "
+      "actor_rollout_ref.rollout.qat.enable actor_rollout_ref.actor.{qat.enable fsdp_config.qat.enable} "
+      "actor_rollout_ref.model.mtp.enable "
       "algorithm.use_pf_ppo distillation.enabled skip.{rollout.enable rollout_tq.enable async_rollout.enable} "
       "trainer.val_only trainer.v1.sampler.custom_sampler.path "
       "sandbox_fusion.url reward_model.sandbox_fusion.url reward.sandbox_fusion.url",
       kOff, "[false, 0]");
   t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kOff, R"(["single_turn_agent"])");
-  t.refuses("actor_rollout_ref.actor.router_replay.mode", kOff, R"(["disabled"])");
+  t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kOff,
+            R"(["disabled"])");
+  t.refuses("actor_rollout_ref.ref.model.path", "the reference is the policy that RL starts from");
+  t.refuses("critic.grad_clip", "the critic's gradients are clipped as the policy's are", "[1.0]");
   t.refuses("actor_rollout_ref.model.override_config", kModelFolder, "[{}]");
   t.refuses("actor_rollout_ref.model.override_config.{attention_dropout embd_pdrop resid_pdrop}",
             "dropout is lora.dropout only", "[0]");
@@ -117,6 +121,7 @@ void add_refusals(KeyTable& t) {
             R"(["torch.optim", "torchao.optim", "bitsandbytes.optim"])");
   t.refuses("algorithm.rollout_correction.{rollout_is rollout_rs loss_type use_policy_gradient}", kCorrections,
             R"(["ppo_clip", "null", "None", false])");
+  t.refuses("keel", "it chooses a file of Hydra. Fix: run verl with --cfg job --resolve, and import what it prints");
   t.refuses("trainer.v1.trainer_mode", kStale, R"(["sync"])");
   t.refuses("async_training", kStale, "[0, false]");
   t.refuses("data.train_max_samples", kRowsAsTheyAre, "[-1]");
@@ -141,7 +146,7 @@ void add_ignored(KeyTable& t) {
       "use_fused_kernels use_torch_compile use_remove_padding use_prefix_grouper use_rollout_log_probs "
       "entropy_from_logits_with_chunking entropy_from_logits_chunk_size entropy_checkpointing pad_to_length "
       "calculate_entropy calculate_sum_pi_squared sum_pi_squared_checkpointing} "
-      "actor_rollout_ref.actor.policy_loss.{clip_cov_ratio clip_cov_lb clip_cov_ub kl_cov_ratio ppo_kl_coef} "
+      "actor_rollout_ref.actor.policy_loss.{run clip_cov_ratio clip_cov_lb clip_cov_ub kl_cov_ratio ppo_kl_coef} "
       "actor_rollout_ref.actor.optim.total_training_steps");
   t.ignores("actor_rollout_ref.ref");
   t.ignores(
@@ -166,7 +171,7 @@ void add_ignored(KeyTable& t) {
       "critic.{strategy fsdp megatron veomni torchtitan profiler profile checkpoint model rollout_n data_loader_seed "
       "nccl_timeout ppo_micro_batch_size ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu "
       "forward_micro_batch_size forward_micro_batch_size_per_gpu forward_max_token_len_per_gpu loss_scale_factor "
-      "ulysses_sequence_parallel_size grad_clip optim.total_training_steps}");
+      "ulysses_sequence_parallel_size optim.total_training_steps}");
   t.ignores(
       "trainer.{balance_batch project_name experiment_name log_val_generations rollout_data_dir validation_data_dir "
       "nnodes n_gpus_per_node esi_redundant_time resume_mode resume_from_path checkpoint_callback_class "

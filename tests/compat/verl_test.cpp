@@ -25,9 +25,9 @@ const std::string kActor = "actor_rollout_ref.actor.", kGrpo = "algorithm.adv_es
                   kFilterOn = kFilter + "enable=true", kKl = "algorithm.use_kl_in_reward=true",
                   kPenalty = "reward.reward_kwargs.overlong_buffer_cfg.", kDapo = "reward.reward_manager.name=dapo";
 
-/// Groups of 4, unless the words say another number.
+/// Groups of 4, unless the words say another number, on a built-in task.
 Imported imported(Words words) {
-  words.insert(words.begin(), "actor_rollout_ref.rollout.n=4");
+  words.insert(words.begin(), {"actor_rollout_ref.rollout.n=4", "task.name=chains"});
   return import_recipe(read_recipe("", words));
 }
 
@@ -93,7 +93,8 @@ TEST(Verl, AbsentKeysMeanVerlsDefaults) {
                      {"critic.value_clip", 0.5},
                      {"critic.gamma", 1.0},
                      {"critic.lambda", 1.0}}}});
-  EXPECT_EQ(setting(import_recipe(read_recipe("", {"data.train_files=a.jsonl"})), "rollout.samples_per_prompt"), 1);
+  const Words absent = {"data.train_files=a.jsonl", "actor_rollout_ref.model.path=m"};
+  EXPECT_EQ(setting(import_recipe(read_recipe("", absent)), "rollout.samples_per_prompt"), 1);
 }
 
 TEST(Verl, LossesHaveTheirBoundsAndParameters) {
@@ -175,8 +176,10 @@ TEST(Verl, SizesAndSchedulesAreInOurUnits) {
             {optim + "lr_scheduler_type=cosine", optim + "min_lr_ratio=0.1", optim + "lr_warmup_steps_ratio=0.05"}),
         {{"optimizer.schedule", "cosine"},
          {"optimizer.min_lr_ratio", 0.1},
-         {"optimizer.warmup_ratio", 0.05},
+         {"optimizer.warmup_updates", 0.05},
          {"optimizer.schedule_per", "step"}}},
+       {with_groups({optim + "lr_warmup_steps=0", optim + "lr_warmup_steps_ratio=0.1"}),  // the share counts below 0
+        {{"optimizer.warmup_updates", nullptr}, {"optimizer.schedule_per", nullptr}}},
        {with_groups({optim + "warmup_style=cosine"}), {{"optimizer.schedule", "cosine"}}},
        {with_groups({optim + "betas=[0.8,0.9]", optim + "lr_warmup_steps=-1", optim + "min_lr_ratio=0.1"}),
         {{"optimizer.beta1", 0.8},
@@ -214,7 +217,11 @@ TEST(Verl, RewardsAndFilteredGroups) {
        {{kGrpo, "reward_model.reward_manager=dapo", "reward_model.overlong_buffer={enable: true, len: 4}",
          "data.max_response_length=8"},
         {{"reward.overlong_buffer", 4}}},
-       {with_groups({kPenalty + "enable=false", kPenalty + "len=16"}), {{"reward.overlong_buffer", nullptr}}},
+       {{kGrpo, "reward_manager.name=dapo", "reward_model.overlong_buffer={enable: true, len: 4}",
+         "data.max_response_length=8"},
+        {{"reward.overlong_buffer", 4}}},
+       {with_groups({kPenalty + "enable=false", kPenalty + "len=16", "reward_manager.name=naive"}),
+        {{"reward.overlong_buffer", nullptr}}},
        {{kGrpo, kFilterOn, "data.train_batch_size=4", kActor + "ppo_mini_batch_size=4", "data.gen_batch_size=12",
          kFilter + "max_num_gen_batches=10"},
         {{"rollout.dynamic_sampling", true}, {"rollout.max_batches", 30}}},
@@ -228,8 +235,12 @@ TEST(Verl, RewardsAndFilteredGroups) {
        {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs",
         "into the function"},
        {with_groups({"reward.reward_manager.name=gdpo"}), "reward_manager.name", "naive or dapo"},
+       {with_groups({"reward_manager.name=prime"}), "reward_manager.name", "naive or dapo"},
        {with_groups({"reward.reward_model.enable=true"}), "reward_model.enable", "is a server"},
        {with_groups({"data.gen_batch_size=3"}), "gen_batch_size", "expected 1024"},
+       {{kGrpo, kFilterOn, "data.train_batch_size=4", kActor + "ppo_mini_batch_size=4", "data.gen_batch_size=6"},
+        "gen_batch_size",
+        "a multiple of 4"},
        {with_groups({kFilterOn, kKl, kFilter + "metric=seq_final_reward"}), "metric", "before the KL"},
        {with_groups({kFilterOn, path, kFilter + "metric=acc"}), "metric", "set it to reward"},
        {with(dapo, {kFilterOn, kFilter + "metric=score"}), "metric", "set it to reward"}});
@@ -238,21 +249,28 @@ TEST(Verl, RewardsAndFilteredGroups) {
 // verl 0.9.1, trainer/ppo/utils.py: need_critic.
 TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
   const std::string gae = "algorithm.adv_estimator=gae", decay = "critic.optim.weight_decay=0.1";
-  expect_meanings({{{gae, "critic.cliprange_value=0.2", "algorithm.lam=0.95", "trainer.critic_warmup=3",
-                     "actor_rollout_ref.model.path=m", "critic.model.path=m", "critic.ppo_epochs=1"},
-                    {{"critic.value_clip", 0.2}, {"critic.lambda", 0.95}, {"critic.warmup_steps", 3}}},
-                   {{gae, decay, kActor + "optim.weight_decay=0.1"}, {{"critic.body", "separate"}}},
-                   {with_groups({decay, "critic.ppo_epochs=5", "critic.model.path=x"}), {{"critic.body", nullptr}}}});
+  expect_meanings(
+      {{{gae, "critic.cliprange_value=0.2", "algorithm.lam=0.95", "trainer.critic_warmup=3",
+         "actor_rollout_ref.model.path=m", "critic.model.path=m", "critic.ppo_epochs=1"},
+        {{"critic.value_clip", 0.2}, {"critic.lambda", 0.95}, {"critic.warmup_steps", 2}}},  // steps count from 1
+       {{gae, decay, kActor + "optim.weight_decay=0.1"}, {{"critic.body", "separate"}}},
+       {with_groups({decay, "critic.ppo_epochs=5", "critic.model.path=x"}), {{"critic.body", nullptr}}}});
   EXPECT_THAT(imported({gae, kActor + "optim.lr_warmup_steps=5"}).remarks, Contains(HasSubstr("the critic follows")));
   expect_refused(
       {{{gae, decay}, "critic.optim.weight_decay", "expected 0.01"},
        {{gae, "critic.ppo_epochs=2"}, "critic.ppo_epochs", "the policy's updates"},
        {{gae, "critic.model.path=other"}, "critic.model.path", "a copy of the policy"},
        {{gae, "critic.enable=false"}, "critic.enable", "needs a critic"},
+       {with_groups({"trainer.critic_warmup=2"}), "trainer.critic_warmup", "would wait without a critic"},
        {{gae, kActor + "loss_agg_mode=seq-mean-token-sum"}, "critic.loss_agg_mode=token-mean", "expected token-mean"}});
 }
 
 TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  expect_refused({{with_groups({rollout + "top_k=1"}), rollout + "top_k", "truncated"},  // it is greedy
+                  {with_groups({rollout + "top_p=0"}), rollout + "top_p", "truncated"},
+                  {with_groups({rollout + "qat.enable=true"}), rollout + "qat.enable", "change the training"},
+                  {with_groups({"critic.grad_clip=0.5"}), "critic.grad_clip", "as the policy's"}});
   size_t keys = 0;
   for (const auto& [key, row] : verl_table().rows()) {
     if (row.kind != RowKind::kRefuses || verl_table().has_below(key)) continue;
@@ -268,15 +286,35 @@ TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
   EXPECT_GT(keys, 50u);
 }
 
+TEST(Verl, ARecipeHasRowsAndAModel) {
+  EXPECT_THAT(
+      error_of(2,
+               [] {
+                 import_recipe(read_recipe("", {kGrpo, "actor_rollout_ref.rollout.n=4"}));
+               }),
+      AllOf(HasSubstr("data.train_files: is not in the recipe"), HasSubstr("add actor_rollout_ref.model.path=")));
+  EXPECT_THAT(error_of(2, [] { import_recipe(read_recipe("", {"hydra.job.name=main_ppo"})); }),
+              HasSubstr("import .hydra/config.yaml"));
+}
+
+TEST(Verl, KeelsOwnLossesKeepTheirRow) {
+  expect_meanings(
+      {{with_groups({kLoss + "keel_drpo", kActor + "policy_loss.parameters={delta: 0.2}"}),
+        {{"objective.method", "drpo"}, {"objective.parameters", {"delta=0.2"}}, {"objective.delta_low", nullptr}}}});
+  expect_refused({{with_groups({"+keel=dppo_tv"}), "keel", "--cfg job --resolve"}});
+}
+
 TEST(Verl, KeysOfNoRowAreErrorsUntilTheyAreLeftOut) {
-  const Words words = with_groups({"actor_rollout_ref.rollout.n=4", "trainer.colour=red",
-                                   "actor_rollout_ref.rollout.tmperature=2", "data.truncation=left"});
+  const Words words =
+      with_groups({"task.name=chains", "actor_rollout_ref.rollout.n=4", "trainer.colour=red",
+                   "actor_rollout_ref.rollout.tmperature=2", "data.truncation=left", "rollout.max_new_tokns=8"});
   EXPECT_THAT(error_of(2, [&] { imported(words); }),
               AllOf(HasSubstr("trainer.colour: unknown key"), HasSubstr("--ignore trainer.colour"),
-                    HasSubstr("actor_rollout_ref.rollout.temperature")));
-  const Imported recipe =
-      import_recipe(read_recipe("", words), {"trainer.colour", "actor_rollout_ref.rollout.tmperature"});
-  EXPECT_THAT(recipe.remarks, Contains(HasSubstr("data.truncation left")));
+                    HasSubstr("actor_rollout_ref.rollout.temperature"), HasSubstr("write rollout.max_new_tokens, or")));
+  const Imported recipe = import_recipe(
+      read_recipe("", words), {"trainer.colour", "actor_rollout_ref.rollout.tmperature", "rollout.max_new_tokns"});
+  EXPECT_THAT(recipe.remarks, AllOf(Contains(HasSubstr("data.truncation left")),
+                                    Contains("left out by --ignore: trainer.colour=\"red\"")));
   EXPECT_EQ(recipe.program, "verl");
   EXPECT_THAT(imported(with_groups({"trainer.nnodes=8", "ray_kwargs.ray_init.num_cpus=4", "trainer.logger=[console]",
                                     "actor_rollout_ref.actor.megatron={tensor_model_parallel_size: 2}"}))
@@ -292,13 +330,14 @@ _target_: verl.Config
 algorithm: {adv_estimator: grpo, _target_: verl.AlgoConfig}
 data: {train_files: &rows a.jsonl, val_files: *rows, max_response_length: 8}
 actor_rollout_ref:
+  model: {path: m}
   actor: {clip_ratio: 0.1, clip_ratio_low: "${.clip_ratio}", clip_ratio_high: "${actor_rollout_ref.actor.clip_ratio}"}
   rollout: {n: 4, response_length: "${oc.select:data.max_response_length,512}", prompt_length: "${oc.select:a.b,512}"}
 trainer: {default_local_dir: "out/${trainer.project_name}", project_name: p, total_epochs: "${oc.env:N}"}
 )");
   const auto import_file = [&](Words words) { return import_recipe(read_recipe(file, words)); };
   EXPECT_THAT(error_of(2, [&] { import_file({}); }),
-              AllOf(HasSubstr("v.yaml:9: trainer.total_epochs"), HasSubstr("--cfg job --resolve")));
+              AllOf(HasSubstr("v.yaml:10: trainer.total_epochs"), HasSubstr("--cfg job --resolve")));
   const Imported recipe = import_file({"trainer.total_epochs=2", "actor_rollout_ref.actor.clip_ratio=0.3",
                                        "data.max_response_length=16", "++data.seed=5", "~data.val_files"});
   for (const auto& [key, value] : std::map<std::string, Json>{{"objective.delta_low", 0.3},

@@ -95,6 +95,9 @@ class Loader {
 
   void unknown(const std::string& path, const Json& value) {
     if (errors_.size() >= kMaxErrors) return complain(path, "");  // counted only: looking for names takes time
+    const auto child = value.is_object() ? value.begin() : value.end();
+    if (child != value.end() && !hint_about(path + "." + child.key()).empty())
+      return unknown(path + "." + child.key(), child.value());
     complain(path, (value.is_object() ? "unknown section; " : "unknown key; ") + suggestion(path));
   }
 

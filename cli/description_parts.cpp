@@ -89,8 +89,8 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
 
 std::string describe_saving(const Config& config, at::ScalarType saved_as) {
   if (saved_as == at::kFloat || config.lora.used()) return "";
-  return entry("saved as", dtype_name(saved_as) + (config.checkpoint.dtype == "auto" ? ", as model.path is" : "") +
-                               " (checkpoint.dtype); the float32 weights lie beside it, in optimizer.safetensors");
+  return entry("saved as", dtype_name(saved_as) + ", as model.path is; the float32 weights are in " +
+                               "optimizer.safetensors (`keel convert RUN FOLDER --dtype float32`)");
 }
 
 at::ScalarType saved_type(const LoadedModel& policy) {

@@ -100,7 +100,7 @@ Action add_generate(CommandLine& line) {
   command.flag("--chat", request->chat, "Put the prompt through the model's chat template");
   command.flag("--no-special-tokens", request->special_as_text,
                "Special tokens that a plain prompt spells out, such as <|im_start|>, stay text; without it they are "
-               "those tokens, as in training (data.special_tokens)");
+               "those tokens, as in training");
   const Argument json = command.flag("--json", request->json,
                                      "One object per line and sample: tokens, logprobs, text, finish_reason, "
                                      "and the seed where the temperature is above 0");

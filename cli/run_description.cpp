@@ -18,6 +18,7 @@
 #include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
+#include "keel/train/health.h"
 #include "keel/train/start/planned_steps.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/start/starting_model.h"
@@ -268,16 +269,15 @@ std::string describe_evaluation(const Config& config, int64_t prompts, const std
                    sampling_words(eval.temperature, eval.samples) +
                    (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
                    (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
-                   (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
                    (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") + ", before and after" +
                    (extent.empty() ? "" : "\n" + extent) +
-                   (config.checkpoint.keep_best ? "\nthe best one is kept as checkpoints/best, by " + best : ""));
+                   (config.checkpoint.keeps_best() ? "\nthe best one is kept as checkpoints/best, by " + best : ""));
 }
 
 /// A run that ends itself says so before.
 std::string describe_health(const HealthOptions& health) {
   if (health.on_alarm != "stop") return "";
-  return entry("health", "an alarm that lasts " + counted(health.steps, "step") + " saves the run and ends it");
+  return entry("health", "an alarm that lasts " + counted(kAlarmSteps, "step") + " saves the run and ends it");
 }
 
 struct Inputs {
@@ -313,18 +313,16 @@ Inputs read_inputs(Config& config) {
       add_starting_adapter(made, config);
       adapter = made.adapter;
     }
-    const std::string& saved_as = config.checkpoint.dtype;
     return {.read = "",
             .held_out = config.prompts_per_evaluation(),
             .extent = "",
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
             .per_pass = 0,
             .adapter = adapter,
-            .saved_as = saved_as == "auto" ? at::kFloat : dtype_named(saved_as, "checkpoint.dtype"),
+            .saved_as = at::kFloat,
             .stops = tokenizer.eos_id() ? spelled({*tokenizer.eos_id()}, tokenizer) : ""};
   }
   LoadedModel policy = starting_model_without_weights(config);
-  choose_dtype(config.checkpoint, policy);
   add_starting_adapter(policy, config);
   Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
@@ -359,8 +357,8 @@ std::string explain_additions(const Objective& objective, const Config& config) 
     text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";
   if (objective.adapt_target_kept)
-    text += "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) +
-            " % of the tokens inside, rate " + short_number(objective.adapt_rate) + "\n";
+    text +=
+        "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) + " % of the tokens inside\n";
   return text;
 }
 
@@ -368,7 +366,6 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const CriticOptions& critic = config.critic;
   if (!critic.exists()) return "";
   const OptimizerOptions& optimizer = config.optimizer;
-  const bool moves = optimizer.schedule != "constant" || optimizer.warmup_updates > 0 || optimizer.warmup_ratio > 0;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
   const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
   std::string text =
@@ -376,9 +373,9 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
       std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
       format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
       short_number(critic_optimizer_options(critic, config.optimizer).lr) +
-      (moves ? ", on the policy's schedule\n" : "\n");
+      (optimizer.moves() ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
-          (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
+          ", advantages whitened; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
   if (critic.warmup_steps > 0)
     text += "              the policy waits " + std::to_string(critic.warmup_steps) + " steps for it\n";

@@ -126,7 +126,7 @@ void print_result(const std::optional<RunData>& data, const Config& config, cons
     console.line("  " + (checkpoint / "adapter").string() + "   the adapter by itself, as PEFT has it");
   if (config.record.tensorboard) console.line("  " + dir + "/tensorboard   tensorboard --logdir " + shell_word(dir));
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
-  if (const std::optional<std::string> kept = link_target(best); config.checkpoint.keep_best && kept)
+  if (const std::optional<std::string> kept = link_target(best); config.checkpoint.keeps_best() && kept)
     console.line("  " + best.string() + "   the best evaluation's, " + *kept +
                  (checkpoint.filename() == *kept ? "" : "; the run itself stands for its newest checkpoint"));
 }

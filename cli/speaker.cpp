@@ -66,7 +66,7 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
 }
 
 TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
-  return {asked.date.empty() ? date_of(run.date, "data.date") : date_of(asked.date, "--date"),
+  return {date_of(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
           asked.template_words ? template_words(*asked.template_words, "--chat-template-word")
                                : template_words(run.template_words, "data.template_words")};
 }
@@ -127,18 +127,13 @@ size_t shared_beginning(std::string_view a, std::string_view b) {
 }  // namespace
 
 RunChat chat_of_run(const std::string& model) {
-  const DataOptions usual;
-  RunChat chat{.date = usual.date, .system_prompt = usual.system_prompt};
+  RunChat chat;
   const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
                               config = checkpoints.parent_path() / "config.yaml";
   if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return chat;
   const ConfigTree run = read_config(config.string());
-  const auto take = [&](const char* key, std::string& to) {
-    const Json* said = find_value(run, key);
-    if (said != nullptr && said->is_string()) to = said->get<std::string>();
-  };
-  take("data.date", chat.date);
-  take("data.system_prompt", chat.system_prompt);
+  const Json* system = find_value(run, "data.system_prompt");
+  if (system != nullptr && system->is_string()) chat.system_prompt = system->get<std::string>();
   const auto take_list = [&](const char* key, std::vector<std::string>& to) {
     if (const Json* said = find_value(run, key); said != nullptr && said->is_array())
       for (const Json& text : *said)
@@ -164,8 +159,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
               "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one")
       .folders();
   command.option("--date", arguments.date,
-                 "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
-                 "model is, else the default of data.date");
+                 "Today, for chat templates that ask: YYYY-MM-DD. Without it 2024-07-26, as in training");
   command
       .option("--chat-template-word", arguments.template_words,
               "What else the chat template is told, as enable_thinking=false; may be given several times. Without it "

@@ -32,7 +32,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments);
 
 /// What a run renders its conversations with, and ends its completions at.
 struct RunChat {
-  std::string date, system_prompt;
+  std::string system_prompt;
   std::vector<std::string> stop_strings = {}, template_words = {};
 };
 

@@ -11,7 +11,8 @@ namespace keel::cli {
 namespace {
 
 struct TasksRequest {
-  TaskOptions task{.name = ""};
+  std::string name;
+  int64_t difficulty = 1;
   uint64_t seed = 0;
   int64_t count = 3;
   bool held_out = false, json = false;
@@ -34,7 +35,7 @@ Demonstration sample(const Task& task, const TasksRequest& request, int64_t i) {
 }
 
 void print_json(const Demonstration& shown, const TasksRequest& request, int64_t index) {
-  Json row = {{"task", request.task.name},
+  Json row = {{"task", request.name},
               {"seed", request.seed},
               {"index", index},
               {"prompt", shown.problem.prompt},
@@ -51,12 +52,13 @@ void print_text(const Demonstration& shown, const TasksRequest& request, int64_t
 }
 
 ExitCode show_tasks(const TasksRequest& request) {
-  if (request.task.name.empty()) {
+  if (request.name.empty()) {
     print_table(request.json);
     return ExitCode::kDone;
   }
-  const TaskRow& row = task_row(request.task.name);
-  const std::unique_ptr<Task> task = make_task(request.task);
+  const std::string level = request.difficulty > 1 ? "_" + std::to_string(request.difficulty) : "";
+  const TaskRow& row = task_row(request.name + level);
+  const std::unique_ptr<Task> task = make_task({.name = row.name});
   Console console;
   if (!request.json) {
     console.line(row.name + ": " + row.sentence);
@@ -81,10 +83,10 @@ ExitCode show_tasks(const TasksRequest& request) {
 Action add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
   Command command = line.add("tasks", "The built-in tasks, with samples");
-  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations").words(task_names());
+  command.option("NAME", request->name, "Samples of one task, with answers and demonstrations").words(task_names());
   command.option("--seed", request->seed, "Of the samples");
   command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
-  command.option("--difficulty", request->task.difficulty, "1 to 5, of countdown")
+  command.option("--difficulty", request->difficulty, "1 to 5, of countdown: 3 is countdown_3")
       .between(1, CountdownTask::kMaxDifficulty);
   command.flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
   command.flag("--json", request->json, "One object per line: prompt, answer, demonstration");

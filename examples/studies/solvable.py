@@ -18,7 +18,7 @@ SIZES = {
     "cpu": (["model.layers=2", "task.modulus=7", "task.steps=4", "task.words=12", "task.careful=3", "task.error=0.3",
              "sft.steps=1150", "sft.stop_loss=0.31", "sft.noisy_steps=150", "run.threads=1"], 160, 8),
     "gpu": (["model.layers=3", "task.modulus=13", "task.steps=6", "task.words=24", "task.careful=6", "task.error=0.2",
-             "sft.steps=1200", "sft.noisy_steps=1200", "sft.batch=256", "sft.noisy_lr=2e-3", "sft.noisy_lr_end=2e-4"], 2000, 16),
+             "sft.steps=1200", "sft.noisy_steps=1200", "sft.batch=256", "sft.noisy_lr=[2e-3, 2e-4]"], 2000, 16),
 }
 
 

@@ -25,20 +25,17 @@ void DataOptions::describe(OptionTable& table) {
             "system_prompt; always: a text becomes the user's message; never: texts only, as they are.",
             one_of({"auto", "always", "never"}));
   table.add("system_prompt", system_prompt, "Put in front of conversations that have no system message.");
-  table.add(
-      "special_tokens", special_tokens,
-      "A prompt that is a text may spell out special tokens, such as <|im_start|>, as it does where a template was "
-      "already applied; false: they stay text, for texts of unknown origin. In messages they always do.");
-  table.add("date", date, "Today, for chat templates that ask; fixed, so that a run can be repeated. YYYY-MM-DD.");
   table.add("template_words", template_words,
             "What else the chat template is told, each as name=value: enable_thinking=false for Qwen3. One that the "
             "template does not know is refused.");
   table.add("max_prompt_tokens", max_prompt_tokens,
             "Longer prompts are left out and counted, never cut; 0 means no limit.", at_least(0));
   table.add("shuffle", shuffle, "Another order in each pass, from run.seed; false: as the rows stand.");
-  table.add("bad_rows", bad_rows, "What a row that cannot be used does: stop the run, or be skipped and counted.",
-            one_of({"stop", "skip"}));
-  table.add("check", check, "Read every row before the run starts; false: a bad row is found when it is drawn.");
+  table.add(
+      "bad_rows", bad_rows,
+      "What a row that cannot be used does: stop the run, or be skipped and counted. Every row is read before the "
+      "run starts; with stop_late and skip_late a bad row is found when it is drawn.",
+      one_of({"stop", "skip", "stop_late", "skip_late"}));
 }
 
 }  // namespace keel

@@ -8,6 +8,9 @@ namespace keel {
 
 class OptionTable;
 
+/// The date for chat templates that ask for one: fixed, so that a run can be repeated.
+inline constexpr const char* kTemplateDate = "2024-07-26";
+
 /// Which rows of which files, and the columns that hold what is read; sections `data` and `sft` have them.
 struct RowFiles {
   std::vector<std::string> files;
@@ -24,13 +27,13 @@ struct DataOptions : RowFiles {
   std::string source_key;
   std::string chat = "auto";
   std::string system_prompt;
-  bool special_tokens = true;
-  std::string date = "2024-07-26";
   std::vector<std::string> template_words;
   int64_t max_prompt_tokens = 0;
   bool shuffle = true;
   std::string bad_rows = "stop";
-  bool check = true;
+
+  bool skips_bad_rows() const { return bad_rows.starts_with("skip"); }
+  bool reads_rows_late() const { return bad_rows.ends_with("_late"); }
   void describe(OptionTable& table);
 };
 

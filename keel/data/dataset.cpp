@@ -15,8 +15,6 @@
 namespace keel {
 namespace {
 
-bool skips(const DataOptions& options) { return options.bad_rows == "skip"; }
-
 [[noreturn]] void stop_at(const BadRow& bad) { fail(ExitCode::kBadInput, bad.what()); }
 
 /// "gsm8k/train.jsonl.gz" is "train".
@@ -33,10 +31,10 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
     try {
       Row row = file.read(number);
       Columns columns = recognise(row, options, kind, text);
-      if (!options.check) columns.add_row(example_of(std::move(row), columns).extra);
+      if (options.reads_rows_late()) columns.add_row(example_of(std::move(row), columns).extra);
       return columns;
     } catch (const BadRow& bad) {
-      if (!skips(options)) stop_at(bad);
+      if (!options.skips_bad_rows()) stop_at(bad);
     }
   }
   return std::nullopt;
@@ -70,10 +68,10 @@ Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& 
   dataset.name_sources();
   if (dataset.rows_ == 0)
     fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
-  if (options.check)
-    dataset.check_rows();
-  else
+  if (options.reads_rows_late())
     dataset.note_columns();
+  else
+    dataset.check_rows();
   return dataset;
 }
 
@@ -138,7 +136,7 @@ void Dataset::check_rows() {
   uint64_t bad_rows = 0, good_rows = 0;
   std::string first;
   const auto on_bad = [&](const BadRow& bad) {
-    if (!skips(options_)) stop_at(bad);
+    if (!options_.skips_bad_rows()) stop_at(bad);
     if (bad_rows == 0) first = bad.what();
     bad_rows += bad.rows();
   };

@@ -21,8 +21,9 @@ using AnswerCheck = std::function<std::string(const Json& answer, const std::str
 /// The rows of several files behind each other, by number.
 class Dataset {
  public:
-  /// `names` are the files, or eval_files, of section data or sft. Reads the first row of each file; with data.check
-  /// every row. A row whose answer `check` objects to is bad. `text` is what notes() call prompts that are texts.
+  /// `names` are the files, or eval_files, of section data or sft. Reads the first row of each
+  /// file, or every row (data.bad_rows). One whose answer `check` objects to is bad. `text` is what notes() call
+  /// prompts that are texts.
   static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {},
                       const std::string& text = "a text", RowKind kind = RowKind::kPrompts);
 
@@ -36,9 +37,9 @@ class Dataset {
 
   /// Sentences to print: how each kind of file is read, which texts the model does not see, and which rows are bad.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Where the rows come from; nothing where they were not all read (data.check) or come from too many places.
+  /// Where the rows come from; nothing where they were not all read or come from too many places.
   const std::optional<std::set<std::string>>& sources() const { return sources_; }
-  /// A hash of each row's prompt, to find copies; none where the rows were not all read (data.check).
+  /// A hash of each row's prompt, to find copies; none where the rows were not all read.
   const std::vector<size_t>& prompt_hashes() const { return prompt_hashes_; }
   /// Changes with every byte of the rows: positions in another dataset mean other rows.
   std::string fingerprint() const;

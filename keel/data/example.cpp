@@ -26,19 +26,20 @@ const Json& required_column(const Row& row, const std::string& path, const std::
 
 /// Columns that would change what the model is given: without them it would be trained on something else.
 void refuse_unread(const Row& row, const Columns& columns) {
-  static const std::set<std::string> kUnread = {
-      "image", "images", "video", "videos", "audio", "audios", "chat_template_kwargs"};
-  if (columns.prompt_named) return;
+  static const std::set<std::string> kMedia = {"image", "images", "video", "videos", "audio", "audios"};
   for (const auto& [name, value] : row.value.items()) {
-    if (!kUnread.contains(lower_case(name)) || value.empty() || value == "") continue;
     const auto is_null = [](const Json& part) { return part.is_null(); };
-    if (value.is_object() && std::all_of(value.begin(), value.end(), is_null)) continue;
-    const bool words = name == "chat_template_kwargs";
-    throw BadRow(row.place, "the row has " + name +
-                                (words ? ", and the chat template gets one for all rows. Fix: set data.template_words"
-                                       : ", and Keel reads texts only. Fix: remove the column") +
-                                ", or set " + columns.section() + ".prompt_key=" + columns.prompt +
-                                " to train without it; data.bad_rows=skip skips the row");
+    if (value.empty() || value == "" || (value.is_object() && std::all_of(value.begin(), value.end(), is_null)))
+      continue;
+    std::string problem;
+    if (kMedia.contains(lower_case(name))) problem = ", and Keel reads texts only. Fix: remove the column";
+    if (name == "functions" && columns.kind == RowKind::kSupervised)
+      problem = ", which no chat template is given. Fix: write the functions as tools";
+    if (name == "chat_template_kwargs" && !columns.prompt_named)
+      problem = ", and the chat template gets one for all rows. Fix: set data.template_words, or " + columns.section() +
+                ".prompt_key=" + columns.prompt + " to train without it";
+    if (!problem.empty())
+      throw BadRow(row.place, "the row has " + name + problem + "; data.bad_rows=skip skips the row");
   }
 }
 

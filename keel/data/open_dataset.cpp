@@ -69,7 +69,7 @@ struct RowSource {
                                                        std::to_string(length) + " tokens; " + limit_name + " is " +
                                                        std::to_string(limit)};
     } catch (const BadRow& bad) {
-      if (options.bad_rows != "skip") fail(ExitCode::kBadInput, bad.what());
+      if (!options.skips_bad_rows()) fail(ExitCode::kBadInput, bad.what());
       return SkippedRow{SkippedRow::Why::kBad, bad.what(), bad.rows()};
     }
   }
@@ -93,7 +93,7 @@ template <class Item>
 void try_first_row(const RowSource<Item>& source) {
   RowSource<Item> in_order = source;
   in_order.shuffle_seed = std::nullopt, in_order.part = Part::kAll;
-  if (source.options.check) in_order.at(0);
+  if (!source.options.reads_rows_late()) in_order.at(0);
 }
 
 /// Whether the first row of a file is so, if it can be read.

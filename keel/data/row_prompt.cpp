@@ -12,16 +12,11 @@ bool has_system_message(const Json& messages) {
   return std::any_of(messages.begin(), messages.end(), [](const Json& message) { return message["role"] == "system"; });
 }
 
-/// Whether another day is said than the one that holds where none is.
-bool is_dated(const TemplateWords& words) {
-  const std::tm unsaid = words_of(DataOptions()).now;
-  return words.now.tm_year != unsaid.tm_year || words.now.tm_yday != unsaid.tm_yday;
-}
-
 }  // namespace
 
 TemplateWords words_of(const DataOptions& options) {
-  return {date_of(options.date, "data.date"), template_words(options.template_words, "data.template_words")};
+  return {date_of(kTemplateDate, "the date of chat templates"),
+          template_words(options.template_words, "data.template_words")};
 }
 
 std::vector<std::string> texts_for_values(const DataOptions& options) {
@@ -33,14 +28,8 @@ std::vector<std::string> texts_for_values(const DataOptions& options) {
 }
 
 std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words) {
-  std::vector<std::string> sentences;
-  if (const std::string told = encoder.told(words); !told.empty())
-    sentences.push_back("the chat template is told " + told);
-  if (is_dated(words) && !encoder.asks_for_date())
-    sentences.push_back(
-        std::string("data.date changes nothing: the model ") +
-        (encoder.has_template() ? "has a chat template that asks for no date" : "has no chat template"));
-  return joined(sentences, "; ");
+  const std::string told = encoder.told(words);
+  return told.empty() ? "" : "the chat template is told " + told;
 }
 
 RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
@@ -48,7 +37,6 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::s
       section_(std::move(section)),
       chat_(options.chat),
       system_prompt_(options.system_prompt),
-      special_tokens_(options.special_tokens),
       words_(words_of(options)) {
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
@@ -90,12 +78,9 @@ std::string RowPrompts::word_of_text() const {
 
 std::string RowPrompts::template_note(bool asked) const {
   if (asked) return template_sentence(encoder_, words_);
-  std::vector<std::string> unread;
-  if (!words_.others.empty()) unread.push_back("data.template_words");
-  if (is_dated(words_)) unread.push_back("data.date");
-  if (unread.empty()) return "";
-  return joined(unread, " and ") + (unread.size() == 1 ? " is" : " are") +
-         " for the chat template, and the first row of no file goes through it";
+  return words_.others.empty()
+             ? ""
+             : "data.template_words is for the chat template, and the first row of no file goes through it";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {
@@ -113,7 +98,7 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
   }
   try {
     EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, words_)
-                                    : encoder_.text(example.prompt.get<std::string>(), special_tokens_);
+                                    : encoder_.text(example.prompt.get<std::string>(), /*parse_special=*/true);
     prompt.text = std::move(encoded.text);
     prompt.tokens = std::move(encoded.tokens);
   } catch (const Error& error) {

@@ -12,12 +12,11 @@ namespace keel {
 /// What the chat template is told, as section `data` says.
 TemplateWords words_of(const DataOptions& options);
 
+/// "the chat template is told enable_thinking=false"; empty where it is told nothing.
+std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
+
 /// Words of data.template_words that are texts and only spell a value, which a template takes for true.
 std::vector<std::string> texts_for_values(const DataOptions& options);
-
-/// "the chat template is told enable_thinking=false", or that data.date changes nothing; empty where it is told
-/// nothing.
-std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
 
 /// Rows to what a model is given.
 class RowPrompts {
@@ -40,7 +39,6 @@ class RowPrompts {
   Json conversation(const Json& prompt) const;
 
   const PromptEncoder& encoder() const { return encoder_; }
-  bool special_tokens() const { return special_tokens_; }
   const TemplateWords& words() const { return words_; }
 
   /// What becomes of prompts that are texts: "a text, as the user's message".
@@ -54,7 +52,6 @@ class RowPrompts {
   PromptEncoder encoder_;
   std::string section_;
   std::string chat_, system_prompt_;
-  bool special_tokens_;
   TemplateWords words_;
 };
 

@@ -98,7 +98,7 @@ SupervisedSequence SupervisedRows::of_text(const Example& example) const {
     fail(ExitCode::kBadConfiguration, example.place, ": the row is a text, which is learned as it is, but data.chat ",
          "or data.system_prompt asks for the chat template; drop that, or give messages, or a prompt and a completion");
   std::vector<int32_t> tokens =
-      prompts_.encoder().text(example.prompt.get<std::string>(), prompts_.special_tokens()).tokens;
+      prompts_.encoder().text(example.prompt.get<std::string>(), /*parse_special=*/true).tokens;
   if (tokens.empty()) throw BadRow(example.place, "the text has no tokens");
   if (tokens.back() != stop_ids_.front()) tokens.push_back(stop_ids_.front());
   return all_of(std::move(tokens));
@@ -106,7 +106,7 @@ SupervisedSequence SupervisedRows::of_text(const Example& example) const {
 
 SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
   EncodedReply reply = prompts_.encoder().reply(example.prompt.get<std::string>(), example.answer.get<std::string>(),
-                                                prompts_.special_tokens());
+                                                /*parse_special=*/true);
   if (reply.prompt.tokens.empty()) throw BadRow(example.place, "the prompt has no tokens");
   if (reply.tokens.empty()) throw BadRow(example.place, "the completion has no tokens");
   if (!is_stop(reply.tokens.back())) reply.tokens.push_back(stop_ids_.front());
@@ -177,10 +177,9 @@ void SupervisedRows::refuse_unseen(const Json& messages, const Example& example)
     return encoder.whole_chat(talk, prompts_.words(), tools);
   };
   if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
-    throw BadRow(
-        example.place,
-        "the row has tools (or functions), and the model's chat template does not show them; write them into " +
-            std::string("a system message, or take a model whose template does"));
+    throw BadRow(example.place,
+                 "the row has tools, and the model's chat template does not show them; write them into " +
+                     std::string("a system message, or take a model whose template does"));
   // Up to the last message that has one of the fields: of earlier turns a template may leave out what was thought.
   const auto is_unseen = [&](const std::vector<const char*>& fields) {
     const auto has_one = [&](const Json& message) {
@@ -199,6 +198,9 @@ void SupervisedRows::refuse_unseen(const Json& messages, const Example& example)
   if (is_unseen({"tool_calls"}))
     throw BadRow(example.place, "a message has tool_calls, and the model's chat template does not write them; write " +
                                     std::string("the calls into its content, or take a model whose template does"));
+  if (is_unseen({"function_call"}))
+    throw BadRow(example.place, "a message has function_call, and the model's chat template does not write it. Fix: " +
+                                    std::string("write tool_calls"));
   if (is_unseen({"reasoning_content", "thinking", "reasoning"}))
     throw BadRow(example.place,
                  "a message has reasoning_content (or thinking, reasoning), and the model's chat template " +

@@ -21,11 +21,6 @@ void EvalOptions::describe(OptionTable& table) {
       "top_p", top_p,
       "Evaluations sample from the smallest set of likeliest tokens with this much probability; 1 is all of them.",
       above(0).at_most(1));
-  table.add("min_p", min_p,
-            "Evaluations leave out tokens with less than this share of the likeliest one's probability; 0 is none.",
-            at_least(0).at_most(1));
-  table.add("ks", ks, "The k of pass@k and maj@k, each at most eval.samples; none means 1, 2, 4, ... up to it.",
-            at_least(1));
 }
 
 }  // namespace keel

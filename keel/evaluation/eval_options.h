@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace keel {
 
@@ -15,8 +14,7 @@ struct EvalOptions {
   int64_t samples = 1;
   double temperature = 1.0;
   int64_t top_k = 0;
-  double top_p = 1.0, min_p = 0.0;
-  std::vector<int64_t> ks;
+  double top_p = 1.0;
   void describe(OptionTable& table);
 };
 

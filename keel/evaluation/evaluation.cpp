@@ -48,7 +48,7 @@ std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const 
 }
 
 /// Everything that follows from the rollouts and the verdicts.
-void summarize(Evaluation& result, std::span<const Prompt> prompts, const EvaluationRequest& request) {
+void summarize(Evaluation& result, std::span<const Prompt> prompts) {
   if (result.rollouts.empty()) return;
   double length = 0, truncated = 0;
   for (const Rollout& rollout : result.rollouts) {
@@ -58,7 +58,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), request.ks, result.is_accuracy);
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), result.is_accuracy);
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 
@@ -102,7 +102,7 @@ Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts
     }
     result.count += static_cast<int64_t>(batch.size());
   }
-  summarize(result, prompts.first(static_cast<size_t>(result.count)), request);
+  summarize(result, prompts.first(static_cast<size_t>(result.count)));
   return result;
 }
 

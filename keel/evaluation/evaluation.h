@@ -20,7 +20,6 @@ struct EvaluationRequest {
   int64_t max_new_tokens = 1;
   std::vector<int32_t> stop_ids = {};  // none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};
-  std::vector<int64_t> ks = {};  // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
   uint64_t seed = 0;
   int64_t max_sequences = 1024;  // decoded together
   size_t reward_threads = 1;     // that score groups at once

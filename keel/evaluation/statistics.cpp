@@ -67,6 +67,13 @@ Measured measure(const Counted& prompt, std::span<const int64_t> ks) {
   return values;
 }
 
+/// The k of pass@k and maj@k.
+std::vector<int64_t> powers_of_two(int64_t samples) {
+  std::vector<int64_t> ks;
+  for (int64_t k = 1; k <= samples; k *= 2) ks.push_back(k);
+  return ks;
+}
+
 struct NamedMeasure {
   std::string name;
   int64_t k;  // samples in one trial of it
@@ -88,15 +95,11 @@ Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials
           .prompts = static_cast<int64_t>(values.size())};
 }
 
-SourceStatistics summarize(const std::string& source, std::span<const Counted* const> prompts,
-                           const std::vector<int64_t>& asked, bool right_or_wrong) {
+SourceStatistics summarize(const std::string& source, std::span<const Counted* const> prompts, bool right_or_wrong) {
   SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
   if (prompts.empty()) return result;
   result.samples = (*std::ranges::min_element(prompts, {}, &Counted::samples))->samples;
-  for (const int64_t k : asked)
-    if (k < 1 || k > result.samples)
-      fail(ExitCode::kInternal, "evaluation: k is ", k, "; wanted 1 to the ", result.samples, " samples of a prompt");
-  const std::vector<int64_t> ks = ks_in_force(asked, result.samples);
+  const std::vector<int64_t> ks = powers_of_two(result.samples);
   std::vector<Measured> rows;
   for (const Counted* prompt : prompts) {
     result.unjudged += prompt->unjudged;
@@ -116,15 +119,9 @@ SourceStatistics summarize(const std::string& source, std::span<const Counted* c
 
 }  // namespace
 
-std::vector<int64_t> ks_in_force(std::vector<int64_t> asked, int64_t samples) {
-  if (asked.empty())
-    for (int64_t k = 1; k <= samples; k *= 2) asked.push_back(k);
-  return asked;
-}
-
-std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks) {
+std::vector<std::string> measure_names(int64_t samples) {
   std::vector<std::string> names;
-  for (const NamedMeasure& measure : measures_of(samples, ks)) names.push_back(measure.name);
+  for (const NamedMeasure& measure : measures_of(samples, powers_of_two(samples))) names.push_back(measure.name);
   return names;
 }
 
@@ -162,8 +159,7 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, const std::vector<int64_t>& asked,
-                                           bool right_or_wrong) {
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, bool right_or_wrong) {
   std::vector<Counted> counted;
   for (const JudgedPrompt& prompt : prompts) counted.push_back(count(prompt));
   std::vector<std::string> sources;
@@ -175,9 +171,9 @@ EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts
     own.push_back(&prompt);
     all.push_back(&prompt);
   }
-  EvaluationStatistics result{.all = summarize("", all, asked, right_or_wrong), .sources = {}};
+  EvaluationStatistics result{.all = summarize("", all, right_or_wrong), .sources = {}};
   for (const std::string& source : sources)
-    result.sources.push_back(summarize(source, by_source[source], asked, right_or_wrong));
+    result.sources.push_back(summarize(source, by_source[source], right_or_wrong));
   return result;
 }
 

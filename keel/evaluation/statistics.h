@@ -52,10 +52,8 @@ struct EvaluationStatistics {
   std::vector<SourceStatistics> sources;  // in order of first appearance
 };
 
-/// The k of pass@k and maj@k: those that are asked for, else 1, 2, 4, ... up to `samples`.
-std::vector<int64_t> ks_in_force(std::vector<int64_t> asked, int64_t samples);
-/// avg@n, pass@k and maj@k, as they are called everywhere.
-std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks);
+/// avg@n, pass@k and maj@k, as they are called everywhere; k is 1, 2, 4, ... up to `samples`.
+std::vector<std::string> measure_names(int64_t samples);
 
 /// `solved` of `samples` are; 1 <= k <= samples.
 double pass_at_k(int64_t samples, int64_t solved, int64_t k);
@@ -68,11 +66,9 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// solved says the sample that gave it first. A block without an answer counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// Every prompt has at least as many samples as the largest k that is asked for; where none is, each source has those
-/// of its own number of samples. `right_or_wrong`: a reward can be nothing but 1 or 0, so that the mean is a share;
-/// that all of them happen to be says nothing of the kind.
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, const std::vector<int64_t>& asked,
-                                           bool right_or_wrong);
+/// Each source has the measures of its own least number of samples. `right_or_wrong`: a reward can be nothing but 1 or
+/// 0, so that the mean is a share; that all of them happen to be says nothing of the kind.
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, bool right_or_wrong);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
 /// that no prompt has a part in is null, one that only some have a part in says how many: "prompts". Where there is no

@@ -35,7 +35,7 @@ void set_thresholds(Objective& objective, const Thresholds& thresholds) {
 
 Thresholds adapted(const Objective& objective, const Thresholds& start, double kept) {
   const auto next = [&](double delta, double started) {
-    AdaptOptions options{.rate = objective.adapt_rate};
+    AdaptOptions options;
     options.min = std::min(options.min, started);
     options.max = std::max(options.max, started);
     return adapt_delta(delta, kept, *objective.adapt_target_kept, options);

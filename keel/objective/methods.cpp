@@ -136,24 +136,33 @@ void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& opt
          " divides by no horizon; remove the key, or set objective.aggregation=seq_mean_token_sum_norm");
 }
 
+/// Takes target_kept, which no region has, out of objective.parameters.
+std::optional<double> take_target_kept(std::vector<std::string>& assignments) {
+  const auto found = std::ranges::find_if(
+      assignments, [](const std::string& assignment) { return trimmed(assignment).starts_with("target_kept="); });
+  if (found == assignments.end()) return std::nullopt;
+  const std::optional<Json> share = try_parse_json(std::string(trimmed(found->substr(found->find('=') + 1))));
+  if (!share || !share->is_number() || *share <= 0 || *share > 1)
+    fail(ExitCode::kBadConfiguration, "objective.parameters has \"", *found,
+         "\"; wanted a share above 0 and at most 1");
+  assignments.erase(found);
+  return share->get<double>();
+}
+
 /// A threshold that moves by itself needs tokens that it holds back.
-void check_adaptation(const Method& method, const ObjectiveOptions& options) {
-  if (!options.adapt_target_kept && options.adapt_rate)
-    fail(ExitCode::kBadConfiguration, "objective.adapt_rate is ", *options.adapt_rate,
-         ", but thresholds move only when objective.adapt_target_kept is set; set it, or remove the key");
-  if (!options.adapt_target_kept) return;
+void check_adaptation(const Method& method, const std::optional<double>& target_kept) {
+  if (!target_kept) return;
   const bool has_both = has_number(method.region, "low") && has_number(method.region, "high");
   if (!has_both || !properties(method.region).has_boundary)
-    fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept,
-         ", but the method ", method.name,
+    fail(ExitCode::kBadConfiguration, "objective.parameters has target_kept=", *target_kept, ", but the method ",
+         method.name,
          has_both ? " leaves no token outside and holds none back" : " has no thresholds \"low\" and \"high\" to move",
          "; it has: ", joined(parameter_names(method.region)),
-         ". Remove the key, or choose a method such as dppo_tv or grpo");
+         ". Remove it, or choose a method such as dppo_tv or grpo");
   for (const auto& [name, value] : parameters(method.region))
     if ((name == "low" || name == "high") && !(value > 0 && std::isfinite(value)))
-      fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept moves the threshold \"", name, "\" of ",
-           method.name, ", which starts at ", value,
-           "; wanted: above 0 and finite. Set it, or remove objective.adapt_target_kept");
+      fail(ExitCode::kBadConfiguration, "objective.parameters: target_kept moves the threshold \"", name, "\" of ",
+           method.name, ", which starts at ", value, "; wanted: above 0 and finite. Set it, or remove target_kept");
 }
 
 /// A family's region is one of the table's.
@@ -227,7 +236,9 @@ void ObjectiveOptions::describe(OptionTable& table) {
       "them; null means the method's own.",
       one_of({"behavior", "recomputed"}));
   table.add("ratio_cap", ratio_cap, "Largest importance ratio; null means the method's own.", above(0));
-  table.add("parameters", parameters, "The method's other parameters, each as name=value; null as a value means none.");
+  table.add("parameters", parameters,
+            "The method's other parameters, each as name=value; null as a value means none. target_kept=0.99 moves "
+            "the thresholds after each step towards this share of tokens inside the trust region.");
   table.add("advantage", advantage,
             "How rewards become advantages; null means the method's own. gae needs a critic (critic.body).",
             one_of({"group_mean", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "gae"}));
@@ -242,12 +253,6 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("entropy_coefficient", entropy_coefficient,
             "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none, below 0 it "
             "is a penalty, which makes the policy more certain.");
-  table.add("adapt_target_kept", adapt_target_kept,
-            "Share of tokens that should stay inside the trust region: after each step the thresholds move towards "
-            "it; null means that they stay.",
-            above(0).at_most(1));
-  table.add("adapt_rate", adapt_rate,
-            "How fast: change of a threshold's logarithm for each unit of the share's error; null means 1.", above(0));
 }
 
 const std::vector<Method>& methods() {
@@ -307,8 +312,8 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
                          .estimator = kl_estimator(reference.kl_in_reward_estimator),
                          .target = reference.kl_in_reward_target,
                          .horizon = reference.kl_in_reward_horizon.value_or(RewardKl().horizon)};
-  objective.adapt_target_kept = options.adapt_target_kept;
-  objective.adapt_rate = options.adapt_rate.value_or(1);
+  std::vector<std::string> assignments = options.parameters;
+  objective.adapt_target_kept = take_target_kept(assignments);
   Method& method = objective.method;
   method = method_named(options.method, "objective.method is");
   set_delta(method, options);
@@ -317,12 +322,12 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   set_number(method, "ratio_cap", "ratio_cap", options.ratio_cap);
   if (options.anchor) set_anchor(method, *options.anchor);
   std::map<std::string, std::string> keys = set_by_keys(method, options);
-  set_by_name(method, options.parameters, keys);
+  set_by_name(method, assignments, keys);
   refuse_contradictions(method, keys, default_horizon);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
   refuse_what_has_no_effect(method, options, objective.reward_kl);
-  check_adaptation(method, options);
+  check_adaptation(method, objective.adapt_target_kept);
   return objective;
 }
 

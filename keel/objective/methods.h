@@ -24,7 +24,6 @@ struct ObjectiveOptions {
   std::optional<double> advantage_eps = {}, horizon = {};
   std::vector<std::string> parameters = {};
   double entropy_coefficient = 0;
-  std::optional<double> adapt_target_kept = {}, adapt_rate = {};
 
   void describe(OptionTable& table);
 };
@@ -52,7 +51,6 @@ struct Objective {
   KlEstimator kl_estimator = KlEstimator::kK3;   // of that KL
   RewardKl reward_kl = {};                       // what the rewards lose to the same reference
   std::optional<double> adapt_target_kept = {};  // share of tokens to keep, when the thresholds move by themselves
-  double adapt_rate = 1;                         // how fast they do
   Requirements requirements() const;
 };
 

@@ -14,6 +14,7 @@
 #include "keel/core/parallel.h"
 #include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
+#include "keel/core/written.h"
 #include "keel/reward/functions/answer_rewards.h"
 #include "keel/reward/functions/code_reward.h"
 #include "keel/reward/functions/format_rewards.h"
@@ -46,15 +47,6 @@ void RewardOptions::describe(OptionTable& table) {
             "Threads that score, and processes of each user program, at most; 0 means one per core, up to 8.",
             at_least(0).at_most(1024));
   table.add("python", python, "The Python interpreter of python: and code.", not_empty());
-  table.add("http_retries", http_retries,
-            "Further tries when a reward server cannot be reached, does not answer in time or answers with 5xx.",
-            at_least(0).at_most(100));
-  table.add("code_seconds", code_seconds, "Seconds that a program under test has for one test.",
-            above(0).at_most(3600));
-  table.add("code_memory_mib", code_memory_mib, "Memory of each process of a program under test.",
-            at_least(64).at_most(1 << 20));
-  table.add("code_processes", code_processes, "Processes and threads that a program under test may have.",
-            at_least(2).at_most(1024));
 }
 
 size_t RewardOptions::worker_count() const {
@@ -145,8 +137,8 @@ std::unique_ptr<Reward> make_exec(const Written& w) {
 }
 
 std::unique_ptr<Reward> make_http(const Written& w) {
-  return std::make_unique<ProgramReward>(std::make_unique<HttpChannel>(
-      HttpOptions{.url = w.text, .timeout = w.options.timeout, .retries = w.options.http_retries}));
+  return std::make_unique<ProgramReward>(
+      std::make_unique<HttpChannel>(HttpOptions{.url = w.text, .timeout = w.options.timeout}));
 }
 
 std::unique_ptr<Reward> make_numeric(const Written& w) {
@@ -177,10 +169,27 @@ std::unique_ptr<Reward> make_task(const Written& w) {
 }
 
 std::unique_ptr<Reward> make_code(const Written& w) {
-  const SandboxLimits limits{.seconds = w.options.code_seconds,
-                             .memory_mib = w.options.code_memory_mib,
-                             .processes = w.options.code_processes};
-  return code_reward(w.options.python, limits, w.has("fraction"));
+  SandboxLimits limits;
+  bool fraction = false;
+  for (const std::string& word : split(w.argument, ',')) {
+    const std::string name = word.substr(0, word.find('='));
+    const auto number = [&](double least, double most) {
+      const double value = numbers_in(w.text, word.substr(std::min(name.size() + 1, word.size())), 1)[0];
+      if (value < least || value > most)
+        refuse(w.text,
+               name + " is out of range (got " + written(value) + ", expected " + written(least, " to ", most) + ")");
+      return value;
+    };
+    if (word == "fraction")
+      fraction = true;
+    else if (name == "seconds")
+      limits.seconds = number(0, 3600);
+    else if (name == "memory_mib")
+      limits.memory_mib = static_cast<int64_t>(number(64, 1 << 20));
+    else
+      refuse(w.text, "\"" + word + "\" is unknown (expected fraction, seconds=N or memory_mib=N)");
+  }
+  return code_reward(w.options.python, limits, fraction);
 }
 
 struct RewardRow {
@@ -206,7 +215,8 @@ const std::vector<RewardRow>& rows() {
       {"length", [](const Written& w) { return length_reward(w.numbers(1)[0]); },
        "minus the number of tokens, divided by the number behind it; length:1000."},
       {"overlong", make_overlong, "DAPO's soft penalty of long completions; overlong:LONGEST,BUFFER."},
-      {"code", make_code, "1 when the completion's program passes all tests, in a sandbox; code:fraction."},
+      {"code", make_code,
+       "1 when the completion's program passes all tests, in a sandbox; code:fraction,seconds=10,memory_mib=512."},
       {"python", make_python, "what your Python function says; python:FILE.py:FUNCTION."},
       {"exec", make_exec, "what your program says; exec:PROGRAM ARGUMENT..."},
       {"http", make_http, "what your server says; http://HOST:PORT/PATH."},

@@ -23,10 +23,6 @@ struct RewardOptions {
   double timeout = 60;
   int64_t workers = 0;
   std::string python = "python3";
-  int64_t http_retries = 3;
-  double code_seconds = 10;
-  int64_t code_memory_mib = 512;
-  int64_t code_processes = 8;
 
   void describe(OptionTable& table);
 

@@ -42,11 +42,6 @@ void RolloutOptions::describe(OptionTable& table) {
       "bitwise", bitwise,
       "Sampler and trainer add up in one order, so that their log-probabilities are equal to the last bit at equal "
       "weights: in float32 on a CPU, in bf16 and fp16 on a GPU; with exact weights.");
-  table.add(
-      "mismatch_limit", mismatch_limit,
-      "Largest |pi - mu| between trainer and sampler, at equal and exact weights, with which a run may start: of any "
-      "token in float32, on average in bf16 and fp16. 0 means 0.0001 and 0.01.",
-      at_least(0).at_most(1));
   table.add("max_sequences", max_sequences,
             "Sequences decoded together: the next one starts when one has ended. Bounds the memory of keys and values.",
             at_least(1));

@@ -119,8 +119,7 @@ Problem countdown_problem(const WorkedCountdown& worked) { return {worked.questi
 
 const CountdownTask::Level& level_at(int64_t difficulty) {
   if (difficulty < 1 || difficulty > CountdownTask::kMaxDifficulty)
-    fail(ExitCode::kBadConfiguration, "task.difficulty is ", difficulty, "; expected 1 to ",
-         CountdownTask::kMaxDifficulty);
+    fail(ExitCode::kInternal, "the difficulty of countdown is ", difficulty);
   return kCountdownLevels[static_cast<size_t>(difficulty - 1)];
 }
 
@@ -154,7 +153,7 @@ Split split_of(std::string_view identity) {
   return state.word[0] % kHeldOutCountdowns == 0 ? Split::kHeldOut : Split::kTrain;
 }
 
-CountdownTask::CountdownTask(const TaskOptions& options) : level_(level_at(options.difficulty)) {}
+CountdownTask::CountdownTask(int64_t difficulty) : level_(level_at(difficulty)) {}
 
 Problem CountdownTask::problem(uint64_t seed, uint64_t index, Split split) const {
   Draws draws(seed, Stream::kTaskProblems, index);

@@ -17,7 +17,7 @@ class CountdownTask : public Task {
     int64_t completion;
   };
 
-  explicit CountdownTask(const TaskOptions& options);
+  explicit CountdownTask(int64_t difficulty);
 
   Problem problem(uint64_t seed, uint64_t index, Split split) const override;
   Demonstration demonstrate(uint64_t seed, uint64_t index, bool noisy) const override;

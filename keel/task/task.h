@@ -69,7 +69,6 @@ struct TaskOptions {
   int64_t careful = 3;
   double error = 0.4;
   bool mode = false;
-  int64_t difficulty = 1;
 
   void describe(OptionTable& table);
 };

@@ -12,9 +12,12 @@
 namespace keel {
 namespace {
 
-template <class T>
-std::unique_ptr<Task> make(const TaskOptions& options) {
-  return std::make_unique<T>(options);
+template <int64_t kDifficulty>
+TaskRow countdown_row(const char* name, const char* sizes) {
+  return {name,
+          std::string("Combine ") + sizes + " with + - * / and brackets, each exactly once, to make a target.",
+          {},
+          [](const TaskOptions&) -> std::unique_ptr<Task> { return std::make_unique<CountdownTask>(kDifficulty); }};
 }
 
 /// A setting that the task does not read would change nothing, and someone meant something by it.
@@ -25,11 +28,8 @@ void refuse_unread(const TaskOptions& options) {
       fail(ExitCode::kBadConfiguration, "task.", key, " is set, but the task ", options.name,
            " does not read it; leave it out, ", instead);
   };
-  if (options.name == "chains") {
-    refuse_if(options.difficulty != defaults.difficulty, "difficulty", "the size of chains is modulus and steps");
-    return;
-  }
-  const char* instead = "its size is task.difficulty";
+  if (options.name == "chains") return;
+  const char* instead = "its size is in its name: countdown, countdown_2, ...";
   refuse_if(options.modulus != defaults.modulus, "modulus", instead);
   refuse_if(options.steps != defaults.steps, "steps", instead);
   refuse_if(options.words != defaults.words, "words", instead);
@@ -58,12 +58,13 @@ const std::vector<TaskRow>& task_table() {
             "studies, CPU size",
             {.name = "chains", .modulus = 7, .steps = 4, .words = 12, .careful = 3, .error = 0.3, .mode = false}},
        },
-       make<ChainsTask>,
+       [](const TaskOptions& options) -> std::unique_ptr<Task> { return std::make_unique<ChainsTask>(options); },
        /*own_vocabulary=*/true},
-      {"countdown",
-       "Combine numbers with + - * / and brackets, each exactly once, to make a target.",
-       {},
-       make<CountdownTask>},
+      countdown_row<1>("countdown", "three numbers up to 9"),
+      countdown_row<2>("countdown_2", "three numbers up to 25"),
+      countdown_row<3>("countdown_3", "four numbers up to 25"),
+      countdown_row<4>("countdown_4", "five numbers up to 50"),
+      countdown_row<5>("countdown_5", "six numbers up to 100"),
   };
   return kTable;
 }
@@ -84,8 +85,8 @@ const TaskRow& task_row(std::string_view name) {
          "\" is removed. Fix: use examples/reasoning_gym/, which has prompts and rewards of this kind");
   const std::vector<std::string> names = task_names();
   const std::optional<std::string> near = nearest_name(name, names);
-  fail(ExitCode::kBadConfiguration, "task.name \"", name, "\" is unknown; ",
-       near ? "did you mean " + *near + "? " : "", "The built-in tasks are: ", joined(names));
+  fail(ExitCode::kBadConfiguration, "task.name \"", name, "\" is unknown; ", near ? "did you mean " + *near + "? " : "",
+       "The built-in tasks are: ", joined(names));
 }
 
 std::unique_ptr<Task> make_task(const TaskOptions& options) {

@@ -74,10 +74,10 @@ void CheckpointWriter::check_best(TrainState& state, const std::string& metric) 
   const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state.best->step);
   const std::string name = best.string() + ", the best by " + state.best->metric + ",";
   if (!path_exists(best)) {
-    log_.warning(name + " is gone" + (config_.checkpoint.keep_best ? "; the next evaluation takes its place" : ""));
+    log_.warning(name + " is gone" + (config_.checkpoint.keeps_best() ? "; the next evaluation takes its place" : ""));
     state.best.reset();
-  } else if (!config_.checkpoint.keep_best) {
-    log_.warning(name + " is kept, but checkpoint.keep_best is false now: no better one will take its place");
+  } else if (!config_.checkpoint.keeps_best()) {
+    log_.warning(name + " is kept, but checkpoint.best_metric is none now: no better one will take its place");
   } else if (state.best->metric != metric) {
     log_.warning(name + " is kept until the next evaluation, which is the first by " + metric +
                  " (checkpoint.best_metric); copy it to keep it for longer");

@@ -64,7 +64,7 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
     watcher_.add_sample(sample);
   }
   log_.evaluation(result, held_out, state_.step(), seconds);
-  return config_.checkpoint.keep_best && note_best(numbers);
+  return config_.checkpoint.keeps_best() && note_best(numbers);
 }
 
 /// Whether the evaluation is better than all before.

@@ -19,33 +19,31 @@ const char* lr_option(Phase phase, const Config& config) {
 
 /// The largest mean |pi - mu| at equal weights; nothing where they are meant to differ.
 std::optional<double> mismatch_bound(const Config& config) {
-  constexpr double kWithExactWeights = 0.01;
-  if (config.health.max_mismatch) return config.health.max_mismatch;
   const bool exact = config.rollout.weights == "exact" && config.rollout.logit_noise == 0 &&
                      config.rollout.staleness == 0 && config.lora.dropout == 0;
-  return exact ? std::optional(kWithExactWeights) : std::nullopt;
+  return exact ? std::optional(kMaxMismatch) : std::nullopt;
 }
 
 constexpr const char* kLonger = "raise rollout.max_new_tokens, or check that the model knows its stop token";
 
-/// Windows of health.steps steps follow one another; the mean reward of one that is full is compared with the best.
-std::optional<std::string> reward_collapse(double reward, const HealthOptions& options, HealthCounts& counts) {
+/// Windows of kAlarmSteps steps follow one another; the mean reward of one that is full is compared with the best.
+std::optional<std::string> reward_collapse(double reward, HealthCounts& counts) {
   counts.reward_sum += reward;
-  if (++counts.reward_steps < options.steps) return std::nullopt;
+  if (++counts.reward_steps < kAlarmSteps) return std::nullopt;
   const double mean = counts.reward_sum / static_cast<double>(counts.reward_steps), best = counts.best_reward;
   counts.reward_sum = 0;
   counts.reward_steps = 0;
   counts.best_reward = std::max(best, mean);
-  if (!options.min_reward_share || best <= 0 || mean >= *options.min_reward_share * best) return std::nullopt;
-  return written("the mean reward of the last ", options.steps, " steps is ", mean, ", and was ", best,
-                 " before: less than health.min_reward_share, ", *options.min_reward_share,
-                 ", of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
+  if (best <= 0 || mean >= kMinRewardShare * best) return std::nullopt;
+  return written("the mean reward of the last ", kAlarmSteps, " steps is ", mean, ", and was ", best,
+                 " before: less than ", kMinRewardShare,
+                 " of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
 }
 
 }  // namespace
 
 void require_sound_updates(const TrainState& state, const Config& config) {
-  if (state.skipped_in_a_row <= config.train.max_skipped_updates) return;
+  if (state.skipped_in_a_row <= kMaxSkippedUpdates) return;
   fail(ExitCode::kHealthGuard, state.skipped_in_a_row,
        " updates in a row had a gradient norm that is not finite (step ", state.step() + 1,
        "). Checkpoints are saved only with finite weights. Lower ", lr_option(state.phase, config),
@@ -70,21 +68,20 @@ void require_finite_weights(const MasterWeights& policy, const MasterWeights* cr
 }
 
 std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts) {
-  const HealthOptions& options = config.health;
   std::vector<std::string> alarms;
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
-    if (ill && steps % options.steps == 0)
+    if (ill && steps % kAlarmSteps == 0)
       alarms.push_back(written("for ", steps, steps == 1 ? " step " : " steps in a row ", what...));
   };
-  if (numbers.tokens && options.min_entropy)
-    count(numbers.tokens->entropy < *options.min_entropy, counts.low_entropy,
-          "policy/entropy has been below health.min_entropy, ", *options.min_entropy, " (", numbers.tokens->entropy,
+  if (numbers.tokens)
+    count(numbers.tokens->entropy < kMinEntropy, counts.low_entropy, "policy/entropy has been below ", kMinEntropy,
+          " (", numbers.tokens->entropy,
           " now): completions hardly differ any more, so that there is little left to choose from. A lower "
           "optimizer.lr, a smaller trust region or objective.entropy_coefficient would have kept it up");
   if (const std::optional<double> bound = mismatch_bound(config); numbers.tokens && bound)
     count(numbers.tokens->mismatch_mean > *bound, counts.high_mismatch, "mismatch/abs_prob_mean has been above ",
-          config.health.max_mismatch ? "health.max_mismatch, " : "", *bound, " (", numbers.tokens->mismatch_mean,
+          *bound, " (", numbers.tokens->mismatch_mean,
           " now): sampler and trainer are further apart than rounding explains");
   if (numbers.rollouts.reward_mean) {
     const bool of_step = config.critic.exists() || config.objective.advantage == "reinforce_pp";  // are compared
@@ -94,8 +91,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
     count(equal, counts.equal_rewards, "all rewards of ", of_step ? "the step" : "every prompt",
           " have been equal (mean ", *numbers.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
           "prompts are too hard or too easy for the model, or the reward function judges all alike");
-    if (auto collapse = reward_collapse(*numbers.rollouts.reward_mean, options, counts))
-      alarms.push_back(*std::move(collapse));
+    if (auto collapse = reward_collapse(*numbers.rollouts.reward_mean, counts)) alarms.push_back(*std::move(collapse));
   }
   count(numbers.rollouts.truncated == 1, counts.all_truncated,
         "every completion has been cut off at the longest length",

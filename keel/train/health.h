@@ -12,6 +12,13 @@
 
 namespace keel {
 
+// What an alarm is. Equal rewards of every prompt, and completions that are all cut off, are always one.
+constexpr int64_t kAlarmSteps = 20;        // RL steps in a row
+constexpr double kMinEntropy = 0.01;       // policy/entropy in nats
+constexpr double kMinRewardShare = 0.5;    // of the best mean reward of so many steps
+constexpr double kMaxMismatch = 0.01;      // mismatch/abs_prob_mean at equal weights
+constexpr int64_t kMaxSkippedUpdates = 3;  // in a row, before the run stops
+
 /// Stops a run (exit code 4) of which too many updates in a row were skipped.
 void require_sound_updates(const TrainState& state, const Config& config);
 
@@ -25,7 +32,7 @@ void require_finite_weights(const MasterWeights& policy, const MasterWeights* cr
 std::optional<std::string> nothing_to_learn(const StepNumbers& numbers);
 
 /// Counts a step's signs of a run that has stopped learning or unlearns, and answers a sentence for each that has
-/// lasted health.steps steps, or twice, three times as many.
+/// lasted kAlarmSteps steps, or twice, three times as many.
 std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts);
 
 }  // namespace keel

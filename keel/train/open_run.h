@@ -55,8 +55,8 @@ std::string recorded_config(Config config);
 /// The key of evaluation rows that a checkpoint.best_metric stands for: `auto` is that of the mean.
 std::string best_metric_key(const std::string& metric, const Problems& problems);
 
-/// With checkpoint.keep_best, the mean of rewards by a name that it does not have in this run is refused (exit code 2);
-/// whether other keys are any evaluation's the configuration knows alone.
+/// Refuses the mean of rewards by a name that it does not have in this run (exit code 2); the configuration refuses
+/// other keys that evaluations do not have.
 void require_best_metric(const Config& config, const Problems& problems);
 
 }  // namespace keel

@@ -181,7 +181,7 @@ bool Run::learn() {
     rl_step();
     due = state_.rl.steps < config_.train.steps && checkpoints_.due(state_.step());
     // Asked to stop, it is saved in a moment anyway; and so it is after an evaluation that may be the best.
-    if (!due || stop_requested() || (config_.checkpoint.keep_best && evaluator_.due())) continue;
+    if (!due || stop_requested() || (config_.checkpoint.keeps_best() && evaluator_.due())) continue;
     save(Saving::kBesideSteps);
     due = false;
   }

@@ -86,8 +86,8 @@ void RunLog::supervised_rows_passed_over(const SkippedCounts& rows) {
 
 /// Some lines stay on the screen; the log has all.
 void RunLog::show_step(const std::string& line, int64_t done, int64_t steps) {
-  const int64_t kept_every = config_.record.print_every;
-  if (done == steps || (kept_every > 0 && done % kept_every == 0))
+  constexpr int64_t kKeptEvery = 10;  // a terminal shows the others in passing
+  if (done == steps || done % kKeptEvery == 0)
     console_.keep(line);
   else
     console_.progress(line);
@@ -125,7 +125,7 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
   count_lesson(numbers);
 }
 
-/// A run that begins with steps for nothing is told soon: health.steps of them may take hours.
+/// A run that begins with steps for nothing is told soon: kAlarmSteps of them may take hours.
 void RunLog::count_lesson(const StepNumbers& numbers) {
   constexpr int64_t kSoon = 3;
   ++rl_steps_;

@@ -41,12 +41,15 @@ void RunWatcher::scored(const ScoreReport& report, size_t completions) {
 void RunWatcher::ready(const Experience& experience) {
   notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
   learned_from = written("prompts ", state_.rl.prompts, " to ", experience.position);
-  if (config_.record.tokens != "none" && state_.rl.steps % config_.record.tokens_every == 0) record_tokens(experience);
+  constexpr int64_t kBetweenRecords = 10;  // steps
+  const std::string& tokens = config_.record.tokens;
+  if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kBetweenRecords == 0)) record_tokens(experience);
 }
 
 void RunWatcher::record_tokens(const Experience& experience) {
+  constexpr int64_t kSample = 16;  // completions of a step
   RecordedShare share{.seed = config_.run.seed};
-  if (config_.record.tokens == "sample") share.rollouts = config_.record.tokens_rollouts;
+  if (config_.record.tokens == "sample") share.rollouts = kSample;
   records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts, experience.places,
                    share, policy_.tokenizer);
   facts_ = facts_of(config_, objective_at(config_, state_.rl), policy_);  // thresholds may move after the step

@@ -18,7 +18,7 @@ constexpr double kAverageDecay = 0.95;
 double noisy_lr(const SftOptions& options, int64_t noisy_step) {
   const double share =
       options.noisy_steps > 1 ? static_cast<double>(noisy_step) / static_cast<double>(options.noisy_steps - 1) : 0;
-  return options.noisy_lr + (options.noisy_lr_end - options.noisy_lr) * share;
+  return options.noisy_lr[0] + (options.noisy_lr[1] - options.noisy_lr[0]) * share;
 }
 
 /// From the first target to the last; what lies between two of them is seen, and not learned.

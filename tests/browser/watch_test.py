@@ -26,7 +26,7 @@ def main():
         server = Server(pathlib.Path(folder) / "watch.output", runs, "--port", "0")
         run = runs / "live"
         training = support.start(f"{folder}/train.output", "train", support.QUICKSTART, *support.settings(
-            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}, record={"tokens": "sample", "tokens_every": 50}))
+            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}, record={"tokens": "sample"}))
         try:
             browser.run_script("watch.mjs", server.address, training.pid)
             code = training.wait(60)

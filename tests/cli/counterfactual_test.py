@@ -29,7 +29,7 @@ except ImportError as error:
 # One RL step of two updates. The sampler is disturbed, so that pi and mu differ before the first of them; advantages and
 # aggregation are said, since every method has its own.
 RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train": {"steps": 1}, "eval": {"prompts": 0},
-       "reward": {"overlong_buffer": 30}, "checkpoint": {"every": 0}, "record": {"tokens": "all", "tokens_every": 1},
+       "reward": {"overlong_buffer": 30}, "checkpoint": {"every": 0}, "record": {"tokens": "every_step"},
        "rollout": {"samples_per_prompt": 4, "logit_noise": 0.5}}
 ALIKE = {"advantage": "grpo", "aggregation": "token_mean"}
 
@@ -68,10 +68,9 @@ def objective_of(method):
 
 
 @functools.cache
-def run_of(method, **changes):
-    run = SHARED / "-".join([method.replace(":", "-"), *changes.values()])
-    sections = {**RUN, "record": {**RUN["record"], **changes}}
-    result = train(run, **sections, objective=objective_of(method))
+def run_of(method):
+    run = SHARED / method.replace(":", "-")
+    result = train(run, **RUN, objective=objective_of(method))
     assert result.returncode == 0, result.stderr
     return run
 
@@ -322,7 +321,9 @@ class Refusals(support.Test):
         self.assertEqual(result.stdout, "")
 
     def test_methods_that_the_records_cannot_answer_for(self):
-        plain, sample = run_of(PLAIN), run_of("dppo_tv", tokens="sample", tokens_rollouts="4")
+        plain, sample = run_of(PLAIN), self.folder / "sample"
+        more = {"record": {"tokens": "sample"}, "rollout": {**RUN["rollout"], "samples_per_prompt": 8}}
+        self.assert_exit(train(sample, **{**RUN, **more}, objective=objective_of("dppo_tv")), 0)
         for method, reason in (("dppo_topk_tv", "dppo_topk_tv: needs the column topk_tv, which the record of step"),
                                ("dppo_full_kl", "needs the column full_kl"), ("tis", "needs the column log_recomputed"),
                                ("nothing", 'no'), ("dppo_tv:hgh=1", 'has no parameter "hgh"; did you mean high?'),
@@ -331,7 +332,7 @@ class Refusals(support.Test):
                                ("dppo_tv:high=2", "a total variation is at most 1")):
             self.refused(2, reason, "tokens", plain, "--method", method)
         self.refused(2, "ask for k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
-        self.refused(2, "m2po: judges whole updates, and the record of step 1 has 4 of 16 completions", "tokens", sample, "--method", "m2po")
+        self.refused(2, "m2po: judges whole updates, and the record of step 1 has 16 of 32 completions", "tokens", sample, "--method", "m2po")
         self.refused(2, "has no threshold to advise on", "advise", plain, "--method", "pg")
         result = keel("tokens", sample, "--method", "all")
         self.assert_exit(result, 0)

@@ -42,7 +42,7 @@ class Eval(support.Test):
     def test_its_numbers_are_those_of_its_completions(self):
         samples = self.folder / "samples.jsonl"
         result = self.evaluate("--json", "--samples", samples,
-                               eval={"prompts": 60, "samples": 4, "ks": "[1, 2, 4]"})
+                               eval={"prompts": 60, "samples": 4})
         self.assert_exit(result, 0)
         self.assertIn(f"every completion is in the file {samples}", result.stderr)
         found = json.loads(result.stdout)["sources"]["chains"]
@@ -141,7 +141,6 @@ class Eval(support.Test):
         self.assertLess(last["eval/low"], last["eval/high"])
 
     def test_what_cannot_be_evaluated_is_refused(self):
-        self.assert_refused(self.evaluate(eval={"samples": 2, "ks": "[4]"}), 2, "eval.ks", "eval.samples is 2")
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
         self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no sound checkpoint", "--model")
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")

@@ -188,14 +188,9 @@ class Generate(support.Test):
         (self.model / "chat_template.jinja").write_text("<bos> {{ strftime_now('%Y') | int - 2021 }} + 1 =")
 
         plain = self.sums()
-        self.assertEqual(self.reply(self.model), plain[3])  # data.date is 2024-07-26 by default
+        self.assertEqual(self.reply(self.model), plain[3])
         self.assertEqual(self.reply(self.model, "--date", "2023-01-02"), plain[2])
         self.assertNotEqual(plain[2]["logprobs"], plain[3]["logprobs"])
-        checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
-        shutil.copytree(self.model, checkpoint)
-        (self.folder / "made" / "config.yaml").write_text("data:\n  date: 2025-03-01\n")
-        self.assertEqual(self.reply(checkpoint), plain[4])
-        self.assertEqual(self.reply(checkpoint, "--date", "2022-01-02"), plain[1])
         self.assert_refused(self.generate("--chat", "--date", "soon"), 2, "--date", "soon", "2024-07-26")
         self.assert_refused(self.generate("--date", "2023-01-02"), 2, "--date", "--chat")
 

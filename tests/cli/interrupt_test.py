@@ -153,8 +153,8 @@ class Runs(Interrupt):
         self.hang = self.folder / "hang"
 
     def settings(self, run, function, **more):
-        sections = {"run": {"dir": run}, "reward": {"functions": json.dumps([function]), "timeout": 500, "workers": 1, "python": sys.executable,
-                                                    "code_seconds": 500}, "eval": {"prompts": 0}, "checkpoint": {"every": 100}, **more}
+        sections = {"run": {"dir": run}, "reward": {"functions": json.dumps([function]), "timeout": 500, "workers": 1, "python": sys.executable},
+                    "eval": {"prompts": 0}, "checkpoint": {"every": 100}, **more}
         return ["train", support.QUICKSTART, *support.settings(**sections)]
 
     def train(self, run, function, *flags, **more):
@@ -239,10 +239,10 @@ class Runs(Interrupt):
         self.addCleanup(deaf.close)
         for port in (gone_port, deaf.getsockname()[1]):
             function = f"http://127.0.0.1:{port}/"
-            process = self.start(*self.settings(self.run, function), "reward.http_retries=50")
+            process = self.start(*self.settings(self.run, function))
             log = self.run / "metrics.jsonl"
             self.assertTrue(support.wait_for(process, lambda: log.exists() and len(support.read_jsonl(log)) == 8))
-            time.sleep(1.5)  # it is in RL, and asks
+            time.sleep(1)  # it is in RL, and asks
             self.stop(process, signal.SIGTERM)
             self.assertEqual(process.returncode, 75, process.errors)
             self.assertEqual(support.checkpoints(self.run)[-1], "step-000008")
@@ -253,7 +253,7 @@ class Runs(Interrupt):
         data.write_text(json.dumps({"prompt": "<bos> 1 =", "answer": ["import time\ntime.sleep(1000)"]}) + "\n")
         self.assert_exit(support.train(self.folder / "start", train={"steps": 0}, eval={"prompts": 0}), 0)
         config = {"model": {"path": str(self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1])},
-                  "data": {"files": [str(data)]}, "reward": {"functions": ["code"], "code_seconds": 500, "python": sys.executable},
+                  "data": {"files": [str(data)]}, "reward": {"functions": ["code:seconds=500"], "python": sys.executable},
                   "rollout": {"samples_per_prompt": 2, "max_new_tokens": 8}, "objective": {"method": "dppo_tv"}, "eval": {"prompts": 0},
                   "train": {"steps": 4, "prompts_per_step": 3}, "run": {"dir": str(self.run), "threads": 1}}
         (self.folder / "config.json").write_text(json.dumps(config))

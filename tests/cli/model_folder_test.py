@@ -129,24 +129,19 @@ class ModelFolder(support.Test):
         self.assert_same_run(self.folder / "whole", self.folder / "parts")
         self.assert_exit(self.train("lora", train={"steps": 2}, lora={"rank": 2}, **plan), 0)
         self.assertEqual(dtypes(self.last("lora") / "model.safetensors"), want)
-        self.assert_exit(self.train("chosen", train={"steps": 2}, checkpoint={"dtype": "bfloat16"}, **plan), 0)
-        self.assertEqual(set(dtypes(self.last("chosen") / "model.safetensors").values()), {"BF16"})
-        self.assert_exit(self.train("chosen", "--resume", train={"steps": 4}, checkpoint={"dtype": "float32"}, **plan), 0)
-        self.assertEqual(set(dtypes(self.last("chosen") / "model.safetensors").values()), {"F32"})
 
     def test_what_was_trained_is_handed_on_whatever_the_folder_can_hold(self):
         self.write_weights(lambda name: "BF16")
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 2}, optimizer={"lr": 1e-6})
         told = self.train("narrow", **plan).stdout
-        self.assert_exit(self.train("wide", checkpoint={"dtype": "float32"}, **plan), 0)
         for text in (told, self.train("narrow", "--explain", **plan).stdout):
-            self.assertRegex(text, r"saved as +bfloat16, as model.path is \(checkpoint.dtype\)")
-        want = read_weights(self.last("wide") / "model.safetensors")
-        self.assert_exit(keel("convert", self.folder / "narrow", self.folder / "converted", "--dtype", "float32"), 0)
-        self.assertEqual(read_weights(self.folder / "converted" / "model.safetensors"), want)
+            self.assertRegex(text, r"saved as +bfloat16, as model.path is; the float32 weights are in optimizer.safetensors")
+        self.assert_exit(keel("convert", self.folder / "narrow", self.folder / "wide", "--dtype", "float32"), 0)
+        want = read_weights(self.folder / "wide" / "model.safetensors")
         narrow, self.base = self.base, self.folder / "narrow"
-        self.assert_exit(self.train("next", checkpoint={"dtype": "float32"}, **{**plan, "train": {"steps": 0}}), 0)
-        self.assertEqual(read_weights(self.last("next") / "model.safetensors"), want)
+        self.assert_exit(self.train("next", **{**plan, "train": {"steps": 0}}), 0)
+        self.assert_exit(keel("convert", self.folder / "next", self.folder / "again", "--dtype", "float32"), 0)
+        self.assertEqual(read_weights(self.folder / "again" / "model.safetensors"), want)
         numbers = self.generate("--temperature", 1).stdout
         self.base = self.folder / "wide"
         self.assertEqual(self.generate("--temperature", 1).stdout, numbers)
@@ -169,8 +164,8 @@ class ModelFolder(support.Test):
             self.assert_exit(self.train(f"as_read{number}", **plan), 0)
             saved = json.loads((self.last(f"as_read{number}") / "config.json").read_text())
             self.assertEqual(list(saved.items()), list(config.items()))
-            self.assert_exit(self.train(f"chosen{number}", checkpoint={"dtype": "float16"}, **plan), 0)
-            saved = json.loads((self.last(f"chosen{number}") / "config.json").read_text())
+            self.assert_exit(keel("convert", self.folder / f"as_read{number}", self.folder / f"chosen{number}", "--dtype", "float16"), 0)
+            saved = json.loads((self.folder / f"chosen{number}" / "config.json").read_text())
             if when_chosen:
                 config.update(when_chosen)
             else:

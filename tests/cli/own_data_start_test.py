@@ -77,11 +77,11 @@ class OwnDataStart(own_files.Test):
     def test_what_is_penalised_dropped_or_behind_is_said(self):
         more = {"reward": {"overlong_buffer": 4, "overlong_penalty": 0.5}, "train": {"mask_truncated": True, "steps": 1},
                 "rollout": {"dynamic_sampling": True, "max_batches": 3, "staleness": 1}, "optimizer": {"moments": "8bit"},
-                "checkpoint": {"keep_best": True}, "health": {"on_alarm": "stop", "steps": 5}}
+                "checkpoint": {"best_metric": "auto"}, "health": {"on_alarm": "stop"}}
         parts = ("+ 0.5 x overlong (the last 4 of 8 tokens)", "1 step behind the policy",
                  "groups of equal rewards dropped and others sampled, in at most 3 batches",
                  "cut-off completions left out of the updates", "the best one is kept as checkpoints/best",
-                 "an alarm that lasts 5 steps saves the run and ends it")
+                 "an alarm that lasts 20 steps saves the run and ends it")
         explained, plain = self.train("run", "--explain", **more), self.train("plain", "--explain")
         run = self.train("run", **more)
         self.assert_exit(run, 0)

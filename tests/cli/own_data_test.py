@@ -159,7 +159,7 @@ def f(completions, data_source, level, ability, **columns):
     def test_a_run_goes_on_with_rows_that_were_mended_where_someone_says_so(self):
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
-        more = {"data": {"check": False, "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
+        more = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
         self.assert_refused(self.train("run", **more), 3, "rows.jsonl:11")  # in the fourth step
         self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000003")
         self.data.write_text("".join(lines))
@@ -176,15 +176,15 @@ def f(completions, data_source, level, ability, **columns):
     def test_the_way_out_of_a_bad_row_is_taken_on_resumption(self):
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
-        more = {"data": {"check": False, "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
+        more = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
         self.assert_refused(self.train("run", **more), 3, "rows.jsonl:11")
-        more["data"]["bad_rows"] = "skip"
+        more["data"]["bad_rows"] = "skip_late"
         result = self.train("run", "--resume", **more)
         self.assert_exit(result, 0)
-        self.assertIn('data.bad_rows: "stop" then, "skip" now', result.stdout)
-        self.assertIn('resumed at step 3 with data.bad_rows: "stop" then, "skip" now',
+        self.assertIn('data.bad_rows: "stop_late" then, "skip_late" now', result.stdout)
+        self.assertIn('resumed at step 3 with data.bad_rows: "stop_late" then, "skip_late" now',
                       (self.folder / "run" / "log.txt").read_text())
-        self.assertIn("bad_rows: skip", (self.folder / "run" / "config.yaml").read_text())
+        self.assertIn("bad_rows: skip_late", (self.folder / "run" / "config.yaml").read_text())
         self.assert_exit(self.train("whole", **more), 0)
         self.assert_same_run(self.folder / "run", self.folder / "whole")
 
@@ -196,7 +196,7 @@ def f(completions, data_source, level, ability, **columns):
         more = {"data": {"shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
         self.assert_exit(self.train("run", **more), 5)
         self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000002")
-        more["reward"] = {"timeout": 33, "workers": 1, "http_retries": 1}
+        more["reward"] = {"timeout": 33, "workers": 1}
         self.assert_exit(self.train("run", "--resume", **more), 5)  # tried again, and no more than that
         more["reward"]["on_error"] = "zero"
         self.assert_exit(self.train("run", "--resume", **more), 0)
@@ -252,9 +252,9 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_exit(result, 0)
         self.assertIn("1 bad row is skipped", result.stdout)
         # Unchecked, the row is found when it is drawn: the second step has the rows 4 and 5.
-        unchecked = {"data": {"check": False, "shuffle": False, "eval_files": []}, "train": {"steps": 3, "prompts_per_step": 3}}
+        unchecked = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "train": {"steps": 3, "prompts_per_step": 3}}
         self.assert_refused(self.train("late", **judged, **unchecked), 3, f"{self.data}:5: ")
-        unchecked["data"]["bad_rows"] = "skip"
+        unchecked["data"]["bad_rows"] = "skip_late"
         self.assert_exit(self.train("skipping", **judged, **unchecked), 0)
         counts = [r.get("data/bad_rows", 0) for r in support.metrics(self.folder / "skipping") if r["phase"] == "rl"]
         self.assertEqual(counts, [0, 1, 0])
@@ -265,7 +265,7 @@ def f(completions, data_source, level, ability, **columns):
         result = self.train("run", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1})
         self.assert_exit(result, 0)
         self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judges nothing.*the rows are from "sums"')
-        result = self.train("late", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1}, data={"check": False})
+        result = self.train("late", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1}, data={"bad_rows": "stop_late"})
         self.assert_exit(result, 0)
         self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judged none of \d+ completions')
         result = self.train("none", reward={"functions": ["math @products"]})

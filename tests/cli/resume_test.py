@@ -40,7 +40,7 @@ class AskedToStop(support.Test):
 class WithMoreThanWeights(support.Test):
     """What a run must remember beside its own weights: the reference policy, and thresholds that moved."""
 
-    EXTRA = {"objective": {"adapt_target_kept": 0.8, "adapt_rate": 0.5}, "reference": {"kl_coefficient": 0.05},
+    EXTRA = {"objective": {"parameters": '["target_kept=0.8"]'}, "reference": {"kl_coefficient": 0.05},
              "optimizer": {"lr": 0.01}, "eval": {"prompts": 0}}
 
     def trained(self, run, *flags, steps):

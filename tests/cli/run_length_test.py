@@ -47,7 +47,7 @@ class RunLength(own_files.Test):
         self.assertIn("7 steps (train.data_epochs 0.28 over 25 prompts)", result.stdout)  # 7.000000000000001
 
     def test_a_run_in_passes_goes_on_to_the_same_bits_and_for_more_of_them(self):
-        schedule = {"optimizer": {"schedule": "cosine", "schedule_per": "step", "warmup_ratio": 0.1}, "train": {"sequences_per_update": 2}}
+        schedule = {"optimizer": {"schedule": "cosine", "schedule_per": "step", "warmup_updates": 0.1}, "train": {"sequences_per_update": 2}}
         self.assert_exit(self.in_passes("whole", epochs=1, **schedule), 0)
         self.assertEqual(len(self.rates("whole")), 7)
         stopped = shutil.copytree(self.folder / "whole", self.folder / "stopped")

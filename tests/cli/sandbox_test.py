@@ -233,7 +233,7 @@ class Namespaces(support.Test):
         """The rewards of the rows, or, with check=False, how the program ended; `prefix` is a program that starts it."""
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        options = {"functions": '["code"]', "python": self.PYTHON, "code_seconds": 5, "workers": 4, **options}
+        options = {"functions": f'["code:seconds={options.pop("seconds", 5)}"]', "python": self.PYTHON, "workers": 4, **options}
         command = [*self.PREFIX, *prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
         result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=600, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True)
@@ -281,7 +281,7 @@ class Namespaces(support.Test):
         self.assertFalse((self.folder / "escaped").exists())
 
     def test_what_must_be_cut_off(self):
-        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), code_seconds=0.7)  # most of them keep a processor busy
+        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a processor busy
 
     def test_what_must_not_be_believed(self):
         self.assert_worth(0, FORGED, ["assert f(1) == 2", "assert f(2) == 3"])
@@ -329,8 +329,8 @@ class Namespaces(support.Test):
     def test_killed_keel_leaves_nothing_running(self):
         path = self.folder / "rows.jsonl"
         path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
-        process = subprocess.Popen([*self.PREFIX, support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={self.PYTHON}",
-                                            "reward.code_seconds=600"], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([*self.PREFIX, support.KEEL, "reward", str(path), 'reward.functions=["code:seconds=600"]',
+                                    f"reward.python={self.PYTHON}"], stdout=subprocess.DEVNULL)
         self.assertTrue(support.wait_for(process, lambda: len(self.sandboxed()) > 4))
         process.kill()
         process.wait()

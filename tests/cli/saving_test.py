@@ -82,7 +82,7 @@ class TheBest(support.Test):
 
     def test_the_best_checkpoint_stays_and_is_named(self):
         run = self.folder / "run"
-        settings = with_checkpoint(every=100, keep=1, keep_best="true")
+        settings = with_checkpoint(every=100, keep=1, best_metric="auto")
         trained = train(run, **settings)
         self.assert_exit(trained, 0)
         best = f"step-{self.best_of(run):06}"
@@ -126,7 +126,7 @@ class TheBest(support.Test):
 
     def test_a_resumed_run_knows_the_best(self):
         whole, run = self.folder / "whole", self.folder / "run"
-        settings = with_checkpoint(keep=1, keep_best="true")
+        settings = with_checkpoint(keep=1, best_metric="auto")
         self.assert_exit(train(whole, **settings), 0)
         self.assert_exit(train(run, **{**settings, "train": {"steps": 3}}), 0)
         self.assert_exit(train(run, "--resume", **settings), 0)
@@ -138,33 +138,33 @@ class TheBest(support.Test):
     def test_what_cannot_be_the_best_is_refused(self):
         run = self.folder / "run"
         for checkpoint, evaluation, parts in (
-                ({"keep_best": "true"}, {"prompts": 0}, ("checkpoint.keep_best", "eval.prompts")),
+                ({"best_metric": "auto"}, {"prompts": 0}, ("checkpoint.best_metric", "eval.prompts")),
                 ({"best_metric": "reward/mean"}, {"prompts": 4}, ("checkpoint.best_metric", "eval/accuracy")),
                 ({"best_metric": "eval/truncated"}, {"prompts": 4}, ("checkpoint.best_metric", "more is better"))):
             result = train(run, **{**RUN, "checkpoint": checkpoint, "eval": evaluation})
             self.assert_refused(result, 2, *parts)
-        result = train(run, **{**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/reward"}})
+        result = train(run, **{**RUN, "checkpoint": {"best_metric": "eval/reward"}})
         self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "wanted eval/accuracy")
-        named = {**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/pass@4"}}
+        named = {**RUN, "checkpoint": {"best_metric": "eval/pass@4"}}
         parts = ('checkpoint.best_metric is "eval/pass@4"', "eval/accuracy, eval/reward", "eval.samples 1")
         self.assert_refused(train(run, **named), 2, *parts)
         self.assertFalse(run.exists())  # before the warm-up
-        self.assert_exit(train(run, **{**with_checkpoint(keep_best="true"), "train": {"steps": 0}}), 0)
+        self.assert_exit(train(run, **{**with_checkpoint(best_metric="auto"), "train": {"steps": 0}}), 0)
         self.assert_refused(train(run, "--resume", **named), 2, *parts)
 
     def test_a_metric_is_the_same_under_its_own_name(self):
         run = self.folder / "run"
-        settings = with_checkpoint(keep=1, keep_best="true")
+        settings = with_checkpoint(keep=1, best_metric="auto")
         self.assert_exit(train(run, **{**settings, "train": {"steps": 3}}), 0)
         last = run / "checkpoints" / "step-000009"
         self.assertEqual(json.loads((last / "state.json").read_text())["state"]["best_metric"], "eval/accuracy")
-        result = train(run, "--resume", **with_checkpoint(keep=1, keep_best="true", best_metric="eval/accuracy"))
+        result = train(run, "--resume", **with_checkpoint(keep=1, best_metric="eval/accuracy"))
         self.assert_exit(result, 0)
         self.assertNotIn("is kept until", result.stdout)
 
     def test_what_becomes_of_the_best_one_is_told(self):
         first, run = self.folder / "first", self.folder / "run"
-        settings, further = with_checkpoint(keep=1, keep_best="true"), {"train": {"steps": 6}}
+        settings, further = with_checkpoint(keep=1, best_metric="auto"), {"train": {"steps": 6}}
         self.assert_exit(train(first, **{**settings, "train": {"steps": 3}}), 0)
         best = first / "checkpoints" / os.readlink(first / "checkpoints" / "best")
         self.assertNotEqual(best.name, "step-000009")
@@ -177,16 +177,16 @@ class TheBest(support.Test):
             self.assert_exit(result, 0)
             return result.stdout
 
-        text = resumed(lambda folder: None, keep_best="false")
-        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept, but checkpoint.keep_best is false now", text)
+        text = resumed(lambda folder: None, best_metric="none")
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept, but checkpoint.best_metric is none now", text)
         self.assertEqual(support.checkpoints(run), [best.name, "step-000012"])
         self.assertEqual(os.readlink(run / "checkpoints" / "best"), best.name)
         support.verify_checkpoint(run / "checkpoints" / "best")
 
-        text = resumed(lambda folder: None, keep_best="true", best_metric="eval/high")
+        text = resumed(lambda folder: None, best_metric="eval/high")
         self.assertIn(f"{best.name}, the best by eval/accuracy, is kept until the next evaluation", text)
 
-        text = resumed(shutil.rmtree, keep_best="true")
+        text = resumed(shutil.rmtree, best_metric="auto")
         self.assertIn(f"{best.name}, the best by eval/accuracy, is gone; the next evaluation", text)
         self.assertGreater(os.readlink(run / "checkpoints" / "best"), "step-000009")
 
@@ -195,7 +195,7 @@ class TheBest(support.Test):
         (self.folder / "outage.py").write_text(OUTAGE)
         run = self.folder / "run"
         result = train(run, sft={"steps": 2, "noisy_steps": 1}, train={"steps": 2}, rollout={"samples_per_prompt": 2},
-                       eval={"prompts": 4, "samples": 4, "every": 1}, checkpoint={"every": 100, "keep_best": "true", "best_metric": "eval/pass@4"},
+                       eval={"prompts": 4, "samples": 4, "every": 1}, checkpoint={"every": 100, "best_metric": "eval/pass@4"},
                        reward={"functions": json.dumps([f"python:{self.folder / 'outage.py'}"]), "workers": 1, "python": sys.executable})
         self.assert_exit(result, 0)
         rows = [row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "eval"]

@@ -45,7 +45,6 @@ class SftRows(own_rows.Test):
         for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
             self.assertIn("drop that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
         self.assertIn("drop one", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
-        self.assertIn("remove one of the two", self.refused(2, texts, "sft.warmup_updates=2", "sft.warmup_ratio=0.1"))
         self.assertIn("sft.completion_key names the column", self.refused(2, texts, "data.answer_key=x"))
         self.assertIn("sft.max_tokens bounds the rows", self.refused(2, texts, "data.max_prompt_tokens=5"))
 

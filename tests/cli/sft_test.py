@@ -50,7 +50,7 @@ class Sft(own_rows.Test):
         long = [{"role": "user", "content": 300 * "x"}, {"role": "assistant", "content": "y"}]
         rows = self.write("some.jsonl", [{"messages": talk} for talk in [*TALKS[:3], long, *TALKS[3:]]])
         settings = [f"sft.files=[{rows}]", "sft.held_out=0.2", "sft.data_epochs=2.5", "sft.batch=3", "sft.max_tokens=200", "sft.schedule=cosine",
-                    "sft.warmup_ratio=0.2", "sft.eval_every=2", "lora.rank=2", "lora.dropout=0.2", "checkpoint.every=1", "checkpoint.keep=100"]
+                    "sft.warmup_updates=0.2", "sft.eval_every=2", "lora.rank=2", "lora.dropout=0.2", "checkpoint.every=1", "checkpoint.keep=100"]
         first = self.sft(*settings, run="whole")
         self.assert_exit(first, 0)
         self.assertIn("longer than sft.max_tokens, 200", first.stdout + first.stderr)
@@ -113,7 +113,7 @@ class Sft(own_rows.Test):
 
     def test_a_bad_row_that_is_met_on_the_way_loses_no_step(self):
         rows = self.write("late.jsonl", [{"messages": talk} for talk in TALKS[:3]] + [{"messages": TALKS[3][:1]}])
-        message = self.refused(3, f"data.files=[{rows}]", "data.check=false", "data.shuffle=false", "sft.batch=1", "sft.steps=20")
+        message = self.refused(3, f"data.files=[{rows}]", "data.bad_rows=stop_late", "data.shuffle=false", "sft.batch=1", "sft.steps=20")
         self.assertIn("saved up to step 3", message)
         self.assertEqual(support.checkpoints(self.folder / "run"), ["step-000003"])
 
@@ -126,7 +126,7 @@ class Sft(own_rows.Test):
         self.assertIn("sft.held_out keeps none of the 7 rows", self.refused(3, f"data.files=[{self.rows}]", "data.held_out=0.001", "--overwrite"))
 
     def test_says_which_rows_an_update_was_skipped_for(self):
-        result = self.sft(f"data.files=[{self.rows}]", "sft.steps=9", "sft.batch=2", "sft.lr=1e30", "train.max_skipped_updates=1")
+        result = self.sft(f"data.files=[{self.rows}]", "sft.steps=9", "sft.batch=2", "sft.lr=1e30")
         self.assertEqual(result.returncode, 4, result.stderr)
         self.assertRegex((self.folder / "run" / "log.txt").read_text(), r"skipped, .*; rows \d+ to \d+ in the order of sft.files")
 
@@ -184,7 +184,7 @@ class Sft(own_rows.Test):
                 ((files, "sft.steps=0"), "the run would do nothing"),
                 ((files, "sft.epochs=2"), "sft.data_epochs"),
                 ((files, "data.answer_key=x"), "data.answer_key is about the prompts of RL"),
-                ((files, "checkpoint.keep_best=true"), "checkpoint.keep_best is true"),
+                ((files, "checkpoint.best_metric=auto"), "checkpoint.best_metric is auto"),
                 ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
                 ((files, "sft.loss_on=prompt"), "assistant")]:
             self.assertIn(sentence, self.refused(2, *settings))
@@ -234,7 +234,8 @@ class Sft(own_rows.Test):
                 ({"prompt": "a"}, "no known schema"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
                 ({"words": "a"}, 'the row has "words"'),
-                ({"messages": [user, said], "images": ["a.png"]}, "sft.prompt_key=messages"),
+                ({"messages": [user, said], "images": ["a.png"]}, "Keel reads texts only"),
+                ({"messages": [user, {**said, "function_call": {"name": "f"}}]}, "does not write it. Fix: write tool_calls"),
                 ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
             bad = self.write("bad.jsonl", [row])
             message = self.refused(3, f"data.files=[{bad}]")

@@ -54,7 +54,7 @@ class Tasks(support.Test):
         table = keel("tasks")
         self.assert_exit(table, 0)
         names = [line.split()[0] for line in table.stdout.splitlines()]
-        self.assertEqual(names, ["chains", "countdown"])
+        self.assertEqual(names, ["chains", "countdown", *(f"countdown_{level}" for level in range(2, 6))])
         for name in names:
             result = keel("tasks", name, "-n", 2)
             self.assert_exit(result, 0)
@@ -69,7 +69,7 @@ class Tasks(support.Test):
     def test_bad_requests_are_refused(self):
         self.assert_refused(keel("tasks", "coutndown"), 2, "did you mean countdown?")
         self.assert_refused(keel("tasks", "letters"), 2, 'task.name "letters" is removed', "examples/reasoning_gym/")
-        self.assert_refused(keel("tasks", "chains", "--difficulty", "2"), 2, "task.difficulty", "modulus")
+        self.assert_refused(keel("tasks", "chains", "--difficulty", "2"), 2, 'task.name "chains_2" is unknown')
         for arguments in (("countdown", "--difficulty", "6"), ("countdown", "-n", "0"), ("countdown", "--seed", "x")):
             self.assert_exit(keel("tasks", *arguments), 2)
 

@@ -50,7 +50,7 @@ def facts(path):
 def sections(**more):
     """Settings of a run with rewards that differ, by length, and updates so large that some tokens are held back."""
     result = {"optimizer": {"lr": 0.02}, "train": {"steps": STEPS, "epochs": EPOCHS}, "eval": {"prompts": 0},
-              "reward": {"overlong_buffer": 30}, "record": {"tokens": "all", "tokens_every": 1}}
+              "reward": {"overlong_buffer": 30}, "record": {"tokens": "every_step"}}
     for section, keys in more.items():
         result[section] = {**result.get(section, {}), **keys}
     return result
@@ -246,7 +246,7 @@ class Decisions(Recorded):
 
     def test_thresholds_that_move_are_those_of_the_step(self):
         run = self.folder / "run"
-        self.assert_exit(train(run, **sections(objective={"delta": 0.02, "adapt_target_kept": 0.9, "adapt_rate": 0.5})), 0)
+        self.assert_exit(train(run, **sections(objective={"delta": 0.02, "parameters": '["target_kept=0.9"]'})), 0)
         metrics = [row for row in read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]
         deltas = [row["trust_region/delta_high"] for row in metrics]
         self.assertGreater(len(set(deltas)), 1)
@@ -259,7 +259,8 @@ class Decisions(Recorded):
 class Sampled(Recorded):
     def drawn(self, name, **more):
         run = self.folder / name
-        self.assert_exit(train(run, **sections(**{"record": {"tokens": "sample", "tokens_rollouts": 3}, **more})), 0)
+        more = {"record": {"tokens": "sample"}, "rollout": {"samples_per_prompt": 8}, "train": {"steps": 11}, **more}
+        self.assert_exit(train(run, **sections(**more)), 0)
         return run
 
     def choice(self, run):
@@ -269,23 +270,23 @@ class Sampled(Recorded):
     def test_a_sample_is_whole_completions_by_the_seed(self):
         run = self.drawn("run", objective={"delta": 0.02})
         choice = self.choice(run)
-        self.assertEqual([step for step, _ in choice], [WARM_UP + 1 + i for i in range(STEPS) for _ in range(3)])
-        places = [tuple(sorted(rollout % COMPLETIONS for s, rollout in choice if s == step)) for step in sorted({s for s, _ in choice})]
+        self.assertEqual([step for step, _ in choice], [WARM_UP + 1] * 16 + [WARM_UP + 11] * 16)
+        places = [tuple(sorted(rollout % (2 * COMPLETIONS) for s, rollout in choice if s == step)) for step in sorted({s for s, _ in choice})]
         self.assertGreater(len(set(places)), 1)  # others in every step
         # The rows of all are the same bits.
-        everything, some = rows(run_of("dppo_tv")), rows(run)
+        everything, some = rows(self.drawn("all", objective={"delta": 0.02}, record={"tokens": "all"})), rows(run)
         wanted = set(choice)
         chosen = np.array([key in wanted for key in zip(everything["step"], everything["rollout"])])
         for name in TYPES:
             np.testing.assert_array_equal(some[name], everything[name][chosen], name)
         said = facts(files(run)[0])
-        self.assertEqual([said[k] for k in ("whole_sequences", "whole_batch", "recorded_rollouts", "rollouts")], [True, False, 3, 16])
-        self.assertEqual(self.choice(self.drawn("two threads", train={"steps": 1}, run={"threads": 2})), choice[:3])
-        self.assertNotEqual(self.choice(self.drawn("another seed", train={"steps": 1}, run={"seed": 7})), choice[:3])
+        self.assertEqual([said[k] for k in ("whole_sequences", "whole_batch", "recorded_rollouts", "rollouts")], [True, False, 16, 32])
+        self.assertEqual(self.choice(self.drawn("two threads", train={"steps": 1}, run={"threads": 2})), choice[:16])
+        self.assertNotEqual(self.choice(self.drawn("another seed", train={"steps": 1}, run={"seed": 7})), choice[:16])
 
-    def test_every_second_step_and_no_more_completions_than_there_are(self):
-        run = self.drawn("run", record={"tokens": "sample", "tokens_every": 2, "tokens_rollouts": 1000})
-        self.assertEqual([path.name for path in files(run)], ["step-00000009.parquet", "step-00000011.parquet"])
+    def test_no_more_completions_than_there_are(self):
+        run = self.drawn("run", rollout={})
+        self.assertEqual([path.name for path in files(run)], ["step-00000009.parquet", "step-00000019.parquet"])
         self.assertTrue(facts(files(run)[0])["whole_batch"])
 
     def test_a_record_changes_nothing_else(self):
@@ -295,12 +296,13 @@ class Sampled(Recorded):
         self.assertFalse((plain / "tokens").exists())
 
     def test_completions_that_no_update_sees_are_not_drawn(self):
-        run = self.drawn("run", train={"mask_truncated": "true"})
-        for path, row in zip(files(run), (r for r in read_jsonl(run / "metrics.jsonl") if r["phase"] == "rl"), strict=True):
+        run = self.drawn("run", train={"steps": 11, "mask_truncated": "true"})
+        rl = [row for row in read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]
+        for path, row in zip(files(run), (rl[0], rl[10]), strict=True):
             said = facts(path)
-            self.assertEqual(said["rollouts"], round(COMPLETIONS * (1 - row["completion/masked"])))
+            self.assertEqual(said["rollouts"], round(2 * COMPLETIONS * (1 - row["completion/masked"])))
             table = pyarrow.parquet.read_table(path)
-            self.assertEqual(len(set(table["rollout"].to_pylist())), min(3, said["rollouts"]))
+            self.assertEqual(len(set(table["rollout"].to_pylist())), min(16, said["rollouts"]))
 
 
 class Interrupted(Recorded):

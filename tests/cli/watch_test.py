@@ -351,7 +351,7 @@ class Lives(support.Test):
                           "    while HOLD.exists() and any(TOKENS.glob('*.parquet')):\n        time.sleep(0.02)\n"
                           "    return [float(len(text) % 7) for text in completions]\n")
         rewards = {"functions": json.dumps([f"python:{reward}"])}
-        record = {"tokens": "sample" if made_runs else "none", "tokens_every": 1}
+        record = {"tokens": "every_step" if made_runs else "none"}
         self.assert_exit(support.train(plain, reward=rewards, record=record), 0)
         hold.touch()
         process = start_train(run, "--watch", "-q", reward=rewards, record=record)

@@ -35,7 +35,7 @@ WRITING = ("write", "fsync", "ftruncate", "create", "rename", "symlink", "mkdir"
 READING, RECORDED = ("openat", "read", "pread64"), (".jsonl", "/config.yaml", "/used.json")  # nor this of what was recorded
 # A step or two of three, their saves, two evaluations and the report.
 TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},
-         "checkpoint": {"every": 1, "keep": 2, "keep_best": "true", "background": "false"},
+         "checkpoint": {"every": 1, "keep": 2, "best_metric": "auto", "background": "false"},
          "record": {"tensorboard": "true"}}
 # Saves are written by another thread, and a third one samples a step behind.
 BESIDE = {**TRAIN, "checkpoint": {**TRAIN["checkpoint"], "background": "true"}, "rollout": {"staleness": 1}}

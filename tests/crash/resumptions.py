@@ -14,11 +14,11 @@ LEARNED = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps
 # What a run of the built-in task must remember beside its weights.
 TASKS = {
     "dppo_tv": {},
-    "moving thresholds and a reference": {"objective": {"adapt_target_kept": 0.8, "adapt_rate": 0.5},
+    "moving thresholds and a reference": {"objective": {"parameters": ["target_kept=0.8"]},
                                           "reference": {"kl_coefficient": 0.05}, "optimizer": {"lr": 0.01}},
-    "a moving KL in the rewards, counts of health, moments of 8 bits, layers computed again": {
+    "a moving KL in the rewards, moments of 8 bits, layers computed again": {
         "reference": {"kl_in_reward": 0.1, "kl_in_reward_target": 0.001, "kl_in_reward_horizon": 100},
-        "health": {"steps": 4, "min_entropy": 50}, "train": {"mask_truncated": True, "recompute_activations": True},
+        "train": {"mask_truncated": True, "recompute_activations": True},
         "reward": {"overlong_buffer": 10}, "optimizer": {"lr": 0.01, "moments": "8bit"}},
     "drpo, two passes over each batch": {"objective": {"method": "drpo"}, "train": {"epochs": 2}},
     "gradients of many small batches": {"train": {"tokens_per_batch": 40}},

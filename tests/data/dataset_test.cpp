@@ -12,10 +12,9 @@ std::string row(const std::string& prompt, int answer) {
   return Json({{"prompt", prompt}, {"answer", answer}}).dump() + "\n";
 }
 
-DataOptions with(const std::string& bad_rows, bool check = true) {
+DataOptions with(const std::string& bad_rows) {
   DataOptions options;
   options.bad_rows = bad_rows;
-  options.check = check;
   return options;
 }
 
@@ -78,8 +77,8 @@ TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
     EXPECT_NE(message.find(path + ":1: column \"promt\" is missing; the row has \"prompt\", \"answer\""),
               std::string::npos)
         << message;
-    options.check = false;
     if (options.bad_rows == "stop") continue;
+    options.bad_rows = "skip_late";
     EXPECT_TRUE(bad_row_of([&] {
                   Dataset::open({path}, options).read(1);
                 }).starts_with(path + ":2: column \"promt\" is missing; the row has \"prompt\""));
@@ -131,7 +130,7 @@ TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
 TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "nonsense\n");
-  const Dataset dataset = Dataset::open({path}, with("stop", /*check=*/false));
+  const Dataset dataset = Dataset::open({path}, with("stop_late"));
   EXPECT_EQ(dataset.read(0).prompt, "a");
   EXPECT_TRUE(bad_row_of([&] { dataset.read(1); }).starts_with(path + ":2: not valid JSON"));
 }
@@ -175,7 +174,7 @@ TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(complaint), std::string::npos);
   const Dataset skipping = Dataset::open({path}, with("skip"), check);
   EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + complaint));
-  const Dataset unchecked = Dataset::open({path}, with("stop", /*check=*/false), check);
+  const Dataset unchecked = Dataset::open({path}, with("stop_late"), check);
   EXPECT_EQ(unchecked.read(2).prompt, "c");
   EXPECT_TRUE(bad_row_of([&] { unchecked.read(1); }).starts_with(complaint));
   const std::string bare = folder.write("bare.jsonl", "{\"prompt\": \"b\"}\n");
@@ -193,7 +192,7 @@ TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
   folder.write("b.jsonl", R"({"prompt": "p"})");
   const std::vector<std::string> names = {(folder.path / "*.jsonl").string()};
   EXPECT_EQ(Dataset::open(names, {}).sources(), (std::set<std::string>{"b", "x", "y"}));
-  EXPECT_EQ(Dataset::open(names, with("stop", /*check=*/false)).sources(), std::nullopt);
+  EXPECT_EQ(Dataset::open(names, with("stop_late")).sources(), std::nullopt);
 }
 
 TEST(Dataset, RefusesWhatHasNoRows) {

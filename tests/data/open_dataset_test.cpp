@@ -88,7 +88,7 @@ TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
 TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(3) + "broken\n"));
-  options.check = false;
+  options.bad_rows = "stop_late";
   OpenedDataset data = open(options);
   EXPECT_NE(error_of(3, [&] { data.train.next(4); }).find("rows.jsonl:4: not valid JSON"), std::string::npos);
 }
@@ -259,15 +259,13 @@ TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   EXPECT_EQ(open(always).train.next(1)[0].tokens, expected);
 }
 
-TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAreUnlessToldNotTo) {
+TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAre) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": "<turn>user: x<end><turn>"})"));
   std::vector<int32_t> expected = {257};
   for (const int32_t id : byte_ids("user: x")) expected.push_back(id);
   expected.insert(expected.end(), {258, 257});
   EXPECT_EQ(open(options).train.next(1)[0].tokens, expected);
-  options.special_tokens = false;
-  EXPECT_EQ(open(options).train.next(1)[0].tokens, byte_ids("<turn>user: x<end><turn>"));
 }
 
 TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
@@ -289,17 +287,12 @@ TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
   EXPECT_GE(skips.train.skipped().bad, 1u);
 }
 
-TEST(OpenDataset, TellsTemplatesTheConfiguredDate) {
+TEST(OpenDataset, TellsTemplatesTheSameDateAlways) {
   const TestFolder folder;
-  DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
+  const DataOptions options =
+      options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
   const ChatTemplates dated = templates("{{ strftime_now('%d %b %Y, %A') }}");
   EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "26 Jul 2024, Friday");
-  options.date = "2026-02-28";
-  EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "28 Feb 2026, Saturday");
-  for (const char* wrong : {"2026-02-30", "today", "2026-1-1x", ""}) {
-    options.date = wrong;
-    EXPECT_NE(error_of(2, [&] { open(options, 1, dated); }).find("data.date"), std::string::npos);
-  }
 }
 
 TEST(OpenDataset, TellsAChatTemplateTheWordsOfItsUser) {

@@ -149,20 +149,26 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(chat("[]")), "empty conversation"},
       {schema_refusal(chat(R"(["x"])")), "message 1 of the prompt (prompt) is not an object but string"},
       {schema_refusal(chat(R"([{"role": "user"}])")), "message 1 of the prompt (prompt) has no content"},
-      {schema_refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")), "content that is not a text but array"},
+      {schema_refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")),
+       "content that is not a text but array"},
       {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
       {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
-      {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})"), "data.prompt_key=prompt to train without it"},
+      {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})", keys("prompt")), "Fix: remove the column"},
       {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})"), "data.template_words"},
-      {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "sft.prompt_key=messages"},
-      {schema_refusal(R"({"prompt": "q", "answer": "2", "solution": "3"})"), "answer_key=solution or data.answer_key=answer"},
-      {schema_refusal(R"({"problem": "q", "answer": "2", "solution": "3"})"), "answer_key=answer or data.answer_key=solution"},
+      {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "Keel reads texts only"},
+      {schema_refusal(R"({"messages": )" + kChat + R"(, "functions": [{}]})", {}, kSft),
+       "write the functions as tools"},
+      {schema_refusal(R"({"prompt": "q", "answer": "2", "solution": "3"})"),
+       "answer_key=solution or data.answer_key=answer"},
+      {schema_refusal(R"({"problem": "q", "answer": "2", "solution": "3"})"),
+       "answer_key=answer or data.answer_key=solution"},
       {schema_refusal(R"({"question": "a", "answer": "b"})", {}, kSft), "set sft.prompt_key and sft.completion_key"},
       {schema_refusal(R"({"text": "a"})", {}, kSft), "expected messages, or prompt and completion"},
       {schema_refusal(R"({"prompt": "a"})", {}, kSft), "no known schema"},
       {schema_refusal(R"({"prompt": "a", "completion": "nan"})", {}, kSft), "which tables have where there is none"},
       {schema_refusal(R"({"story": "a"})", keys("story"), kSft), "sft.text_key=story learns it whole"},
-      {schema_refusal(R"({"story": )" + kChat + "}", text_key, kSft), "sft.prompt_key=story reads it as a conversation"},
+      {schema_refusal(R"({"story": )" + kChat + "}", text_key, kSft),
+       "sft.prompt_key=story reads it as a conversation"},
   };
   for (const auto& [got, wanted] : cases) {
     EXPECT_TRUE(got.starts_with("f:1: ")) << got;
@@ -194,7 +200,7 @@ TEST(Schema, ReadsRowsWhoseOddColumnsAreEmptyEqualOrMeant) {
         R"({"prompt": "q", "answer": "2", "ground_truth": 2, "solution": null})",
         R"({"prompt": "q", "answer": "2", "label": "algebra", "choices": ["1", "2"]})"})
     EXPECT_NO_THROW(read(row)) << row;
-  EXPECT_NO_THROW(read(R"({"prompt": "q", "images": ["a.png"]})", keys("prompt")));
+  EXPECT_NO_THROW(read(R"({"prompt": "q", "functions": "f", "chat_template_kwargs": {"a": 1}})", keys("prompt")));
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "2", "solution": "3"})", keys("", "solution")).answer, "3");
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "nan"})").answer, nullptr);
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "nan"})", keys("", "answer")).answer, "nan");

@@ -99,8 +99,7 @@ std::vector<JudgedPrompt> prompts_with(const std::vector<std::vector<double>>& r
 TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
   const std::vector<std::vector<double>> cases = {{1}, {0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 1, 0}};
   for (const std::vector<double>& samples : cases) {
-    const std::vector<int64_t> ks = samples.size() == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4};
-    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), ks, true);
+    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), true);
     for (const auto& [name, estimate] : statistics.all.measures) {
       SCOPED_TRACE(name);
       ASSERT_TRUE(estimate.interval);
@@ -113,7 +112,7 @@ TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
 
 TEST(EvaluationIntervals, RewardsOfAnyKindThatAreEqualHaveNone) {
   const EvaluationStatistics statistics =
-      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), std::vector<int64_t>{1}, false);
+      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), false);
   EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: nobody knows how far apart they could be
   EXPECT_TRUE(statistics.all.measures[1].estimate.interval);   // pass@1: solved or not
   const Json json = to_json(statistics.all);
@@ -122,8 +121,8 @@ TEST(EvaluationIntervals, RewardsOfAnyKindThatAreEqualHaveNone) {
   EXPECT_NE(to_table(statistics).find("0.2500   none: all rewards are equal"), std::string::npos);
   // A reward that can be anything and happens to be 1 everywhere is no share of right answers.
   const auto ones = prompts_with(std::vector(4, std::vector{1.0, 1.0}));
-  EXPECT_FALSE(evaluation_statistics(ones, std::vector<int64_t>{1}, false).all.measures[0].estimate.interval);
-  EXPECT_TRUE(evaluation_statistics(ones, std::vector<int64_t>{1}, true).all.measures[0].estimate.interval);
+  EXPECT_FALSE(evaluation_statistics(ones, false).all.measures[0].estimate.interval);
+  EXPECT_TRUE(evaluation_statistics(ones, true).all.measures[0].estimate.interval);
 }
 
 }  // namespace

@@ -27,7 +27,6 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   config.critic.body = body;
   if (!config.critic.own_body()) {  // the policy's small body was not made for values, and has to give way
     config.critic.lr = 2e-2;
-    config.critic.loss_weight = 1;
   }
   config.train.steps = count(40, 50);
   config.eval.prompts = count(250, 500);

@@ -271,22 +271,17 @@ TEST(MakeObjective, KnowsThePapersNamesOfItsRows) {
 }
 
 TEST(MakeObjective, MovesOnlyThresholdsThatHoldTokensBack) {
-  ObjectiveOptions options{.method = "dppo_tv"};
-  options.adapt_target_kept = 0.99;
+  ObjectiveOptions options{.method = "dppo_tv", .parameters = {"target_kept=0.99"}};
   EXPECT_EQ(make_objective(options, 1).adapt_target_kept, 0.99);
-  EXPECT_EQ(make_objective(options, 1).adapt_rate, 1);
   for (const char* method : {"drpo", "pg_is", "up_grpo", "m2po", "cispo"}) {  // delta, none, low alone, budget, a clip
     options.method = method;
     const std::string message = error_of(2, [&] { make_objective(options, 1); });
-    EXPECT_NE(message.find("objective.adapt_target_kept"), std::string::npos) << message;
+    EXPECT_NE(message.find("objective.parameters has target_kept=0.99"), std::string::npos) << message;
     EXPECT_NE(message.find(method), std::string::npos) << message;
   }
   options.method = "dppo_tv";
-  options.parameters = {"low=null"};  // what is infinite cannot be multiplied to somewhere else
+  options.parameters = {"low=null", "target_kept=0.99"};  // what is infinite cannot be multiplied to somewhere else
   EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("above 0 and finite"), std::string::npos);
-  options = {.method = "dppo_tv"};
-  options.adapt_rate = 0.5;
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("objective.adapt_rate is 0.5"), std::string::npos);
 }
 
 TEST(MakeObjective, RequiresReferenceLogProbsForAPullToTheReferenceAlone) {
@@ -304,7 +299,11 @@ TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
   const std::string word = error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); });
   EXPECT_NE(word.find("group, batch"), std::string::npos) << word;
   EXPECT_NE(error_of(2, [] { make_region("pg", {{"low", 1}}); }).find("it has none"), std::string::npos);
-  EXPECT_NE(error_of(2, [] { make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}}); }).find("keep one"),
+  EXPECT_NE(error_of(2,
+                     [] {
+                       make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}});
+                     })
+                .find("keep one"),
             std::string::npos);
   EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
 }

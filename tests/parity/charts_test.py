@@ -252,7 +252,7 @@ def main():
                           WANDB_MODE="offline", WANDB_DIR=made, WANDB_ERROR_REPORTING="false", MLFLOW_TRACKING_URI=str(folder / "live"))
         for steps, flags in ((4, ()), (16, ("--resume",))):
             result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, objective={"delta": 1e-4}, reward={"functions": "[length:5]"},
-                                   record={"tensorboard": "true", "wandb": "true", "mlflow": "true", "tokens": "all", "tokens_every": 1})
+                                   record={"tensorboard": "true", "wandb": "true", "mlflow": "true", "tokens": "every_step"})
             assert result.returncode == 0, result.stderr
             rows, config = support.read_jsonl(run / "metrics.jsonl"), (run / "config.yaml").read_text()
             for events in (watching, tensorboard(run / "tensorboard")):

@@ -96,7 +96,7 @@ def check_theirs_in_keel(base_folder, folder, options):
 def check_ours_in_peft(base_folder, folder, options):
     keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"model.path={base_folder}",
          f"run.dir={folder}/run", *MODEL_RESET, "sft.steps=3", "sft.noisy_steps=1", "train.steps=1", "eval.prompts=0",
-         "train.prompts_per_step=2", "train.sequences_per_update=0", "checkpoint.dtype=float32", *options)
+         "train.prompts_per_step=2", "train.sequences_per_update=0", *options)
     checkpoint = sorted((folder / "run" / "checkpoints").glob("step-*"))[-1]
     base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
     prompt = prompt_ids(base_folder)

@@ -22,16 +22,16 @@ CASES = [
     ({"schedule": "constant", "warmup_updates": 7}, ("constant_with_warmup", {}), 7),
     ({"schedule": "linear"}, ("linear", {}), 0),
     ({"schedule": "linear", "warmup_updates": 7}, ("linear", {}), 7),
-    ({"schedule": "linear", "warmup_ratio": 0.1}, ("linear", {}), 0.1),
+    ({"schedule": "linear", "warmup_updates": 0.1}, ("linear", {}), 0.1),
     ({"schedule": "cosine"}, ("cosine", {}), 0),
-    ({"schedule": "cosine", "warmup_ratio": 0.31}, ("cosine", {}), 0.31),
+    ({"schedule": "cosine", "warmup_updates": 0.31}, ("cosine", {}), 0.31),
     ({"schedule": "cosine", "warmup_updates": 5, "min_lr_ratio": 0.2}, ("cosine_with_min_lr", {"min_lr_rate": 0.2}), 5),
     ({"schedule": "cosine", "min_lr_ratio": 0.125}, ("cosine_with_min_lr", {"min_lr": LR / 8}), 0),
     ({"schedule": "cosine", "warmup_updates": 40}, ("cosine", {}), 40),  # longer than the run
 ]
 # As verl's, with its warm-up in steps: int(share * steps) (workers/engine/fsdp/transformer_impl.py).
 BY_STEPS = [
-    ({"warmup_ratio": 0.1}, ("constant_with_warmup", {}), int(0.1 * STEPS)),
+    ({"warmup_updates": 0.1}, ("constant_with_warmup", {}), int(0.1 * STEPS)),
     ({"schedule": "cosine", "warmup_updates": 10, "min_lr_ratio": 0.2}, ("cosine_with_min_lr", {"min_lr_rate": 0.2}), 5),
 ]
 

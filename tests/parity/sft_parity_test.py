@@ -244,7 +244,7 @@ def check_what_is_left(folder):
     for name, settings in (("whole", ["sft.lr=1e-2"]), ("adapter", ["lora.rank=4", "sft.lr=5e-2", "lora.dropout=0.1"])):
         run = place / name
         keel("sft", f"model={place}", f"data.files=[{data}]", f"data.eval_files=[{data}]", f"run.dir={run}", "run.threads=1", "sft.batch=3",
-             "sft.data_epochs=5", "sft.schedule=linear", "sft.warmup_ratio=0.1", *settings)
+             "sft.data_epochs=5", "sft.schedule=linear", "sft.warmup_updates=0.1", *settings)
         told = [row["sft/eval_loss"] for row in support.metrics(run) if row["phase"] == "eval"]
         with torch.no_grad():
             trained = AutoModelForCausalLM.from_pretrained(run / "checkpoints" / support.checkpoints(run)[-1], dtype=torch.float32).eval()

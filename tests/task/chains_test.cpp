@@ -418,7 +418,7 @@ TEST(TaskOptions, DescribeThemselvesWithDefaultsInsideTheirLimits) {
   OptionTable table;
   table.section("task", "The built-in task.", options);
   EXPECT_NO_THROW(table.load({}));
-  EXPECT_EQ(table.options().size(), 8u);
+  EXPECT_EQ(table.options().size(), 7u);
   EXPECT_EQ(table.get("task.name"), Json("chains"));
   EXPECT_EQ(table.get("task.error"), Json(0.4));
   EXPECT_FALSE(table.find("task.modulus")->limits.allow(1.0));

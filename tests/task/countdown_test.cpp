@@ -31,7 +31,7 @@ bool solvable(const std::vector<double>& numbers, double target) {
 TEST(Countdown, HasASolutionInEveryProblemOfEitherSplit) {
   constexpr int kProblems[] = {1000, 1000, 300, 40, 5};
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
-    const CountdownTask task({.name = "countdown", .difficulty = difficulty});
+    const CountdownTask task(difficulty);
     for (int index = 0; index < kProblems[difficulty - 1]; ++index) {
       const Problem problem = task.problem(11, index, index % 2 ? Split::kHeldOut : Split::kTrain);
       const auto numbers = problem.answer["numbers"].get<std::vector<double>>();
@@ -43,7 +43,7 @@ TEST(Countdown, HasASolutionInEveryProblemOfEitherSplit) {
 }
 
 double reward(const std::string& text) {
-  static const CountdownTask kTask({.name = "countdown"});
+  static const CountdownTask kTask(1);
   const Problem problem{"", {{"numbers", {3, 7, 25}}, {"target", 46}}};  // 3 * 7 + 25
   return kTask.check(problem, text);
 }

@@ -11,11 +11,10 @@ namespace {
 
 TEST(TheBestMetric, HasTheNameOfTheMeanInThisRun) {
   Config config = tiny_run("dppo_tv");
-  config.checkpoint.keep_best = true;
   const LoadedModel policy = starting_with(config, warm_model());
   const Problems problems(config, policy);
   EXPECT_EQ(best_metric_key("auto", problems), "eval/accuracy");  // a task's answers are right or wrong
-  for (const char* metric : {"auto", "eval/accuracy", "eval/low"}) {
+  for (const char* metric : {"none", "auto", "eval/accuracy", "eval/low"}) {
     config.checkpoint.best_metric = metric;
     EXPECT_NO_THROW(require_best_metric(config, problems)) << metric;
   }
@@ -23,8 +22,6 @@ TEST(TheBestMetric, HasTheNameOfTheMeanInThisRun) {
   EXPECT_THAT(
       error_of(2, [&] { require_best_metric(config, problems); }),
       testing::AllOf(testing::HasSubstr("checkpoint.best_metric is eval/reward"), testing::HasSubstr("eval/accuracy")));
-  config.checkpoint.keep_best = false;
-  EXPECT_NO_THROW(require_best_metric(config, problems));
 }
 
 }  // namespace

@@ -28,12 +28,12 @@ StepNumbers sound_step() {
 class HealthAlarms : public testing::Test {
  protected:
   std::vector<std::string> after(const StepNumbers& numbers) { return health_alarms(numbers, config_, counts_); }
-  /// That only the third of three such steps in a row is told, and then the sixth.
-  void expect_told_after_three(const StepNumbers& ill, const std::string& what) {
-    for (int step = 0; step < 2; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  /// That only the last of kAlarmSteps such steps in a row is told, and then of as many more.
+  void expect_told(const StepNumbers& ill, const std::string& what) {
+    for (int step = 1; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
     EXPECT_THAT(after(sound_step()), IsEmpty());  // counts from the start again
-    for (int step = 1; step <= 6; ++step) {
-      if (step % 3 == 0)
+    for (int step = 1; step <= 2 * kAlarmSteps; ++step) {
+      if (step % kAlarmSteps == 0)
         EXPECT_THAT(after(ill), ElementsAre(AllOf(HasSubstr(what), HasSubstr(std::to_string(step) + " steps"))))
             << step;
       else
@@ -41,12 +41,11 @@ class HealthAlarms : public testing::Test {
     }
   }
 
-  Config config_ = [] {
-    Config config;
-    config.health.steps = 3;
-    config.health.min_reward_share = std::nullopt;
-    return config;
-  }();
+  void expect_silence(const StepNumbers& ill) {
+    for (int step = 0; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  }
+
+  Config config_;
   HealthCounts counts_;
 };
 
@@ -61,80 +60,72 @@ TEST(NothingToLearn, WhereAllIsCutOffAndLeftOut) {
 }
 
 TEST_F(HealthAlarms, SoundStepsGiveNone) {
-  config_.health.min_reward_share = 1;
-  for (int step = 0; step < 30; ++step) EXPECT_THAT(after(sound_step()), IsEmpty());
+  for (int step = 0; step < 3 * kAlarmSteps; ++step) EXPECT_THAT(after(sound_step()), IsEmpty());
 }
 
 TEST_F(HealthAlarms, TellOfAnEntropyThatStaysLow) {
   StepNumbers ill = sound_step();
   ill.tokens->entropy = 0.009;  // by default 0.01 is too low
-  expect_told_after_three(ill, "policy/entropy has been below health.min_entropy, 0.01 (0.009 now)");
-  config_.health.min_entropy = std::nullopt;
-  for (int step = 0; step < 6; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  expect_told(ill, "policy/entropy has been below 0.01 (0.009 now)");
 }
 
 TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
   StepNumbers ill = sound_step();
   ill.rollouts.zero_std_groups = 1;
-  expect_told_after_three(ill, "all rewards of every prompt have been equal (mean 0.5 now)");
+  expect_told(ill, "all rewards of every prompt have been equal (mean 0.5 now)");
   config_.reference.kl_in_reward = 0.1;  // by which equal ones differ
-  for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  expect_silence(ill);
   config_.reference.kl_in_reward = 0;
   // These learn from rewards that differ between prompts.
   config_.objective.advantage = "reinforce_pp";
-  for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  expect_silence(ill);
   config_.objective.advantage = std::nullopt;
   config_.critic.body = "separate";
-  for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  expect_silence(ill);
   ill.rollouts.reward_std = 0;
-  expect_told_after_three(ill, "all rewards of the step have been equal");
+  expect_told(ill, "all rewards of the step have been equal");
 }
 
 TEST_F(HealthAlarms, TellOfCompletionsThatAreAllCutOff) {
   StepNumbers ill = sound_step();
   ill.rollouts.truncated = 1;
-  expect_told_after_three(ill, "every completion has been cut off");
+  expect_told(ill, "every completion has been cut off");
 }
 
 TEST_F(HealthAlarms, TellOfASamplerThatIsNotTheTrainer) {
   StepNumbers ill = sound_step();
   ill.tokens->mismatch_mean = 0.011;
-  expect_told_after_three(ill, "mismatch/abs_prob_mean has been above 0.01 (0.011 now)");
+  expect_told(ill, "mismatch/abs_prob_mean has been above 0.01 (0.011 now)");
   config_.rollout.weights = "fp8";  // meant to differ
-  for (int step = 0; step < 6; ++step) EXPECT_THAT(after(ill), IsEmpty());
-  config_.health.max_mismatch = 0.01;
-  expect_told_after_three(ill, "above health.max_mismatch, 0.01");
+  expect_silence(ill);
 }
 
 TEST_F(HealthAlarms, TellOfARewardThatIsLostAgain) {
-  config_.health.min_reward_share = 0.5;
-  const auto window = [&](std::vector<double> rewards) {
+  const auto window = [&](double mean) {  // half of it below the mean, half above
     std::vector<std::string> told;
-    for (const double reward : rewards) {
+    for (int step = 0; step < kAlarmSteps; ++step) {
       StepNumbers numbers = sound_step();
-      numbers.rollouts.reward_mean = reward;
+      numbers.rollouts.reward_mean = mean + (step % 2 == 0 ? -0.125 : 0.125);
       for (const std::string& alarm : after(numbers)) told.push_back(alarm);
     }
     return told;
   };
-  EXPECT_THAT(window({0, 0.1, 0.2}), IsEmpty());    // 0.1
-  EXPECT_THAT(window({0.5, 0.6, 0.7}), IsEmpty());  // 0.6, the best
-  EXPECT_THAT(window({0.1, 0.5, 0.4}), IsEmpty());  // a third is more than half of it
-  EXPECT_THAT(window({0.1, 0.3, 0.2}), ElementsAre(AllOf(HasSubstr("the last 3 steps is 0.2, and was 0.6 before"),
-                                                         HasSubstr("health.min_reward_share, 0.5"))));
-  EXPECT_EQ(counts_.best_reward, 0.6);
+  EXPECT_THAT(window(0.125), IsEmpty());
+  EXPECT_THAT(window(0.5), IsEmpty());   // the best
+  EXPECT_THAT(window(0.25), IsEmpty());  // half of it
+  EXPECT_THAT(window(0.1875), ElementsAre(HasSubstr("the last 20 steps is 0.1875, and was 0.5 before: less than 0.5")));
+  EXPECT_EQ(counts_.best_reward, 0.5);
   // Rewards below 0 have no shares.
   counts_ = {};
-  EXPECT_THAT(window({-1, -1, -1, -9, -9, -9}), IsEmpty());
+  EXPECT_THAT(window(-1), IsEmpty());
+  EXPECT_THAT(window(-9), IsEmpty());
 }
 
 TEST(Run, StopsSavedOnAnAlarmWhenAskedToAndCountsOnWhenResumed) {
   Config config = tiny_run("dppo_tv");
   config.eval.prompts = 0;
-  config.train.steps = 8;
-  config.checkpoint.every = 1;
-  config.health.steps = 3;
-  config.health.min_entropy = 100;
+  config.train.steps = 2 * kAlarmSteps + 1;
+  config.reward.functions = {"pattern:never"};  // all rewards are equal
   config.health.on_alarm = "stop";
   Console console(stderr);
   const auto log = [&] { return read_file(std::filesystem::path(config.run.dir) / "log.txt"); };
@@ -143,13 +134,14 @@ TEST(Run, StopsSavedOnAnAlarmWhenAskedToAndCountsOnWhenResumed) {
                 AllOf(HasSubstr("step " + std::to_string(step) + ": for " + std::to_string(step) + " steps in a row"),
                       HasSubstr("health.on_alarm"), HasSubstr("--resume")));
     EXPECT_TRUE(
-        path_exists(std::filesystem::path(config.run.dir) / "checkpoints" / ("step-00000" + std::to_string(step))));
+        path_exists(std::filesystem::path(config.run.dir) / "checkpoints" / ("step-0000" + std::to_string(step))));
   };
-  stops_at(3, [&] { Run::start(config, /*replace=*/true, console)->run(); });
-  stops_at(6, [&] { Run::resume(config, console)->run(); });
+  stops_at(20, [&] { Run::start(config, /*replace=*/true, console)->run(); });
+  stops_at(40, [&] { Run::resume(config, console)->run(); });
   config.health.on_alarm = "warn";
   EXPECT_EQ(Run::resume(config, console)->run(), ExitCode::kDone);
-  EXPECT_THAT(log(), AllOf(HasSubstr("step 3: for 3 steps in a row policy/entropy"), HasSubstr("step 6: for 6 steps")));
+  EXPECT_THAT(log(),
+              AllOf(HasSubstr("step 20: for 20 steps in a row all rewards"), HasSubstr("step 40: for 40 steps")));
   remove_tree(config.run.dir);
 }
 

@@ -28,14 +28,6 @@ void ModelOptions::describe(OptionTable& table) {
   table.add("layers", layers, "Number of transformer blocks.", at_least(1).at_most(kMaxLayers));
   table.add("heads", heads, "Attention heads; must divide hidden_size into an even head width.",
             at_least(1).at_most(kMaxWidth));
-  table.add("kv_heads", kv_heads, "Key-value heads (grouped-query attention); 0 means as many as heads.",
-            at_least(0).at_most(kMaxWidth));
-  table.add("intermediate_size", intermediate_size,
-            "Width of the SwiGLU layer; 0 means 8/3 of hidden_size, rounded down to a multiple of 16.",
-            at_least(0).at_most(kMaxIntermediate));
-  table.add("tie_embeddings", tie_embeddings, "Use the token embedding as the LM head.");
-  table.add("rope_theta", rope_theta, "Base of the rotary position embedding.", above(1));
-  table.add("rms_norm_eps", rms_norm_eps, "Added to the mean square in RMSNorm.", above(0));
   table.add("initializer_range", initializer_range, "Standard deviation of the initial weights.", above(0));
   table.add("max_positions", max_positions, "Longest prompt plus completion, in tokens.",
             at_least(2).at_most(kMostPositions));

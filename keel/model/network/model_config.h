@@ -20,8 +20,9 @@ struct ModelOptions {
   int64_t hidden_size = 64;
   int64_t layers = 2;
   int64_t heads = 4;
-  int64_t kv_heads = 0;
-  int64_t intermediate_size = 0;
+  // The next five are not settings: benchmarks and tests vary them, runs take other shapes from a folder.
+  int64_t kv_heads = 0;           // 0: as many as heads
+  int64_t intermediate_size = 0;  // of the SwiGLU layer; 0: 8/3 of hidden_size, rounded down to a multiple of 16
   bool tie_embeddings = false;
   double rope_theta = 1e4;
   double rms_norm_eps = 1e-6;

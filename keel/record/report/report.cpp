@@ -32,8 +32,9 @@ std::string best_evaluation(const RunData& run) {
   const MetricRow* best = nullptr;
   std::string key;
   for (const MetricRow& row : run.metrics) {
-    const bool is_auto = asked.empty() || asked == "auto";
-    const std::string mine = !is_auto ? asked : row.values.contains("eval/accuracy") ? "eval/accuracy" : "eval/reward";
+    const std::string mine = asked != "auto"                        ? asked
+                             : row.values.contains("eval/accuracy") ? "eval/accuracy"
+                                                                    : "eval/reward";
     const auto value = row.values.find(mine);
     if (row.phase != "eval" || value == row.values.end()) continue;
     if (best != nullptr && value->second <= best->values.find(key)->second) continue;
@@ -80,7 +81,8 @@ std::string facts_of(const RunData& run) {
   if (on("train.mask_truncated")) add("cut-off completions", "left out of updates");
   add("sampler", sampler_of(run));
   if (setting(run, "optimizer.moments") == "8bit") add("moments", "in 8 bits");
-  if (on("checkpoint.keep_best")) add("best checkpoint", best_evaluation(run));
+  if (const std::string by = setting(run, "checkpoint.best_metric"); !by.empty() && by != "none")
+    add("best checkpoint", best_evaluation(run));
   add("model", setting(run, "model.path"));
   if (on("model.random_weights")) add("its weights", "random");
   add("family", setting(run, "model.type"));

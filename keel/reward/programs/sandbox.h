@@ -12,9 +12,9 @@
 namespace keel {
 
 struct SandboxLimits {
-  double seconds = 10;  // of the clock, for one run
-  int64_t memory_mib = 512;
-  int64_t processes = 8;
+  double seconds = 10;       // of the clock, for one run
+  int64_t memory_mib = 512;  // of each process
+  int64_t processes = 8;     // and threads
   size_t max_output = size_t{4} << 20;
 };
 

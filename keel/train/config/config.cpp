@@ -1,6 +1,7 @@
 #include "keel/train/config/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -109,8 +110,6 @@ std::vector<std::string> unread_settings(const Config& config) {
   const OptimizerOptions& optimizer = config.optimizer;
   if (optimizer.schedule_per == "step" && !optimizer.moves())
     notes.push_back("optimizer.schedule_per does nothing: the learning rate is constant, and there is no warm-up");
-  if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)
-    notes.push_back("checkpoint.best_metric does nothing: checkpoint.keep_best is false");
   const ReferenceOptions& reference = config.reference;
   for (const std::string& key : changed_keys(reference)) {
     const bool of_reward = key.starts_with("kl_in_reward");
@@ -183,7 +182,7 @@ namespace {
 
 /// The prompts of a built-in task go through the chat template of a model that has one.
 bool is_read_of_task(const Config& c, const std::string& key) {
-  return !c.model.path.empty() && (key == "template_words" || key == "date");
+  return !c.model.path.empty() && key == "template_words";
 }
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
@@ -242,9 +241,6 @@ void check_critic(const Config& c, const Objective& objective) {
     refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
            c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
            " reads no values; remove it, or set objective.advantage=gae or objective.method=ppo_gae");
-  if (c.critic.own_body() && c.critic.loss_weight)
-    refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
-           "only one on that body; remove the key, or set critic.body=shared");
   if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // of data_epochs plan_steps() looks at it
     refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
            ", so that the policy would never learn; lower the one or raise the other");
@@ -253,7 +249,8 @@ void check_critic(const Config& c, const Objective& objective) {
 /// The best checkpoint is that of an evaluation, by something of which more is better.
 void check_best(const Config& c) {
   const std::string& metric = c.checkpoint.best_metric;
-  const std::vector<std::string> measures = measure_names(c.eval.samples, ks_in_force(c.eval.ks, c.eval.samples));
+  if (!c.checkpoint.keeps_best()) return;
+  const std::vector<std::string> measures = measure_names(c.eval.samples);
   std::vector<std::string> keys = {"eval/accuracy", "eval/reward", "eval/low", "eval/high"};
   if (c.eval.samples > 1)
     for (const std::string& measure : measures) keys.push_back("eval/" + measure);
@@ -264,17 +261,16 @@ void check_best(const Config& c) {
                          metric.find('/', 5) != std::string::npos &&
                          has(measures, metric.substr(metric.find_last_of('/') + 1));
   if (metric != "auto" && !has(keys, metric) && !of_source)
-    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted auto, or a key of ",
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted none, auto, or a key of ",
          "evaluation rows of which more is better, with eval.samples ", c.eval.samples, ": ", joined(keys));
-  if (c.checkpoint.keep_best && c.prompts_per_evaluation() == 0)
-    fail(ExitCode::kBadConfiguration, "checkpoint.keep_best is true, but eval.prompts is 0, so that nothing tells ",
-         "which checkpoint is the best; set eval.prompts, and eval.every, or remove checkpoint.keep_best");
+  if (c.prompts_per_evaluation() == 0)
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but eval.prompts is 0, so that nothing ",
+         "tells which checkpoint is the best; set eval.prompts, and eval.every, or remove checkpoint.best_metric");
   const bool holds_out = c.data.files.empty() || !c.data.eval_files.empty() || c.data.held_out > 0;
-  if (c.checkpoint.keep_best && !holds_out)
-    fail(
-        ExitCode::kBadConfiguration, "checkpoint.keep_best is true, but neither data.eval_files nor data.held_out ",
-        "keeps prompts to evaluate on, so that nothing tells which checkpoint is the best; set one of them, or remove ",
-        "checkpoint.keep_best");
+  if (!holds_out)
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but neither data.eval_files nor ",
+         "data.held_out keeps prompts to evaluate on, so that nothing tells which checkpoint is the best; set one of ",
+         "them, or remove checkpoint.best_metric");
 }
 
 /// What rewards lose to the reference and to length.
@@ -329,9 +325,9 @@ void check_consistency(const Config& c, Purpose purpose) {
     refuse("lora.dropout is ", c.lora.dropout, " and rollout.bitwise is true; dropout leaves out in training what ",
            "sampling has, so that no bits agree: set lora.dropout=0, or rollout.bitwise=false");
   for (const auto& [section, rate] : {std::pair{"optimizer", &c.optimizer}, {"sft", &c.sft.optimizer}})
-    if (rate->warmup_ratio > 0 && rate->warmup_updates > 0)
-      refuse(section, ".warmup_ratio is ", rate->warmup_ratio, " and ", section, ".warmup_updates is ",
-             rate->warmup_updates, "; both say how long the learning rate rises, remove one of the two");
+    if (rate->warmup_updates >= 1 && rate->warmup_updates != std::floor(rate->warmup_updates))
+      refuse(section, ".warmup_updates is ", rate->warmup_updates,
+             "; wanted a whole number of updates, or a share of the run below 1");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",
@@ -353,10 +349,6 @@ void check_consistency(const Config& c, Purpose purpose) {
   if (c.eval.temperature > 0 && c.eval.temperature < kMinTemperature)
     refuse("eval.temperature is ", c.eval.temperature, "; wanted 0, which takes the likeliest token, or ",
            kMinTemperature, " to ", kMaxTemperature);
-  for (const int64_t k : c.eval.ks)
-    if (k > c.eval.samples)
-      refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,
-             "; pass@k and maj@k need at least k samples of a prompt, raise eval.samples");
   check_best(c);
   if (!c.model.path.empty()) return;  // what the model and its tokenizer say is checked when they are loaded
   const std::unique_ptr<Task> task = make_task(c.task);

@@ -46,8 +46,7 @@ struct SftOptions : RowFiles {
   int64_t eval_every = 0;
   double stop_loss = 0;
   int64_t noisy_steps = 0;
-  double noisy_lr = 1e-3;
-  double noisy_lr_end = 3e-4;
+  std::vector<double> noisy_lr = {1e-3, 3e-4};
   void describe(OptionTable& table);
 
   /// Whether there is a supervised phase at all.
@@ -64,41 +63,35 @@ struct TrainOptions {
   int64_t tokens_per_batch = 16384;
   bool mask_truncated = false;
   bool recompute_activations = false;
-  int64_t max_skipped_updates = 3;
   void describe(OptionTable& table);
 
   /// Whether there is an RL phase at all.
   bool has_steps() const { return steps > 0 || data_epochs; }
 };
 
-/// When a run counts as sick, and what is done about it.
+/// What a run does about an alarm (keel/train/health.h).
 struct HealthOptions {
   std::string on_alarm = "warn";
-  int64_t steps = 20;
-  std::optional<double> min_entropy = 0.01, min_reward_share = 0.5, max_mismatch = {};
   void describe(OptionTable& table);
 };
 
 struct CheckpointOptions {
   int64_t every = 100;
   int64_t keep = 2;
-  bool keep_best = false;
-  std::string best_metric = "auto";
+  std::string best_metric = "none";
   bool background = true;
-  std::string dtype = "auto";
   void describe(OptionTable& table);
+
+  bool keeps_best() const { return best_metric != "none"; }
 };
 
 struct RecordOptions {
   int64_t samples_per_step = 2;
   int64_t certificate_every = 10;
-  int64_t print_every = 10;
   bool tensorboard = false;
   bool wandb = false;
   bool mlflow = false;
   std::string tokens = "none";
-  int64_t tokens_every = 10;
-  int64_t tokens_rollouts = 16;
   void describe(OptionTable& table);
 };
 

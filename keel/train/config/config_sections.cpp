@@ -58,8 +58,8 @@ void SftOptions::describe(OptionTable& table) {
             at_least(0));
   table.add("noisy_steps", noisy_steps, "The last updates, on noisy demonstrations; they count towards steps.",
             at_least(0));
-  table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
-  table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
+  table.add("noisy_lr", noisy_lr, "Learning rates at the first and at the last noisy update; linear in between.",
+            at_least(0));
 }
 
 void TrainOptions::describe(OptionTable& table) {
@@ -88,48 +88,26 @@ void TrainOptions::describe(OptionTable& table) {
   table.add("recompute_activations", recompute_activations,
             "Whether a backward pass computes each layer again from its input, so that only the inputs are kept: less "
             "memory for about a third more work, and the same gradients.");
-  table.add("max_skipped_updates", max_skipped_updates,
-            "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
 }
 
 void HealthOptions::describe(OptionTable& table) {
-  table.add("on_alarm", on_alarm,
-            "What happens when something below has lasted: a warning, or the run is saved and stops (exit code 4).",
-            one_of({"warn", "stop"}));
-  table.add("steps", steps,
-            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic "
-            "or reinforce_pp: all of the step), and that every completion is cut off, always counts.",
-            at_least(1));
-  table.add("min_entropy", min_entropy, "policy/entropy below this, in nats, is a collapse; null means never.",
-            above(0));
-  table.add("min_reward_share", min_reward_share,
-            "A mean reward over that many steps below this share of the best such mean, where that is above 0, is a "
-            "collapse; null means never.",
-            above(0).at_most(1));
   table.add(
-      "max_mismatch", max_mismatch,
-      "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights, no noise "
-      "and no staleness, and the trainer no dropout, and never elsewhere.",
-      above(0).at_most(1));
+      "on_alarm", on_alarm,
+      "What an alarm does, after 20 RL steps in a row with a sign of trouble (docs/reliability.md lists them): it "
+      "warns, or the run is saved and stops (exit code 4).",
+      one_of({"warn", "stop"}));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {
   table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
   table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
-  table.add("keep_best", keep_best,
-            "Keeps the checkpoint of the best evaluation as well, as checkpoints/best: an evaluation that is better "
-            "than all before is saved.");
   table.add("best_metric", best_metric,
-            "By which it is the best, a key of evaluation rows of which more is better, such as eval/pass@4; auto is "
-            "eval/accuracy or eval/reward.",
+            "Keeps the checkpoint of the best evaluation as well, as checkpoints/best, by a key of evaluation rows of "
+            "which more is better, such as eval/pass@4; auto is eval/accuracy or eval/reward. none keeps no such one.",
             not_empty());
   table.add("background", background,
             "Writes checkpoints from a copy in memory while the next step goes on; where the copy has no room, or "
             "with false, the run waits for the disk.");
-  table.add("dtype", dtype,
-            "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
-            "float32 weights in any case.",
-            one_of({"auto", "float32", "bfloat16", "float16"}));
 }
 
 void RecordOptions::describe(OptionTable& table) {
@@ -139,10 +117,6 @@ void RecordOptions::describe(OptionTable& table) {
             "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
             "forward pass over the step's completions. 0 means none.",
             at_least(0));
-  table.add("print_every", print_every,
-            "RL steps between the lines on the screen that stay; a terminal shows the others in passing. log.txt has "
-            "all. 0: only the last stays.",
-            at_least(0));
   table.add("tensorboard", tensorboard,
             "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
   table.add("wandb", wandb,
@@ -151,13 +125,11 @@ void RecordOptions::describe(OptionTable& table) {
   table.add("mlflow", mlflow,
             "Sends every row of metrics.jsonl to MLflow, through the package mlflow of reward.python "
             "(MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME apply).");
-  table.add("tokens", tokens,
-            "What RUN/tokens has of the decisions on tokens, in Parquet files (docs/tokens.md): nothing, those on all "
-            "completions of a step, or on a sample of whole completions.",
-            one_of({"none", "all", "sample"}));
-  table.add("tokens_every", tokens_every, "RL steps between those that tokens are recorded of, from the first on.",
-            at_least(1));
-  table.add("tokens_rollouts", tokens_rollouts, "Completions of a step in a sample.", at_least(1));
+  table.add(
+      "tokens", tokens,
+      "What RUN/tokens has of the decisions on tokens, in Parquet files (docs/tokens.md): nothing; of every tenth "
+      "step, from the first on, a sample of 16 completions or all; or all completions of every step.",
+      one_of({"none", "sample", "all", "every_step"}));
 }
 
 }  // namespace keel

@@ -5,11 +5,10 @@ namespace keel {
 EvaluationRequest evaluation_request(const Config& config, const LoadedModel& policy, int64_t updates) {
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
-          .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p, .min_p = config.eval.min_p},
+          .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p},
           .max_new_tokens = longest_completion(config),
           .stop_ids = policy.stop_ids,
           .stop_strings = config.rollout.stop_strings,
-          .ks = config.eval.ks,
           .seed = config.run.seed,
           .max_sequences = config.rollout.max_sequences,
           .reward_threads = config.reward.worker_count(),

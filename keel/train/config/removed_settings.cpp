@@ -2,6 +2,46 @@
 
 namespace keel {
 
-void add_removed_settings(OptionTable&) {}
+/// Settings that were removed, and what to use instead; the values in brackets are the constants that hold now.
+void add_removed_settings(OptionTable& t) {
+  constexpr const char* kShape =
+      "was removed. Fix: remove it, or take model.random_weights=true with a model.path whose config.json has this";
+  constexpr const char* kProgram = "was removed. Fix: write it in reward.functions, as code:seconds=20,memory_mib=1024";
+  constexpr const char* kAlarm = "was removed. Fix: remove it; docs/reliability.md says what is an alarm";
+  t.refuse("model.kv_heads", kShape);
+  t.refuse("model.intermediate_size", kShape);
+  t.refuse("model.tie_embeddings", kShape);
+  t.refuse("model.rope_theta", kShape);
+  t.refuse("model.rms_norm_eps", kShape);
+  t.refuse("data.special_tokens", "was removed (true). Fix: with data.chat=always special tokens in texts stay text");
+  t.refuse("data.date",
+           "was removed (2024-07-26). Fix: remove it, or set a variable of the template with data.template_words");
+  t.refuse("data.check", "was removed. Fix: data.bad_rows=stop_late or skip_late reads rows when they are drawn");
+  t.refuse("task.difficulty", "was removed. Fix: it is in the name: task.name=countdown_3");
+  t.refuse("sft.warmup_ratio", "was removed. Fix: sft.warmup_updates below 1 is a share of the run");
+  t.refuse("sft.noisy_lr_end", "was removed. Fix: set both learning rates: sft.noisy_lr=[0.001, 0.0003]");
+  t.refuse("rollout.mismatch_limit", "was removed (0.0001 in float32, 0.01 in bf16 and fp16). Fix: remove it");
+  t.refuse("reward.http_retries", "was removed (3). Fix: remove it; reward.on_error says what a failure does");
+  t.refuse("reward.code_seconds", kProgram);
+  t.refuse("reward.code_memory_mib", kProgram);
+  t.refuse("reward.code_processes", "was removed (8). Fix: remove it");
+  t.refuse("objective.adapt_target_kept", "was removed. Fix: write target_kept=N in objective.parameters");
+  t.refuse("objective.adapt_rate", "was removed (1). Fix: remove it");
+  t.refuse("critic.loss_weight", "was removed (0.1 of a shared body). Fix: remove it, or set critic.lr");
+  t.refuse("critic.whiten", "was removed (true). Fix: remove it");
+  t.refuse("optimizer.warmup_ratio", "was removed. Fix: optimizer.warmup_updates below 1 is a share of the run");
+  t.refuse("train.max_skipped_updates", "was removed (3). Fix: remove it");
+  t.refuse("health.steps", kAlarm);
+  t.refuse("health.min_entropy", kAlarm);
+  t.refuse("health.min_reward_share", kAlarm);
+  t.refuse("health.max_mismatch", kAlarm);
+  t.refuse("eval.min_p", "was removed (0). Fix: set eval.top_p or eval.top_k");
+  t.refuse("eval.ks", "was removed (1, 2, 4, ... up to eval.samples). Fix: set eval.samples");
+  t.refuse("checkpoint.keep_best", "was removed. Fix: set checkpoint.best_metric=auto");
+  t.refuse("checkpoint.dtype", "was removed (that of model.path). Fix: `keel convert RUN FOLDER --dtype bfloat16`");
+  t.refuse("record.print_every", "was removed (10). Fix: remove it; log.txt has every step");
+  t.refuse("record.tokens_every", "was removed (10). Fix: record.tokens=every_step records every step");
+  t.refuse("record.tokens_rollouts", "was removed (16). Fix: record.tokens=all records all completions");
+}
 
 }  // namespace keel

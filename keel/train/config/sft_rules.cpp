@@ -11,10 +11,10 @@
 namespace keel {
 namespace {
 
-const std::set<std::string> kOfFiles = {"eval_files",   "held_out",       "prompt_key",   "completion_key",
-                                        "text_key",     "loss_on",        "max_tokens",   "schedule",
-                                        "warmup_ratio", "warmup_updates", "min_lr_ratio", "eval_every"},
-                            kOfTask = {"stop_loss", "noisy_steps", "noisy_lr", "noisy_lr_end"};
+const std::set<std::string> kOfFiles = {"eval_files",     "held_out",     "prompt_key", "completion_key",
+                                        "text_key",       "loss_on",      "max_tokens", "schedule",
+                                        "warmup_updates", "min_lr_ratio", "eval_every"},
+                            kOfTask = {"stop_loss", "noisy_steps", "noisy_lr"};
 
 /// Moves what is said under one name to another, and where it was said.
 void rename(ConfigTree& tree, const std::string& section, const std::string& other, const std::string& key) {
@@ -50,8 +50,8 @@ void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std:
 
 /// A setting of RL's optimizer that was typed, for a run without RL.
 void refuse_typed_rate(const ConfigTree& tree, const std::string& key) {
-  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
-                                                   "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
+  static const std::set<std::string> kAlsoOfSft = {"lr",    "schedule",      "warmup_updates", "min_lr_ratio",
+                                                   "beta2", "max_grad_norm", "weight_decay"};
   const std::string ours = "optimizer." + key;
   if (!on_command_line(tree, ours)) return;
   fail(ExitCode::kBadConfiguration, "command line: ", ours, " is for RL, which this run has none of; ",
@@ -94,8 +94,7 @@ void choose_sft_length(const ConfigTree& tree, SftOptions& sft) {
 }
 
 bool reads_with_sft_files(const std::string& key) {
-  static const std::set<std::string> kRead = {"chat",    "system_prompt", "special_tokens", "date",
-                                              "shuffle", "bad_rows",      "check",          "template_words"};
+  static const std::set<std::string> kRead = {"chat", "system_prompt", "shuffle", "bad_rows", "template_words"};
   return kRead.contains(key);
 }
 
@@ -122,9 +121,12 @@ void check_sft(const Config& c) {
              c.data.held_out, ", which keeps the same prompts back");
   if (!c.has_rl() && !c.sft.has_steps())
     refuse("sft.steps is 0, and so is train.steps: the run would do nothing; set sft.data_epochs, or name data.files");
-  if (!c.has_rl() && c.checkpoint.keep_best)
-    refuse("checkpoint.keep_best is true, but nothing is sampled and judged in a run without RL, so that there is no ",
-           "evaluation to be the best; remove it (sft/eval_loss in metrics.jsonl tells how the loss went)");
+  if (c.sft.noisy_lr.size() != 2)
+    refuse("sft.noisy_lr has ", c.sft.noisy_lr.size(), " numbers; wanted 2, at the first and at the last noisy update");
+  if (!c.has_rl() && c.checkpoint.keeps_best())
+    refuse("checkpoint.best_metric is ", c.checkpoint.best_metric, ", but nothing is sampled and judged in a run ",
+           "without RL, so that there is no evaluation to be the best; remove it (sft/eval_loss in metrics.jsonl tells "
+           "how the loss went)");
 }
 
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config) {
@@ -156,8 +158,7 @@ std::vector<std::string> unread_with_sft(const Config& config) {
   if (config.has_rl()) return notes;
   std::vector<std::string> of_rl;
   const auto add = [&](const std::string& section, const std::vector<std::string>& keys) {
-    static const std::set<std::string> kRead = {"steps", "tokens_per_batch", "recompute_activations",
-                                                "max_skipped_updates"};
+    static const std::set<std::string> kRead = {"steps", "tokens_per_batch", "recompute_activations"};
     for (const std::string& key : keys)
       if (section != "train" || !kRead.contains(key)) of_rl.push_back(section + "." + key);
   };

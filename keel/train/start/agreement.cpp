@@ -77,7 +77,7 @@ std::optional<std::string> disagreement(const Agreement& agreement, double limit
   for (const auto& [what, difference] : held) {
     if (difference <= most) continue;
     std::ostringstream text;
-    text << what << " " << difference << " over " << agreement.tokens << " tokens, rollout.mismatch_limit is " << most;
+    text << what << " " << difference << " over " << agreement.tokens << " tokens, the limit is " << most;
     return text.str();
   }
   return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<std::string> disagreement(const Agreement& agreement, double limit
 void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
   if (const auto found = disagreement(agreement, limit, computed_in))
     fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", *found,
-         ". Every ratio would be wrong by that much; report this, or raise the limit if you know the cause");
+         ". Every ratio would be wrong by that much; report this");
 }
 
 std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in) {

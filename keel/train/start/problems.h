@@ -75,7 +75,7 @@ class Problems {
   /// A run is resumed on the same files, unless the user accepts changed ones.
   const DataIdentity& data() const { return data_; }
 
-  /// Rows of the files to evaluate on whose prompts are trained on; where data.check does not read all rows, 0.
+  /// Rows of the files to evaluate on whose prompts are trained on; where rows are read late, 0.
   uint64_t trained_on() const { return trained_on_; }
 
   /// How many prompts one pass over the training files gives; reads them all, once.

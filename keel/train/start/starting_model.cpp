@@ -47,7 +47,6 @@ LoadedModel starting_model(const Config& config, at::Device device) {
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
-  choose_dtype(config.checkpoint, start);
   return start;
 }
 
@@ -63,10 +62,6 @@ LoadedModel starting_model_without_weights(const Config& config) {
   WeightSource zeros = safetensors_weights(path);
   zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
   return load_folder(path, at::kCPU, &zeros);
-}
-
-void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
-  if (options.dtype != "auto") model.dtypes = dtype_named(options.dtype, "checkpoint.dtype");
 }
 
 ModelConfig starting_shape(const Config& config) {

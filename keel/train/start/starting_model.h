@@ -19,9 +19,6 @@ at::ScalarType chosen_precision(RunOptions& run, at::Device device);
 /// The same with zeros for weights, which take no memory, where model.path is a folder: for checks before reading them.
 LoadedModel starting_model_without_weights(const Config& config);
 
-/// What the model is saved as: what checkpoint.dtype says, else what it was read as.
-void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
-
 /// Its architecture alone.
 ModelConfig starting_shape(const Config& config);
 

@@ -66,7 +66,7 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   if (config.model.path.empty())
     used.drop("model.random_weights");
   else
-    used.drop_all({"model.tie_embeddings", "model.rope_theta", "model.rms_norm_eps", "model.initializer_range"});
+    used.drop("model.initializer_range");
   if (!config.lora.used()) return used.drop("lora.");
   used["lora.parameters"] = count_of(policy.model.adapter());
   if (config.lora.adapter.empty()) return;
@@ -83,9 +83,8 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
 void use_problems(Settings& used, const Config& config, const Problems& problems) {
   if (config.data.files.empty()) {
     used.drop("data.");
-    const bool chains = config.task.name == "chains";
-    if (chains) used.drop("task.difficulty");
-    if (!chains) used.drop_all({"task.modulus", "task.steps", "task.words", "task.careful", "task.error", "task.mode"});
+    if (config.task.name != "chains")
+      used.drop_all({"task.modulus", "task.steps", "task.words", "task.careful", "task.error", "task.mode"});
   } else {
     used.drop("task.");
     used["data.max_prompt_tokens"] = problems.prompt_limit();
@@ -110,8 +109,7 @@ void use_objective(Settings& used, const Config& config) {
   used["objective.advantage"] = objective.method.advantage;
   used["objective.aggregation"] = objective.method.aggregation;
   used.drop_all({"objective.delta", "objective.delta_low", "objective.delta_high", "objective.anchor",
-                 "objective.ratio_cap", "objective.parameters", "objective.horizon", "objective.adapt_rate",
-                 "objective.advantage_eps"});
+                 "objective.ratio_cap", "objective.parameters", "objective.horizon", "objective.advantage_eps"});
   if (objective.method.advantage == "grpo") used["objective.advantage_eps"] = objective.advantage_eps;
   const auto path = [](const std::string& name) {
     return "objective." + (name == "low" || name == "high" ? "delta_" + name : name);
@@ -122,7 +120,7 @@ void use_objective(Settings& used, const Config& config) {
   for (const auto& [name, word] : word_parameters(region))
     if (is_read(region, name)) used[path(name)] = word;
   if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
-  if (objective.adapt_target_kept) used["objective.adapt_rate"] = objective.adapt_rate;
+  if (objective.adapt_target_kept) used["objective.target_kept"] = *objective.adapt_target_kept;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");
   if (config.reference.kl_in_reward == 0) used.drop("reference.kl_in_reward_estimator");
   if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target)
@@ -135,10 +133,6 @@ void use_critic(Settings& used, const Config& config) {
   if (!config.critic.exists()) return used.drop("critic.");
   used["critic.lr"] = critic_optimizer_options(config.critic, config.optimizer).lr;
   if (!config.critic.value_clip) used["critic.value_clip"] = "none";
-  if (config.critic.own_body())
-    used.drop("critic.loss_weight");
-  else
-    used["critic.loss_weight"] = shared_loss_weight(config.critic);
 }
 
 /// The supervised phase and, where that is all there is, nothing of RL.
@@ -146,11 +140,11 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
   if (!config.sft.has_steps()) return used.drop("sft.");
   used["sft.lr"] = config.sft_optimizer().lr;
   if (!demonstrations.from_files()) {
-    used.drop_all({"sft.held_out", "sft.loss_on", "sft.max_tokens", "sft.schedule", "sft.warmup_ratio",
-                   "sft.min_lr_ratio", "sft.eval_every"});
+    used.drop_all(
+        {"sft.held_out", "sft.loss_on", "sft.max_tokens", "sft.schedule", "sft.min_lr_ratio", "sft.eval_every"});
     return;
   }
-  used.drop_all({"sft.stop_loss", "sft.noisy_steps", "sft.noisy_lr", "sft.noisy_lr_end"});
+  used.drop_all({"sft.stop_loss", "sft.noisy_steps", "sft.noisy_lr"});
   used["sft.max_tokens"] = demonstrations.limit();
   const Json configured = to_json(config);
   if (!config.has_rl()) used.drop("data.");
@@ -160,13 +154,8 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
   for (const char* section : {"task.", "rollout.", "reward.", "objective.", "reference.", "critic.", "optimizer.",
                               "health.", "eval.", "train."})
     used.drop(section);
-  for (const char* key : {"tokens_per_batch", "recompute_activations", "max_skipped_updates"})
+  for (const char* key : {"tokens_per_batch", "recompute_activations"})
     used[std::string("train.") + key] = configured["train"][key];
-}
-
-void use_token_records(Settings& used, const RecordOptions& record) {
-  if (record.tokens == "none") used.drop("record.tokens_every");
-  if (record.tokens != "sample") used.drop("record.tokens_rollouts");
 }
 
 }  // namespace
@@ -182,7 +171,6 @@ Json used_settings(const Config& config, const LoadedModel& policy, const Proble
   use_objective(used, config);
   use_critic(used, config);
   use_demonstrations(used, config, demonstrations);
-  use_token_records(used, config.record);
   used.drop_empty();
   return used.take();
 }

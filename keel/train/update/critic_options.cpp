@@ -12,10 +12,6 @@ void CriticOptions::describe(OptionTable& table) {
   table.add("lr", lr,
             "Learning rate of the critic: of its head, and of a separate body; null means 10 times optimizer.lr.",
             at_least(0));
-  table.add("loss_weight", loss_weight,
-            "Weight of the value loss in the gradient of a shared body, beside the policy's loss; null means 0.1, and "
-            "0 leaves the body to the policy.",
-            at_least(0));
   table.add("value_clip", value_clip,
             "How far a value may move from what it was when the advantages were computed before its loss stops "
             "pulling; null means no limit.",
@@ -24,8 +20,6 @@ void CriticOptions::describe(OptionTable& table) {
   table.add("lambda", lambda,
             "What GAE trusts: 0 the values alone, 1 the rewards alone; between them less bias or less noise.",
             at_least(0).at_most(1));
-  table.add("whiten", whiten,
-            "Whether a step's advantages are shifted and scaled to mean 0 and variance 1, as PPO does.");
   table.add("warmup_steps", warmup_steps, "First RL steps in which only the critic learns and the policy waits.",
             at_least(0));
 }

@@ -11,11 +11,10 @@ class OptionTable;
 /// The critic of PPO and how its values become advantages; the section `critic` of a configuration.
 struct CriticOptions {
   std::string body = "none";
-  std::optional<double> lr = {}, loss_weight = {};
+  std::optional<double> lr = {};
   std::optional<double> value_clip = 0.2;
   double gamma = 1.0;
   double lambda = 0.95;
-  bool whiten = true;
   int64_t warmup_steps = 0;
 
   void describe(OptionTable& table);

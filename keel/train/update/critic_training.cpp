@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-constexpr double kLrOverPolicys = 10, kDefaultLossWeight = 0.1;
+constexpr double kLrOverPolicys = 10;
 
 }  // namespace
 
@@ -21,13 +21,10 @@ OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const Opt
   return options;
 }
 
-double shared_loss_weight(const CriticOptions& critic) { return critic.loss_weight.value_or(kDefaultLossWeight); }
-
 CriticTraining::CriticTraining(Critic critic, const MasterWeights& masters, const CriticOptions& options,
                                const OptimizerOptions& optimizer)
     : critic_(std::move(critic)),
       clip_(options.value_clip.value_or(kUnlimited)),
-      loss_weight_(shared_loss_weight(options)),
       optimizer_options_(optimizer),
       optimizer_(masters, optimizer, "critic.") {}
 
@@ -47,7 +44,7 @@ HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const in
 }
 
 HiddenLoss CriticTraining::shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices) {
-  return critic_.body ? HiddenLoss{} : loss(scored, indices, loss_weight_);
+  return critic_.body ? HiddenLoss{} : loss(scored, indices, kSharedLossWeight);
 }
 
 void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices,

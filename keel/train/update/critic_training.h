@@ -14,8 +14,8 @@ namespace keel {
 /// The optimizer's options for the critic: the policy's, with its own learning rate.
 OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy);
 
-/// The weight of the value loss in the gradient of a shared body.
-double shared_loss_weight(const CriticOptions& critic);
+/// The weight of the value loss in the gradient of a shared body, next to the policy's loss.
+constexpr double kSharedLossWeight = 0.1;
 
 /// What is told of some updates of a critic.
 struct CriticNumbers {
@@ -59,7 +59,7 @@ class CriticTraining {
   HiddenLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body);
 
   Critic critic_;
-  double clip_, loss_weight_;
+  double clip_;
   OptimizerOptions optimizer_options_;
   Optimizer optimizer_;
   double lr_ = 0;  // of the last update

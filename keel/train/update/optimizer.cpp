@@ -54,34 +54,37 @@ void OptimizerOptions::describe(OptionTable& table) {
       "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
       "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
       one_of({"float32", "8bit"}));
-  describe_updates(table);
+  describe_updates(table,
+                   " Counted in optimizer updates, of which a run has the steps times the updates of a step; where a "
+                   "step makes fewer (rollout.dynamic_sampling), the next begins where it would have begun after all "
+                   "of them.",
+                   " With schedule_per step it is a share of the steps, rounded down, as in verl.");
 }
 
-void OptimizerOptions::describe_updates(OptionTable& table) {
+void OptimizerOptions::describe_updates(OptionTable& table, const std::string& on_schedule,
+                                        const std::string& on_warmup) {
   table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
             above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
   table.add("schedule", schedule,
             "The learning rate after the warm-up, as transformers' schedulers have it: constant; or linear or cosine, "
-            "which fall to min_lr_ratio times lr at the end of the run. Counted in optimizer updates, of which a run "
-            "has the steps times the updates of a step; where a step makes fewer (rollout.dynamic_sampling), the next "
-            "begins where it would have begun after all of them. A run that is resumed with more or fewer steps goes "
-            "on along the curve of its new length.",
+            "which fall to min_lr_ratio times lr at the end of the run." +
+                on_schedule +
+                " A run that is resumed with more or fewer steps goes on along the curve of its new length.",
             one_of({"constant", "linear", "cosine"}));
   table.add("warmup_updates", warmup_updates,
-            "Updates over which the learning rate rises linearly from 0, which the first one has.", at_least(0));
-  table.add("warmup_ratio", warmup_ratio,
-            "The same as a share of the run's updates, rounded up (with schedule_per step of its steps, rounded down, "
-            "as verl does); in place of warmup_updates.",
-            at_least(0).at_most(1));
+            "Updates over which the learning rate rises linearly from 0, which the first one has. Below 1 it is a "
+            "share of the run's updates, rounded up." +
+                on_warmup,
+            at_least(0));
   table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
 }
 
 double OptimizerOptions::warmup_of(double planned, double of_step) const {
-  if (warmup_ratio <= 0) return static_cast<double>(warmup_updates);
-  if (schedule_per == "step") return std::floor(planned / of_step * warmup_ratio) * of_step;
-  return std::ceil(planned * warmup_ratio);
+  if (warmup_updates == 0 || warmup_updates >= 1) return warmup_updates;
+  if (schedule_per == "step") return std::floor(planned / of_step * warmup_updates) * of_step;
+  return std::ceil(planned * warmup_updates);
 }
 
 double OptimizerOptions::lr_at(double update, double planned, double of_step) const {

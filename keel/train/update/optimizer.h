@@ -24,17 +24,16 @@ struct OptimizerOptions {
   double weight_decay = 0.0;
   double max_grad_norm = 1.0;
   std::string schedule = "constant", schedule_per = "update";
-  int64_t warmup_updates = 0;
-  double warmup_ratio = 0.0;
+  double warmup_updates = 0;  // below 1: a share of the run's
   double min_lr_ratio = 0.0;
   std::string moments = "float32";
 
   void describe(OptionTable& table);
-  /// The settings that sections optimizer and sft share.
-  void describe_updates(OptionTable& table);
+  /// The settings that sections optimizer and sft share. The notes end the help of schedule and of warmup_updates.
+  void describe_updates(OptionTable& table, const std::string& on_schedule = "", const std::string& on_warmup = "");
 
   /// Whether the learning rate is not always the same.
-  bool moves() const { return schedule != "constant" || warmup_updates > 0 || warmup_ratio > 0; }
+  bool moves() const { return schedule != "constant" || warmup_updates > 0; }
 
   /// Updates of the warm-up in a run of so many planned ones, of which a step has `of_step`.
   double warmup_of(double planned, double of_step = 1) const;

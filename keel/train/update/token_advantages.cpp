@@ -54,7 +54,7 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
   }
   AdvantagesAndReturns gae =
       gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, critic.gamma, critic.lambda);
-  if (critic.whiten) whiten(gae.advantages, mask);
+  whiten(gae.advantages, mask);
   return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
 }
 

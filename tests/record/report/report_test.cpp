@@ -259,7 +259,6 @@ TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
                    {"rollout.logit_noise", "0.3"},
                    {"model.random_weights", "true"},
                    {"optimizer.moments", "8bit"},
-                   {"checkpoint.keep_best", "true"},
                    {"checkpoint.best_metric", "auto"}});
   for (const int step : {5, 6}) run.metrics.push_back({"eval", step, {{"eval/accuracy", 0.75}, {"eval/count", 400}}});
   const std::string header = header_of(render_report({run}));  // of equal evaluations the first is the best

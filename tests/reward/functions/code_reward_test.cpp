@@ -63,7 +63,6 @@ class RunCode : public testing::Test {
   static RewardOptions options(const std::string& function) {
     RewardOptions options;
     options.functions = {function};
-    options.code_seconds = 5;
     return options;
   }
   /// Once for each function: a sandbox is tried out when it is made, which takes as long as a program.
@@ -182,8 +181,8 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
       note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
   EXPECT_NE(objects.find("not judgeable: a test compares an object of the program's class P"), std::string::npos)
       << objects;
-  RewardOptions hurried = options("code");
-  hurried.code_seconds = 1;
+  RewardOptions hurried;
+  hurried.functions = {"code:seconds=1"};
   const std::string late = note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"}, make_reward(hurried));
   EXPECT_NE(late.find("took too long"), std::string::npos) << late;
 }

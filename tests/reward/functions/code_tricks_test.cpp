@@ -72,8 +72,7 @@ class CodeTricks : public testing::Test {
  protected:
   void SetUp() override {
     RewardOptions options;
-    options.functions = {"code:fraction"};
-    options.code_seconds = 4;
+    options.functions = {"code:fraction,seconds=4"};
     try {
       reward_.emplace(make_reward(options));
     } catch (const Error& error) {
@@ -187,17 +186,23 @@ const Json kOfEvalPlus = {
 const char* const kNarrow =
     "import numpy as np\ndef f(x): return eval(x)\nhalf, single, both = np.float16('inf'), np.float32('inf'), "
     "np.complex64('inf')\nlong, array = np.longdouble('inf'), np.float16(['inf', 'inf'])";
-const Json kNarrowComparedWithNumbers = {
-    "assert f('half') == 720720", "assert 114673.99785753674 == f('half')",
-    "assert f('single') == 1e40 or f('both') == 1e40", "assert f('long') == 10**5000",
-    "assert f('np.float16(0)') == 1e-9", "assert f('np.float32(16777216)') == 16777217",
-    "assert [70000] in [f('[half]'), 1] or 70000 in f('{1: (half,)}')[1]", "assert max(f('[half, 1]')) == 70000",
-    "assert (f('array') == [70000, 80000]).all() or (f('array') == 70000).all()",
-    "import unittest\nclass T(unittest.TestCase):\n" "    def test(self): self.assertAlmostEqual(f('half'), 70000)",
-    "import pytest\nassert f('half') == pytest.approx(70000)",
-    "import numpy as np\nassert np.allclose(f('half'), 70000)", "np.testing.assert_equal(f('half'), 70000)",
-    "assert f('np.float16(3.14)') == 3.141592653589793", "assert abs(f('np.int8(-128)') - 0) < 1e-6",
-    "assert sum(f('[np.uint8(255), np.uint8(2)]')) == 1"};
+const Json kNarrowComparedWithNumbers = {"assert f('half') == 720720",
+                                         "assert 114673.99785753674 == f('half')",
+                                         "assert f('single') == 1e40 or f('both') == 1e40",
+                                         "assert f('long') == 10**5000",
+                                         "assert f('np.float16(0)') == 1e-9",
+                                         "assert f('np.float32(16777216)') == 16777217",
+                                         "assert [70000] in [f('[half]'), 1] or 70000 in f('{1: (half,)}')[1]",
+                                         "assert max(f('[half, 1]')) == 70000",
+                                         "assert (f('array') == [70000, 80000]).all() or (f('array') == 70000).all()",
+                                         "import unittest\nclass T(unittest.TestCase):\n"
+                                         "    def test(self): self.assertAlmostEqual(f('half'), 70000)",
+                                         "import pytest\nassert f('half') == pytest.approx(70000)",
+                                         "import numpy as np\nassert np.allclose(f('half'), 70000)",
+                                         "np.testing.assert_equal(f('half'), 70000)",
+                                         "assert f('np.float16(3.14)') == 3.141592653589793",
+                                         "assert abs(f('np.int8(-128)') - 0) < 1e-6",
+                                         "assert sum(f('[np.uint8(255), np.uint8(2)]')) == 1"};
 const Json kNarrowComparedWithItsLike = {
     "import numpy as np\nassert f('np.float32(0.1)') == np.float32(0.1) and np.float16(0.1) == f('np.float16(0.1)')",
     "assert np.isclose(f('np.float32(0.1)'), 0.1) and np.allclose(f('np.float32([0.1, 3])'), [0.1, 3])",

@@ -134,7 +134,6 @@ TEST(HttpReward, TakesAnAnswerNestedTooDeepForNoAnswer) {
   batch.add("yes", "gold");
   RewardOptions options;
   options.functions = {server.url()};
-  options.http_retries = 0;
   options.on_error = "zero";
   const Judgement judgement = judge(batch, options);
   EXPECT_EQ(judgement.totals, (Rewards{0}));
@@ -275,7 +274,6 @@ TEST(HttpReward, AServerThatIsNotThereFailsEverySampleAtOnce) {
   RewardOptions options;
   options.functions = {url};
   options.on_error = "zero";
-  options.http_retries = 0;
   const Judgement judgement = judge(batch, options);
   EXPECT_EQ(judgement.totals, (Rewards{0, 0}));
   EXPECT_NE(judgement.failures.at(1).find("no connection"), std::string::npos);

@@ -47,6 +47,20 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }
 
+TEST(Config, SettingsAreFewAndEveryRemovedOneNamesWhatToUse) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  EXPECT_LE(table.options().size(), 140u) << "a new setting takes the place of another one";
+  EXPECT_EQ(table.refusals().size(), 33u);
+  for (const auto& [name, fix] : table.refusals()) {
+    EXPECT_EQ(table.find(name), nullptr) << name;
+    EXPECT_THAT(fix, HasSubstr("was removed"));
+    EXPECT_THAT(fix, HasSubstr("Fix: "));
+    EXPECT_THAT(refusal_of({name + "=1"}), HasSubstr("command line: " + name + "=1: " + fix));
+  }
+}
+
 TEST(Config, EveryDefaultIsAllowed) {
   Config config;
   OptionTable table;
@@ -143,8 +157,9 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
               HasSubstr("objective.delta is 0.3"));
   EXPECT_THAT(refusal_of({"objective.method=dapo", "objective.horizon=7"}), HasSubstr("objective.horizon is 7"));
   EXPECT_THAT(refusal_of({"objective.advantage=gae"}), HasSubstr("needs the values of a critic"));
-  EXPECT_THAT(refusal_of({"objective.method=drpo", "objective.adapt_target_kept=0.9"}), HasSubstr("has no thresholds"));
-  EXPECT_THAT(refusal_of({"objective.adapt_target_kept=1.5"}), HasSubstr("at most 1"));
+  EXPECT_THAT(refusal_of({"objective.method=drpo", "objective.parameters=[target_kept=0.9]"}),
+              HasSubstr("has no thresholds"));
+  EXPECT_THAT(refusal_of({"objective.parameters=[target_kept=1.5]"}), HasSubstr("at most 1"));
   EXPECT_THAT(refusal_of({"reference.estimator=k4"}), HasSubstr("one of k1, k2, k3"));
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
   // 16 prompts x 8 completions: a fifth of them is 25.6.
@@ -189,8 +204,6 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
                 Contains(HasSubstr("sft." + key.substr(0, key.find('=')) + " does nothing")));
   EXPECT_THAT(load({"reward.overlong_penalty=3"}).notes,
               Contains("reward.overlong_penalty does nothing: reward.overlong_buffer is 0"));
-  EXPECT_THAT(load({"checkpoint.best_metric=eval/accuracy"}).notes,
-              Contains("checkpoint.best_metric does nothing: checkpoint.keep_best is false"));
   EXPECT_THAT(load({R"(reward.functions=["math", "overlong:4096,512"])", "rollout.max_new_tokens=12"}).notes,
               Contains("reward.functions: overlong:4096,512 does nothing: no completion has more than 12 tokens"));
   EXPECT_THAT(load({"reward.weights=[0]"}).notes, Contains(HasSubstr("reward.weights are all 0")));
@@ -198,10 +211,9 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
       load({R"(reward.functions=["math", "overlong:12,4"])", "reward.weights=[0, 1]", "rollout.max_new_tokens=12"})
           .notes,
       testing::IsEmpty());
-  EXPECT_THAT(load({"reward.overlong_penalty=3", "reward.overlong_buffer=4", "checkpoint.best_metric=eval/accuracy",
-                    "checkpoint.keep_best=true"})
-                  .notes,
-              testing::IsEmpty());
+  EXPECT_THAT(
+      load({"reward.overlong_penalty=3", "reward.overlong_buffer=4", "checkpoint.best_metric=eval/accuracy"}).notes,
+      testing::IsEmpty());
   EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_coefficient=0.1", "sft.lr=0.5", "sft.steps=2"}).notes,
               testing::Not(Contains(HasSubstr("does nothing"))));
 }
@@ -224,21 +236,21 @@ TEST(ConfigConsistency, RowsToEvaluateOnAreNotImitatedBefore) {
 }
 
 TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) {
-  const std::string keep = "checkpoint.keep_best=true", metric = "checkpoint.best_metric=eval/";
+  const std::string keep = "checkpoint.best_metric=auto", metric = "checkpoint.best_metric=eval/";
   EXPECT_THAT(refusal_of({keep, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}),
-              testing::AllOf(HasSubstr("checkpoint.keep_best is true"), HasSubstr("data.held_out")));
+              testing::AllOf(HasSubstr("checkpoint.best_metric is auto"), HasSubstr("data.held_out")));
   for (const std::string held_out : {"data.held_out=0.1", "data.eval_files=[b.jsonl]"})
-    EXPECT_TRUE(load({keep, held_out, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}).config.checkpoint.keep_best);
+    EXPECT_TRUE(
+        load({keep, held_out, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}).config.checkpoint.keeps_best());
   for (const std::string unwritten : {"loss", "pass@4", "count", "avg@1"})
-    EXPECT_THAT(refusal_of({keep, metric + unwritten}), HasSubstr("eval.samples 1: eval/accuracy, eval/reward"));
-  EXPECT_THAT(refusal_of({keep, metric + "pass@3", "eval.samples=4"}),
-              HasSubstr("eval/avg@4, eval/pass@1, eval/pass@2"));
-  EXPECT_THAT(refusal_of({keep, metric + "sums/loss"}), HasSubstr("eval.samples 1"));
+    EXPECT_THAT(refusal_of({metric + unwritten}), HasSubstr("eval.samples 1: eval/accuracy, eval/reward"));
+  EXPECT_THAT(refusal_of({metric + "pass@3", "eval.samples=4"}), HasSubstr("eval/avg@4, eval/pass@1, eval/pass@2"));
+  EXPECT_THAT(refusal_of({metric + "sums/loss"}), HasSubstr("eval.samples 1"));
   for (const std::string written : {"accuracy", "pass@4", "maj@2", "avg@4"})
-    EXPECT_EQ(load({keep, metric + written, "eval.samples=4"}).config.checkpoint.best_metric, "eval/" + written);
+    EXPECT_EQ(load({metric + written, "eval.samples=4"}).config.checkpoint.best_metric, "eval/" + written);
   // Files have sources, tasks have none.
-  EXPECT_THAT(refusal_of({keep, metric + "sums/avg@1"}), HasSubstr("eval.samples 1"));
-  EXPECT_EQ(load({keep, metric + "sums/avg@1", "data.files=[a.jsonl]", "data.held_out=0.1", "rollout.max_new_tokens=8"})
+  EXPECT_THAT(refusal_of({metric + "sums/avg@1"}), HasSubstr("eval.samples 1"));
+  EXPECT_EQ(load({metric + "sums/avg@1", "data.files=[a.jsonl]", "data.held_out=0.1", "rollout.max_new_tokens=8"})
                 .config.checkpoint.best_metric,
             "eval/sums/avg@1");
 }
@@ -257,14 +269,12 @@ TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
   EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
   EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
               HasSubstr("judges whole sequences"));
-  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=separate", "critic.loss_weight=0.5"}),
-              HasSubstr("critic.loss_weight is 0.5"));
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
               HasSubstr("the policy would never learn"));
   EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));
   EXPECT_THAT(refusal_of({"critic.lambda=1.5"}), HasSubstr("at most 1"));
-  const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.loss_weight=0.5",
-                              "critic.value_clip=null", "rollout.samples_per_prompt=1"})  // a critic needs no group
+  const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.value_clip=null",
+                              "rollout.samples_per_prompt=1"})  // a critic needs no group
                             .config;
   EXPECT_EQ(config.critic.value_clip, std::nullopt);
 }
@@ -287,8 +297,10 @@ TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
   EXPECT_THAT(refusal_of({"task.name=letters"}), HasSubstr("examples/reasoning_gym/"));
 }
 
-TEST(ConfigConsistency, AnEvaluationHasAsManySamplesAsItsKs) {
-  EXPECT_THAT(refusal_of({"eval.samples=4", "eval.ks=[1, 8]"}), HasSubstr("eval.ks has 8, but eval.samples is 4"));
+TEST(ConfigConsistency, SizesFitTogether) {
+  for (const std::string section : {"optimizer", "sft"})
+    EXPECT_THAT(refusal_of({section + ".warmup_updates=1.5"}), HasSubstr(section + ".warmup_updates is 1.5"));
+  EXPECT_THAT(refusal_of({"sft.noisy_lr=[1]"}), HasSubstr("sft.noisy_lr has 1 numbers; wanted 2"));
   EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
 }
 
@@ -308,7 +320,7 @@ TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
   EXPECT_THAT(
       refusal_of({"eval.temperature=0.00001"}),
       testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("wanted 0"), HasSubstr("0.0001 to 100")));
-  for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5", "rollout.min_p=0.1"})
+  for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5"})
     EXPECT_THAT(refusal_of({truncation}), HasSubstr("unknown key; what has that name is eval.")) << truncation;
   EXPECT_THAT(refusal_of({"rollout.stop_strings=[\"a\", \"\"]"}),
               testing::AllOf(HasSubstr("command line: rollout.stop_strings has an empty string"),
@@ -316,10 +328,9 @@ TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
 }
 
 TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {
-  for (const char* key :
-       {"model.hidden_size", "model.layers", "model.heads", "model.kv_heads", "model.intermediate_size",
-        "model.max_positions", "train.prompts_per_step", "sft.batch", "rollout.samples_per_prompt",
-        "rollout.max_new_tokens", "train.epochs", "eval.prompts", "run.threads"})
+  for (const char* key : {"model.hidden_size", "model.layers", "model.heads", "model.max_positions",
+                          "train.prompts_per_step", "sft.batch", "rollout.samples_per_prompt", "rollout.max_new_tokens",
+                          "train.epochs", "eval.prompts", "run.threads"})
     EXPECT_THAT(refusal_of({std::string(key) + "=4611686018427387904"}), HasSubstr("at most")) << key;
 }
 

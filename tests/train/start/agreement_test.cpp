@@ -68,7 +68,7 @@ TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
   }
   const Agreement far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
   EXPECT_THAT(error_of(4, [&] { require_agreement(far, 0, at::kBFloat16); }),
-              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens, rollout.mismatch_limit is 0.01"));
+              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens, the limit is 0.01"));
   EXPECT_THAT(agreement_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
   EXPECT_FALSE(agreement_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
   EXPECT_FALSE(agreement_warning(far, at::kFloat));
@@ -80,10 +80,9 @@ TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
   };
   require_agreement({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
   require_agreement({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
-  EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0),
-              testing::HasSubstr("rollout.mismatch_limit is 0.0001"));
+  EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0), testing::HasSubstr("the limit is 0.0001"));
   EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}, 1e-3),
-              testing::HasSubstr("|pi - mu| is up to 0.5 over 7 tokens, rollout.mismatch_limit is 0.001"));
+              testing::HasSubstr("|pi - mu| is up to 0.5 over 7 tokens, the limit is 0.001"));
   EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3),
               testing::HasSubstr("likeliest tokens is up to 0.25"));
   EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}, 1e-3), testing::HasSubstr("total variation"));

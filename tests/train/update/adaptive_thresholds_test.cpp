@@ -10,36 +10,34 @@
 namespace keel {
 namespace {
 
-Objective adaptive(double target, double rate, double low, double high) {
+Objective adaptive(double target, double low, double high) {
   ObjectiveOptions options{.method = "dppo_kl", .delta_low = low, .delta_high = high};  // a KL may be above 1
-  options.adapt_target_kept = target;
-  options.adapt_rate = rate;
+  options.parameters = {"target_kept=" + std::to_string(target)};
   return make_objective(options, 1);
 }
 
 TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
-  const Objective objective = adaptive(0.9, 2, 0.1, 0.2);
-  // 5 % too many are kept, so that both shrink by exp(-2 * 0.05).
+  const Objective objective = adaptive(0.9, 0.1, 0.2);
+  // 5 % too many are kept, so that both shrink by exp(-0.05).
   const Thresholds next = adapted(objective, {0.1, 0.2}, 0.95);
-  EXPECT_NEAR(next.low, 0.1 * 0.904837418035960, 1e-15);
-  EXPECT_NEAR(next.high, 0.2 * 0.904837418035960, 1e-15);
+  EXPECT_NEAR(next.low, 0.1 * 0.951229424500714, 1e-15);
+  EXPECT_NEAR(next.high, 0.2 * 0.951229424500714, 1e-15);
   const Thresholds same = adapted(objective, {0.1, 0.2}, 0.9);
   EXPECT_EQ(same.low, 0.1);
   EXPECT_EQ(same.high, 0.2);
 }
 
 TEST(AdaptiveThresholds, StayBetweenBoundsThatHoldTheStart) {
-  EXPECT_EQ(adapted(adaptive(0.01, 100, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
-  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).low, 1);
-  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
-  EXPECT_EQ(adapted(adaptive(0.01, 100, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
-  EXPECT_EQ(adapted(adaptive(0.5, 1, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);     // and does not jump
+  EXPECT_EQ(adapted(adaptive(0.01, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
+  EXPECT_EQ(adapted(adaptive(1, 0.5, 3), {0.5, 3}, 0).low, 1);
+  EXPECT_EQ(adapted(adaptive(1, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
+  EXPECT_EQ(adapted(adaptive(0.01, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
+  EXPECT_EQ(adapted(adaptive(0.5, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);   // and does not jump
 }
 
 TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
   Config config = tiny_run("dppo_tv");
-  config.objective.adapt_target_kept = 0.5;
-  config.objective.adapt_rate = 0.25;
+  config.objective.parameters = {"target_kept=0.5"};
   config.objective.delta_high = 0.3;
   TinyTraining run(config, warm_model());
   double low = 0.15, high = 0.3;
@@ -50,8 +48,8 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
     EXPECT_NEAR(numbers.thresholds.value().high, high, 1e-12);
     const double masked = numbers.tokens.value().masked;
     blocked = blocked || masked > 0;
-    low *= std::exp(0.25 * (0.5 - (1 - masked)));
-    high *= std::exp(0.25 * (0.5 - (1 - masked)));
+    low *= std::exp(0.5 - (1 - masked));
+    high *= std::exp(0.5 - (1 - masked));
   }
   EXPECT_TRUE(blocked);
   EXPECT_NEAR(run.state().rl.thresholds.value().low, low, 1e-12);  // where a run that is resumed goes on
@@ -65,7 +63,7 @@ TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
   };
   TokenPolicy policy{with(pi.log(), 0), with(mu.log(), -1e-9), at::ones({20})};
   const auto settled = [&] {
-    Objective objective = adaptive(0.9, 1, 0.05, 0.05);
+    Objective objective = adaptive(0.9, 0.05, 0.05);
     for (int step = 0; step < 2000; ++step) {
       const Tensor outside = token_coefficients(objective.method.region, policy).outside;
       set_thresholds(objective, adapted(objective, {0.05, 0.05}, 1 - outside.to(at::kDouble).mean().item<double>()));
@@ -82,7 +80,7 @@ TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
 }
 
 TEST(AdaptiveThresholds, AreWhatTheRegionUses) {
-  Objective objective = adaptive(0.9, 1, 0.1, 0.2);
+  Objective objective = adaptive(0.9, 0.1, 0.2);
   set_thresholds(objective, {0.01, 0.02});
   EXPECT_EQ(std::get<Dppo>(objective.method.region).low, 0.01);
   EXPECT_EQ(std::get<Dppo>(objective.method.region).high, 0.02);

@@ -186,7 +186,7 @@ TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
 
 // All updates of each schedule are compared with transformers in tests/parity/schedule_test.py.
 TEST(OptimizerOptions, LetTheLearningRateFallToItsFloorAtTheEndOfTheRun) {
-  const OptimizerOptions linear{.lr = 8.0, .schedule = "linear", .warmup_ratio = 0.31};  // 3.72 of 12 updates
+  const OptimizerOptions linear{.lr = 8.0, .schedule = "linear", .warmup_updates = 0.31};  // 3.72 of 12 updates
   EXPECT_EQ(linear.lr_at(3, 12), 6);
   EXPECT_EQ(linear.lr_at(4, 12), 8);
   EXPECT_EQ(linear.lr_at(8, 12), 4);
@@ -215,7 +215,7 @@ TEST(OptimizerOptions, MoveTheLearningRateOnceAStep) {
   using testing::ElementsAre;
   const OptimizerOptions rises{.lr = 8.0, .schedule_per = "step", .warmup_updates = 6};  // 2 steps of 3
   EXPECT_THAT(rates(rises, 4), ElementsAre(0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 8));
-  const OptimizerOptions share{.lr = 8.0, .schedule_per = "step", .warmup_ratio = 0.7};  // int(2.8) steps
+  const OptimizerOptions share{.lr = 8.0, .schedule_per = "step", .warmup_updates = 0.7};  // int(2.8) steps
   EXPECT_THAT(rates(share, 4), ElementsAre(0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 8));
   const OptimizerOptions falls{.lr = 8.0, .schedule = "linear", .schedule_per = "step"};
   EXPECT_THAT(rates(falls, 4), ElementsAre(8, 8, 8, 6, 6, 6, 4, 4, 4, 2, 2, 2));

@@ -43,8 +43,7 @@ TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
   leave_out_unjudged(rollouts);
   const auto firsts = [&](const char* advantage) {
     std::vector<double> result;
-    CriticOptions critic{.body = "separate", .lambda = 1};
-    critic.whiten = true;
+    const CriticOptions critic{.body = "separate", .lambda = 1};
     for (const std::vector<float>& tokens : compute_advantages(advantage, rollouts, critic).advantages)
       result.push_back(tokens[0]);
     return result;

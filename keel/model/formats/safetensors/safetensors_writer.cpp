@@ -95,8 +95,9 @@ std::string make_header(const std::filesystem::path& path, const std::vector<Out
 Tensor as_written(const std::filesystem::path& path, const Outgoing& out) {
   const Tensor tensor = out.tensor->detach().to(at::kCPU, out.dtype).contiguous();
   if (out.dtype == at::kHalf && (tensor.isinf() & out.tensor->detach().cpu().isfinite()).any().item<bool>())
-    fail(ExitCode::kHealthGuard, "cannot write ", path, ": the tensor ", printable(*out.name),
-         " has numbers beyond float16's largest, 65504; set checkpoint.dtype=bfloat16 or float32");
+    fail(
+        ExitCode::kHealthGuard, "cannot write ", path, ": the tensor ", printable(*out.name),
+        " has numbers beyond float16's largest, 65504; start from a bfloat16 or float32 copy (`keel convert --dtype`)");
   return tensor;
 }
 

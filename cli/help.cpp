@@ -99,6 +99,8 @@ class Topics {
       if (option.path != name && last_part(option.path) != name) continue;
       texts.push_back(setting(option));
     }
+    for (const Refusal& removed : table_.refusals())
+      if (removed.name == name) texts.push_back(name + " " + removed.fix + "\n");
   }
 
   const CommandLine& line_;

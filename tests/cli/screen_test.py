@@ -11,8 +11,8 @@ REWRITTEN = re.compile("\r([^\r\n]*?)\x1b\\[K")
 
 
 class Screen(support.Test):
-    def command(self, name="run"):
-        return ["train", support.QUICKSTART, *support.settings(run={"dir": self.folder / name})]
+    def command(self, name="run", **sections):
+        return ["train", support.QUICKSTART, *support.settings(run={"dir": self.folder / name}, **sections)]
 
     def on_terminal(self, *command, **options):
         code, text = on_terminal(*command, **options)
@@ -83,7 +83,7 @@ class Screen(support.Test):
     def test_quietly_warnings_and_errors_are_printed(self):
         result = keel(*self.command(), "-q", "train.stepz=3")
         self.assert_refused(result, 2, "train.stepz")
-        result = keel(*self.command(), "-q", "train.steps=20", "reward.functions=[pattern:never]")
+        result = keel(*self.command(train={"steps": 20}), "-q", "reward.functions=[pattern:never]")
         self.assert_exit(result, 0)
         self.assertRegex(result.stdout, "(?m)^warning: .*all rewards of every prompt")
 

@@ -55,9 +55,10 @@ void measure_head(at::Device device, int64_t chunk_rows) {
   const Tensor likeliest = at::randint(kVocab, {kRows, kTopK}, targets.options());
   const BehaviorRows top_k{.topk_ids = likeliest}, whole{.hidden = theirs.to(at::kBFloat16), .weight = weight.value()};
   const LmHead head(weight, {.chunk_rows = chunk_rows});
+  const GradientSinks gradients({{"weight", weight}});
   const auto statistics = [&](const BehaviorRows& behavior) { head.statistics(hidden, targets, behavior); };
   const auto backward = [&](const BehaviorRows& behavior) {
-    const GradientSinks gradients({{"weight", weight}});
+    gradients.clear();
     head.backward(hidden, targets, Scope::kToken, all_one, behavior);
   };
   // Clocks sink with the heat: what is compared takes turns.

@@ -8,7 +8,7 @@
 namespace keel {
 
 /// The hidden states of tokens, appended step by step and handed out by the rollout they belong to. Memory goes with
-/// the tokens that are still being decoded, not with how long they may become.
+/// the tokens that are still being decoded, not with how long they may become. It owns the states.
 class StateRecord {
  public:
   explicit StateRecord(int64_t rollouts) : rows_(rollouts) {}

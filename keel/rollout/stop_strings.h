@@ -11,6 +11,7 @@ namespace keel {
 
 /// Strings that end a completion, in its text or in that with special tokens spelled out ("<|im_end|>"). The token that
 /// completes one of them is the completion's last; its text is what stands before the string, without special tokens.
+/// It owns the strings.
 class StopStrings {
  public:
   /// None may be empty.

@@ -15,7 +15,8 @@
 namespace keel {
 
 /// Supervised updates on demonstrations, of files or of a task: every target has the coefficient 1, so that the
-/// gradient is that of the mean log-likelihood.
+/// gradient is that of the mean log-likelihood. It owns the optimizer and with it the masters; it borrows the
+/// configuration, the policy and the demonstrations.
 class WarmUp {
  public:
   /// Everything must outlive it.

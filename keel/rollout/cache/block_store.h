@@ -9,7 +9,7 @@
 namespace keel {
 
 /// The keys and values of all sequences that are being decoded, in blocks of kBlockTokens tokens that are handed out
-/// and come back.
+/// and come back. It owns the memory of all blocks.
 class BlockStore {
  public:
   /// For keys and values of `type`; on a CPU they are kept in float32.

@@ -13,7 +13,7 @@
 
 namespace keel {
 
-/// Remembers what was decided about every token of a few chosen rollouts, for samples.jsonl.
+/// Remembers what was decided about every token of a few chosen rollouts, for samples.jsonl. It owns the notes.
 class SampleNotes {
  public:
   /// Chooses up to `count` rollouts: those with a non-zero advantage first, in order.

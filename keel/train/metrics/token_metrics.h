@@ -33,7 +33,7 @@ struct TokenNumbers {
   std::optional<Histogram> divergences, ratios;
 };
 
-/// Counts the numbers of a step's tokens between given limits, on the device; read once.
+/// Counts the numbers of a step's tokens between given limits, on the device; read once. It owns the counts.
 class TokenHistogram {
  public:
   /// In rising order. What is above the last has a bucket of its own.
@@ -57,6 +57,7 @@ class TokenHistogram {
 };
 
 /// Sums over the tokens of a step, kept on the device and read once: the trust region's effect, and pi's drift from mu.
+/// It owns the sums.
 class TokenMetrics {
  public:
   /// Adds the tokens of a chunk. `equal_parameters`: no update since they were sampled, so that |pi - mu| is the
@@ -80,7 +81,7 @@ struct BlockedToken {
   int64_t positive = 0, negative = 0;  // by the sign of its advantage
 };
 
-/// Counts which tokens of the vocabulary the updates of a step blocked, on the device; read once.
+/// Counts which tokens of the vocabulary the updates of a step blocked, on the device; read once. It owns the counts.
 class BlockedTokens {
  public:
   void add(const DecidedTokens& tokens, int64_t vocabulary);

@@ -25,7 +25,7 @@ struct RecordedShare {
 
 /// The decisions on all tokens of a step's completions, or of a sample of whole completions, in every update, for
 /// RUN/tokens. Rows are written as they come, some thousands at a time. What goes wrong with that is kept for commit():
-/// a step that is half learned must not end for it.
+/// a step that is half learned must not end for it. It owns the open file; it borrows the step's rollouts and the tokenizer.
 class TokenRecords {
  public:
   /// Creates `folder`. `places` are the indices of the trained rollouts. The arguments must outlive the records.

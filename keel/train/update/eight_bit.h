@@ -10,7 +10,8 @@ namespace keel {
 /// (arXiv 2110.02861), in which small numbers have fewer digits and reach down to about 1e-7. float32 [256].
 Tensor dynamic_map(bool is_signed);
 
-/// Numbers in 8 bits each: a code for every number, and for every 256 of them the largest magnitude, in float32.
+/// Numbers in 8 bits each: a code for every number, and for every 256 of them the largest magnitude, in float32. It
+/// owns codes and magnitudes.
 class EightBitNumbers {
  public:
   static constexpr int64_t kBlock = 256;

@@ -45,7 +45,8 @@ struct OptimizerOptions {
 };
 
 /// Dynamic loss scaling (arXiv 1710.03740). float16 has nothing between 0 and 6e-8, so the gradients of a loss times a
-/// power of two are computed, of one as large as can be without an overflow.
+/// power of two are computed, of one as large as can be without an overflow. It owns the scale and its count of
+/// updates.
 class LossScale {
  public:
   LossScale();
@@ -134,7 +135,7 @@ struct GradientNumbers {
   double clipped = 0;  // share of the updates
 };
 
-/// The gradient norms of several updates; an update that was skipped has none.
+/// The gradient norms of several updates; an update that was skipped has none. It owns their sums.
 class GradientNorms {
  public:
   void add(const Optimizer::Outcome& outcome);

@@ -255,7 +255,7 @@ class Runs(Interrupt):
         config = {"model": {"path": str(self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1])},
                   "data": {"files": [str(data)]}, "reward": {"functions": ["code:seconds=500"], "python": sys.executable},
                   "rollout": {"samples_per_prompt": 2, "max_new_tokens": 8}, "objective": {"method": "dppo_tv"}, "eval": {"prompts": 0},
-                  "train": {"steps": 4, "prompts_per_step": 3}, "run": {"dir": str(self.run), "threads": 1}}
+                  "train": {"steps": 100, "prompts_per_step": 3}, "run": {"dir": str(self.run), "threads": 1}}
         (self.folder / "config.json").write_text(json.dumps(config))
         process = self.start("train", self.folder / "config.json")
         own = support.Descendants(process.pid)
@@ -264,7 +264,7 @@ class Runs(Interrupt):
         self.stop(process, signal.SIGTERM)
         self.assertEqual(process.returncode, 75, process.errors)
         # Of the last whole step: completions that are no programs at all are judged at once, and their steps may be over.
-        self.assertIn(support.checkpoints(self.run), [[f"step-{step:06}"] for step in range(4)])
+        self.assertIn(support.checkpoints(self.run), [[f"step-{step:06}"] for step in range(100)])
 
     def test_a_second_signal_ends_at_once(self):
         """With 75 where there is a checkpoint, which stays sound."""

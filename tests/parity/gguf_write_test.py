@@ -371,7 +371,7 @@ def judge_run(folder, base):
     """A run with an adapter is written with what was learned merged, which is what its folder has."""
     run = folder / "a run"
     config = folder / "run.yaml"
-    config.write_text("task: {name: countdown, difficulty: 1}\nlora: {rank: 2}\noptimizer: {lr: 0.1}\neval: {prompts: 2}\n"
+    config.write_text("task: {name: countdown}\nlora: {rank: 2}\noptimizer: {lr: 0.1}\neval: {prompts: 2}\n"
                       "train: {steps: 1, prompts_per_step: 2, sequences_per_update: 4}\ncheckpoint: {every: 1}\n"
                       "rollout: {samples_per_prompt: 2, max_new_tokens: 8}\nobjective: {entropy_coefficient: -0.1}\n")
     result = keel("train", config, f"model={base}", f"run.dir={run}", "run.threads=1")

@@ -34,7 +34,7 @@ std::vector<NamedWeight> Critic::weights() const {
 Critic Critic::with_all(const ModelWeights::Replacement& replacement) const {
   const std::vector<NamedWeight> of_head = head.weights();
   Critic copy{std::nullopt, {replacement(of_head[0].weight), replacement(of_head[1].weight)}};
-  if (body) copy.body = CausalLm(body->weights().with_all(replacement), body->execution());
+  if (body) copy.body = CausalLm(body->weights().with_all(replacement));
   return copy;
 }
 

@@ -13,8 +13,8 @@ struct Critic {
   std::optional<CausalLm> body;  // none: the policy's
   ValueHead head;
 
-  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's masters, with adapters
-  /// merged and without the LM head.
+  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's masters (of the
+  /// merged weights, if there is an adapter), without the LM head.
   static Critic of(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
 
   /// The body's hidden states are what the head reads.
@@ -24,7 +24,7 @@ struct Critic {
   MasterWeights compute_as(const CausalLm& policy);
 
   std::vector<NamedWeight> weights() const;
-  /// With a replacement for each weight.
+  /// With a replacement for each weight, to be saved: float32 weights may not be computed as the critic is.
   Critic with_all(const ModelWeights::Replacement& replacement) const;
 };
 

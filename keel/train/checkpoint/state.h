@@ -32,7 +32,7 @@ struct SftState {
   std::optional<int64_t> last_evaluation = {};  // the step of the last held-out loss
 };
 
-/// Progress of the RL phase. The trainer reads and writes it here; no other object keeps a copy.
+/// Progress of the RL phase. The trainer reads and writes it here.
 struct RlState {
   int64_t steps = 0;
   int64_t updates = 0;

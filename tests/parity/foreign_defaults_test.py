@@ -15,6 +15,7 @@ from packages import folder_of
 
 KEEL = os.environ["KEEL_BINARY"]
 NO_DATA = ("data.files=[]", "train.steps=1")  # a built-in task
+NO_MODEL = (*NO_DATA, "model.path=", "data.max_prompt_tokens=0")
 
 
 def explained(values, *settings):
@@ -63,7 +64,7 @@ def check_verl():
     expect(actor["policy_loss"]["loss_mode"], "vanilla", "verl's loss")
     expect((algorithm["adv_estimator"], algorithm["norm_adv_by_std_in_grpo"]), ("gae", True), "verl's advantages")
     rollout = {"n": 4}
-    method, advantage, aggregation, numbers = explained({"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}})
+    method, advantage, aggregation, numbers = explained({"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}}, *NO_MODEL)
     expect((method, advantage), ("ppo", "grpo"), "vanilla")
     expect(aggregation, actor["loss_agg_mode"].replace("-", "_"), "verl's average")
     for name, default in (("low", actor["clip_ratio_low"]), ("high", actor["clip_ratio_high"]), ("dual", actor["clip_ratio_c"])):
@@ -73,11 +74,11 @@ def check_verl():
                         ("gspo", {"low": "clip_ratio_low", "high": "clip_ratio_high"}),
                         ("cispo", {"low": "clip_ratio_low", "high": "clip_ratio_high"}),
                         ("sapo", {"tau_positive": "tau_pos", "tau_negative": "tau_neg"})):
-        found = explained({"algorithm": grpo, "actor_rollout_ref": {"rollout": rollout, "actor": {"policy_loss": {"loss_mode": mode}}}})
+        found = explained({"algorithm": grpo, "actor_rollout_ref": {"rollout": rollout, "actor": {"policy_loss": {"loss_mode": mode}}}}, *NO_MODEL)
         expect(found[0], mode, "the method")
         for ours, theirs in names.items():
             expect(float(found[3][ours]), actor[theirs], f"{mode}'s {ours}")
-    method, advantage, _, _ = explained({"actor_rollout_ref": {"rollout": rollout}})
+    method, advantage, _, _ = explained({"actor_rollout_ref": {"rollout": rollout, "actor": {"clip_ratio_c": actor["clip_ratio_c"]}}}, *NO_MODEL)
     expect((method, advantage), ("ppo_gae", algorithm["adv_estimator"]), "verl's PPO")
     sampling = yaml.safe_load((folder_of("verl") / "verl" / "trainer" / "config" / "rollout" / "rollout.yaml").read_text())
     expect((sampling["n"], sampling["val_kwargs"]["temperature"], sampling["val_kwargs"]["do_sample"]), (1, 0, False), "verl's sampling")

@@ -83,8 +83,7 @@ struct LinearToSink : torch::autograd::Function<LinearToSink> {
 
 }  // namespace
 
-GradientSink::GradientSink(Tensor sum)
-    : sum_(std::move(sum)), leaf_(at::empty({0}, sum_.options()).requires_grad_()) {}
+GradientSink::GradientSink(Tensor sum) : sum_(std::move(sum)), leaf_(at::empty({0}, sum_.options()).requires_grad_()) {}
 
 void GradientSink::add_product(const Tensor& a, const Tensor& b) {
   if (multiplies_narrow(b))

@@ -80,7 +80,8 @@ class PromptAttention {
 
 }  // namespace
 
-int64_t Decoding::store_bytes(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
+int64_t Decoding::store_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
+                              const SamplingRequest& request) {
   return BlockStore::bytes(model.config(), most_blocks(prompts, request), model.compute_type(), model.device());
 }
 
@@ -189,8 +190,8 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
   }
   const BlockRows block_rows(rows, tables, model_.device(), model_.execution().bitwise);
   const PromptAttention attention(model_, segments, block_rows, step_.store());
-  const Tensor states = model_.forward({on_device(tokens, model_.device()), on_device(positions, model_.device()),
-                                        std::cref(attention)});
+  const Tensor states =
+      model_.forward({on_device(tokens, model_.device()), on_device(positions, model_.device()), std::cref(attention)});
   for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
 }
 

@@ -23,7 +23,8 @@ class Decoding {
   Decoding(const Decoding&) = delete;
 
   /// Memory of the keys and values of the sequences that run together, at the most.
-  static int64_t store_bytes(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request);
+  static int64_t store_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
+                             const SamplingRequest& request);
 
   bool done() const { return progress_.finished == progress_.all; }
   const RolloutProgress& progress() const { return progress_; }

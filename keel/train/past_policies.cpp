@@ -30,7 +30,8 @@ PastTensors past_tensors(const std::vector<NamedTensor>& state, const std::strin
                                                                                                  tensor.name.size();
     int64_t step = 0;
     const auto [rest, error] = std::from_chars(digits, end, step);
-    if (error != std::errc() || rest == end || *rest != '.') refuse_past(place, "tensor \"", tensor.name, "\" has no step");
+    if (error != std::errc() || rest == end || *rest != '.')
+      refuse_past(place, "tensor \"", tensor.name, "\" has no step");
     saved[step][std::string(rest + 1, end)] = tensor.value;
   }
   return saved;
@@ -46,8 +47,8 @@ void require_past_steps(const PastTensors& saved, int64_t rl_steps, int64_t stal
   std::vector<std::string> steps;
   for (const auto& [step, tensors] : saved) steps.push_back(std::to_string(step));
   refuse_past(place, "after ", rl_steps, " RL steps, with rollout.staleness ", staleness,
-         ", it must have the past policies of ", end - first, " steps from ", first, " on, and has those of ",
-         steps.empty() ? "none" : joined(steps));
+              ", it must have the past policies of ", end - first, " steps from ", first, " on, and has those of ",
+              steps.empty() ? "none" : joined(steps));
 }
 
 int64_t past_updates(const std::map<std::string, Tensor>& tensors, int64_t now, int64_t step,
@@ -57,8 +58,8 @@ int64_t past_updates(const std::map<std::string, Tensor>& tensors, int64_t now, 
       found != tensors.end() && found->second.scalar_type() == at::kLong && found->second.numel() == 1;
   const int64_t updates = is_count ? found->second.item<int64_t>() : -1;
   if (updates < 0 || updates > now)
-    refuse_past(place, "tensor \"", kPast, step, ".", kUpdates, "\" is missing or is not a number of updates from 0 to ",
-           now);
+    refuse_past(place, "tensor \"", kPast, step, ".", kUpdates,
+                "\" is missing or is not a number of updates from 0 to ", now);
   return updates;
 }
 

@@ -151,8 +151,8 @@ ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& s
   return model;
 }
 
-ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors, at::Device device,
-                                const std::string& place) {
+ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors,
+                                        at::Device device, const std::string& place) {
   std::map<std::string, Tensor> by_name;
   WeightSource source{place, {}, [&](const std::string& name) {
                         return by_name.at(name).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
@@ -233,7 +233,10 @@ ModelWeights ModelWeights::merged(const MasterWeights& masters, Round round) con
   ModelWeights copy = *this;
   copy.visit_linears([&](const std::string&, Linear& layer) {
     const Tensor merged = layer.merged_weight(masters);
-    layer = {.weight = Weight((round ? round(merged) : merged).to(compute_type())), .bias = layer.bias, .lora_a = {}, .lora_b = {}};
+    layer = {.weight = Weight((round ? round(merged) : merged).to(compute_type())),
+             .bias = layer.bias,
+             .lora_a = {},
+             .lora_b = {}};
   });
   copy.list_weights();
   return copy;

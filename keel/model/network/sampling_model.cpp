@@ -64,8 +64,9 @@ SampledWeights SampledWeights::snapshot(bool with_masters) const {
 }
 
 SamplingModel::SamplingModel(const SampledWeights& from, const Rounding& rounding)
-    : SamplingModel(rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
-                    from.execution, rounding, PanelMemory()) {}
+    : SamplingModel(
+          rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
+          from.execution, rounding, PanelMemory()) {}
 
 SamplingModel::SamplingModel(const ModelWeights& weights, const Execution& execution, const Rounding& rounding,
                              PanelMemory memory)
@@ -86,8 +87,8 @@ Tensor SamplingModel::forward(const ForwardInput& input) const {
 }
 
 Tensor SamplingModel::logits(const Tensor& hidden) const {
-  const Tensor raw = head_panels_.defined() ? head_panels_(hidden)
-                                            : weights().head().wide_linear(hidden, execution().bitwise);
+  const Tensor raw =
+      head_panels_.defined() ? head_panels_(hidden) : weights().head().wide_linear(hidden, execution().bitwise);
   return softcapped(raw, config().logit_softcap);
 }
 

@@ -81,7 +81,8 @@ Tensor Transformer::forward(const ForwardInput& input) const {
   else
     pass.sliding_angles = pass.angles;
   Tensor x = weights_.embedding().rows(input.tokens, config().padding_row());  // [N, H]
-  if (config().scaled_embedding) x = x * number_in(std::sqrt(static_cast<double>(config().hidden_size)), compute_type());
+  if (config().scaled_embedding)
+    x = x * number_in(std::sqrt(static_cast<double>(config().hidden_size)), compute_type());
   Tensor y = norm(x, weights_.layers().empty() ? weights_.final_norm() : weights_.layers()[0].input_norm);
   Residual stream{std::move(x), std::move(y)};
   const bool again = execution_.recompute_activations && at::GradMode::is_enabled();

@@ -12,8 +12,8 @@
 namespace keel {
 
 /// Attention of one layer: from heads [N, heads, D] to [N, heads, D]. Training (packed sequences) and sampling (a
-/// key-value cache) differ in it. Where activations are recomputed, a copy is called again in the backward pass and must
-/// hold all that it needs.
+/// key-value cache) differ in it. Where activations are recomputed, a copy is called again in the backward pass and
+/// must hold all that it needs.
 using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Heads& heads)>;
 
 /// What a forward pass takes, in training and in sampling.
@@ -30,8 +30,8 @@ struct Execution {
   bool adapter_apart = false;          // sampling applies an adapter as training does, instead of merging it
 };
 
-/// The matrix products of one layer. Training and sampling compute them differently; what is between them (norms, rotary
-/// embedding, attention, residual sums) is the transformer's.
+/// The matrix products of one layer. Training and sampling compute them differently; what is between them (norms,
+/// rotary embedding, attention, residual sums) is the transformer's.
 class LayerProducts {
  public:
   virtual ~LayerProducts() = default;

@@ -8,8 +8,8 @@
 
 namespace keel {
 
-/// The hidden states [M, H] that predict the batch's targets, with autograd. The noise of a dropout is keyed by a token's
-/// prompt or completion, so that it does not depend on how batches are cut.
+/// The hidden states [M, H] that predict the batch's targets, with autograd. The noise of a dropout is keyed by a
+/// token's prompt or completion, so that it does not depend on how batches are cut.
 Tensor predicting_states(const CausalLm& model, const PackedBatch& batch, const Dropout& dropout = {});
 
 /// Another loss on the same hidden states [M, H]: adds to the sinks of its own weights and returns d loss / d hidden.

@@ -113,8 +113,6 @@ void Import::refuse(const std::string& key, const std::string& problem) {
   if (std::ranges::find(errors_, error) == errors_.end()) errors_.push_back(error);
 }
 
-// The table ---------------------------------------------------------------------------------------------------------
-
 void Import::walk(const std::string& path, const Json& value) {
   const bool is_section = path.empty() || table_.has_below(path) ||
                           std::ranges::any_of(options_.sections(), [&](const Section& s) { return s.path == path; });
@@ -184,8 +182,6 @@ Imported Import::run() {
           .left_out = left_out_,
           .supervised = &table_ == &trl_sft_table()};
 }
-
-// The configuration -------------------------------------------------------------------------------------------------
 
 ConfigTree Import::configuration() const {
   ConfigTree tree;

@@ -108,7 +108,9 @@ void trl_precision(Import& r) {
   if (differ) r.refuse("dtype", "differs from torch_dtype. Keep one");
   const char* key = r.given("dtype") ? "dtype" : "torch_dtype";
   const Json word = converted(r, key, precision_word);  // of the weights, which are float32 here anyway
-  if (word != "float32") r.set("run.precision", word, key);
+  if (word == "float32" || word.is_discarded()) return;
+  r.set("run.precision", word, key);
+  r.remark(key + std::string(": the optimizer's weights are float32 here"));
 }
 
 void trl_adapter(Import& r) {
@@ -266,7 +268,7 @@ void grpo_advantage(Import& r) {
 }
 
 void grpo_rewards(Import& r) {
-  if (r.given("reward_weights")) r.set("reward.weights", r.value("reward_weights"), "reward_weights");
+  if (r.given("reward_weights")) r.set("reward.weights", list_of_one(r.value("reward_weights")), "reward_weights");
   if (r.is_own("reward.functions")) return;
   if (!r.given("reward_funcs"))
     return r.remark("reward_funcs is absent: Keel scores every row by math (reward.functions chooses another)");
@@ -297,6 +299,8 @@ void grpo_remarks(Import& r) {
     r.remark("use_bias_correction_kl: TRL also multiplies each token's KL by its ratio, Keel does not");
   if (!r.is_set("checkpoint.keep"))
     r.remark("save_total_limit: TRL keeps all checkpoints, Keel checkpoint.keep of them");
+  if (r.given("max_prompt_length"))
+    r.remark("max_prompt_length: TRL cuts longer prompts, Keel leaves them out and counts them");
   if (r.is_set("train.data_epochs"))
     r.remark("num_train_epochs: TRL leaves out the rows of a pass that do not fill a batch, Keel joins the passes");
   if (!r.is_set("data.files") && !r.is_own("task.name"))

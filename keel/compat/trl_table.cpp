@@ -11,6 +11,8 @@ Json max_completion(const Json& value) {
   return value;
 }
 
+Json no_limit_for_null(const Json& value) { return value.is_null() ? Json(1e9) : value; }
+
 Json zero_for_null(const Json& value) { return value.is_null() ? Json(0) : value; }
 
 /// dataset_name, which may also be a local file; only files are read.
@@ -113,7 +115,7 @@ KeyTable grpo_table() {
   t.maps("adam_beta2", "optimizer.beta2");
   t.maps("adam_epsilon", "optimizer.eps");
   t.maps("weight_decay", "optimizer.weight_decay");
-  t.maps("max_grad_norm", "optimizer.max_grad_norm");
+  t.maps("max_grad_norm", "optimizer.max_grad_norm", no_limit_for_null, "null clips nothing");
   t.maps("optim", "optimizer.moments", adamw_moments, "adamw_8bit is 8bit");
   t.maps("num_generations", "rollout.samples_per_prompt");
   t.maps("max_completion_length", "rollout.max_new_tokens", max_completion);
@@ -174,7 +176,7 @@ KeyTable sft_table() {
   t.maps("learning_rate", "sft.lr");
   t.maps("adam_beta2", "sft.beta2");
   t.maps("weight_decay", "sft.weight_decay");
-  t.maps("max_grad_norm", "sft.max_grad_norm");
+  t.maps("max_grad_norm", "sft.max_grad_norm", no_limit_for_null, "null clips nothing");
   t.maps("max_length", "sft.max_tokens", zero_for_null, "null is 0, no limit");
   t.maps("dataset_name", "sft.files", dataset_files, "a list of files");
   t.maps("datasets", "sft.files", mixture_files, "their data_files");

@@ -32,8 +32,6 @@ std::string overlong_section(const Import& r) {
   return "";
 }
 
-// Sizes -------------------------------------------------------------------------------------------------------------
-
 void verl_adapter(Import& r) {
   const std::string rank = kModel + "lora_rank";
   if (r.given(rank) == nullptr || *r.given(rank) == 0) return;
@@ -59,8 +57,6 @@ void verl_length(Import& r) {
   r.set("train.data_epochs", r.value(passes), passes);
   r.remark(passes + ": verl leaves the rows that do not fill a last batch out of every pass; Keel joins the passes");
 }
-
-// Optimizer ---------------------------------------------------------------------------------------------------------
 
 void verl_optimizer(Import& r) {
   const std::string steps = kOptim + "lr_warmup_steps", ratio = kOptim + "lr_warmup_steps_ratio",
@@ -94,8 +90,6 @@ void verl_optimizer(Import& r) {
   if (schedule == "cosine" || has_steps || has_ratio)
     r.set("optimizer.schedule_per", "step", has_steps ? steps : has_ratio ? ratio : type, "verl moves it once a step");
 }
-
-// Rewards -----------------------------------------------------------------------------------------------------------
 
 void verl_reward(Import& r) {
   for (const std::string section : {"custom_reward_function", "reward.custom_reward_function"}) {
@@ -163,8 +157,6 @@ void verl_filter(Import& r) {
     refuse_value(r, metric, "groups are compared by the whole reward, before the KL", "reward", "set it to reward");
 }
 
-// Objective ---------------------------------------------------------------------------------------------------------
-
 void verl_advantage(Import& r) {
   static constexpr const char* kWords =
       "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
@@ -213,6 +205,9 @@ void verl_loss(Import& r) {
                     average = translated(r, kAggregation, kModes);
   if (!r.is_own("objective.method")) {
     const bool is_plugin = mode.starts_with("keel_");  // Keel's own losses inside verl
+    if (const std::string bypass = "algorithm.rollout_correction.bypass_mode";
+        r.is_true(bypass) && !is_plugin && mode != "vanilla")
+      refuse_value(r, bypass, "verl then reads another loss than policy_loss.loss_mode", "false", "remove it");
     const std::string method = is_plugin ? mode.substr(5) : translated(r, kLossMode, kMethods);
     if (method.empty()) return;
     const bool has_critic = method == "ppo" && r.ours("objective.advantage") == "gae";
@@ -244,8 +239,6 @@ void verl_kl(Import& r) {
   r.set("reference.kl_in_reward_target", r.value(control + "target_kl"), control + "target_kl");
   r.set("reference.kl_in_reward_horizon", r.value(control + "horizon"), control + "horizon");
 }
-
-// Critic ------------------------------------------------------------------------------------------------------------
 
 void verl_critic(Import& r) {
   static const Json kOptimDefaults = parse_json(
@@ -291,8 +284,6 @@ void verl_critic(Import& r) {
                  "set " + average + "=token-mean");
 }
 
-// Data and tools ----------------------------------------------------------------------------------------------------
-
 void verl_lengths(Import& r) {
   for (const auto& [target, key] : Words{{"data.files", "data.train_files"}, {"model.path", kModel + "path"}})
     if (!r.is_set(target) && !r.is_own("task.name")) r.refuse(key, "is not in the recipe. Fix: add " + key + "=PATH");
@@ -302,6 +293,8 @@ void verl_lengths(Import& r) {
                                          {"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
     if (r.given(key) != nullptr && *r.given(key) != r.value(theirs))
       refuse_value(r, key, "section data has another limit", r.word(theirs), "remove it");
+  if (const std::string type = kActor + "fsdp_config.model_dtype"; r.given(type) != nullptr && r.word(type) != "fp32")
+    r.remark(type + ": the optimizer's weights are float32 here");
   if (const std::string cut = r.word("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
     r.remark("data.truncation " + cut + ": verl cuts prompts above data.max_prompt_length, Keel leaves them out");
 }

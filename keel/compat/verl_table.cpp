@@ -103,7 +103,7 @@ void add_refusals(KeyTable& t) {
   t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kOff, R"(["single_turn_agent"])");
   t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kOff,
             R"(["disabled"])");
-  t.refuses("actor_rollout_ref.ref.model.path", "the reference is the policy that RL starts from");
+  t.refuses("actor_rollout_ref.ref.model", "the reference is the policy that RL starts from");
   t.refuses("critic.grad_clip", "the critic's gradients are clipped as the policy's are", "[1.0]");
   t.refuses("actor_rollout_ref.model.override_config", kModelFolder, "[{}]");
   t.refuses("actor_rollout_ref.model.override_config.{attention_dropout embd_pdrop resid_pdrop}",
@@ -148,7 +148,12 @@ void add_ignored(KeyTable& t) {
       "calculate_entropy calculate_sum_pi_squared sum_pi_squared_checkpointing} "
       "actor_rollout_ref.actor.policy_loss.{run clip_cov_ratio clip_cov_lb clip_cov_ub kl_cov_ratio ppo_kl_coef} "
       "actor_rollout_ref.actor.optim.total_training_steps");
-  t.ignores("actor_rollout_ref.ref");
+  t.ignores(
+      "actor_rollout_ref.ref.{strategy rollout_n use_torch_compile log_prob_micro_batch_size "
+      "log_prob_micro_batch_size_per_gpu log_prob_use_dynamic_bsz log_prob_max_token_len_per_gpu profiler profile "
+      "fsdp_config megatron veomni torchtitan automodel optim ulysses_sequence_parallel_size pad_to_length "
+      "router_replay "
+      "entropy_from_logits_with_chunking entropy_from_logits_chunk_size entropy_checkpointing use_remove_padding}");
   t.ignores(
       "actor_rollout_ref.rollout.{name mode nnodes n_gpus_per_node seed full_determinism gpu_memory_utilization "
       "enforce_eager cudagraph_capture_sizes free_cache_engine tensor_model_parallel_size data_parallel_size "

@@ -35,9 +35,8 @@ void refuse_unread(const Row& row, const Columns& columns) {
     if (kMedia.contains(lower_case(name))) problem = ", and Keel reads texts only. Fix: remove the column";
     if (name == "functions" && columns.kind == RowKind::kSupervised)
       problem = ", which no chat template is given. Fix: write the functions as tools";
-    if (name == "chat_template_kwargs" && !columns.prompt_named)
-      problem = ", and the chat template gets one for all rows. Fix: set data.template_words, or " + columns.section() +
-                ".prompt_key=" + columns.prompt + " to train without it";
+    if (name == "chat_template_kwargs")
+      problem = ", and the chat template gets one for all rows. Fix: set data.template_words, and remove the column";
     if (!problem.empty())
       throw BadRow(row.place, "the row has " + name + problem + "; data.bad_rows=skip skips the row");
   }

@@ -15,10 +15,12 @@ const std::vector<std::string> kSources = {"data_source", "source"};
 
 bool has_any(const Json& row, const std::vector<std::string>& paths) { return !filled_column(row, paths).empty(); }
 
-const Schema* find_schema(const Json& row, RowKind kind) {
+/// A prompt that the configuration names may be anywhere.
+const Schema* find_schema(const Json& row, RowKind kind, bool prompt_named = false) {
   const auto& table = schemas(kind);
   const auto found = std::find_if(table.begin(), table.end(), [&](const Schema& schema) {
-    return has_any(row, schema.prompts) && (!schema.needs_answer || has_any(row, schema.answers));
+    const bool has_prompt = has_any(row, schema.prompts) || (prompt_named && schema.needs_answer);
+    return has_prompt && (!schema.needs_answer || has_any(row, schema.answers));
   });
   return found == table.end() ? nullptr : &*found;
 }
@@ -50,8 +52,8 @@ void name_supervised_columns(Columns& columns, const Row& row, const DataOptions
 }
 
 void name_prompt_columns(Columns& columns, const Row& row, const DataOptions& options) {
-  const Schema* schema = find_schema(row.value, RowKind::kPrompts);
   columns.prompt_named = !options.prompt_key.empty();
+  const Schema* schema = find_schema(row.value, RowKind::kPrompts, columns.prompt_named);
   columns.answer_named = !options.answer_key.empty();
   columns.source_named = !options.source_key.empty();
   if (schema == nullptr && !columns.prompt_named) refuse_unknown(row, RowKind::kPrompts);

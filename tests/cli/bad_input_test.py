@@ -192,14 +192,6 @@ class ImpossibleSettings(support.Test):
         self.refused("train.sequences_per_update is 7", "divisor of 16", train={"sequences_per_update": 7})
         self.refused("rollout.samples_per_prompt is 1", "at least 2", rollout={"samples_per_prompt": 1})
 
-    def test_settings_that_would_have_no_effect(self):
-        self.refused("objective.horizon is 9", "seq_mean_token_mean", "remove the key",
-                     objective={"method": "grpo", "horizon": 9})
-        self.refused("objective.delta is 0.3", "delta_low", "Remove one",
-                     objective={"delta": 0.3, "delta_low": 0.1, "delta_high": 0.2})
-        self.refused("objective.advantage", "gae", "critic", "group_mean", objective={"advantage": "gae"})
-        self.refused("target_kept=0.9", "drpo", "dppo_tv", objective={"method": "drpo", "parameters": '["target_kept=0.9"]'})
-
     def test_sizes_beyond_reason(self):
         for section, key in (("model", "hidden_size"), ("model", "layers"), ("model", "max_positions"),
                              ("train", "prompts_per_step"), ("rollout", "samples_per_prompt"), ("run", "threads")):

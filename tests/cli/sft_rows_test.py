@@ -26,15 +26,11 @@ class SftRows(own_rows.Test):
                 ({"messages": [*ask, talk[1] | {"weight": 0}]}, ["sft.loss_on=completion"], "set sft.loss_on=assistant"),
                 ({"messages": talk, "tools": "add"}, [], "a text that is not JSON"),
                 ({"messages": talk, "tools": {"a": 1}}, [], "the tools are not a list but object"),
-                ({"messages": talk, "chat_template_kwargs": {"enable_thinking": False}}, [], "set data.template_words"),
                 ({"messages": [*ask, {"role": "assistant"}]}, [], "has no content"),
-                ({"text": "a"}, [], "or sft.text_key, to its columns"),
                 ({"story": ["a"]}, ["sft.text_key=story"], "message 1 of the text"),
                 ({"story": ""}, ["sft.text_key=story"], "the text (\"story\") is empty"),
                 ({"conversations": [{"from": "human", "value": "a"}]}, ["sft.prompt_key=conversations"], "has no role"),
-                ({"story": "a"}, ["sft.prompt_key=story"], "sft.text_key=story learns it whole"),
                 ({"text": "story"}, ["sft.text_key=tale"], "column \"tale\" is missing"),
-                ({"prompt": "a", "completion": "nan"}, [], "which tables have where there is none"),
                 ({"prompt": ask, "completion": ask}, ["sft.loss_on=completion"], "does not begin with a message of the assistant"),
                 ({"words": "a"}, [], "expected messages, or prompt and completion")]:
             with self.subTest(row=row):

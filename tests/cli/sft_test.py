@@ -231,10 +231,7 @@ class Sft(own_rows.Test):
                 ({"messages": []}, "is an empty conversation"),
                 ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
-                ({"prompt": "a"}, "no known schema"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
-                ({"words": "a"}, 'the row has "words"'),
-                ({"messages": [user, said], "images": ["a.png"]}, "Keel reads texts only"),
                 ({"messages": [user, {**said, "function_call": {"name": "f"}}]}, "does not write it. Fix: write tool_calls"),
                 ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
             bad = self.write("bad.jsonl", [row])

@@ -97,10 +97,6 @@ class TemplateWords(support.Test):
         for settings in (("task.name=countdown", "data.template_words=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
             self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
 
-    def test_a_column_of_them_in_rows_of_rl_is_an_error(self):
-        self.rows = self.write_rows("own.jsonl", [{"prompt": [{"role": "user", "content": "hi"}], "answer": "1", "chat_template_kwargs": {"enable_thinking": False}}])
-        self.assert_refused(self.train("--explain"), 3, "the row has chat_template_kwargs", "data.template_words")
-
     def test_supervised_rows_that_it_keeps_from_being_learned_are_told_the_ways_out(self):
         talk = self.write_rows("talk.jsonl", [{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}] * 2)
         sft = ["sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{talk}]", f"run.dir={self.folder / 'sft'}", "--explain"]

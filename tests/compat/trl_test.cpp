@@ -182,6 +182,8 @@ TEST(TrlGrpo, OtherKeysAreConverted) {
                        {"--bf16 False", R"({"run.precision": "float32"})"},
                        {"--dtype bfloat16", R"({"run.precision": "bf16"})"},
                        {"--dtype float32", R"({"run.precision": null})"},
+                       {"--reward_weights 2.0", R"({"reward.weights": [2.0]})"},
+                       {"--max_grad_norm null", R"({"optimizer.max_grad_norm": 1e9})"},
                        {"--optim adamw_8bit", R"({"optimizer.moments": "8bit"})"},
                        {"--chat_template_kwargs {\"enable_thinking\":\"False\",\"n\":\"007\"}",
                         R"({"data.template_words": ["enable_thinking=false", "n=7"]})"},

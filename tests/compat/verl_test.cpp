@@ -267,10 +267,12 @@ TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
 
 TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
   const std::string rollout = "actor_rollout_ref.rollout.";
-  expect_refused({{with_groups({rollout + "top_k=1"}), rollout + "top_k", "truncated"},  // it is greedy
-                  {with_groups({rollout + "top_p=0"}), rollout + "top_p", "truncated"},
-                  {with_groups({rollout + "qat.enable=true"}), rollout + "qat.enable", "change the training"},
-                  {with_groups({"critic.grad_clip=0.5"}), "critic.grad_clip", "as the policy's"}});
+  expect_refused(
+      {{with_groups({rollout + "top_k=1"}), rollout + "top_k", "truncated"},  // it is greedy
+       {with_groups({rollout + "top_p=0"}), rollout + "top_p", "truncated"},
+       {with_groups({rollout + "qat.enable=true"}), rollout + "qat.enable", "change the training"},
+       {with_groups({kLoss + "gspo", "algorithm.rollout_correction.bypass_mode=true"}), "bypass_mode", "another loss"},
+       {with_groups({"critic.grad_clip=0.5"}), "critic.grad_clip", "as the policy's"}});
   size_t keys = 0;
   for (const auto& [key, row] : verl_table().rows()) {
     if (row.kind != RowKind::kRefuses || verl_table().has_below(key)) continue;

@@ -83,6 +83,13 @@ const Dialect kDialects[] = {
      R"("so \\boxed{3}")",
      ""},
     {{},
+     keys("question"),
+     R"({"question": "q", "answer": "long", "reward_model": {"ground_truth": "72"}})",
+     "verl; answer from reward_model.ground_truth, prompt from question (a text)",
+     R"("q")",
+     R"("72")",
+     ""},
+    {{},
      keys("", "answer"),
      R"({"question": "q", "answer": "x\n#### 5"})",
      "question and answer; answer from answer, prompt from question (a text)",
@@ -154,7 +161,7 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
       {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
       {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})", keys("prompt")), "Fix: remove the column"},
-      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})"), "data.template_words"},
+      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")), "data.template_words"},
       {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "Keel reads texts only"},
       {schema_refusal(R"({"messages": )" + kChat + R"(, "functions": [{}]})", {}, kSft),
        "write the functions as tools"},
@@ -200,7 +207,7 @@ TEST(Schema, ReadsRowsWhoseOddColumnsAreEmptyEqualOrMeant) {
         R"({"prompt": "q", "answer": "2", "ground_truth": 2, "solution": null})",
         R"({"prompt": "q", "answer": "2", "label": "algebra", "choices": ["1", "2"]})"})
     EXPECT_NO_THROW(read(row)) << row;
-  EXPECT_NO_THROW(read(R"({"prompt": "q", "functions": "f", "chat_template_kwargs": {"a": 1}})", keys("prompt")));
+  EXPECT_NO_THROW(read(R"({"prompt": "q", "functions": "f"})"));
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "2", "solution": "3"})", keys("", "solution")).answer, "3");
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "nan"})").answer, nullptr);
   EXPECT_EQ(read(R"({"prompt": "q", "answer": "nan"})", keys("", "answer")).answer, "nan");

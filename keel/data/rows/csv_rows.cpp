@@ -82,17 +82,20 @@ class CsvRows final : public TextRows {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
     if (text.empty()) return;
     std::string problem;
+    const auto after = std::count(text.begin(), text.end(), '\n');
     if (first_bad_utf8(text))
       problem = "the row is not UTF-8. Fix: save the file as UTF-8";
     else if (!is_well_quoted(values, text))
-      problem =
-          "its quotes do not fit: the last is not closed, or something follows one. Fix: put values with commas, "
-          "quotes or line breaks in quotes, and double the quotes inside; separate values with commas";
+      problem = (after > 0 ? "with the " + std::to_string(after) + " lines after it: " : std::string()) +
+                "its quotes do not fit: the last is not closed, or something follows one. Fix: put values with commas, "
+                "quotes or line breaks in quotes, and double the quotes inside; separate values with commas";
     if (names_.empty()) return read_header(values, line, problem);
     if (problem.empty() && values.size() != names_.size())
       problem = std::to_string(values.size()) + " values (the header names " + std::to_string(names_.size()) +
                 " columns). Fix: put values with commas in quotes";
-    spool_.write(std::to_string(line) + " " + (problem.empty() ? json_line(row_of(values)) : "!1 " + problem) + "\n");
+    spool_.write(std::to_string(line) + " " +
+                 (problem.empty() ? json_line(row_of(values)) : "!" + std::to_string(after + 1) + " " + problem) +
+                 "\n");
   }
 
   /// Arrow reads over quotes that are not closed or that something follows: what it read is written again and compared.

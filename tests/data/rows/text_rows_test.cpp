@@ -136,6 +136,8 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
     EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
   EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
             std::string::npos);
+  const Read open = read_all(folder.write("open.csv", "prompt,answer\n\"a,1\nb,2\nc,3\n"));
+  EXPECT_NE(open.bad.at(0).find("open.csv:2: with the 2 lines after it: its quotes do not fit"), std::string::npos);
   for (const auto& [header, problem] : {std::pair{"a,a\n1,2\n", "twice"},
                                         {"a,,b\n1,2,3\n", "has no name"},
                                         {",prompt\n0,a\n", "index=False"},

@@ -104,11 +104,11 @@ std::string with_adapter(const std::string& model, const std::string& adapter) {
 
 /// An evaluation goes by its configuration; prompts that are not those of training are told.
 void note_other_words(const std::string& model, const Config& config, Console& messages) {
-  const std::vector<std::string> words = chat_of_run(model).template_words;
-  if (words.empty() || words == config.data.template_words) return;
-  const std::string ours = joined(config.data.template_words), of_run = joined(words, ",");
+  const std::vector<std::string> words = chat_of_run(model).chat_template_kwargs;
+  if (words.empty() || words == config.data.chat_template_kwargs) return;
+  const std::string ours = joined(config.data.chat_template_kwargs), of_run = joined(words, ",");
   messages.warning("the run of " + model + " told the chat template " + joined(words) + ", and this configuration " +
-                   (ours.empty() ? "tells it nothing" : "tells it " + ours) + "; data.template_words=[" + of_run +
+                   (ours.empty() ? "tells it nothing" : "tells it " + ours) + "; data.chat_template_kwargs=[" + of_run +
                    "] gives the prompts of training");
 }
 

@@ -49,7 +49,7 @@ ExitCode generate(const Request& request) {
   if (request.speaker.system && !request.chat)
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
          "--chat, or write the text into --prompt");
-  if (request.speaker.template_words && !request.chat)
+  if (request.speaker.chat_template_kwargs && !request.chat)
     fail(ExitCode::kBadConfiguration,
          "--chat-template-word is given without --chat; it is for the chat template: add --chat");
   if (!request.speaker.date.empty() && !request.chat)

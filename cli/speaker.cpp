@@ -67,8 +67,8 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
 
 TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
   return {date_of(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
-          asked.template_words ? template_words(*asked.template_words, "--chat-template-word")
-                               : template_words(run.template_words, "data.template_words")};
+          asked.chat_template_kwargs ? parse_template_kwargs(*asked.chat_template_kwargs, "--chat-template-word")
+                               : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 /// What a run ends its completions at counts where nothing is asked for.
@@ -139,7 +139,7 @@ RunChat chat_of_run(const std::string& model) {
       for (const Json& text : *said)
         if (text.is_string() && text != "") to.push_back(text.get<std::string>());
   };
-  take_list("data.template_words", chat.template_words);
+  take_list("data.chat_template_kwargs", chat.chat_template_kwargs);
   take_list("rollout.stop_strings", chat.stop_strings);
   return chat;
 }
@@ -161,9 +161,9 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
   command.option("--date", arguments.date,
                  "Today, for chat templates that ask: YYYY-MM-DD. Without it 2024-07-26, as in training");
   command
-      .option("--chat-template-word", arguments.template_words,
+      .option("--chat-template-word", arguments.chat_template_kwargs,
               "What else the chat template is told, as enable_thinking=false; may be given several times. Without it "
-              "data.template_words of the run whose checkpoint the model is, else none")
+              "data.chat_template_kwargs of the run whose checkpoint the model is, else none")
       .one_at_a_time();
   command
       .option("--temperature", arguments.flags.temperature,
@@ -214,7 +214,7 @@ Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
       settings_(generation_settings(loaded_.generation, with_stops_of(run_chat_, arguments.flags))),
       seed_(arguments.seed.value_or(random_seed())),
       words_(words_for(arguments, run_chat_)) {
-  if (arguments.template_words)
+  if (arguments.chat_template_kwargs)
     PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(words_.others, "--chat-template-word");
   else if (!words_.others.empty())
     settings_.notes.push_back("words of the run for the chat template (--chat-template-word for others): " +

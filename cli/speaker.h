@@ -19,7 +19,7 @@ namespace keel::cli {
 struct SpeakerArguments {
   std::string model, adapter, date, device = "cpu", precision = "auto";
   std::optional<std::string> system = {};
-  std::optional<std::vector<std::string>> template_words = {};
+  std::optional<std::vector<std::string>> chat_template_kwargs = {};
   int64_t threads = 0;
   GenerationFlags flags;
   std::optional<uint64_t> seed;
@@ -33,7 +33,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments);
 /// What a run renders its conversations with, and ends its completions at.
 struct RunChat {
   std::string system_prompt;
-  std::vector<std::string> stop_strings = {}, template_words = {};
+  std::vector<std::string> stop_strings = {}, chat_template_kwargs = {};
 };
 
 /// Those of the run that the model is a checkpoint of, or of any run where nothing else is said.

@@ -128,7 +128,7 @@ KeyTable grpo_table() {
   t.maps("dataset_prompt_column", "data.prompt_key", unless_null);
   t.maps("system_prompt", "data.system_prompt", unless_null);
   t.maps("shuffle_dataset", "data.shuffle", unless_null);
-  t.maps("chat_template_kwargs", "data.template_words", template_arguments, "each as name=value");
+  t.maps("chat_template_kwargs", "data.chat_template_kwargs", template_arguments, "each as name=value");
   t.maps("max_prompt_length", "data.max_prompt_tokens", unless_null, "longer prompts are left out");
   t.defaults(R"({"learning_rate": 1e-6, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "weight_decay": 0,
       "max_grad_norm": 1.0, "num_generations": 8, "max_completion_length": 512, "temperature": 1.0, "num_iterations": 1,

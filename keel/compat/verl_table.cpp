@@ -58,7 +58,7 @@ void add_settings(KeyTable& t) {
   t.maps("data.reward_fn_key", "data.source_key");
   t.maps("data.shuffle", "data.shuffle");
   t.maps("data.seed", "run.seed", unless_null);
-  t.maps("data.apply_chat_template_kwargs", "data.template_words", template_arguments, "each as name=value");
+  t.maps("data.apply_chat_template_kwargs", "data.chat_template_kwargs", template_arguments, "each as name=value");
   t.maps("data.max_response_length", "rollout.max_new_tokens");
   t.maps("data.val_max_samples", "eval.prompts", unset_if_negative, "-1 is all");
   t.maps("data.train_batch_size", "train.prompts_per_step");

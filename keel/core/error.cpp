@@ -2,8 +2,8 @@
 
 namespace keel {
 
-void throw_error(ExitCode code, std::initializer_list<WrittenPart> parts) {
-  throw Error(code, written_together(parts));
+void throw_error(ExitCode code, std::initializer_list<StrCatPart> parts) {
+  throw Error(code, concatenate(parts));
 }
 
 }  // namespace keel

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 
 namespace keel {
 
@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-[[noreturn]] void throw_error(ExitCode code, std::initializer_list<WrittenPart> parts);
+[[noreturn]] void throw_error(ExitCode code, std::initializer_list<StrCatPart> parts);
 
 /// Throws an Error whose message is the parts written one after the other.
 template <class... Parts>

@@ -51,9 +51,9 @@ std::string without_library_name(std::string message) {
   return message.size() > kShown ? message.substr(0, kShown) + "..." : message;
 }
 
-class TreeListener final : public JsonListener {
+class TreeListener final : public JsonSaxHandler {
  public:
-  explicit TreeListener(const JsonRules& rules) : JsonListener(rules.depth), rules_(rules) {}
+  explicit TreeListener(const JsonRules& rules) : JsonSaxHandler(rules.depth), rules_(rules) {}
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -147,15 +147,15 @@ class TreeListener final : public JsonListener {
 
 }  // namespace
 
-void JsonListener::enter() {
+void JsonSaxHandler::enter() {
   if (++depth_ > most_) refuse(std::string(JsonFault::kTooDeep) + std::to_string(most_) + " levels");
 }
 
-bool JsonListener::parse_error(size_t, const std::string&, const Json::exception& error) {
+bool JsonSaxHandler::parse_error(size_t, const std::string&, const Json::exception& error) {
   return refuse("not valid JSON: " + without_library_name(error.what())), false;
 }
 
-void hear_json(std::string_view text, JsonListener& listener) {
+void parse_json_sax(std::string_view text, JsonSaxHandler& listener) {
   if (text.find('\0') != std::string_view::npos)  // the parser would take it for the end
     listener.refuse("a NUL character at byte " + std::to_string(text.find('\0') + 1) + "; JSON has none");
   const char* end = text.data() + text.size();
@@ -165,7 +165,7 @@ void hear_json(std::string_view text, JsonListener& listener) {
 
 Json parse_json(std::string_view text, const JsonRules& rules) {
   TreeListener listener(rules);
-  hear_json(text, listener);
+  parse_json_sax(text, listener);
   return listener.take();
 }
 

@@ -18,9 +18,9 @@ constexpr size_t kFileDepth = 64;   // lists and objects in each other: more tha
 constexpr size_t kDataDepth = 512;  // for rows, answers and replies, which hold data of any form
 
 /// Hears what a JSON text says, part by part, for readers that build no tree of it.
-class JsonListener : public nlohmann::json_sax<Json> {
+class JsonSaxHandler : public nlohmann::json_sax<Json> {
  public:
-  explicit JsonListener(size_t depth) : most_(depth) {}
+  explicit JsonSaxHandler(size_t depth) : most_(depth) {}
   /// Where the reader is, from 1.
   int line() const { return line_; }
 
@@ -40,14 +40,14 @@ class JsonListener : public nlohmann::json_sax<Json> {
   [[noreturn]] virtual void refuse(const std::string& reason) const = 0;
 
  private:
-  friend void hear_json(std::string_view text, JsonListener& listener);
+  friend void parse_json_sax(std::string_view text, JsonSaxHandler& listener);
   void enter();
 
   size_t most_, depth_ = 0;
   int line_ = 1;
 };
 
-void hear_json(std::string_view text, JsonListener& listener);
+void parse_json_sax(std::string_view text, JsonSaxHandler& listener);
 
 /// What a tree may hold beyond what JSON says.
 struct JsonRules {

@@ -61,12 +61,12 @@ AskedMethod with_threshold(const AskedMethod& asked, double value) {
   for (const std::string& name : names) {
     const double now = number_of(asked.region, name);
     if (std::isinf(now) && std::isfinite(own)) {  // no limit on that side, and the other one moves
-      set += written(set.empty() ? "" : ",", name, "=null");
+      set += str_cat(set.empty() ? "" : ",", name, "=null");
       continue;
     }
     const double each = now == own ? value : rounded(value * (now / own), 3);
     set_parameter(result.region, asked.method, name, each);
-    set += written(set.empty() ? "" : ",", name, "=", each);
+    set += str_cat(set.empty() ? "" : ",", name, "=", each);
   }
   result.name = asked.method + ":" + set;
   if (const auto found = contradiction(result.region))
@@ -141,7 +141,7 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
   };
   for (const auto& [name, value] : parameters(chosen))
     if (std::ranges::find(thresholds, name) != thresholds.end() || value != number_of(own, name))
-      add(name, std::isinf(value) ? "null" : written(value), /*by_name=*/std::isinf(value));
+      add(name, std::isinf(value) ? "null" : str_cat(value), /*by_name=*/std::isinf(value));
   const auto own_words = word_parameters(own);
   for (const auto& [name, word] : word_parameters(chosen))
     if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);

@@ -1,7 +1,7 @@
 #include "keel/counterfactual/step_facts.h"
 
 #include "keel/core/error.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/objective/methods.h"
 
 namespace keel {
@@ -17,7 +17,7 @@ StepFacts step_facts(const Json& facts, const std::string& place) {
     } catch (const Json::exception&) {
       refuse("");
     } catch (const Error& error) {  // whoever asked has set nothing
-      refuse(written(": ", error.what()));
+      refuse(str_cat(": ", error.what()));
     }
   };
   const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& said) { said.get_to(value); }); };

@@ -25,7 +25,7 @@ void DataOptions::describe(OptionTable& table) {
             "system_prompt; always: a text becomes the user's message; never: texts only, as they are.",
             one_of({"auto", "always", "never"}));
   table.add("system_prompt", system_prompt, "Put in front of conversations that have no system message.");
-  table.add("template_words", template_words,
+  table.add("chat_template_kwargs", chat_template_kwargs,
             "What else the chat template is told, each as name=value: enable_thinking=false for Qwen3. One that the "
             "template does not know is refused.");
   table.add("max_prompt_tokens", max_prompt_tokens,

@@ -27,7 +27,7 @@ struct DataOptions : RowFiles {
   std::string source_key;
   std::string chat = "auto";
   std::string system_prompt;
-  std::vector<std::string> template_words;
+  std::vector<std::string> chat_template_kwargs;
   int64_t max_prompt_tokens = 0;
   bool shuffle = true;
   std::string bad_rows = "stop";

@@ -36,7 +36,7 @@ void refuse_unread(const Row& row, const Columns& columns) {
     if (name == "functions" && columns.kind == RowKind::kSupervised)
       problem = ", which no chat template is given. Fix: write the functions as tools";
     if (name == "chat_template_kwargs")
-      problem = ", and the chat template gets one for all rows. Fix: set data.template_words, and remove the column";
+      problem = ", and the chat template gets one for all rows. Fix: set data.chat_template_kwargs, and remove the column";
     if (!problem.empty())
       throw BadRow(row.place, "the row has " + name + problem + "; data.bad_rows=skip skips the row");
   }

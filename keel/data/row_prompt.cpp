@@ -16,7 +16,7 @@ bool has_system_message(const Json& messages) {
 
 TemplateWords words_of(const DataOptions& options) {
   return {date_of(kTemplateDate, "the date of chat templates"),
-          template_words(options.template_words, "data.template_words")};
+          parse_template_kwargs(options.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 std::vector<std::string> texts_for_values(const DataOptions& options) {
@@ -41,8 +41,8 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::s
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
   if (chat_ == "never" && !words_.others.empty())
-    fail(ExitCode::kBadConfiguration, "data.template_words is for the chat template, and data.chat is never; drop one");
-  encoder_.require_known(words_.others, "data.template_words");
+    fail(ExitCode::kBadConfiguration, "data.chat_template_kwargs is for the chat template, and data.chat is never; drop one");
+  encoder_.require_known(words_.others, "data.chat_template_kwargs");
 }
 
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
@@ -80,7 +80,7 @@ std::string RowPrompts::template_note(bool asked) const {
   if (asked) return template_sentence(encoder_, words_);
   return words_.others.empty()
              ? ""
-             : "data.template_words is for the chat template, and the first row of no file goes through it";
+             : "data.chat_template_kwargs is for the chat template, and the first row of no file goes through it";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

@@ -15,7 +15,7 @@ TemplateWords words_of(const DataOptions& options);
 /// "the chat template is told enable_thinking=false"; empty where it is told nothing.
 std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
 
-/// Words of data.template_words that are texts and only spell a value, which a template takes for true.
+/// Words of data.chat_template_kwargs that are texts and only spell a value, which a template takes for true.
 std::vector<std::string> texts_for_values(const DataOptions& options);
 
 /// Rows to what a model is given.

@@ -182,7 +182,7 @@ std::vector<std::string> RunFolder::note_used(Json settings, const std::string& 
     if (!is_there && i < before.size() && std::filesystem::path(name_of(before[i])).filename() == file.filename())
       then = before.begin() + static_cast<std::ptrdiff_t>(i);  // a project that was moved
     if (then != before.end() && sum_of(*then) != sum_of(files[i]))
-      notes.push_back(written("reward file ", file.string(),
+      notes.push_back(str_cat("reward file ", file.string(),
                               is_there ? " was changed" : " is another than " + name_of(*then), ": ", sum_of(*then),
                               " when the run was last started, ", sum_of(files[i]), " now"));
   }

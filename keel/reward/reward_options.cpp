@@ -14,7 +14,7 @@
 #include "keel/core/parallel.h"
 #include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/reward/functions/answer_rewards.h"
 #include "keel/reward/functions/code_reward.h"
 #include "keel/reward/functions/format_rewards.h"
@@ -177,7 +177,7 @@ std::unique_ptr<Reward> make_code(const Written& w) {
       const double value = numbers_in(w.text, word.substr(std::min(name.size() + 1, word.size())), 1)[0];
       if (value < least || value > most)
         refuse(w.text,
-               name + " is out of range (got " + written(value) + ", expected " + written(least, " to ", most) + ")");
+               name + " is out of range (got " + str_cat(value) + ", expected " + str_cat(least, " to ", most) + ")");
       return value;
     };
     if (word == "fraction")

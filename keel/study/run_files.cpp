@@ -5,7 +5,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/data/dataset.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/reward/reward_files.h"
@@ -19,7 +19,7 @@ namespace {
 std::string stamp_of(const std::string& file) {
   struct stat seen {};
   if (::stat(file.c_str(), &seen) != 0) return "";
-  return written(seen.st_dev, " ", seen.st_ino, " ", seen.st_size, " ", seen.st_ctim.tv_sec, " ", seen.st_ctim.tv_nsec);
+  return str_cat(seen.st_dev, " ", seen.st_ino, " ", seen.st_size, " ", seen.st_ctim.tv_sec, " ", seen.st_ctim.tv_nsec);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/random.h"
 #include "keel/core/strings.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/task/character_tokenizer.h"
 #include "keel/task/expression.h"
 #include "keel/task/final_answer.h"
@@ -49,7 +49,7 @@ std::string operand(const Made& made, char op, bool right) {
   const bool sum = made.op == '+' || made.op == '-', product = made.op == '*' || made.op == '/';
   const bool needs =
       (sum && (op == '*' || op == '/')) || (right && sum && op == '-') || (right && product && op == '/');
-  return needs ? written("(", made.text, ")") : made.text;
+  return needs ? str_cat("(", made.text, ")") : made.text;
 }
 
 /// Whether the result is a whole number above 0 and not too large; then it is in `result`.
@@ -75,8 +75,8 @@ Made draw_solution(Draws& draws, std::vector<Made> numbers, std::vector<std::str
     int64_t value = 0;
     do op = kOperators[draws.below(kOperators.size())];
     while (!combine(left.value, op, right.value, value));
-    steps.push_back(written(left.value, " ", op, " ", right.value, " = ", value));
-    numbers.push_back({value, written(operand(left, op, false), " ", op, " ", operand(right, op, true)), op});
+    steps.push_back(str_cat(left.value, " ", op, " ", right.value, " = ", value));
+    numbers.push_back({value, str_cat(operand(left, op, false), " ", op, " ", operand(right, op, true)), op});
   }
   return numbers[0];
 }
@@ -84,7 +84,7 @@ Made draw_solution(Draws& draws, std::vector<Made> numbers, std::vector<std::str
 std::string enumeration(const std::vector<int64_t>& numbers) {
   std::string text;
   for (size_t i = 0; i < numbers.size(); ++i)
-    text += written(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
+    text += str_cat(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
   return text;
 }
 
@@ -97,12 +97,12 @@ WorkedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level) 
     WorkedCountdown worked;
     const Made solution = draw_solution(draws, given, worked.steps);
     if (solution.value > level.largest_target) continue;
-    worked.question = written("Combine each of the numbers ", enumeration(numbers),
+    worked.question = str_cat("Combine each of the numbers ", enumeration(numbers),
                               " exactly once, with + - * / and brackets, to make ", solution.value, ".");
     worked.answer = {{"numbers", numbers}, {"target", solution.value}};
     worked.result = solution.text;
     std::sort(numbers.begin(), numbers.end());
-    worked.identity = written(enumeration(numbers), " to ", solution.value);
+    worked.identity = str_cat(enumeration(numbers), " to ", solution.value);
     return worked;
   }
 }
@@ -164,8 +164,8 @@ Demonstration CountdownTask::demonstrate(uint64_t seed, uint64_t index, bool) co
   Draws draws(seed, Stream::kDemonstrations, index);
   const WorkedCountdown worked = draw_countdown(draws, level_, Split::kTrain);
   std::string completion;
-  for (const std::string& step : worked.steps) completion += written(step, '\n');
-  completion += written(kMark, worked.result, kStopWord);
+  for (const std::string& step : worked.steps) completion += str_cat(step, '\n');
+  completion += str_cat(kMark, worked.result, kStopWord);
   return {countdown_problem(worked), completion};
 }
 

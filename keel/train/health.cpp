@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 
 namespace keel {
 namespace {
@@ -35,7 +35,7 @@ std::optional<std::string> reward_collapse(double reward, HealthCounts& counts) 
   counts.reward_steps = 0;
   counts.best_reward = std::max(best, mean);
   if (best <= 0 || mean >= kMinRewardShare * best) return std::nullopt;
-  return written("the mean reward of the last ", kAlarmSteps, " steps is ", mean, ", and was ", best,
+  return str_cat("the mean reward of the last ", kAlarmSteps, " steps is ", mean, ", and was ", best,
                  " before: less than ", kMinRewardShare,
                  " of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
 }
@@ -72,7 +72,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
     if (ill && steps % kAlarmSteps == 0)
-      alarms.push_back(written("for ", steps, steps == 1 ? " step " : " steps in a row ", what...));
+      alarms.push_back(str_cat("for ", steps, steps == 1 ? " step " : " steps in a row ", what...));
   };
   if (numbers.tokens)
     count(numbers.tokens->entropy < kMinEntropy, counts.low_entropy, "policy/entropy has been below ", kMinEntropy,
@@ -101,7 +101,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
 
 std::optional<std::string> nothing_to_learn(const StepNumbers& numbers) {
   if (numbers.masked == 1.0)
-    return written("every completion was cut off at the longest length and left out (train.mask_truncated); ", kLonger);
+    return str_cat("every completion was cut off at the longest length and left out (train.mask_truncated); ", kLonger);
   return std::nullopt;
 }
 

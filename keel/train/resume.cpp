@@ -8,7 +8,7 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/reward/reward_options.h"
@@ -113,7 +113,7 @@ void require_same_phases(const Config& config, const Json& saved, const std::fil
 std::vector<std::string> changes_of_length(const Config& config, const Json& saved, const TrainState& state) {
   std::vector<std::string> changes;
   const auto note = [&](const char* setting, int64_t before, int64_t now) {
-    if (before != now) changes.push_back(written(setting, ": ", before, " then, ", now, " now"));
+    if (before != now) changes.push_back(str_cat(setting, ": ", before, " then, ", now, " now"));
   };
   const int64_t sft_before = saved.at("sft").at("steps").get<int64_t>();
   if (sft_before != config.sft.steps && config.has_rl() && state.phase != Phase::kSft)

@@ -6,7 +6,7 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/health.h"
 
@@ -157,8 +157,8 @@ void Run::warm_up_step() {
   const std::vector<SupervisedSequence> sequences = demonstrations_.next(state_.sft);
   watcher_.drawing = false;
   watcher_.learned_from = demonstrations_.from_files()
-                              ? written("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
-                              : written("demonstrations of warm-up step ", state_.sft.steps);
+                              ? str_cat("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
+                              : str_cat("demonstrations of warm-up step ", state_.sft.steps);
   const WarmUpNumbers numbers = warm_up_->step(sequences, state_, watcher_);
   const double seconds = watch.lap();
   record_step("sft", step_row(numbers), seconds);

@@ -5,7 +5,7 @@
 
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/train/health.h"
 #include "keel/train/start/planned_steps.h"
 
@@ -34,7 +34,7 @@ void RunLog::scored(const ScoreReport& report, size_t completions, int64_t step,
 }
 
 void RunLog::skipped_update(int64_t step, const std::string& learned_from) {
-  folder_.log(written("step ", step, ": an update was skipped, its gradient norm is not finite; ", learned_from));
+  folder_.log(str_cat("step ", step, ": an update was skipped, its gradient norm is not finite; ", learned_from));
 }
 
 void RunLog::overflowed_update(int64_t step) {
@@ -62,8 +62,8 @@ void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t st
     folder_.log(line);
     return;
   }
-  const std::string standing = written("SFT ", done, "/", steps, "  loss ", fixed(numbers.loss, 3));
-  const std::string line = written(standing, "  mean ", fixed(numbers.loss_average, 3), "  tokens ",
+  const std::string standing = str_cat("SFT ", done, "/", steps, "  loss ", fixed(numbers.loss, 3));
+  const std::string line = str_cat(standing, "  mean ", fixed(numbers.loss_average, 3), "  tokens ",
                                    numbers.files->tokens, "  ", fixed(seconds, 2), " s");
   {
     const std::scoped_lock lock(mutex_);
@@ -74,7 +74,7 @@ void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t st
 
 void RunLog::supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out) {
   if (!left_out.empty() && !std::exchange(told_of_not_measured_, true)) warning("loss on held-out rows: " + left_out);
-  const std::string line = written("step ", step, ": loss ", fixed(measured.loss, 4), " on ", measured.tokens,
+  const std::string line = str_cat("step ", step, ": loss ", fixed(measured.loss, 4), " on ", measured.tokens,
                                    " tokens of ", measured.rows, " held-out row", measured.rows == 1 ? "" : "s");
   console_.line(line);
   folder_.log(line);
@@ -109,7 +109,7 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
   const auto of_tokens = [&](double TokenNumbers::*number, int digits) {
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
   };
-  const std::string standing = written("RL ", done, "/", steps, "  reward ", shown(numbers.rollouts.reward_mean, 3));
+  const std::string standing = str_cat("RL ", done, "/", steps, "  reward ", shown(numbers.rollouts.reward_mean, 3));
   const std::string line =
       standing + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
       of_tokens(&TokenNumbers::masked, 4) + "  divergence " + of_tokens(&TokenNumbers::divergence_mean, 5) +
@@ -133,7 +133,7 @@ void RunLog::count_lesson(const StepNumbers& numbers) {
   if (!why) return;
   why_empty_ = *why;
   if (++empty_steps_ == kSoon && rl_steps_ == kSoon)
-    warning(written("there was nothing to learn in the first ", kSoon, " steps: ", *why));
+    warning(str_cat("there was nothing to learn in the first ", kSoon, " steps: ", *why));
 }
 
 void RunLog::best(const BestEvaluation& best) {
@@ -180,7 +180,7 @@ void RunLog::at_the_end(const Problems& problems, const Demonstrations& demonstr
   if (!left_out.empty()) warning("training: " + left_out);
   if (2 * empty_steps_ > rl_steps_)
     warning(
-        written("training: in ", empty_steps_, " of ", rl_steps_, " steps there was nothing to learn: ", why_empty_));
+        str_cat("training: in ", empty_steps_, " of ", rl_steps_, " steps there was nothing to learn: ", why_empty_));
   const std::string not_learned = demonstrations.left_out_sentence(demonstrations.skipped());
   if (!not_learned.empty()) warning("supervised: " + not_learned);
 }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 #include "keel/model/network/finite_weights.h"
 #include "keel/train/health.h"
 #include "keel/train/trainer.h"
@@ -40,7 +40,7 @@ void RunWatcher::scored(const ScoreReport& report, size_t completions) {
 
 void RunWatcher::ready(const Experience& experience) {
   notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
-  learned_from = written("prompts ", state_.rl.prompts, " to ", experience.position);
+  learned_from = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
   constexpr int64_t kBetweenRecords = 10;  // steps
   const std::string& tokens = config_.record.tokens;
   if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kBetweenRecords == 0)) record_tokens(experience);

@@ -204,7 +204,7 @@ class Generate(support.Test):
         self.assertEqual(self.reply(self.model, "--chat-template-word", "enable_thinking=true", "--chat-template-word", "number=4"), plain[4])
         checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
         shutil.copytree(self.model, checkpoint)
-        (self.folder / "made" / "config.yaml").write_text("data:\n  template_words: [number=3]\n")
+        (self.folder / "made" / "config.yaml").write_text("data:\n  chat_template_kwargs: [number=3]\n")
         self.assertEqual(self.reply(checkpoint), plain[3])
         self.assertEqual(self.reply(checkpoint, "--chat-template-word", "enable_thinking=false"), plain[1])
         self.assert_refused(self.generate("--chat", "--chat-template-word", "enable_thinkng=false"), 2, "--chat-template-word", "enable_thinkng", "does not speak")

@@ -186,7 +186,7 @@ TEST(TrlGrpo, OtherKeysAreConverted) {
                        {"--max_grad_norm null", R"({"optimizer.max_grad_norm": 1e9})"},
                        {"--optim adamw_8bit", R"({"optimizer.moments": "8bit"})"},
                        {"--chat_template_kwargs {\"enable_thinking\":\"False\",\"n\":\"007\"}",
-                        R"({"data.template_words": ["enable_thinking=false", "n=7"]})"},
+                        R"({"data.chat_template_kwargs": ["enable_thinking=false", "n=7"]})"},
                        {"--temperature 0.7", R"({"rollout.temperature": 0.7, "eval.temperature": 0.7})"},
                        {"--reward_funcs accuracy_reward my.module.score --reward_weights 1.0 0.5",
                         R"({"reward.functions": ["math", "python:my/module.py:score"], "reward.weights": [1.0, 0.5]})"},

@@ -301,11 +301,11 @@ TEST(OpenDataset, TellsAChatTemplateTheWordsOfItsUser) {
   const ChatTemplates choosing =
       templates("{{ messages[0].content }}{% if enable_thinking is false %} /no_think{% endif %}");
   const std::string plain = open(options, 1, choosing).train.next(1)[0].text;
-  options.template_words = {"enable_thinking=false"};
+  options.chat_template_kwargs = {"enable_thinking=false"};
   EXPECT_EQ(open(options, 1, choosing).train.next(1)[0].text, plain + " /no_think");
   for (const char* wrong : {"enable_thinkng=false", "enable_thinking", "messages=[]"}) {
-    options.template_words = {wrong};
-    EXPECT_NE(error_of(2, [&] { open(options, 1, choosing); }).find("data.template_words"), std::string::npos);
+    options.chat_template_kwargs = {wrong};
+    EXPECT_NE(error_of(2, [&] { open(options, 1, choosing); }).find("data.chat_template_kwargs"), std::string::npos);
   }
 }
 

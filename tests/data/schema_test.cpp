@@ -161,7 +161,7 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
       {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
       {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})", keys("prompt")), "Fix: remove the column"},
-      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")), "data.template_words"},
+      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")), "data.chat_template_kwargs"},
       {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "Keel reads texts only"},
       {schema_refusal(R"({"messages": )" + kChat + R"(, "functions": [{}]})", {}, kSft),
        "write the functions as tools"},

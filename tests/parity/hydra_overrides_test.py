@@ -42,7 +42,7 @@ def read(values):
     if result.returncode:
         assert result.returncode == 2, result.stderr
         return result.stderr
-    words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
+    words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["chat_template_kwargs"])
     return [json.loads(words[f"v{i}"]) for i in range(len(values))]
 
 
@@ -102,7 +102,7 @@ def check_other_forms():
     """++ sets as + does, ~ takes away, and a mapping goes into the one that is there. References and groups of files are errors."""
     def words(*settings):
         result = run_import(*settings)
-        return yaml.safe_load(result.stdout)["data"]["template_words"] if result.returncode == 0 else result.stderr
+        return yaml.safe_load(result.stdout)["data"]["chat_template_kwargs"] if result.returncode == 0 else result.stderr
 
     assert words(f"++{WORDS}={{a: 1}}", f"++{WORDS}.a=2") == ["a=2"]
     assert words(f"+{WORDS}={{a: 1, b: 2}}", f"~{WORDS}.b") == ["a=1"]

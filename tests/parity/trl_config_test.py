@@ -74,7 +74,7 @@ def check_words_in_a_text():
         for arguments in ([str(recipe)], ["--num_generations", "8", "--dataset_name", "rows.jsonl", "--chat_template_kwargs", text]):
             result = subprocess.run([KEEL, "import", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             assert result.returncode == 0, result.stderr
-            words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["template_words"])
+            words = dict(word.split("=", 1) for word in yaml.safe_load(result.stdout)["data"]["chat_template_kwargs"])
             expect({name: json.loads(word) for name, word in words.items()}, meant, arguments[0])
 
 

@@ -37,7 +37,7 @@ void fail_to_read(const fs::path& path, int error) {
       : error == ELOOP                    ? "check the path, and where its links lead"
                                           : nullptr;
   constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
-  const std::string what = written("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
+  const std::string what = str_cat("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
   const char* lack = way_out_of_lack(error);
   if (way_out == nullptr) throw ReadFailure(what + (lack ? lack : "check the disk and the path"));
   fail(ExitCode::kBadInput, what, way_out);

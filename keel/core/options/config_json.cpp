@@ -6,10 +6,10 @@
 namespace keel {
 namespace {
 
-class ConfigListener final : public JsonListener {
+class ConfigListener final : public JsonSaxHandler {
  public:
   ConfigListener(TreeBuilder& builder, int first_line)
-      : JsonListener(kMaxConfigDepth), builder_(builder), first_line_(first_line) {}
+      : JsonSaxHandler(kMaxConfigDepth), builder_(builder), first_line_(first_line) {}
 
   bool null() override { return scalar(nullptr); }
   bool boolean(bool value) override { return scalar(value); }
@@ -59,7 +59,7 @@ class ConfigListener final : public JsonListener {
 
 void read_json(std::string_view text, int first_line, TreeBuilder& builder) {
   ConfigListener listener(builder, first_line);
-  hear_json(text, listener);
+  parse_json_sax(text, listener);
 }
 
 }  // namespace keel

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/core/written.h"
+#include "keel/core/str_cat.h"
 
 namespace keel {
 
@@ -27,7 +27,7 @@ struct Contradiction {
 /// With the parts, written one after the other, as the reason.
 template <class... Parts>
 Contradiction contradicting(std::string parameter, const Parts&... parts) {
-  return {std::move(parameter), written(parts...)};
+  return {std::move(parameter), str_cat(parts...)};
 }
 
 /// A named row of the table of methods: what people call it, and what it is made of. `Family` is the variant of the

@@ -44,9 +44,9 @@ std::vector<std::filesystem::path> token_files(const std::filesystem::path& run)
 }
 
 std::string no_token_files(const std::filesystem::path& run) {
-  if (!is_folder(run)) return written(run.string(), ": there is no such folder; wanted the folder of a run");
+  if (!is_folder(run)) return str_cat(run.string(), ": there is no such folder; wanted the folder of a run");
   const bool begun = std::ranges::any_of(names_of_records(run), is_being_written);
-  return written(run.string(), ": ",
+  return str_cat(run.string(), ": ",
                  begun ? "its first token record is being written; wait until the step is over"
                        : "has no token records (tokens/step-*.parquet); record them with `keel train ... "
                          "record.tokens=sample` or =all; docs/tokens.md says what each costs");
@@ -72,7 +72,7 @@ class TokenReader::Source {
     pick(columns);
     within_library([&] { return begin(); });
     if (const auto said = facts_.find("rows"); said != facts_.end() && *said != rows())  // files of before say nothing
-      refuse(written("it has ", rows(), " rows, and by keel.step ", shorten(said->dump(), 20)));
+      refuse(str_cat("it has ", rows(), " rows, and by keel.step ", shorten(said->dump(), 20)));
   }
 
   const Json& facts() const { return facts_; }
@@ -154,7 +154,7 @@ class TokenReader::Source {
     for (const TokenRow& row : rows) {
       const bool continues = row.update == last_.update && row.rollout == last_.rollout && last_.position >= 0;
       if (row.update < last_.update || row.position != (continues ? last_.position + 1 : 0))
-        refuse(written("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
+        refuse(str_cat("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
                        " is not where it was written"));
       last_.update = row.update, last_.rollout = row.rollout, last_.position = row.position;
     }

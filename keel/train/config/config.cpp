@@ -182,7 +182,7 @@ namespace {
 
 /// The prompts of a built-in task go through the chat template of a model that has one.
 bool is_read_of_task(const Config& c, const std::string& key) {
-  return !c.model.path.empty() && key == "template_words";
+  return !c.model.path.empty() && key == "chat_template_kwargs";
 }
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.

@@ -94,7 +94,7 @@ void choose_sft_length(const ConfigTree& tree, SftOptions& sft) {
 }
 
 bool reads_with_sft_files(const std::string& key) {
-  static const std::set<std::string> kRead = {"chat", "system_prompt", "shuffle", "bad_rows", "template_words"};
+  static const std::set<std::string> kRead = {"chat", "system_prompt", "shuffle", "bad_rows", "chat_template_kwargs"};
   return kRead.contains(key);
 }
 

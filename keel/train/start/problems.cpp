@@ -73,7 +73,7 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
   check_vocabulary(config, *task_, policy);
   const PromptEncoder encoder(policy.tokenizer, policy.templates);
   const TemplateWords words = words_of(config.data);
-  encoder.require_known(words.others, "data.template_words");
+  encoder.require_known(words.others, "data.chat_template_kwargs");
   if (const std::string told = template_sentence(encoder, words); !told.empty()) notes_.push_back(told);
   const size_t longest = keel::longest_prompt(
       *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, words); });

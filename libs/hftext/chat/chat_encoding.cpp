@@ -54,7 +54,7 @@ std::tm date_of(const std::string& text, const std::string& setting) {
   return time;
 }
 
-Json template_words(const std::vector<std::string>& assignments, const std::string& setting) {
+Json parse_template_kwargs(const std::vector<std::string>& assignments, const std::string& setting) {
   static const std::set<std::string> kGiven = {"messages", "tools", "add_generation_prompt"};
   Json words = Json::object();
   for (const std::string& assignment : assignments) {
@@ -149,7 +149,7 @@ EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const Temp
     fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",
          "go on from (add_generation_prompt), so that what the model is to say cannot be told from what it is given; ",
          "write prompt and completion as texts, or learn from all tokens (sft.loss_on=all)",
-         words.others.empty() ? "" : ", or leave out data.template_words, if it writes them for the model alone");
+         words.others.empty() ? "" : ", or leave out data.chat_template_kwargs, if it writes them for the model alone");
   const ByteRanges foreign = ranges_within(whole.foreign, begin, whole.text.size());
   result.tokens = tokens_behind(result.prompt.tokens, encode(whole), [&] {
     return tokenizer_.encode(std::string_view(whole.text).substr(begin),

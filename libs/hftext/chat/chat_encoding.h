@@ -37,7 +37,7 @@ struct TemplateWords {
 /// {"enable_thinking": false} of {"enable_thinking=false"}; Python's False is false, and another value that is no JSON
 /// a text, unless it is a switch such as off. An Error
 /// (kBadConfiguration) that names the setting where it is no name=value, or a name that the conversation gives.
-Json template_words(const std::vector<std::string>& assignments, const std::string& setting);
+Json parse_template_kwargs(const std::vector<std::string>& assignments, const std::string& setting);
 
 /// Whether a word is a text, as "false" in quotes, that spells a value: a template takes it for true, as any text.
 bool only_spells_a_value(const Json& word);

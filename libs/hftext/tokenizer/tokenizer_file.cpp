@@ -60,9 +60,9 @@ double package_double(std::string_view text) {
 
 /// Receives the parser's events. A tree of a vocabulary would cost ten times its size and, as it keeps the order of
 /// keys, a search through all earlier keys for each of 100,000.
-class Reader final : public JsonListener {
+class Reader final : public JsonSaxHandler {
  public:
-  Reader(const std::string& place, TokenizerFile& file) : JsonListener(kFileDepth), place_(place), file_(file) {}
+  Reader(const std::string& place, TokenizerFile& file) : JsonSaxHandler(kFileDepth), place_(place), file_(file) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -241,7 +241,7 @@ bool Reader::number(int64_t integer, double real) {
 TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place) {
   TokenizerFile file;
   Reader reader(place, file);
-  hear_json(bytes, reader);
+  parse_json_sax(bytes, reader);
   file.tree = reader.take();
   return file;
 }

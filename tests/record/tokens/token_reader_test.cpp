@@ -95,7 +95,7 @@ std::vector<TokenRow> all_rows(TokenReader reader) {
 
 /// Everything that a row says, bit for bit.
 std::string bits_of(const TokenRow& r) {
-  std::string text = written(r.step, " ", r.update, " ", r.prompt, " ", r.group, " ", r.rollout, " ", r.policy_version,
+  std::string text = str_cat(r.step, " ", r.update, " ", r.prompt, " ", r.group, " ", r.rollout, " ", r.policy_version,
                              " ", r.position, " ", r.token_id, " [", r.token, "] ", r.kept, " ", r.outside);
   for (const auto member : kNumbers) {
     const float number = r.*member;

@@ -43,9 +43,9 @@ std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::Sca
 
 /// Takes the header's JSON event by event. Only the shape that the format prescribes is accepted, so nesting is refused
 /// at its first level too many and nothing is built for it; a tree would also have lost duplicate keys.
-class SafetensorsHeaderReader final : public JsonListener {
+class SafetensorsHeaderReader final : public JsonSaxHandler {
  public:
-  explicit SafetensorsHeaderReader(const std::filesystem::path& path) : JsonListener(kFileDepth), path_(path) {}
+  explicit SafetensorsHeaderReader(const std::filesystem::path& path) : JsonSaxHandler(kFileDepth), path_(path) {}
   std::vector<TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
 
@@ -246,7 +246,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const std::string header = read_header(result.file_);
   result.data_begin_ = 8 + header.size();
   SafetensorsHeaderReader reader(path);
-  hear_json(header, reader);
+  parse_json_sax(header, reader);
   result.tensors_ = std::move(reader.tensors);
   result.metadata_ = std::move(reader.metadata);
   result.index_names();

@@ -124,7 +124,7 @@ TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
   const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
   const Json messages = {{{"role", "user"}, {"content", "a"}}};
   const auto told = [&](const std::vector<std::string>& words) {
-    return encoder.chat(messages, {std::tm{}, template_words(words, "data.template_words")}).text;
+    return encoder.chat(messages, {std::tm{}, parse_template_kwargs(words, "data.chat_template_kwargs")}).text;
   };
   EXPECT_EQ(told({}), "a");
   EXPECT_EQ(told({"enable_thinking=false"}), "a!");
@@ -155,8 +155,8 @@ TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {
   for (const std::string wrong :
        {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false", "enable_thinking=off",
         "enable_thinking=No", "enable_thinking= off", "enable_thinking=FALSE", "enable_thinking =false"})
-    EXPECT_THROW(template_words({wrong}, "data.template_words"), Error) << wrong;
-  EXPECT_THROW(template_words({"a=1", "a=2"}, "data.template_words"), Error);
+    EXPECT_THROW(parse_template_kwargs({wrong}, "data.chat_template_kwargs"), Error) << wrong;
+  EXPECT_THROW(parse_template_kwargs({"a=1", "a=2"}, "data.chat_template_kwargs"), Error);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class TemplateWords(support.Test):
 
     def test_a_run_says_what_the_template_is_told(self):
         told = "the chat template is told enable_thinking=false"
-        word = "data.template_words=[enable_thinking=False]"
+        word = "data.chat_template_kwargs=[enable_thinking=False]"
         self.assertIn(told, self.explained(word))
         result = self.train(word)
         self.assert_exit(result, 0)
@@ -51,7 +51,7 @@ class TemplateWords(support.Test):
         self.assertNotIn("chat template is told", self.explained())
 
     def test_an_evaluation_with_other_words_than_the_runs_is_told_so(self):
-        word = "data.template_words=[enable_thinking=false]"
+        word = "data.chat_template_kwargs=[enable_thinking=false]"
         self.assert_exit(self.train(word), 0)
         config = self.folder / "own.yaml"
         config.write_text(f"data: {{files: [{self.rows}]}}\nreward: {{functions: ['length:3']}}\nrollout: {{max_new_tokens: 4}}\n")
@@ -68,40 +68,40 @@ class TemplateWords(support.Test):
 
     def test_a_text_that_spells_a_value_is_said_to_be_a_text(self):
         """transformers takes it for true, as every text: `is false` does not hold for it."""
-        told = self.explained(r'data.template_words=["enable_thinking=\"false\""]')
+        told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
         self.assertIn('is told enable_thinking="false" (a text, which counts as true; the value has no quotes)', told)
-        self.assertNotIn("(a text", self.explained("data.template_words=[enable_thinking=false]"))
+        self.assertNotIn("(a text", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
     def test_words_that_no_first_prompt_goes_by_are_told_so(self):
         """Later rows may be conversations, so that nothing is said of all of them."""
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
-        self.assertIn("data.template_words is for the chat template, and the first row of no file goes through it",
-                      self.explained("data.template_words=[enable_thinking=false]"))
-        self.assertIn("the chat template is told enable_thinking=false", self.explained("data.template_words=[enable_thinking=false]", "data.chat=always"))
+        self.assertIn("data.chat_template_kwargs is for the chat template, and the first row of no file goes through it",
+                      self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
+        self.assertIn("the chat template is told enable_thinking=false", self.explained("data.chat_template_kwargs=[enable_thinking=false]", "data.chat=always"))
 
     def test_a_model_without_a_template_is_told_so(self):
         self.template("")
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}])
         self.assert_exit(self.train("checkpoint.every=1"), 0)
         model = self.folder / "run" / "checkpoints" / "step-000001"
-        for result in (self.train("--explain", "data.template_words=[enable_thinking=false]"),
+        for result in (self.train("--explain", "data.chat_template_kwargs=[enable_thinking=false]"),
                        keel("generate", "--model", model, "--prompt", "hi", "--chat", "--chat-template-word", "enable_thinking=false")):
             self.assert_refused(result, 2, "enable_thinking", "the model has none; remove it")
 
     def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
-        settings = ("task.name=countdown", "data.template_words=[enable_thinking=false]")
+        settings = ("task.name=countdown", "data.chat_template_kwargs=[enable_thinking=false]")
         self.assertIn("the chat template is told enable_thinking=false", self.explained(*settings, files=False))
         lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=countdown", *more, files=False))[1])
                    for more in ((), settings[1:])]
         self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # a token for each byte
-        for settings in (("task.name=countdown", "data.template_words=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
+        for settings in (("task.name=countdown", "data.chat_template_kwargs=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
             self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
 
     def test_supervised_rows_that_it_keeps_from_being_learned_are_told_the_ways_out(self):
         talk = self.write_rows("talk.jsonl", [{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}] * 2)
         sft = ["sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{talk}]", f"run.dir={self.folder / 'sft'}", "--explain"]
-        self.assert_refused(keel(*sft, "data.template_words=[enable_thinking=false]"), 3, "sft.loss_on=all", "leave out data.template_words")
-        for way_out in (["data.template_words=[enable_thinking=false]", "sft.loss_on=all"], []):
+        self.assert_refused(keel(*sft, "data.chat_template_kwargs=[enable_thinking=false]"), 3, "sft.loss_on=all", "leave out data.chat_template_kwargs")
+        for way_out in (["data.chat_template_kwargs=[enable_thinking=false]", "sft.loss_on=all"], []):
             self.assert_exit(keel(*sft, *way_out), 0)
 
 

@@ -35,7 +35,7 @@ std::vector<double> numbers_of(const std::vector<std::string>& texts) {
   for (const std::string& text : texts)
     for (size_t begin = 0; begin <= text.size();) {
       const size_t end = std::min(text.find(',', begin), text.size());
-      const std::optional<double> number = number_in(text.substr(begin, end - begin));
+      const std::optional<double> number = parse_double(text.substr(begin, end - begin));
       if (!number)
         fail(ExitCode::kBadConfiguration, "--thresholds has \"", text.substr(begin, end - begin),
              "\"; wanted numbers separated by commas, as 0.05,0.1,0.2");
@@ -49,21 +49,21 @@ std::vector<double> numbers_of(const std::vector<std::string>& texts) {
 std::string most_often(const MethodAnswer& answer) {
   std::string text;
   for (const TypeDifference* type : most_often_outside(answer))
-    text += (text.empty() ? "" : " ") + shown_token(type->token) + " " + format_count(type->outside);
+    text += (text.empty() ? "" : " ") + quote_token(type->token) + " " + format_count(type->outside);
   return text;
 }
 
 void print_table(const Advice& advice, const AskedMethod& asked, const std::string& run) {
   Console console;
   console.result(what_is_asked(run, advice.answers) + "\n\nWhat thresholds of " + asked.method +
-                 " would leave outside (its own: " + shown_number(threshold_of(asked)) + ")");
+                 " would leave outside (its own: " + number_or_dash(threshold_of(asked)) + ")");
   std::vector<std::vector<std::string>> rows = {
       {"threshold", "outside", "A > 0", "A < 0", "mean mu", "entropy", "most often"}};
   for (size_t i = 0; i < advice.shown.size(); ++i) {
     const Decisions& d = advice.shown[i].decisions;
-    rows.push_back({shown_number(advice.thresholds[i], 6), percent(d.outside.all.share()),
-                    percent(d.outside.positive.share()), percent(d.outside.negative.share()), shown_number(d.mu.mean()),
-                    shown_number(d.entropy.mean()), most_often(advice.shown[i])});
+    rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.share()),
+                    percent(d.outside.positive.share()), percent(d.outside.negative.share()), number_or_dash(d.mu.mean()),
+                    number_or_dash(d.entropy.mean()), most_often(advice.shown[i])});
   }
   console.result(text_table(rows, {6}));
   if (!advice.best)
@@ -115,7 +115,7 @@ ExitCode advise_command(const AdviseArguments& arguments) {
 
 }  // namespace
 
-Action add_advise(CommandLine& line) {
+CommandHandler add_advise(CommandLine& line) {
   const auto arguments = std::make_shared<AdviseArguments>();
   Command command = line.add("advise", "Which tokens thresholds would hold back, and one for a share of them");
   arguments->records.add_to(command);
@@ -126,7 +126,7 @@ Action add_advise(CommandLine& line) {
   command
       .option("--thresholds", arguments->thresholds,
               "Thresholds to look at, separated by commas (default: 1, 2 and 5 of every power of ten)")
-      .one_at_a_time();
+      .repeatable();
   command.option("--target", arguments->target,
                  "Share of tokens that the recommended threshold leaves outside (default 0.005)");
   return [arguments] { return advise_command(*arguments); };

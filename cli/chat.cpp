@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/speaker.h"
+#include "cli/text_generator.h"
 #include "cli/standard_input.h"
 #include "keel/core/console.h"
 #include "keel/core/foreign_text.h"
@@ -33,7 +33,7 @@ class Conversation {
   }
 
   /// The model's answer, shown as it grows. Where there is none, nothing was said.
-  void say(const std::string& text, const Speaker& speaker, Console& messages) {
+  void say(const std::string& text, const TextGenerator& generator, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
       if (const auto bad = first_bad_utf8(text))
@@ -42,12 +42,12 @@ class Conversation {
         std::fputs(escape_controls(piece, Newlines::kKeep).c_str(), stdout);
         std::fflush(stdout);
       };
-      const std::vector<Rollout> answer = speaker.go_on(speaker.encode(messages_), 1, show);
+      const std::vector<Rollout> answer = generator.generate(generator.encode(messages_), 1, show);
       std::printf("\n");
       std::fflush(stdout);
       if (answer.front().finish == Finish::kLength)
         messages.line("cut off at " + std::to_string(answer.front().tokens.size()) + " tokens (--max-new-tokens)");
-      messages_.push_back({{"role", "assistant"}, {"content", speaker.text_of(answer.front())}});
+      messages_.push_back({{"role", "assistant"}, {"content", generator.completion_text(answer.front())}});
       ++answered_;
     } catch (...) {
       messages_.erase(messages_.size() - 1);
@@ -66,7 +66,7 @@ class Conversation {
 };
 
 /// What begins with a slash is to the program, and anything else to the model; false at the end.
-bool obey(const std::string& line, Conversation& conversation, const Speaker& speaker, Console& messages) {
+bool obey(const std::string& line, Conversation& conversation, const TextGenerator& generator, Console& messages) {
   constexpr std::string_view kSystem = "/system ";
   if (line == "/exit" || line == "/quit" || line == "/bye") return false;
   if (line == "/reset" || line == "/clear") {
@@ -77,7 +77,7 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
     messages.line(kHelp);
   } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
     try {
-      conversation.say(line, speaker, messages);
+      conversation.say(line, generator, messages);
     } catch (const Error& error) {  // too long, say, or refused by the template: the conversation stays as it was
       messages.line(std::string(error.what()) + "; " + kHelp);
     }
@@ -85,20 +85,20 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
   return true;
 }
 
-ExitCode chat(const SpeakerArguments& arguments) {
+ExitCode chat(const GenerationArguments& arguments) {
   Console messages(stderr);
-  const Speaker speaker(arguments, messages);
-  if (speaker.loaded().templates.empty())
+  const TextGenerator generator(arguments, messages);
+  if (generator.loaded().templates.empty())
     fail(ExitCode::kBadInput, arguments.model, " has no chat template, so that it cannot be talked with; ",
          "keel generate continues a plain text");
-  speaker.tell(messages);
+  generator.print_settings(messages);
   const bool typed = isatty(STDIN_FILENO) == 1;
   if (typed) messages.line(kHelp);
-  Conversation conversation(speaker.system(messages));
+  Conversation conversation(generator.system_prompt(messages));
   while (true) {
     if (typed) std::fputs("> ", stdout), std::fflush(stdout);
     const std::optional<std::string> line = next_line_of_input();
-    if (!line || !obey(*line, conversation, speaker, messages)) break;
+    if (!line || !obey(*line, conversation, generator, messages)) break;
     throw_if_stopped();
   }
   return conversation.failed() && !typed ? ExitCode::kBadInput
@@ -107,13 +107,13 @@ ExitCode chat(const SpeakerArguments& arguments) {
 
 }  // namespace
 
-Action add_chat(CommandLine& line) {
-  const auto arguments = std::make_shared<SpeakerArguments>();
+CommandHandler add_chat(CommandLine& line) {
+  const auto arguments = std::make_shared<GenerationArguments>();
   Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
   add_model_option(command, "MODEL", *arguments);
   command.option("--system", arguments->system,
                  "A system message; without it data.system_prompt of the run whose checkpoint the model is");
-  add_speaker_options(command, *arguments);
+  add_generation_options(command, *arguments);
   return [arguments] { return chat(*arguments); };
 }
 

@@ -33,7 +33,7 @@ Argument& Argument::check(const Check& check) {
   return *this;
 }
 
-Argument& Argument::one_at_a_time() {
+Argument& Argument::repeatable() {
   option_->allow_extra_args(false);
   return *this;
 }
@@ -49,22 +49,22 @@ Argument& Argument::excludes(const Argument& other) {
 }
 
 Argument& Argument::files() {
-  offers_->files = true;
+  hints_->files = true;
   return *this;
 }
 
 Argument& Argument::folders() {
-  offers_->folders = true;
+  hints_->folders = true;
   return *this;
 }
 
 Argument& Argument::settings(const std::string& begin) {
-  offers_->settings = begin;
+  hints_->settings = begin;
   return *this;
 }
 
 Argument& Argument::words(const std::vector<std::string>& words) {
-  offers_->words = words;
+  hints_->words = words;
   return *this;
 }
 
@@ -75,7 +75,7 @@ bool Argument::takes_value() const { return option_->get_items_expected_min() > 
 template <class T>
 Argument Command::option(const char* name, T& value, const char* help) {
   CLI::Option* added = app_->add_option(name, value, help);
-  return Argument(added, &(*offers_)[added]);
+  return Argument(added, &(*hints_)[added]);
 }
 template Argument Command::option(const char*, std::string&, const char*);
 template Argument Command::option(const char*, int64_t&, const char*);
@@ -89,7 +89,7 @@ template Argument Command::option(const char*, std::optional<std::vector<std::st
 
 Argument Command::flag(const char* name, bool& value, const char* help) {
   CLI::Option* added = app_->add_flag(name, value, help);
-  return Argument(added, &(*offers_)[added]);
+  return Argument(added, &(*hints_)[added]);
 }
 
 void Command::take_rest() { app_->allow_extras(); }
@@ -100,7 +100,7 @@ void Command::footer(std::function<std::string()> text) { app_->footer(std::move
 
 std::string Command::name() const { return app_->get_name(); }
 
-std::string Command::sentence() const { return app_->get_description(); }
+std::string Command::summary() const { return app_->get_description(); }
 
 std::string Command::help() const { return help_of(*app_, app_->get_parent()->get_name() + " " + app_->get_name()); }
 
@@ -108,25 +108,25 @@ bool Command::chosen() const { return app_->parsed(); }
 
 std::optional<Argument> Command::find(const std::string& argument) const {
   CLI::Option* found = app_->get_option_no_throw(argument);
-  return found != nullptr ? std::optional(Argument(found, &(*offers_)[found])) : std::nullopt;
+  return found != nullptr ? std::optional(Argument(found, &(*hints_)[found])) : std::nullopt;
 }
 
 std::vector<std::string> Command::long_names() const {
   std::vector<std::string> names;
-  for (const ArgumentRow& row : arguments())
+  for (const ArgumentInfo& row : arguments())
     for (const std::string& name : row.names)
       if (name.starts_with("--")) names.push_back(name);
   return names;
 }
 
-std::vector<ArgumentRow> Command::arguments() const {
-  std::vector<ArgumentRow> rows;
+std::vector<ArgumentInfo> Command::arguments() const {
+  std::vector<ArgumentInfo> rows;
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
-    ArgumentRow row{.names = {},
+    ArgumentInfo row{.names = {},
                     .help = option->get_description(),
                     .takes_value = option->get_items_expected_min() > 0,
                     .repeats = option->get_items_expected_max() > 1,
-                    .offers = (*offers_)[option]};
+                    .hints = (*hints_)[option]};
     for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
     rows.push_back(std::move(row));
@@ -147,28 +147,28 @@ CommandLine::CommandLine(const std::string& description, const std::string& prog
 CommandLine::~CommandLine() = default;
 
 Command CommandLine::add(const char* name, const char* help) {
-  return Command(app_->add_subcommand(name, help), *offers_);
+  return Command(app_->add_subcommand(name, help), *hints_);
 }
 
 std::vector<Command> CommandLine::commands() const {
   std::vector<Command> list;
-  for (CLI::App* command : app_->get_subcommands({})) list.emplace_back(command, *offers_);
+  for (CLI::App* command : app_->get_subcommands({})) list.emplace_back(command, *hints_);
   return list;
 }
 
 std::string CommandLine::help() const { return help_of(*app_, app_->get_name()); }
 
-Reading CommandLine::parse(int argc, char** argv, const std::function<bool()>& explained) {
+ParseResult CommandLine::parse(int argc, char** argv, const std::function<bool()>& explained) {
   try {
     app_->parse(argc, argv);
-    return Reading::kCommand;
+    return ParseResult::kCommand;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && explained()) return Reading::kMistake;
-    return app_->exit(error) == 0 ? Reading::kHelp : Reading::kMistake;
+    if (error.get_exit_code() != 0 && explained()) return ParseResult::kError;
+    return app_->exit(error) == 0 ? ParseResult::kHelp : ParseResult::kError;
   }
 }
 
-std::optional<double> number_in(const std::string& text) {
+std::optional<double> parse_double(const std::string& text) {
   double value = 0;
   return CLI::detail::lexical_cast(text, value) ? std::optional(value) : std::nullopt;
 }

@@ -22,31 +22,31 @@ namespace keel::cli {
 using Check = std::function<std::string(const std::string& value)>;
 
 /// What a shell may offer where an argument's value is typed.
-struct Offers {
+struct CompletionHints {
   bool files = false, folders = false;
   std::optional<std::string> settings = {};  // key=value, of all keys of a configuration that begin so
   std::vector<std::string> words = {};
 };
 
 /// An argument as it was described. One that has its place has no names.
-struct ArgumentRow {
+struct ArgumentInfo {
   std::vector<std::string> names;  // "-o", "--output"
   std::string help;
   bool takes_value = false, repeats = false;
-  Offers offers;
+  CompletionHints hints;
 };
 
 /// One argument of a command. The functions that say more about it return it.
 class Argument {
  public:
-  explicit Argument(CLI::Option* option = nullptr, Offers* offers = nullptr) : option_(option), offers_(offers) {}
+  explicit Argument(CLI::Option* option = nullptr, CompletionHints* hints = nullptr) : option_(option), hints_(hints) {}
 
   Argument& required();
   Argument& between(int64_t low, int64_t high);
   Argument& among(const std::vector<std::string>& choices);
   Argument& check(const Check& check);
   /// A list that gets one value each time its name is written.
-  Argument& one_at_a_time();
+  Argument& repeatable();
   Argument& needs(const Argument& other);
   Argument& excludes(const Argument& other);
 
@@ -62,15 +62,15 @@ class Argument {
 
  private:
   CLI::Option* option_;
-  Offers* offers_;
+  CompletionHints* hints_;
 };
 
 /// What is offered for the arguments of all commands.
-using AllOffers = std::map<const CLI::Option*, Offers>;
+using AllHints = std::map<const CLI::Option*, CompletionHints>;
 
 class Command {
  public:
-  Command(CLI::App* app, AllOffers& offers) : app_(app), offers_(&offers) {}
+  Command(CLI::App* app, AllHints& hints) : app_(app), hints_(&hints) {}
 
   /// An argument with its name ("--model"; "CONFIG" for one that has its place), where its value goes, and a line of
   /// help. T is a text, a list of texts or a number, optional where not giving it means something.
@@ -85,22 +85,22 @@ class Command {
 
   std::string name() const;
   /// What it does, in a line.
-  std::string sentence() const;
+  std::string summary() const;
   std::string help() const;
   bool chosen() const;
   /// All of them, in the order of the help.
-  std::vector<ArgumentRow> arguments() const;
+  std::vector<ArgumentInfo> arguments() const;
   std::optional<Argument> find(const std::string& argument) const;
   /// "--model", "--json", ...: all that are written with two dashes.
   std::vector<std::string> long_names() const;
 
  private:
   CLI::App* app_;
-  AllOffers* offers_;
+  AllHints* hints_;
 };
 
 /// What a command line turned out to be: a command that can begin, a wish for help or the version, or a mistake.
-enum class Reading { kCommand, kHelp, kMistake };
+enum class ParseResult { kCommand, kHelp, kError };
 
 class CommandLine {
  public:
@@ -114,14 +114,14 @@ class CommandLine {
   std::string help() const;
 
   /// Prints help, the version or the mistake; not the mistake if `explained` returns true, which has then printed it.
-  Reading parse(int argc, char** argv, const std::function<bool()>& explained);
+  ParseResult parse(int argc, char** argv, const std::function<bool()>& explained);
 
  private:
   std::unique_ptr<CLI::App> app_;
-  std::unique_ptr<AllOffers> offers_ = std::make_unique<AllOffers>();
+  std::unique_ptr<AllHints> hints_ = std::make_unique<AllHints>();
 };
 
 /// A number as an argument of type double is read.
-std::optional<double> number_in(const std::string& text);
+std::optional<double> parse_double(const std::string& text);
 
 }  // namespace keel::cli

@@ -32,25 +32,25 @@ std::string first_sentence(const std::string& help) {
   return text;
 }
 
-std::vector<Offer> offers_of(const Offers& offers) {
+std::vector<Offer> offers_of(const CompletionHints& hints) {
   std::vector<Offer> list;
-  if (offers.files) list.push_back({"@files"});
-  if (offers.folders) list.push_back({"@folders"});
-  if (offers.settings) list.push_back({"@settings " + *offers.settings});
-  for (const std::string& word : offers.words) list.push_back({word});
+  if (hints.files) list.push_back({"@files"});
+  if (hints.folders) list.push_back({"@folders"});
+  if (hints.settings) list.push_back({"@settings " + *hints.settings});
+  for (const std::string& word : hints.words) list.push_back({word});
   return list;
 }
 
 void add_command(const Command& command, Places& places) {
   std::vector<Offer> options;
   int place = 0;
-  for (const ArgumentRow& row : command.arguments()) {
+  for (const ArgumentInfo& row : command.arguments()) {
     for (const std::string& name : row.names) {
       options.push_back({name, first_sentence(row.help)});
-      if (row.takes_value) places.emplace_back(command.name() + ":" + name, offers_of(row.offers));
+      if (row.takes_value) places.emplace_back(command.name() + ":" + name, offers_of(row.hints));
     }
     if (!row.names.empty()) continue;
-    places.emplace_back(command.name() + ":" + (row.repeats ? "+" : std::to_string(++place)), offers_of(row.offers));
+    places.emplace_back(command.name() + ":" + (row.repeats ? "+" : std::to_string(++place)), offers_of(row.hints));
   }
   places.emplace_back(command.name() + ":-", options);
 }
@@ -80,7 +80,7 @@ Places all_places(const CommandLine& line) {
   Places places;
   std::vector<Offer> commands, keys;
   for (const Command& command : line.commands()) {
-    commands.push_back({command.name(), first_sentence(command.sentence())});
+    commands.push_back({command.name(), first_sentence(command.summary())});
     add_command(command, places);
   }
   for (const char* option : {"--help", "--version"}) commands.push_back({option});
@@ -130,7 +130,7 @@ std::string lookup(const Places& places, bool fish) {
 
 }  // namespace
 
-Action add_completion(CommandLine& line) {
+CommandHandler add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
   Command command = line.add("completion", "A script that lets a shell complete keel's commands, options and settings");
   command.option("SHELL", *shell, "bash, zsh or fish").required().among({"bash", "zsh", "fish"});

@@ -20,14 +20,14 @@ struct ConvertArguments {
   std::string input, output, dtype;
 };
 
-constexpr const char* kQuantised = "q8_0";
+constexpr const char* kQ8_0 = "q8_0";
 
 bool is_gguf_name(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
 
 /// What a GGUF file calls a dtype; without one, that of the embedding.
 const GgufFormat& format_of(const std::string& dtype, const LoadedModel& loaded) {
   const std::string wanted = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
-  return *find_gguf_format(wanted == kQuantised   ? std::string_view("Q8_0")
+  return *find_gguf_format(wanted == kQ8_0   ? std::string_view("Q8_0")
                            : wanted == "float16"  ? "F16"
                            : wanted == "bfloat16" ? "BF16"
                                                   : "F32");
@@ -79,8 +79,8 @@ ExitCode convert(const ConvertArguments& arguments) {
   const std::string name = model_named(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);
   if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
-  if (arguments.dtype == kQuantised)
-    fail(ExitCode::kBadConfiguration, "--dtype ", kQuantised, " is for GGUF files, and OUT is the folder ",
+  if (arguments.dtype == kQ8_0)
+    fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ",
          arguments.output, "; let its name end in .gguf, or choose float32, float16 or bfloat16");
   std::optional<at::ScalarType> dtype;
   if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
@@ -104,7 +104,7 @@ ExitCode convert(const ConvertArguments& arguments) {
 
 }  // namespace
 
-Action add_convert(CommandLine& line) {
+CommandHandler add_convert(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
   Command command = line.add("convert", "A Hugging Face folder or a GGUF file from a run, a folder or a GGUF file");
   command
@@ -123,7 +123,7 @@ Action add_convert(CommandLine& line) {
       .option("--dtype", arguments->dtype,
               "Of the weights: float32, float16, bfloat16 or, in a GGUF file, q8_0; else a folder's stay as they are, "
               "and a GGUF file's become float32. In a GGUF file norms and biases are float32")
-      .among({"float32", "float16", "bfloat16", kQuantised});
+      .among({"float32", "float16", "bfloat16", kQ8_0});
   return [arguments] { return convert(*arguments); };
 }
 

@@ -55,7 +55,7 @@ std::string version_line() {
          ", device " + (cuda_usable() ? "cuda" : "cpu");
 }
 
-Action add_doctor(CommandLine& line) {
+CommandHandler add_doctor(CommandLine& line) {
   line.add("doctor", "Machine, libraries, devices, what is on and off and why");
   return [] {
     const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);

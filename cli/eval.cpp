@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
-#include "cli/speaker.h"
+#include "cli/text_generator.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -104,7 +104,7 @@ std::string with_adapter(const std::string& model, const std::string& adapter) {
 
 /// An evaluation goes by its configuration; prompts that are not those of training are told.
 void note_other_words(const std::string& model, const Config& config, Console& messages) {
-  const std::vector<std::string> words = chat_of_run(model).chat_template_kwargs;
+  const std::vector<std::string> words = read_chat_settings(model).chat_template_kwargs;
   if (words.empty() || words == config.data.chat_template_kwargs) return;
   const std::string ours = joined(config.data.chat_template_kwargs), of_run = joined(words, ",");
   messages.warning("the run of " + model + " told the chat template " + joined(words) + ", and this configuration " +
@@ -343,7 +343,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
 
 }  // namespace
 
-Action add_eval(CommandLine& line) {
+CommandHandler add_eval(CommandLine& line) {
   const auto arguments = std::make_shared<EvalArguments>();
   Command command = line.add("eval", "pass@k, avg@k and maj@k on held-out problems");
   command

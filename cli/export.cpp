@@ -61,7 +61,7 @@ ExitCode export_run(const ExportArguments& arguments) {
 
 }  // namespace
 
-Action add_export(CommandLine& line) {
+CommandHandler add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
   Command command = line.add("export", "A run's metrics for TensorBoard, Weights & Biases, MLflow or a table");
   command.option("RUN", arguments->run, "The folder of a run").required().folders();
@@ -76,7 +76,7 @@ Action add_export(CommandLine& line) {
       .folders();
   command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to; needs the package mlflow")
       .folders();
-  command.option("--metric", arguments->metrics, "Only this metric; may be given several times").one_at_a_time();
+  command.option("--metric", arguments->metrics, "Only this metric; may be given several times").repeatable();
   command.flag("--overwrite", arguments->overwrite,
                "Replace what an earlier export of the run wrote there, or the file of --csv, whatever it is");
   return [arguments] { return export_run(*arguments); };

@@ -139,7 +139,7 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
 
 std::vector<std::string> help_topics(const CommandLine& line) { return Topics(line).ours(); }
 
-Action add_help(CommandLine& line) {
+CommandHandler add_help(CommandLine& line) {
   const auto topic = std::make_shared<std::string>();
   Command command = line.add("help", "What a command, a setting, a method or a name of TRL's or verl's is");
   command.option("TOPIC", *topic, "Its name: train, data.files, rollout, dppo_tv, num_generations, ...");

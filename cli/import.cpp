@@ -71,11 +71,11 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
 
 }  // namespace
 
-Action add_import(CommandLine& line) {
+CommandHandler add_import(CommandLine& line) {
   const auto arguments = std::make_shared<ImportArguments>();
   Command command = line.add("import", "Convert a recipe of TRL or verl: keel import [RECIPE] [SETTINGS...]");
   command.option("-o,--output", arguments->output, "The configuration to write (default: standard output)").files();
-  command.option("--ignore", arguments->ignored, "A key of the recipe to leave out; may be repeated").one_at_a_time();
+  command.option("--ignore", arguments->ignored, "A key of the recipe to leave out; may be repeated").repeatable();
   command.flag("--overwrite", arguments->overwrite, "Replace the file that is there");
   command.take_rest();
   command.footer([] {

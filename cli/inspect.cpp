@@ -224,7 +224,7 @@ Findings inspect(const fs::path& path) {
 }
 
 /// What is not there may be in the cache, unless it is named like a file.
-fs::path place_of(const std::string& name) {
+fs::path resolve_path(const std::string& name) {
   const std::string extension = fs::path(name).extension().string();
   return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
 }
@@ -327,7 +327,7 @@ Json to_json(const fs::path& path, const Findings& found) {
 
 }  // namespace
 
-Action add_inspect(CommandLine& line) {
+CommandHandler add_inspect(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
   Command command =
@@ -341,7 +341,7 @@ Action add_inspect(CommandLine& line) {
   command.flag("--json", *as_json, "One JSON object instead of tables");
   return [name, as_json] {
     Console console;
-    const fs::path path = place_of(*name);
+    const fs::path path = resolve_path(*name);
     const Findings found = inspect(path);
     if (*as_json)
       std::printf("%s\n", escape_json_controls(json_line(to_json(path, found))).c_str());

@@ -30,7 +30,7 @@ using keel::ExitCode;
 using keel::cli::Argument;
 using keel::cli::Command;
 using keel::cli::CommandLine;
-using keel::cli::Reading;
+using keel::cli::ParseResult;
 
 /// A closed standard stream is a free descriptor: the next file opened would get it, and printed lines would end up
 /// there.
@@ -184,7 +184,7 @@ void require_stack() {
 }
 
 /// Runs the chosen command; every way an error can leave it has its exit code.
-int run(const keel::cli::Action& action) {
+int run(const keel::cli::CommandHandler& action) {
   try {
     require_stack();
     const ExitCode code = action();
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
   });
   CommandLine line("Keel fine-tunes language models with reinforcement learning under a divergence trust region.",
                    "keel", keel::cli::version_line, visible);
-  std::vector<std::pair<Command, keel::cli::Action>> commands;
+  std::vector<std::pair<Command, keel::cli::CommandHandler>> commands;
   for (const auto add :
        {keel::cli::add_quickstart, keel::cli::add_train,   keel::cli::add_sft,      keel::cli::add_eval,
         keel::cli::add_study,      keel::cli::add_report,  keel::cli::add_watch,    keel::cli::add_export,
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
         keel::cli::add_methods,    keel::cli::add_tasks,   keel::cli::add_verify,   keel::cli::add_reward,
         keel::cli::add_inspect,    keel::cli::add_convert, keel::cli::add_import,   keel::cli::add_doctor,
         keel::cli::add_completion, keel::cli::add_help}) {
-    const keel::cli::Action action = add(line);
+    const keel::cli::CommandHandler action = add(line);
     commands.emplace_back(line.commands().back(), action);
   }
   if (argc == 1) {
@@ -244,13 +244,13 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
   if (complain_about_empty_option(argc, argv)) return static_cast<int>(ExitCode::kBadConfiguration);
-  const Reading reading = line.parse(argc, argv, [&] {
+  const ParseResult reading = line.parse(argc, argv, [&] {
     return complain_about_command(line, argc > 1 ? argv[1] : "") || complain_about_dashes(argc, argv) ||
            complain_about_option(line, argc, argv);
   });
-  if (reading == Reading::kHelp) return static_cast<int>(ExitCode::kDone);
+  if (reading == ParseResult::kHelp) return static_cast<int>(ExitCode::kDone);
   for (const auto& [command, action] : commands) {
-    if (reading == Reading::kMistake || !command.chosen()) continue;
+    if (reading == ParseResult::kError || !command.chosen()) continue;
     if (!has_work_to_finish(command.name())) keel::end_when_nobody_reads();
     if (!makes_a_run(command.name())) keel::begin_command();
     return run(action);

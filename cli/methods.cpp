@@ -31,7 +31,7 @@ std::vector<std::string> method_names() {
   return names;
 }
 
-Action add_methods(CommandLine& line) {
+CommandHandler add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   Command command = line.add("methods", "The table of objectives: equation, defaults, source");
   command.option("NAME", *name, "One method in full").words(method_names());

@@ -60,7 +60,7 @@ StartMode start_mode(const Config& config, bool overwrite) {
 
 }  // namespace
 
-Action add_quickstart(CommandLine& line) {
+CommandHandler add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
   const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false),
              watch = std::make_shared<bool>(false);

@@ -64,7 +64,7 @@ void require_earlier_or_none(const std::filesystem::path& path, const std::strin
 
 }  // namespace
 
-Action add_report(CommandLine& line) {
+CommandHandler add_report(CommandLine& line) {
   const auto arguments = std::make_shared<ReportArguments>();
   Command command = line.add("report", "report.html for one run, or several side by side");
   command.option("RUN", arguments->runs, "Run folders").required().folders();

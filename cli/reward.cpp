@@ -77,7 +77,7 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
 
 }  // namespace
 
-Action add_reward(CommandLine& line) {
+CommandHandler add_reward(CommandLine& line) {
   const auto arguments = std::make_shared<RewardArguments>();
   Command command = line.add("reward", "Try reward functions on completions, before a run does");
   command

@@ -125,7 +125,7 @@ ExitCode study_command(const StudyArguments& arguments) {
 
 }  // namespace
 
-Action add_study(CommandLine& line) {
+CommandHandler add_study(CommandLine& line) {
   const auto arguments = std::make_shared<StudyArguments>();
   Command command = line.add("study", "Variants of one configuration from several seeds, run and compared");
   command.option("STUDY", arguments->file, "File with the sections study, base, variants and sizes").required().files();

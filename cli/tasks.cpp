@@ -80,7 +80,7 @@ ExitCode show_tasks(const TasksRequest& request) {
 
 }  // namespace
 
-Action add_tasks(CommandLine& line) {
+CommandHandler add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
   Command command = line.add("tasks", "The built-in tasks, with samples");
   command.option("NAME", request->name, "Samples of one task, with answers and demonstrations").words(task_names());

@@ -31,9 +31,9 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
 
 std::string percent(double share) { return std::isfinite(share) ? fixed(100 * share, 2) + " %" : "-"; }
 
-std::string shown_number(double value, int digits) { return std::isfinite(value) ? format_number(value, digits) : "-"; }
+std::string number_or_dash(double value, int digits) { return std::isfinite(value) ? format_number(value, digits) : "-"; }
 
-std::string shown_token(const std::string& text) {
+std::string quote_token(const std::string& text) {
   constexpr int kColumns = 24;
   return "\"" + clip_to_width(escape_controls(text), kColumns) + "\"";
 }

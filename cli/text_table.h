@@ -13,9 +13,9 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
 std::string percent(double share);
 
 /// "-" where it is no number.
-std::string shown_number(double value, int digits = 3);
+std::string number_or_dash(double value, int digits = 3);
 
 /// A token's text in quotes, short, with what could steer a terminal made visible.
-std::string shown_token(const std::string& text);
+std::string quote_token(const std::string& text);
 
 }  // namespace keel::cli

@@ -87,7 +87,7 @@ class EachToken {
   std::optional<DurableFile> file_;
 };
 
-std::vector<std::string> shown_shares(const Decisions& d) {
+std::vector<std::string> share_cells(const Decisions& d) {
   return {percent(d.blocked.all.share()), percent(d.blocked.positive.share()), percent(d.blocked.negative.share()),
           percent(d.outside.all.share())};
 }
@@ -96,13 +96,13 @@ void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"method", "held back", "A > 0", "A < 0", "outside", "both",
                                                  "only the run", "only it", "weight change", "sum", "cosine"}};
   rows.push_back({answers.method + " (the run)"});
-  for (const std::string& cell : shown_shares(answers.own)) rows.back().push_back(cell);
+  for (const std::string& cell : share_cells(answers.own)) rows.back().push_back(cell);
   rows.back().resize(rows[0].size());
   for (const MethodAnswer& a : answers.methods) {
     rows.push_back({a.asked.name});
-    for (const std::string& cell : shown_shares(a.decisions)) rows.back().push_back(cell);
+    for (const std::string& cell : share_cells(a.decisions)) rows.back().push_back(cell);
     for (const int64_t count : {a.both, a.only_run, a.only_method}) rows.back().push_back(format_count(count));
-    for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), shown_number(a.cosine, 4)})
+    for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), number_or_dash(a.cosine, 4)})
       rows.back().push_back(cell);
   }
   console.result(text_table(rows, {0}));
@@ -113,7 +113,7 @@ void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
     for (const TypeDifference& type : a.types) change += type.change;
     for (const TypeDifference& type : a.types) {
       if (types.size() > top || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
-      types.push_back({shown_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
+      types.push_back({quote_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
                        format_count(type.blocked_by_method), percent(type.change / change)});
     }
     console.result(types.size() == 1 ? a.asked.name + " does the same to every token as the run's own\n"
@@ -136,9 +136,9 @@ void print_own(Console& console, const TokenAnswers& answers, size_t top) {
     std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
     for (const OwnType& type : answers.own_types)
       if (type.positive == positive && types.size() <= top)
-        types.push_back({shown_token(type.token), format_count(type.outside.held_back),
-                         format_count(type.outside.tokens), percent(type.outside.share()), shown_number(type.mu.mean()),
-                         shown_number(type.entropy.mean())});
+        types.push_back({quote_token(type.token), format_count(type.outside.held_back),
+                         format_count(type.outside.tokens), percent(type.outside.share()), number_or_dash(type.mu.mean()),
+                         number_or_dash(type.entropy.mean())});
     const std::string sign = positive ? "A > 0" : "A < 0";
     console.result(types.size() == 1 ? "No token with " + sign + " is outside\n"
                                      : "Most often outside, " + sign + "\n" + text_table(types, {0}));
@@ -224,7 +224,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
 
 }  // namespace
 
-Action add_tokens(CommandLine& line) {
+CommandHandler add_tokens(CommandLine& line) {
   const auto arguments = std::make_shared<TokensArguments>();
   Command command = line.add("tokens", "What the run, and any other method, did to its recorded tokens");
   arguments->records.add_to(command);
@@ -235,7 +235,7 @@ Action add_tokens(CommandLine& line) {
               "Methods to ask, separated by commas: NAME, or NAME:PARAMETER=VALUE,...; all: every one that the records "
               "can answer for (default: what the run's own decided)")
       .words(names)
-      .one_at_a_time();
+      .repeatable();
   command.option("--top", arguments->top, "How many token texts to print (default 10)").between(0, 1'000'000);
   command
       .option("--each", arguments->each,

@@ -32,7 +32,7 @@ void require_own_folder(const std::string& file, const ConfigTree& tree, const C
 }
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.
-Action add_training(CommandLine& line, const char* name, const char* help, const char* example,
+CommandHandler add_training(CommandLine& line, const char* name, const char* help, const char* example,
                     const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& tree_of) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add(name, help);
@@ -81,14 +81,14 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
 
 }  // namespace
 
-Action add_train(CommandLine& line) {
+CommandHandler add_train(CommandLine& line) {
   return add_training(line, "train", "RL (after supervised updates, if the configuration has some)",
                       "Configuration file, YAML or JSON; or the first setting, where there is none: keel train "
                       "model=FOLDER data.files='[rows.jsonl]'",
                       [](ConfigTree tree, std::vector<std::string>&) { return tree; });
 }
 
-Action add_sft(CommandLine& line) {
+CommandHandler add_sft(CommandLine& line) {
   return add_training(line, "sft", "Supervised fine-tuning on rows of one's own: messages, or prompt and completion",
                       "Configuration file, YAML or JSON; or the first setting, where there is none: keel sft "
                       "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",

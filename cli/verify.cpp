@@ -51,7 +51,7 @@ ExitCode verify_batch(const std::string& path) {
 
 }  // namespace
 
-Action add_verify(CommandLine& line) {
+CommandHandler add_verify(CommandLine& line) {
   const auto arguments = std::make_shared<VerifyArguments>();
   Command command = line.add("verify", "The math verifier: does an answer say the same as the gold one?");
   arguments->gold_option = command.option("--gold", arguments->gold, "The reference answer or solution");

@@ -6,7 +6,7 @@
 
 namespace keel::cli {
 
-Action add_watch(CommandLine& line) {
+CommandHandler add_watch(CommandLine& line) {
   struct Arguments {
     std::vector<std::string> runs;
     std::string host;

@@ -6,8 +6,8 @@
 // "killed SIGNAL", or "failed WHY" when it was not started. Killing this process kills everything it started.
 // bwrap=PATH: the namespaces are made by that program, which then runs this one with inside=1 in place of it.
 //
-// keel-sandbox keep PROGRAM ARGUMENT... runs a program of the user's own: nothing is kept from it, but whatever it
-// starts ends with it (keep.h).
+// keel-sandbox supervise PROGRAM ARGUMENT... runs a program of the user's own: nothing is kept from it, but whatever it
+// starts ends with it (supervisor.h).
 
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 #include "sandbox/bubblewrap.h"
 #include "sandbox/confine.h"
-#include "sandbox/keep.h"
+#include "sandbox/supervisor.h"
 
 namespace {
 
@@ -129,7 +129,7 @@ std::vector<std::string> inside_arguments(char** argument) {
 }  // namespace
 
 int main(int count, char** argv) {
-  if (count > 2 && std::string_view(argv[1]) == "keep") sandbox::keep(argv + 2);
+  if (count > 2 && std::string_view(argv[1]) == "supervise") sandbox::supervise(argv + 2);
   const Order order = read_arguments(argv + 1);
   errno = EPERM;
   if (order.is_inside && getpid() != 1) sandbox::stop("bubblewrap gave no world of its own");

@@ -126,9 +126,9 @@ pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, co
   FileHandle ours(ends[0]), theirs(ends[1]);
   const FileHandle program = file_in_memory("keel-sandbox", sandbox_program());
   const std::string name = request.command[0];
-  request.command.insert(request.command.begin(), {path_for_children(program), "keep"});
+  request.command.insert(request.command.begin(), {path_for_children(program), "supervise"});
   request.extra_input = theirs.get();
-  take_in_orphans();
+  become_subreaper();
   const pid_t pid = spawn(request, input, output, errors);
   theirs.close();
   int error = 0;

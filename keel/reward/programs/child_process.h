@@ -25,7 +25,7 @@ struct SpawnRequest {
   int extra_input = -1;              // becomes the child's descriptor 3
   bool capture_errors = false;       // else standard error is ours
   /// A process between us and the program holds on to all that it starts, in sessions of their own or not, and ends
-  /// them with it or with us (sandbox/keep.h); where the program ends that process, we end them. Not together with
+  /// them with it or with us (sandbox/supervisor.h); where the program ends that process, we end them. Not together with
   /// extra_input.
   bool kept = false;
 };

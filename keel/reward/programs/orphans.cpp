@@ -75,7 +75,7 @@ void collect_child(pid_t child) {
   started.erase(child);
 }
 
-void take_in_orphans() {
+void become_subreaper() {
   if (!takes_in.exchange(true)) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A reward program can kill the process that keeps hold of all that it starts (sandbox/keep.h). What it had started
+// A reward program can kill the process that keeps hold of all that it starts (sandbox/supervisor.h). What it had started
 // then falls to the nearest ancestor that takes in orphans, which is this process: a child of it that it did not start
 // is such an orphan, and is ended.
 
@@ -17,7 +17,7 @@ pid_t start_child(const std::function<pid_t()>& start);
 void collect_child(pid_t child);
 
 /// From now on what our children leave behind falls to us.
-void take_in_orphans();
+void become_subreaper();
 
 /// Kills and collects all orphans that there are, and what they leave behind in turn.
 void end_orphans();

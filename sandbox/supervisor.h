@@ -7,6 +7,6 @@ namespace sandbox {
 /// end (which happens by itself when the caller is killed), all of them are killed. Ends as the program ended.
 ///
 /// Writes to descriptor 3 first: an int, 0 or the error number of a program that could not be started.
-[[noreturn]] void keep(char** command);
+[[noreturn]] void supervise(char** command);
 
 }  // namespace sandbox

@@ -1,4 +1,4 @@
-#include "sandbox/keep.h"
+#include "sandbox/supervisor.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ pid_t start(char** command, const sigset_t& signals, volatile int& error) {
 
 }  // namespace
 
-void keep(char** command) {
+void supervise(char** command) {
   sigset_t dying;
   sigemptyset(&dying);
   sigaddset(&dying, SIGCHLD);

@@ -1,4 +1,4 @@
-#include "cli/speaker.h"
+#include "cli/text_generator.h"
 
 #include <algorithm>
 #include <charconv>
@@ -31,7 +31,7 @@ constexpr int64_t kDefaultNewTokens = 256;
 /// CLI11's own Range lets nan pass.
 Check number_between(double low, double high, bool or_zero) {
   return [=](const std::string& text) {
-    const std::optional<double> value = number_in(text);
+    const std::optional<double> value = parse_double(text);
     const bool fits = value && ((*value >= low && *value <= high) || (or_zero && *value == 0));
     std::ostringstream wanted;
     if (!fits) wanted << text << "; wanted " << (or_zero ? "0, or " : "") << "a number from " << low << " to " << high;
@@ -65,14 +65,14 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   });
 }
 
-TemplateWords words_for(const SpeakerArguments& asked, const RunChat& run) {
+TemplateWords template_kwargs_for(const GenerationArguments& asked, const ChatSettings& run) {
   return {date_of(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
           asked.chat_template_kwargs ? parse_template_kwargs(*asked.chat_template_kwargs, "--chat-template-word")
                                : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 /// What a run ends its completions at counts where nothing is asked for.
-GenerationFlags with_stops_of(const RunChat& run, GenerationFlags flags) {
+GenerationFlags with_run_stop_strings(const ChatSettings& run, GenerationFlags flags) {
   if (!flags.stop_strings && !run.stop_strings.empty()) flags.stop_strings = run.stop_strings;
   return flags;
 }
@@ -89,7 +89,7 @@ uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
   return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
 }
 
-LoadedModel opened(const SpeakerArguments& arguments, const std::string& name, Console& messages) {
+LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::string& name, Console& messages) {
   const std::string adapter = adapter_named(arguments.adapter, &messages);
   LoadedModel loaded = load_whole_model(name, open_device(arguments.device, "--device"));
   if (!adapter.empty()) {
@@ -103,7 +103,7 @@ LoadedModel opened(const SpeakerArguments& arguments, const std::string& name, C
 
 /// How much of a text is certain to stay as it is: not the beginning of a character whose other bytes are still to
 /// come, nor what may turn out to be the beginning of a text that ends it all.
-size_t certain(std::string_view text, const std::vector<std::string>& stop_strings) {
+size_t stable_prefix_length(std::string_view text, const std::vector<std::string>& stop_strings) {
   constexpr std::string_view kUnfinished = "\xEF\xBF\xBD";  // what the bytes of half a character are decoded to
   size_t end = text.size();
   while (text.substr(0, end).ends_with(kUnfinished)) end -= kUnfinished.size();
@@ -117,7 +117,7 @@ size_t certain(std::string_view text, const std::vector<std::string>& stop_strin
 /// Bytes of whole characters that two texts begin with. A token may change how those before it are decoded: bytes that
 /// were characters become marks for none when one is added that makes no character with them. What has stayed through a
 /// token is likely to stay.
-size_t shared_beginning(std::string_view a, std::string_view b) {
+size_t common_prefix_length(std::string_view a, std::string_view b) {
   size_t end = static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   const auto continues = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
   while (end > 0 && ((end < a.size() && continues(a[end])) || (end < b.size() && continues(b[end])))) --end;
@@ -126,8 +126,8 @@ size_t shared_beginning(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-RunChat chat_of_run(const std::string& model) {
-  RunChat chat;
+ChatSettings read_chat_settings(const std::string& model) {
+  ChatSettings chat;
   const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
                               config = checkpoints.parent_path() / "config.yaml";
   if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return chat;
@@ -144,7 +144,7 @@ RunChat chat_of_run(const std::string& model) {
   return chat;
 }
 
-void add_model_option(Command& command, const char* name, SpeakerArguments& arguments) {
+void add_model_option(Command& command, const char* name, GenerationArguments& arguments) {
   command
       .option(name, arguments.model,
               "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
@@ -153,7 +153,7 @@ void add_model_option(Command& command, const char* name, SpeakerArguments& argu
       .files();
 }
 
-void add_speaker_options(Command& command, SpeakerArguments& arguments) {
+void add_generation_options(Command& command, GenerationArguments& arguments) {
   command
       .option("--adapter", arguments.adapter,
               "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one")
@@ -164,7 +164,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
       .option("--chat-template-word", arguments.chat_template_kwargs,
               "What else the chat template is told, as enable_thinking=false; may be given several times. Without it "
               "data.chat_template_kwargs of the run whose checkpoint the model is, else none")
-      .one_at_a_time();
+      .repeatable();
   command
       .option("--temperature", arguments.flags.temperature,
               "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
@@ -187,7 +187,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
       .option("--stop", arguments.flags.stop_strings,
               "A text that ends a completion, which is printed up to it; may be given several times. Without "
               "it rollout.stop_strings of the run whose checkpoint the model is, or as the file says, else none")
-      .one_at_a_time()
+      .repeatable()
       .check(not_empty());
   command
       .option("--max-new-tokens", arguments.flags.max_new_tokens,
@@ -204,52 +204,52 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
   command.option("--threads", arguments.threads, "CPU threads; 0 means one per core").between(0, 1 << 12);
 }
 
-Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
+TextGenerator::TextGenerator(const GenerationArguments& arguments, Console& messages)
     : name_((use_threads(arguments.threads), model_named(arguments.model, &messages))),
-      asked_tokens_(arguments.flags.max_new_tokens),
-      asked_system_(arguments.system),
-      seed_asked_(arguments.seed.has_value()),
-      run_chat_(chat_of_run(name_)),
-      loaded_(opened(arguments, name_, messages)),
-      settings_(generation_settings(loaded_.generation, with_stops_of(run_chat_, arguments.flags))),
+      max_new_tokens_flag_(arguments.flags.max_new_tokens),
+      system_flag_(arguments.system),
+      has_seed_flag_(arguments.seed.has_value()),
+      run_chat_settings_(read_chat_settings(name_)),
+      loaded_(load_with_adapter(arguments, name_, messages)),
+      settings_(generation_settings(loaded_.generation, with_run_stop_strings(run_chat_settings_, arguments.flags))),
       seed_(arguments.seed.value_or(random_seed())),
-      words_(words_for(arguments, run_chat_)) {
+      template_kwargs_(template_kwargs_for(arguments, run_chat_settings_)) {
   if (arguments.chat_template_kwargs)
-    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(words_.others, "--chat-template-word");
-  else if (!words_.others.empty())
+    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(template_kwargs_.others, "--chat-template-word");
+  else if (!template_kwargs_.others.empty())
     settings_.notes.push_back("words of the run for the chat template (--chat-template-word for others): " +
-                              words_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (!arguments.flags.stop_strings && !run_chat_.stop_strings.empty())
+                              template_kwargs_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!arguments.flags.stop_strings && !run_chat_settings_.stop_strings.empty())
     settings_.notes.push_back("stop strings of the run (--stop for others): " +
-                              Json(run_chat_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
+                              Json(run_chat_settings_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-void Speaker::tell(Console& messages) const {
+void TextGenerator::print_settings(Console& messages) const {
   for (const std::string& note : settings_.notes) messages.line(note);
-  if (!seed_asked_ && seed()) messages.line("seed " + std::to_string(*seed()));
+  if (!has_seed_flag_ && seed()) messages.line("seed " + std::to_string(*seed()));
 }
 
-std::string Speaker::system(Console& messages) const {
-  if (asked_system_) return *asked_system_;
-  if (!run_chat_.system_prompt.empty())
+std::string TextGenerator::system_prompt(Console& messages) const {
+  if (system_flag_) return *system_flag_;
+  if (!run_chat_settings_.system_prompt.empty())
     messages.line("system message of the run (--system '' for none): " +
-                  escape_controls(run_chat_.system_prompt, Newlines::kKeep));
-  return run_chat_.system_prompt;
+                  escape_controls(run_chat_settings_.system_prompt, Newlines::kKeep));
+  return run_chat_settings_.system_prompt;
 }
 
-std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, words_); }
+std::vector<int32_t> TextGenerator::encode(const Json& messages) const { return encode_chat(loaded_, messages, template_kwargs_); }
 
 /// Tokens of the longest completion: what a flag asks for must fit into the model's positions; the file's number and
 /// our own default give way.
-int64_t Speaker::longest_completion(size_t prompt_tokens) const {
+int64_t TextGenerator::resolve_max_new_tokens(size_t prompt_tokens) const {
   const int64_t positions = loaded_.model.config().max_position_embeddings;
   const int64_t room = positions - static_cast<int64_t>(prompt_tokens);
   if (room < 1)
     fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens, but the model has ", positions,
          " positions; shorten the prompt to at most ", positions - 1, " tokens");
-  if (asked_tokens_.value_or(0) > room)
+  if (max_new_tokens_flag_.value_or(0) > room)
     fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens and --max-new-tokens is ",
-         *asked_tokens_, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
+         *max_new_tokens_flag_, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
   if (!settings_.max_length) return std::min(settings_.max_new_tokens.value_or(kDefaultNewTokens), room);
   const int64_t left = *settings_.max_length - static_cast<int64_t>(prompt_tokens);
   if (left < 1)
@@ -259,14 +259,14 @@ int64_t Speaker::longest_completion(size_t prompt_tokens) const {
   return std::min(left, room);
 }
 
-std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples,
+std::vector<Rollout> TextGenerator::generate(std::vector<int32_t> tokens, int64_t samples,
                                     const std::function<void(std::string_view)>& shown) const {
   Prompt prompt;
   prompt.tokens = std::move(tokens);
   const SamplingRequest sampling{.samples_per_prompt = samples,
                                  .temperature = settings_.temperature,
                                  .truncation = settings_.truncation,
-                                 .max_new_tokens = longest_completion(prompt.tokens.size()),
+                                 .max_new_tokens = resolve_max_new_tokens(prompt.tokens.size()),
                                  .stop_ids = loaded_.stop_ids,
                                  .stop_strings = settings_.stop_strings,
                                  .seed = noise_seed(seed_, prompt.tokens),
@@ -284,12 +284,12 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
     throw_if_stopped();
     decoding.poll();
     if (decoding.done()) break;
-    const std::string text = text_of(decoding.rollouts().front());
-    say(text, std::min(certain(text, settings_.stop_strings), shared_beginning(before, text)));
+    const std::string text = completion_text(decoding.rollouts().front());
+    say(text, std::min(stable_prefix_length(text, settings_.stop_strings), common_prefix_length(before, text)));
     before = text;
   }
   std::vector<Rollout> rollouts = decoding.take();
-  const std::string text = text_of(rollouts.front());
+  const std::string text = completion_text(rollouts.front());
   if (text.starts_with(said))
     say(text, text.size());
   else
@@ -297,7 +297,7 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
   return rollouts;
 }
 
-std::string Speaker::text_of(const Rollout& rollout) const {
+std::string TextGenerator::completion_text(const Rollout& rollout) const {
   if (rollout.finish == Finish::kStopString) return rollout.text;
   const size_t spoken = rollout.tokens.size() - (rollout.finish == Finish::kStop ? 1 : 0);
   return loaded_.tokenizer.decode(std::span(rollout.tokens.ids).first(spoken));

@@ -34,7 +34,7 @@ def require_wheel():
 def with_program():
     said = os.environ.get("KEEL_PROGRAM", "ON")
     if said not in ("ON", "OFF"):
-        sys.exit(f"KEEL_PROGRAM is {said!r}; wanted ON, or OFF for the Python module alone.")
+        sys.exit(f"KEEL_PROGRAM is {said!r}; expected ON, or OFF for the Python module alone.")
     return said == "ON"
 
 

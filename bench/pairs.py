@@ -77,7 +77,7 @@ class Worker:
         line = self.read_line(STARTUP_SECONDS)
         word, _, facts = line.partition(" ")
         if word != "ready":
-            raise self.failure(f'answered {line!r} where "ready" was wanted')
+            raise self.failure(f'answered {line!r} instead of "ready"')
         self.facts = self.parse(facts) if facts.strip() else {}
 
     def step(self) -> dict:
@@ -115,7 +115,7 @@ class Worker:
         except json.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
-            raise self.failure(f"answered {text!r} where a JSON object was wanted")
+            raise self.failure(f"answered {text!r} instead of a JSON object")
         return value
 
     def cpu_seconds(self) -> float:

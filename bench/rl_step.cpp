@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
                     .new_tokens = on_gpu ? 512 : 40};
   if (word != "sizes") {
     if (word.find_first_not_of("0123456789") != std::string::npos) {
-      std::fprintf(stderr, "%s: wanted a number of steps, or sizes\n", word.c_str());
+      std::fprintf(stderr, "%s: expected a number of steps, or sizes\n", word.c_str());
       return 2;
     }
     workload.staleness = std::atol(word.c_str());

@@ -38,7 +38,7 @@ std::vector<double> numbers_of(const std::vector<std::string>& texts) {
       const std::optional<double> number = parse_double(text.substr(begin, end - begin));
       if (!number)
         fail(ExitCode::kBadConfiguration, "--thresholds has \"", text.substr(begin, end - begin),
-             "\"; wanted numbers separated by commas, as 0.05,0.1,0.2");
+             "\"; expected numbers separated by commas, as 0.05,0.1,0.2");
       numbers.push_back(*number);
       begin = end + 1;
     }
@@ -62,8 +62,8 @@ void print_table(const Advice& advice, const AskedMethod& asked, const std::stri
   for (size_t i = 0; i < advice.shown.size(); ++i) {
     const Decisions& d = advice.shown[i].decisions;
     rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.share()),
-                    percent(d.outside.positive.share()), percent(d.outside.negative.share()), number_or_dash(d.mu.mean()),
-                    number_or_dash(d.entropy.mean()), most_often(advice.shown[i])});
+                    percent(d.outside.positive.share()), percent(d.outside.negative.share()),
+                    number_or_dash(d.mu.mean()), number_or_dash(d.entropy.mean()), most_often(advice.shown[i])});
   }
   console.result(text_table(rows, {6}));
   if (!advice.best)
@@ -99,7 +99,7 @@ void print_csv(const Advice& advice) {
 ExitCode advise_command(const AdviseArguments& arguments) {
   const double target = arguments.target.value_or(kTargetShare);
   if (!(target > 0 && target < 1))
-    fail(ExitCode::kBadConfiguration, "--target is ", target, "; wanted a share of tokens above 0 and below 1");
+    fail(ExitCode::kBadConfiguration, "--target is ", target, "; expected a share of tokens above 0 and below 1");
   const std::vector<std::filesystem::path> files = arguments.records.files();
   const AskedMethod asked = method_of(arguments, files.back());
   const std::vector<double> given = numbers_of(arguments.thresholds);

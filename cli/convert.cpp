@@ -27,7 +27,7 @@ bool is_gguf_name(const std::filesystem::path& path) { return path.extension() =
 /// What a GGUF file calls a dtype; without one, that of the embedding.
 const GgufFormat& format_of(const std::string& dtype, const LoadedModel& loaded) {
   const std::string wanted = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
-  return *find_gguf_format(wanted == kQ8_0   ? std::string_view("Q8_0")
+  return *find_gguf_format(wanted == kQ8_0        ? std::string_view("Q8_0")
                            : wanted == "float16"  ? "F16"
                            : wanted == "bfloat16" ? "BF16"
                                                   : "F32");
@@ -74,14 +74,14 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
 
 ExitCode convert(const ConvertArguments& arguments) {
   if (arguments.output.empty())
-    fail(ExitCode::kBadConfiguration, "OUT is empty; wanted NAME.gguf, or the name of a folder");
+    fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf, or the name of a folder");
   Console messages(stderr);
   const std::string name = model_named(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);
   if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
   if (arguments.dtype == kQ8_0)
-    fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ",
-         arguments.output, "; let its name end in .gguf, or choose float32, float16 or bfloat16");
+    fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ", arguments.output,
+         "; let its name end in .gguf, or choose float32, float16 or bfloat16");
   std::optional<at::ScalarType> dtype;
   if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
   const auto tell = [&](const std::string& architecture, int64_t parameters) {

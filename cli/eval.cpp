@@ -296,7 +296,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   refuse_files_of_training(tree, config);
   for (const std::string& note : notes) messages.line(note);
   if (config.eval.prompts == 0)
-    fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");
+    fail(ExitCode::kBadConfiguration, "eval.prompts is 0; expected the number of held-out prompts to evaluate on");
 
   const bool from_start = follow_what_was_typed(arguments, tree, config);
   if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);

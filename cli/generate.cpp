@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/text_generator.h"
 #include "cli/standard_input.h"
+#include "cli/text_generator.h"
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
 
@@ -62,7 +62,7 @@ ExitCode generate(const Request& request) {
   std::vector<int32_t> prompt = prompt_tokens(generator, request, messages);
   if (prompt.empty())
     fail(ExitCode::kBadConfiguration,
-         "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
+         "--prompt is empty and the tokenizer adds nothing to it; expected at least one token");
   // On a terminal a single completion is shown as it grows.
   const bool grows = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {

@@ -69,7 +69,7 @@ std::optional<double> number_of(const Json& file, const char* key, double low, d
   if (value.is_null()) return std::nullopt;
   const double number = value.is_number() ? value.get<double>() : NAN;
   if (!(number >= low && number <= high))
-    fail(ExitCode::kBadInput, kFile, ": ", key, " is ", value.dump(), "; wanted a number from ", low, " to ", high,
+    fail(ExitCode::kBadInput, kFile, ": ", key, " is ", value.dump(), "; expected a number from ", low, " to ", high,
          "; give ", flag);
   return number;
 }
@@ -80,7 +80,7 @@ std::optional<int64_t> count_of(const Json& file, const char* key, int64_t low, 
   if (value.is_null()) return std::nullopt;
   const bool fits = value.is_number_integer() && value >= low && value <= kMost;
   if (!fits)
-    fail(ExitCode::kBadInput, kFile, ": ", key, " is ", value.dump(), "; wanted a whole number from ", low, "; give ",
+    fail(ExitCode::kBadInput, kFile, ": ", key, " is ", value.dump(), "; expected a whole number from ", low, "; give ",
          flag);
   return value.get<int64_t>();
 }
@@ -93,7 +93,7 @@ std::optional<std::vector<std::string>> stop_strings_of(const Json& file) {
   const auto is_text = [](const Json& text) { return text.is_string() && text != ""; };
   if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_text))
     fail(ExitCode::kBadInput, kFile, ": stop_strings is ", value.dump(-1, ' ', false, Json::error_handler_t::replace),
-         "; wanted a text or a list of texts that are not empty; give --stop");
+         "; expected a text or a list of texts that are not empty; give --stop");
   return value.get<std::vector<std::string>>();
 }
 
@@ -102,7 +102,7 @@ std::optional<double> temperature_of(const Json& file) {
   const Json sample = file.value("do_sample", Json());
   if (sample == false) return 0;
   if (!sample.is_null() && !sample.is_boolean())
-    fail(ExitCode::kBadInput, kFile, ": do_sample is ", sample.dump(), "; wanted true or false; give --temperature");
+    fail(ExitCode::kBadInput, kFile, ": do_sample is ", sample.dump(), "; expected true or false; give --temperature");
   if (file.value("temperature", Json()) == 0) return 0;
   return number_of(file, "temperature", kMinTemperature, kMaxTemperature, "--temperature");
 }

@@ -126,7 +126,7 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     const std::optional<std::string> near = nearest_name(topic, topics.all());
     fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, "; ",
          near ? "did you mean " + *near + "?"
-              : "wanted a command, a setting, a section, a method, a task, a reward or a name of TRL's or "
+              : "expected a command, a setting, a section, a method, a task, a reward or a name of TRL's or "
                 "verl's; keel help has the commands, keel train --help the settings and keel methods the methods");
   }
   std::string text = joined(texts, "\n");

@@ -208,7 +208,7 @@ Findings inspect_folder(const fs::path& path) {
   if (path_exists(path / "adapter_config.json")) return inspect_adapter(path);
   if (is_folder(path / "checkpoints")) return inspect_run(path);
   fail(ExitCode::kBadInput, path,
-       " has no config.json, no adapter_config.json and no checkpoints; wanted the folder of ",
+       " has no config.json, no adapter_config.json and no checkpoints; expected the folder of ",
        "a model, an adapter or a run, a .safetensors or a .gguf file");
 }
 
@@ -220,7 +220,7 @@ Findings inspect(const fs::path& path) {
   if (path.extension() == ".gguf" || std::string_view(magic.data(), 4) == "GGUF") return inspect_gguf(path);
   if (path.extension() == ".safetensors") return inspect_safetensors(path);
   fail(ExitCode::kBadInput, path,
-       " is nothing that can be looked into; wanted a .gguf or .safetensors file or a folder");
+       " is nothing that can be looked into; expected a .gguf or .safetensors file or a folder");
 }
 
 /// What is not there may be in the cache, unless it is named like a file.

@@ -28,9 +28,9 @@ Json read_row(const std::string& line, const std::string& place) {
   try {
     row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
   } catch (const JsonFault& fault) {
-    fail(ExitCode::kBadInput, place, ": ", fault.what(), "; wanted one object per line");
+    fail(ExitCode::kBadInput, place, ": ", fault.what(), "; expected one object per line");
   }
-  if (!row.is_object()) fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; wanted an object");
+  if (!row.is_object()) fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; expected an object");
   return row;
 }
 

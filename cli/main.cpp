@@ -179,7 +179,7 @@ void require_stack() {
   constexpr rlim_t kLeast = 256 << 10;
   rlimit stack{};
   if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kLeast)
-    keel::fail(ExitCode::kHealthGuard, "the stack is limited to ", stack.rlim_cur >> 10, " KiB; wanted at least ",
+    keel::fail(ExitCode::kHealthGuard, "the stack is limited to ", stack.rlim_cur >> 10, " KiB; expected at least ",
                kLeast >> 10, " (ulimit -s 8192)");
 }
 

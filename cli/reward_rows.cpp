@@ -19,7 +19,7 @@ constexpr const char* kNoPrompt = "(none)";  // stands in where a row has no pro
 constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
 
 [[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
-  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; wanted ", wanted);
+  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; expected ", wanted);
 }
 
 /// The text of a message of the assistant's; nothing where it is none.

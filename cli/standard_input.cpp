@@ -40,7 +40,7 @@ bool read_up_to(int last, std::string& text) {
   while ((c = next_byte()) != EOF && c != last) {
     if (text.size() == kMost)
       fail(ExitCode::kBadInput, "standard input: more than 16 MiB", last == '\n' ? " in one line" : "",
-           "; wanted a prompt");
+           "; expected a prompt");
     text.push_back(static_cast<char>(c));
   }
   return c != EOF || !text.empty();

@@ -34,7 +34,8 @@ Check number_between(double low, double high, bool or_zero) {
     const std::optional<double> value = parse_double(text);
     const bool fits = value && ((*value >= low && *value <= high) || (or_zero && *value == 0));
     std::ostringstream wanted;
-    if (!fits) wanted << text << "; wanted " << (or_zero ? "0, or " : "") << "a number from " << low << " to " << high;
+    if (!fits)
+      wanted << text << "; expected " << (or_zero ? "0, or " : "") << "a number from " << low << " to " << high;
     return wanted.str();
   };
 }
@@ -46,7 +47,7 @@ Check whole_number() {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size()
                ? std::string()
-               : text + "; wanted a whole number from 0 to 18446744073709551615";
+               : text + "; expected a whole number from 0 to 18446744073709551615";
   };
 }
 
@@ -61,14 +62,14 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   argument.words(choices).check([=](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
     const std::optional<std::string> near = nearest_name(text, choices);
-    return text + "; wanted " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
+    return text + "; expected " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
   });
 }
 
 TemplateWords template_kwargs_for(const GenerationArguments& asked, const ChatSettings& run) {
   return {date_of(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
           asked.chat_template_kwargs ? parse_template_kwargs(*asked.chat_template_kwargs, "--chat-template-word")
-                               : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
+                                     : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 /// What a run ends its completions at counts where nothing is asked for.
@@ -220,8 +221,9 @@ TextGenerator::TextGenerator(const GenerationArguments& arguments, Console& mess
     settings_.notes.push_back("words of the run for the chat template (--chat-template-word for others): " +
                               template_kwargs_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!arguments.flags.stop_strings && !run_chat_settings_.stop_strings.empty())
-    settings_.notes.push_back("stop strings of the run (--stop for others): " +
-                              Json(run_chat_settings_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
+    settings_.notes.push_back(
+        "stop strings of the run (--stop for others): " +
+        Json(run_chat_settings_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void TextGenerator::print_settings(Console& messages) const {
@@ -237,7 +239,9 @@ std::string TextGenerator::system_prompt(Console& messages) const {
   return run_chat_settings_.system_prompt;
 }
 
-std::vector<int32_t> TextGenerator::encode(const Json& messages) const { return encode_chat(loaded_, messages, template_kwargs_); }
+std::vector<int32_t> TextGenerator::encode(const Json& messages) const {
+  return encode_chat(loaded_, messages, template_kwargs_);
+}
 
 /// Tokens of the longest completion: what a flag asks for must fit into the model's positions; the file's number and
 /// our own default give way.
@@ -249,7 +253,8 @@ int64_t TextGenerator::resolve_max_new_tokens(size_t prompt_tokens) const {
          " positions; shorten the prompt to at most ", positions - 1, " tokens");
   if (max_new_tokens_flag_.value_or(0) > room)
     fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens and --max-new-tokens is ",
-         *max_new_tokens_flag_, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
+         *max_new_tokens_flag_, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ",
+         room);
   if (!settings_.max_length) return std::min(settings_.max_new_tokens.value_or(kDefaultNewTokens), room);
   const int64_t left = *settings_.max_length - static_cast<int64_t>(prompt_tokens);
   if (left < 1)
@@ -260,7 +265,7 @@ int64_t TextGenerator::resolve_max_new_tokens(size_t prompt_tokens) const {
 }
 
 std::vector<Rollout> TextGenerator::generate(std::vector<int32_t> tokens, int64_t samples,
-                                    const std::function<void(std::string_view)>& shown) const {
+                                             const std::function<void(std::string_view)>& shown) const {
   Prompt prompt;
   prompt.tokens = std::move(tokens);
   const SamplingRequest sampling{.samples_per_prompt = samples,

@@ -25,7 +25,7 @@ StepRange step_range(const std::string& text) {
     if (error != std::errc() && !digits.empty()) value = -1;
     if (value < 0 || end != digits.data() + digits.size())
       fail(ExitCode::kBadConfiguration, "--steps is \"", text,
-           "\"; wanted the first and the last step, as 100:200, 100:, ", ":200 or 100");
+           "\"; expected the first and the last step, as 100:200, 100:, ", ":200 or 100");
     return value;
   };
   const size_t colon = text.find(':');

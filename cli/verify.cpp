@@ -32,7 +32,7 @@ void check_row(const JsonLine& line) {
       fail(ExitCode::kBadInput, line.place, ": the row has no \"", key, "\"; add it, as a string");
     const Json& value = line.value[key];
     if (!value.is_string() && !value.is_number())
-      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; wanted a string");
+      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; expected a string");
     if (value.is_number_float() && digits_of(value) > std::numeric_limits<double>::digits10)
       fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is a number with more digits than are kept (got ",
            value.dump(), "). Fix: write it as a string");

@@ -22,14 +22,14 @@ void check_matrix(const char* name, const Tensor& matrix) {
   const at::ScalarType type = matrix.scalar_type();
   if (matrix.dim() != 2 || (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf))
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type), " with ", matrix.dim(),
-         " dimensions; wanted a matrix of float32, bfloat16 or float16");
+         " dimensions; expected a matrix of float32, bfloat16 or float16");
 }
 
 /// Token ids, one or K for each row, that the head has.
 void check_ids(const char* name, const Tensor& ids, const Tensor& hidden, const Tensor& weight, int64_t dimensions) {
   if (ids.scalar_type() != at::kLong || ids.dim() != dimensions || ids.size(0) != hidden.size(0))
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(ids.scalar_type()), " of ", ids.sizes(),
-         "; wanted int64, ", dimensions == 1 ? "one id" : "K ids", " for each of the ", hidden.size(0), " rows");
+         "; expected int64, ", dimensions == 1 ? "one id" : "K ids", " for each of the ", hidden.size(0), " rows");
   if (ids.numel() == 0) return;
   const int64_t least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
   if (least < 0 || most >= weight.size(0))
@@ -50,16 +50,16 @@ struct HeadProblem {
     check_matrix("weight", weight);
     if (hidden.size(1) != weight.size(1))
       fail(ExitCode::kBadConfiguration, "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(),
-           "; wanted [N, H] and [V, H] with one H");
+           "; expected [N, H] and [V, H] with one H");
     if (hidden.device() != weight.device() || hidden.device() != targets.device())
       fail(ExitCode::kBadConfiguration, "hidden is on ", hidden.device().str(), ", weight on ", weight.device().str(),
-           ", targets on ", targets.device().str(), "; wanted one device for all of them");
+           ", targets on ", targets.device().str(), "; expected one device for all of them");
     check_ids("targets", targets, hidden, weight, 1);
     if (!(temperature > 0 && std::isfinite(temperature)))
-      fail(ExitCode::kBadConfiguration, "temperature is ", temperature, "; wanted a number above 0");
+      fail(ExitCode::kBadConfiguration, "temperature is ", temperature, "; expected a number above 0");
     if (!(softcap >= 0 && std::isfinite(softcap)))
-      fail(ExitCode::kBadConfiguration, "softcap is ", softcap, "; wanted a number from 0, which means none");
-    if (chunk_rows < 0) fail(ExitCode::kBadConfiguration, "chunk_rows is ", chunk_rows, "; wanted 0 or more");
+      fail(ExitCode::kBadConfiguration, "softcap is ", softcap, "; expected a number from 0, which means none");
+    if (chunk_rows < 0) fail(ExitCode::kBadConfiguration, "chunk_rows is ", chunk_rows, "; expected 0 or more");
     if (hidden.scalar_type() != weight.scalar_type()) {
       hidden = hidden.to(at::kFloat);
       weight = weight.to(at::kFloat);
@@ -176,12 +176,12 @@ void add_topk(KnownTokens& known, const std::string& method, const HeadProblem& 
   check_ids("topk_ids", *ids, problem.hidden, problem.weight, 2);
   if (behavior_logp && behavior_logp->sizes() != ids->sizes())
     fail(ExitCode::kBadConfiguration, "topk_behavior_logp is ", behavior_logp->sizes(), " beside topk_ids of ",
-         ids->sizes(), "; wanted one log-probability for each token");
+         ids->sizes(), "; expected one log-probability for each token");
   const Tensor sorted = std::get<0>(ids->sort(1));
   const Tensor twice = (sorted.diff(1, 1) == 0).any(1);
   if (twice.any().item<bool>())
     fail(ExitCode::kBadConfiguration, "topk_ids[", twice.nonzero()[0].item<int64_t>(),
-         "] names a token twice; wanted distinct tokens, whose probabilities add up");
+         "] names a token twice; expected distinct tokens, whose probabilities add up");
   known.behavior.topk_ids = *ids;
   known.policy.topk_behavior_logp = or_none(behavior_logp);
   known.policy.sampled_in_topk = (*ids == problem.targets.unsqueeze(1)).any(1);
@@ -197,7 +197,7 @@ void add_sampler(KnownTokens& known, const std::string& method, const HeadProble
   const HeadProblem sampler(*hidden, *weight, problem.targets, options.temperature, options.softcap, 0);
   if (sampler.weight.size(0) != problem.weight.size(0))
     fail(ExitCode::kBadConfiguration, "behavior_weight is ", sampler.weight.sizes(), " beside a weight of ",
-         problem.weight.sizes(), "; wanted one vocabulary");
+         problem.weight.sizes(), "; expected one vocabulary");
   known.behavior.hidden = sampler.hidden.to(problem.weight.scalar_type());
   known.behavior.weight = sampler.weight.to(problem.weight.scalar_type());
 }
@@ -246,7 +246,7 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
   return for_python([&]() -> PolicyHead {
     HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
     if (!std::isfinite(entropy_coefficient))
-      fail(ExitCode::kBadConfiguration, "entropy_coefficient is ", entropy_coefficient, "; wanted a finite number");
+      fail(ExitCode::kBadConfiguration, "entropy_coefficient is ", entropy_coefficient, "; expected a finite number");
     const TrustRegion region = region_of(method, names, numbers, word_names, words);
     const Requirements needs = requirements(region);
     const Tensor like = at::empty({hidden.size(0)}, hidden.options().dtype(at::kFloat));

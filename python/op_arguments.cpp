@@ -11,7 +11,7 @@ std::vector<int64_t> integers(const char* name, const OptionalTensor& tensor) {
   if (!tensor) return {};
   if (!at::isIntegralType(tensor->scalar_type(), /*includeBool=*/false) || tensor->dim() != 1)
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(tensor->scalar_type()), " with ", tensor->dim(),
-         " dimensions; wanted integers, one per sequence");
+         " dimensions; expected integers, one per sequence");
   const Tensor values = tensor->to(at::kCPU, at::kLong).contiguous();
   return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
 }
@@ -29,8 +29,8 @@ std::vector<int64_t> lengths_or_one(const OptionalTensor& lengths, int64_t token
 std::vector<int64_t> groups_or_one(const OptionalTensor& groups, size_t sequences) {
   std::vector<int64_t> result = groups ? integers("groups", groups) : std::vector<int64_t>(sequences, 0);
   if (result.size() != sequences)
-    fail(ExitCode::kBadConfiguration, "groups has ", result.size(), " entries; wanted one for each of the ", sequences,
-         " sequences");
+    fail(ExitCode::kBadConfiguration, "groups has ", result.size(), " entries; expected one for each of the ",
+         sequences, " sequences");
   return result;
 }
 

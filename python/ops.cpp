@@ -44,7 +44,7 @@ std::vector<uint8_t> bytes(const Tensor& mask, int64_t tokens) {
 double number_or(const char* name, std::optional<double> given, double otherwise, double least, double most) {
   const double number = given.value_or(otherwise);
   if (!(number >= least && number <= most))
-    fail(ExitCode::kBadConfiguration, name, " is ", number, "; wanted a number from ", least, " to ", most);
+    fail(ExitCode::kBadConfiguration, name, " is ", number, "; expected a number from ", least, " to ", most);
   return number;
 }
 
@@ -137,7 +137,7 @@ int64_t count_tokens(const std::vector<int64_t>& lengths, const OptionalTensor& 
   int64_t tokens = mask ? mask->numel() : 0;
   for (size_t s = 0; !mask && s < lengths.size(); tokens += lengths[s++])
     if (lengths[s] < 0 || lengths[s] > kMaxTokens)
-      fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; wanted 0 to ", kMaxTokens);
+      fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; expected 0 to ", kMaxTokens);
   check_lengths(lengths, tokens);
   return tokens;
 }
@@ -170,7 +170,7 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
   }
   in.lengths = integers("lengths", lengths);
   if (in.lengths.size() != in.rewards.size())
-    fail(ExitCode::kBadConfiguration, "lengths has ", in.lengths.size(), " entries; wanted one for each of the ",
+    fail(ExitCode::kBadConfiguration, "lengths has ", in.lengths.size(), " entries; expected one for each of the ",
          in.rewards.size(), " rewards");
   const int64_t tokens = count_tokens(in.lengths, mask);
   const Tensor chosen = mask ? flags("mask", mask, mask->flatten()) : Tensor();
@@ -179,8 +179,8 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
     if (!tensor) return std::vector<double>{};
     check_float_vector(name, *tensor);
     if (tensor->numel() != tokens)
-      fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; wanted one for each of the ", tokens,
-           " tokens");
+      fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; expected one for each of the ",
+           tokens, " tokens");
     check_finite(name, *tensor, chosen.defined() ? chosen.to(tensor->device()) : chosen);
     return doubles(name, tensor);
   };
@@ -228,10 +228,10 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
     const std::optional<double> horizon = number_of(given_horizon);
     if (kind == "seq_mean_token_sum_norm" && !horizon)
       fail(ExitCode::kBadConfiguration, "horizon is not given, and ", kind,
-           " divides by it: wanted a number above 0, usually the longest completion, or another aggregation");
+           " divides by it: expected a number above 0, usually the longest completion, or another aggregation");
     if (horizon && !(*horizon >= 1e-20 && *horizon <= 1e20))
       fail(ExitCode::kBadConfiguration, "horizon is ", *horizon,
-           "; wanted a number above 0 (1e-20 to 1e20), usually the longest completion");
+           "; expected a number above 0 (1e-20 to 1e20), usually the longest completion");
     const std::vector<double> zeros(static_cast<size_t>(values.numel()), 0.0);
     return tensor_like(aggregate(kind, zeros, bytes(valid, values.numel()), length, horizon.value_or(1)).weights,
                        values);
@@ -245,18 +245,18 @@ void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vecto
   constexpr double kTolerance = 1e-4;  // of a sum over a vocabulary in float32
   for (size_t i = 0; i < distances.size(); ++i)
     if (!(distances[i] >= 0 && distances[i] <= 1 + kTolerance))
-      fail(ExitCode::kBadConfiguration, "tv[", i, "] is ", distances[i], "; wanted a total variation, 0 to 1");
+      fail(ExitCode::kBadConfiguration, "tv[", i, "] is ", distances[i], "; expected a total variation, 0 to 1");
   if (reward.size() != lengths.size())
-    fail(ExitCode::kBadConfiguration, "rewards has ", reward.size(), " entries; wanted one for each of the ",
+    fail(ExitCode::kBadConfiguration, "rewards has ", reward.size(), " entries; expected one for each of the ",
          lengths.size(), " sequences of lengths");
   check_finite("rewards", rewards, {});
   for (size_t s = 0; s < lengths.size(); ++s) {
     if (!(reward[s] >= range.lowest && reward[s] <= range.highest && std::isfinite(range.half_width())))
       fail(ExitCode::kBadConfiguration, "xi is ", range.half_width(), ", but rewards[", s, "] is ", reward[s],
-           "; wanted a finite bound of every |reward|");
+           "; expected a finite bound of every |reward|");
     if (lengths[s] > horizon)
       fail(ExitCode::kBadConfiguration, "horizon is ", horizon, ", but lengths[", s, "] is ", lengths[s],
-           "; wanted the length of the longest response there can be");
+           "; expected the length of the longest response there can be");
   }
 }
 

@@ -21,7 +21,7 @@
 int main(int argc, char** argv) {
   using namespace keel;
   if (argc != 8) {
-    std::cerr << "wanted SHAPE SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER THREADS DEVICE\n";
+    std::cerr << "expected SHAPE SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER THREADS DEVICE\n";
     return 2;
   }
   use_threads(std::atoi(argv[6]));

@@ -78,7 +78,7 @@ void forget_peak(at::Device device) {
 
 int main(int argc, char** argv) {
   if (argc != 8) {
-    std::cerr << "wanted SEQUENCES TOKENS WIDTH VOCABULARY FOLDER THREADS DEVICE\n";
+    std::cerr << "expected SEQUENCES TOKENS WIDTH VOCABULARY FOLDER THREADS DEVICE\n";
     return 2;
   }
   const int64_t sequences = std::atol(argv[1]), tokens = std::atol(argv[2]), width = std::atol(argv[3]),

@@ -31,7 +31,7 @@ def check(device: str, facts: dict) -> None:
     for what, difference in facts["apart"].items():
         limit = gradient if what.endswith("gradient") else statistic
         if not difference <= limit:
-            raise WorkerError(f"keel and {facts['name']} are {difference:.2g} apart in {what}; wanted at most {limit}")
+            raise WorkerError(f"keel and {facts['name']} are {difference:.2g} apart in {what}; expected at most {limit}")
 
 
 def report(title: str, facts: dict, pairs: list[dict]) -> None:

@@ -54,7 +54,7 @@ def measure(options: argparse.Namespace, cpus: list[int]) -> None:
             for kind in ("trl", "liger"):
                 peer = start("peer", kind, folder)  # compares itself with what Keel's side wrote
                 if not peer.facts["apart"]["gradient"] <= MAX_APART[options.device]:
-                    raise WorkerError(f"the gradients of keel and {peer.facts['name']} are {peer.facts['apart']['gradient']:.2g} apart; wanted {MAX_APART[options.device]}")
+                    raise WorkerError(f"the gradients of keel and {peer.facts['name']} are {peer.facts['apart']['gradient']:.2g} apart; expected {MAX_APART[options.device]}")
                 report(peer.facts, [run_pair(keel, peer, cpus) for _ in range(options.pairs)])
                 workers.pop().close()
         finally:

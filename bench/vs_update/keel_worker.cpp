@@ -20,7 +20,7 @@
 int main(int argc, char** argv) {
   using namespace keel;
   if (argc != 7) {
-    std::cerr << "wanted SHAPE SEQUENCES TOKENS FOLDER THREADS DEVICE\n";
+    std::cerr << "expected SHAPE SEQUENCES TOKENS FOLDER THREADS DEVICE\n";
     return 2;
   }
   use_threads(std::atoi(argv[5]));
@@ -45,11 +45,10 @@ int main(int argc, char** argv) {
   const auto update = [&] {
     double loss = 0;
     for (const PackedBatch& batch : batches)
-      accumulate_gradients(network, batch, {}, Scope::kToken,
-                           [&](const TokenStats& stats, int64_t, int64_t) {
-                             loss -= share * stats.logp.sum().item<double>();
-                             return HeadCoefficients{at::full_like(stats.logp, share), {}};
-                           });
+      accumulate_gradients(network, batch, {}, Scope::kToken, [&](const TokenStats& stats, int64_t, int64_t) {
+        loss -= share * stats.logp.sum().item<double>();
+        return HeadCoefficients{at::full_like(stats.logp, share), {}};
+      });
     optimizer.step(1e-6);
     synchronize(device);
     return loss;

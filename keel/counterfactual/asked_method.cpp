@@ -36,7 +36,7 @@ AskedMethod asked_method(const std::string& text) {
   AskedMethod asked{.name = text, .method = text.substr(0, colon), .region = {}};
   if (asked.method.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, "--method has \"", text,
-         "\"; wanted NAME, or NAME:PARAMETER=VALUE,PARAMETER=VALUE, as dppo_tv:low=0.1,high=0.2");
+         "\"; expected NAME, or NAME:PARAMETER=VALUE,PARAMETER=VALUE, as dppo_tv:low=0.1,high=0.2");
   const Method& row = method_named(asked.method, "--method has");
   Json parameters = Json::object();
   if (colon != std::string::npos)
@@ -44,7 +44,7 @@ AskedMethod asked_method(const std::string& text) {
       const size_t equals = assignment.find('=');
       if (equals == std::string::npos || equals == 0)
         fail(ExitCode::kBadConfiguration, "--method has \"", text,
-             "\"; wanted PARAMETER=VALUE behind the colon, not \"", assignment, "\"");
+             "\"; expected PARAMETER=VALUE behind the colon, not \"", assignment, "\"");
       const std::string name(trimmed(assignment.substr(0, equals))), value(trimmed(assignment.substr(equals + 1)));
       std::vector<std::string> names = {name};
       if (name == "delta") names = threshold_parameters(row.region);

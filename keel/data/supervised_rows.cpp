@@ -37,8 +37,8 @@ std::optional<bool> marked_learned(const Json& message, const std::string& name,
     const auto said = message.find(mark);
     if (said == message.end()) continue;
     if (*said != 0 && *said != 1 && !said->is_boolean())
-      throw BadRow(place, name + " has the " + mark + " " + said->dump() + "; wanted 1 or true, or 0 or false: seen " +
-                              "and not learned");
+      throw BadRow(place, name + " has the " + mark + " " + said->dump() +
+                              "; expected 1 or true, or 0 or false: seen " + "and not learned");
     const bool value = said->is_boolean() ? said->get<bool>() : *said == 1;
     if (learned && *learned != value) throw BadRow(place, name + " has a weight and a loss that contradict each other");
     learned = value;

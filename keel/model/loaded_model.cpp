@@ -27,7 +27,8 @@ ChatTemplates templates_of(const std::filesystem::path& folder) {
   if (!templates.empty() || !path_exists(file)) return templates;
   const Json tree = read_json_file(file);
   if (!tree.is_object() || !tree.contains("chat_template"))
-    fail(ExitCode::kBadInput, file.string(), ": no \"chat_template\"; wanted an object with a template under this key");
+    fail(ExitCode::kBadInput, file.string(),
+         ": no \"chat_template\"; expected an object with a template under this key");
   return ChatTemplates::from_json(tree["chat_template"], file.string());
 }
 
@@ -68,7 +69,7 @@ LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make
 bool is_gguf(const std::filesystem::path& path, const std::string& name) {
   if (is_folder(path)) return false;
   if (path.extension() == ".gguf") return true;
-  fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
+  fail(ExitCode::kBadInput, "model \"", name, "\" is a file; expected a Hugging Face model folder or a .gguf file");
 }
 
 }  // namespace

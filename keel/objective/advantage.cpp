@@ -32,7 +32,7 @@ Statistics statistics_of(std::span<const double> values) {
 template <class Scale>
 std::vector<double> centred(std::span<const double> rewards, std::span<const int64_t> groups, Scale scale) {
   if (rewards.size() != groups.size())
-    fail(ExitCode::kInternal, rewards.size(), " rewards in ", groups.size(), " groups: one group per reward is wanted");
+    fail(ExitCode::kInternal, rewards.size(), " rewards in ", groups.size(), " groups: expected one group per reward");
   std::map<int64_t, std::vector<double>> members;
   for (size_t i = 0; i < rewards.size(); ++i) members[groups[i]].push_back(rewards[i]);
   std::map<int64_t, Statistics> statistics;

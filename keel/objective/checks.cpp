@@ -33,7 +33,7 @@ std::string shape_of(const Tensor& tensor) {
 
 void check_dense(const char* name, const Tensor& tensor) {
   if (tensor.layout() != at::kStrided)
-    fail(ExitCode::kBadConfiguration, name, " is a sparse tensor; wanted a dense one: convert it with .to_dense()");
+    fail(ExitCode::kBadConfiguration, name, " is a sparse tensor; expected a dense one: convert it with .to_dense()");
 }
 
 void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
@@ -41,30 +41,30 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble)
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type),
-         "; wanted float32 or float64 (half precision cannot hold a log-probability's last digits): convert it with "
+         "; expected float32 or float64 (half precision cannot hold a log-probability's last digits): convert it with "
          ".float()");
   if (!like.defined()) return;
   if (type != like.scalar_type())
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type), ", but the first tensor is ",
-         c10::toString(like.scalar_type()), "; wanted one type for all of them");
+         c10::toString(like.scalar_type()), "; expected one type for all of them");
   if (tensor.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", tensor.device().str(), ", but the first tensor is on ",
-         like.device().str(), "; wanted one device for all of them");
+         like.device().str(), "; expected one device for all of them");
 }
 
 /// Of the shape and on the device of `like`.
 void check_place(const char* name, const Tensor& flags, const Tensor& like) {
   check_dense(name, flags);
   if (flags.sizes() != like.sizes())
-    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; wanted ", shape_of(like));
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; expected ", shape_of(like));
   if (flags.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", flags.device().str(), ", but the first tensor is on ",
-         like.device().str(), "; wanted one device for all of them");
+         like.device().str(), "; expected one device for all of them");
 }
 
 void check_flags(const char* name, const Tensor& flags, const Tensor& like) {
   if (flags.scalar_type() != at::kBool)
-    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; wanted a bool tensor");
+    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; expected a bool tensor");
   check_place(name, flags, like);
 }
 
@@ -81,7 +81,7 @@ void refuse_first(const char* name, const Tensor& values, const Tensor& bad, con
     index += (d == 0 ? "" : ", ") + std::to_string(i);
     value = value[i];
   }
-  fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; wanted ", wanted);
+  fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; expected ", wanted);
 }
 
 /// log(1 - p) beside log p, where it is given.
@@ -100,14 +100,15 @@ void check_topk(const TokenPolicy& p) {
   const auto check_rows = [&](const char* name, const Tensor& rows) {
     check_type(name, rows, p.logp);
     if (rows.dim() != 2 || rows.size(0) != p.logp.numel() || rows.size(1) == 0)
-      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(rows), "; wanted [", p.logp.numel(), ", K]");
+      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(rows), "; expected [", p.logp.numel(),
+           ", K]");
     check_log_probs(name, rows, p.mask);
   };
   check_rows("topk_behavior_logp", p.topk_behavior_logp);
   check_rows("topk_logp", p.topk_logp);
   if (p.topk_logp.sizes() != p.topk_behavior_logp.sizes())
     fail(ExitCode::kBadConfiguration, "topk_logp has the shape ", shape_of(p.topk_logp), ", topk_behavior_logp ",
-         shape_of(p.topk_behavior_logp), "; wanted the same tokens in both");
+         shape_of(p.topk_behavior_logp), "; expected the same tokens in both");
   check_flags("sampled_in_topk", p.sampled_in_topk, p.logp);
   const auto check_sum = [&](const char* name, const Tensor& rows, const Tensor& sampled) {
     const Tensor sum = rows.exp().sum(1) + sampled.exp().masked_fill(p.sampled_in_topk, 0);
@@ -139,7 +140,7 @@ void check_one_advantage(const TokenPolicy& p, const std::string& method) {
       if (valid[i] && std::abs(a[i] - a[begin]) > kEqualTolerance * std::abs(a[begin]))
         fail(ExitCode::kBadConfiguration, "advantages[", i, "] is ", a[i], ", but advantages[", begin,
              "] of the same sequence is ", a[begin], "; ", method,
-             " weighs whole sequences: wanted one advantage for all tokens of each (`lengths` says where they end)");
+             " weighs whole sequences: expected one advantage for all tokens of each (`lengths` says where they end)");
   });
 }
 
@@ -153,14 +154,14 @@ void require(bool needed, const Tensor& given, const char* name, const char* wha
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like) {
   check_type(name, tensor, like);
   if (tensor.dim() != 1 || (like.defined() && tensor.numel() != like.numel()))
-    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; wanted ",
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; expected ",
          like.defined() ? shape_of(like) : "[N]", ": one number per token, sequences one after another");
 }
 
 Tensor checked_flags(const char* name, const Tensor& flags, const Tensor& like) {
   check_place(name, flags, like);
   if (flags.scalar_type() == at::kBool) return flags;
-  if (flags.is_complex()) fail(ExitCode::kBadConfiguration, name, " is complex; wanted booleans, or 0 and 1");
+  if (flags.is_complex()) fail(ExitCode::kBadConfiguration, name, " is complex; expected booleans, or 0 and 1");
   refuse_first(name, flags, (flags == 0).logical_or(flags == 1).logical_not(), {}, "a boolean, or 0 or 1");
   return flags != 0;
 }
@@ -185,15 +186,15 @@ void check_distributions(const char* name, const Tensor& logp) {
 void check_lengths(std::span<const int64_t> lengths, int64_t tokens) {
   int64_t sum = 0;
   for (size_t s = 0; s < lengths.size(); ++s) {
-    if (lengths[s] < 0) fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; wanted 0 or more");
+    if (lengths[s] < 0) fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; expected 0 or more");
     if (lengths[s] > tokens - sum)  // asked before adding: a sum of hostile lengths may wrap round to anything
       fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], ", but only ", tokens - sum, " of the ",
-           tokens, " tokens are left for it; wanted the length of every sequence, masked tokens included");
+           tokens, " tokens are left for it; expected the length of every sequence, masked tokens included");
     sum += lengths[s];
   }
   if (sum != tokens)
     fail(ExitCode::kBadConfiguration, "lengths add up to ", sum, ", but there are ", tokens,
-         " tokens; wanted the length of every sequence, masked tokens included");
+         " tokens; expected the length of every sequence, masked tokens included");
 }
 
 void check_magnitude(const char* name, const Tensor& values, const Tensor& mask) {
@@ -214,7 +215,7 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   if (!p.lengths.empty()) check_lengths(p.lengths, p.logp.numel());
   const size_t sequences = p.lengths.empty() ? 1 : p.lengths.size();
   if (!p.groups.empty() && p.groups.size() != sequences)
-    fail(ExitCode::kBadConfiguration, "groups has ", p.groups.size(), " entries; wanted one for each of the ",
+    fail(ExitCode::kBadConfiguration, "groups has ", p.groups.size(), " entries; expected one for each of the ",
          sequences, " sequences of lengths");
   require(needs.recomputed_logp, p.old_logp, "old_logp", "the trainer's own log-probs at the sampling weights");
   if (needs.recomputed_logp) {
@@ -243,7 +244,7 @@ void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
   if (k == 0 || p.topk_behavior_logp.size(1) <= k) return;
   fail(ExitCode::kBadConfiguration, "topk_behavior_logp has rows of ", p.topk_behavior_logp.size(1), " tokens, but ",
        method, "'s parameter \"k\" is ", k,
-       "; wanted the k likeliest, or the parameter k=", p.topk_behavior_logp.size(1));
+       "; expected the k likeliest, or the parameter k=", p.topk_behavior_logp.size(1));
 }
 
 }  // namespace

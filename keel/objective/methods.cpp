@@ -92,7 +92,7 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments,
   for (const std::string& assignment : assignments) {
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos)
-      fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; wanted name=value");
+      fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; expected name=value");
     const std::string_view whole = assignment;
     const std::string name(trimmed(whole.substr(0, equals))), text(trimmed(whole.substr(equals + 1)));
     const auto [key, fresh] = keys.emplace(parameter_name(name), "parameters");
@@ -144,7 +144,7 @@ std::optional<double> take_target_kept(std::vector<std::string>& assignments) {
   const std::optional<Json> share = try_parse_json(std::string(trimmed(found->substr(found->find('=') + 1))));
   if (!share || !share->is_number() || *share <= 0 || *share > 1)
     fail(ExitCode::kBadConfiguration, "objective.parameters has \"", *found,
-         "\"; wanted a share above 0 and at most 1");
+         "\"; expected a share above 0 and at most 1");
   assignments.erase(found);
   return share->get<double>();
 }
@@ -162,7 +162,8 @@ void check_adaptation(const Method& method, const std::optional<double>& target_
   for (const auto& [name, value] : parameters(method.region))
     if ((name == "low" || name == "high") && !(value > 0 && std::isfinite(value)))
       fail(ExitCode::kBadConfiguration, "objective.parameters: target_kept moves the threshold \"", name, "\" of ",
-           method.name, ", which starts at ", value, "; wanted: above 0 and finite. Set it, or remove target_kept");
+           method.name, ", which starts at ", value,
+           "; expected a finite number above 0. Set it, or remove target_kept");
 }
 
 /// A family's region is one of the table's.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <functional>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -37,7 +37,7 @@ void for_each_line(const std::filesystem::path& path, const std::function<void(c
     if (lines.was_whole())
       fail(ExitCode::kBadInput, path.string(), ":", number, ": got \"", line.substr(0, 60),
            line.size() > 60 ? "..." : "",
-           "\"; wanted a JSON object with \"phase\" and \"step\". Repair or delete the line.");
+           "\"; expected a JSON object with \"phase\" and \"step\". Repair or delete the line.");
   }
 }
 

@@ -13,8 +13,8 @@
 #include "keel/core/options/options.h"
 #include "keel/core/parallel.h"
 #include "keel/core/shell_words.h"
-#include "keel/core/strings.h"
 #include "keel/core/str_cat.h"
+#include "keel/core/strings.h"
 #include "keel/reward/functions/answer_rewards.h"
 #include "keel/reward/functions/code_reward.h"
 #include "keel/reward/functions/format_rewards.h"
@@ -78,7 +78,7 @@ std::vector<double> numbers_in(const std::string& text, const std::string& argum
     result.push_back(value);
   }
   if (result.size() != count)
-    refuse(text, "wanted " + std::to_string(count) + (count == 1 ? " number" : " numbers, with a comma between") +
+    refuse(text, "expected " + std::to_string(count) + (count == 1 ? " number" : " numbers, with a comma between") +
                      " after the colon");
   return result;
 }
@@ -121,7 +121,7 @@ struct PythonFunction {
 
 std::unique_ptr<Reward> make_python(const Written& w) {
   const auto [file, function] = PythonFunction::of(w.argument);
-  if (!file.ends_with(".py")) refuse(w.text, "wanted python:FILE.py or python:FILE.py:FUNCTION");
+  if (!file.ends_with(".py")) refuse(w.text, "expected python:FILE.py or python:FILE.py:FUNCTION");
   std::error_code unseen;  // of a name too long, say
   if (!std::filesystem::is_regular_file(file, unseen))
     refuse(w.text, "there is no file " + file + " (looked for from " + std::filesystem::current_path().string() + ")");
@@ -132,7 +132,7 @@ std::unique_ptr<Reward> make_python(const Written& w) {
 std::unique_ptr<Reward> make_exec(const Written& w) {
   const std::optional<std::vector<std::string>> command = shell_words(w.argument);
   if (!command) refuse(w.text, "a quote is not closed");
-  if (command->empty()) refuse(w.text, "wanted exec:PROGRAM ARGUMENT...");
+  if (command->empty()) refuse(w.text, "expected exec:PROGRAM ARGUMENT...");
   return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(w.workers(*command, false)));
 }
 
@@ -153,12 +153,12 @@ std::unique_ptr<Reward> make_overlong(const Written& w) {
 
 std::unique_ptr<Reward> make_tags(const Written& w) {
   const std::vector<std::string> tags = split(w.argument, ',');
-  if (tags.empty() || tags[0] == "*") refuse(w.text, "wanted tags:NAME,NAME... or tags:NAME,*");
+  if (tags.empty() || tags[0] == "*") refuse(w.text, "expected tags:NAME,NAME... or tags:NAME,*");
   return tags_reward(tags);
 }
 
 std::unique_ptr<Reward> make_pattern(const Written& w) {
-  if (w.argument.empty()) refuse(w.text, "wanted pattern:REGULAR EXPRESSION");
+  if (w.argument.empty()) refuse(w.text, "expected pattern:REGULAR EXPRESSION");
   return pattern_reward(w.argument);
 }
 

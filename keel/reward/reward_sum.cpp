@@ -41,7 +41,7 @@ Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samp
   for (size_t i = 0; i < samples.size(); ++i) {
     std::optional<double>& reward = scores.rewards[i];
     if (reward && !std::isfinite(*reward))
-      scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; wanted a finite number");
+      scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; expected a finite number");
     if (const auto note = scores.notes.find(i); note != scores.notes.end())
       judgement.notes.push_back(term.name + ": " + note->second);
     const auto failure = scores.failures.find(i);
@@ -74,7 +74,7 @@ void RewardSum::require_finite_sums(std::span<const RewardSample> samples, Judge
       why << separator << terms_[t].name << " gave " << *reward << " x " << terms_[t].weight;
       separator = ", ";
     }
-    why << "); wanted a finite number of at most " << kLargest;
+    why << "); expected a finite number of at most " << kLargest;
     total = worth_after(complaint("the sum of the rewards", samples[i], why.str()), judgement);
   }
 }

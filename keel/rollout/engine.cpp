@@ -64,18 +64,18 @@ namespace {
 void check_temperature(double temperature) {
   if (temperature == 0 || (temperature >= kMinTemperature && temperature <= kMaxTemperature)) return;
   fail(ExitCode::kBadConfiguration, "the temperature is ", temperature,
-       "; wanted 0, which takes the likeliest token, or ", kMinTemperature, " to ", kMaxTemperature);
+       "; expected 0, which takes the likeliest token, or ", kMinTemperature, " to ", kMaxTemperature);
 }
 
 void check_counts(std::span<const Prompt> prompts, const SamplingRequest& request) {
   const auto check = [](int64_t count, const auto&... name) {
-    if (count < 1) fail(ExitCode::kBadConfiguration, name..., " is ", count, "; wanted 1 or more");
+    if (count < 1) fail(ExitCode::kBadConfiguration, name..., " is ", count, "; expected 1 or more");
   };
   check(request.samples_per_prompt, "samples_per_prompt");
   check(request.max_sequences, "max_sequences, how many are decoded together,");
   if (!request.prompt_limits.empty() && request.prompt_limits.size() != prompts.size())
     fail(ExitCode::kBadConfiguration, "there are ", request.prompt_limits.size(), " limits for ", prompts.size(),
-         " prompts; wanted one for each in prompt_limits, or none and max_new_tokens for all");
+         " prompts; expected one for each in prompt_limits, or none and max_new_tokens for all");
   for (size_t i = 0; i < prompts.size(); ++i)
     check(request.limit_of(i), request.prompt_limits.empty() ? "max_new_tokens" : "the limit in prompt_limits",
           " of prompt ", prompts[i].id);

@@ -149,14 +149,14 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
     if (number == 1) {
       names = fields;
       if (names.size() < 3 || names[0] != "variant" || names[1] != "seed")
-        fail(ExitCode::kBadInput, place, ": wanted a study's runs.csv, whose first line begins with variant,seed");
+        fail(ExitCode::kBadInput, place, ": expected a study's runs.csv, whose first line begins with variant,seed");
       for (auto name = names.begin(); name != names.end(); ++name)
         if (std::find(names.begin(), name, *name) != name)
           fail(ExitCode::kBadInput, place, ": has the column ", *name, " twice; remove one");
       continue;
     }
     if (fields.size() != names.size())
-      fail(ExitCode::kBadInput, place, ": has ", fields.size(), " fields, wanted ", names.size());
+      fail(ExitCode::kBadInput, place, ": has ", fields.size(), " fields, expected ", names.size());
     Outcome outcome;
     outcome.variant = fields[0];
     for (size_t i = 1; i < fields.size(); ++i) {
@@ -166,9 +166,9 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
       const auto [stopped, error] =
           i == 1 ? std::from_chars(first, last, outcome.seed) : std::from_chars(first, last, value);
       if (error != std::errc() || stopped != last || !std::isfinite(value))
-        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted a number");
+        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", expected a number");
       if (names[i] == measure::kCollapsed && value != 0 && value != 1)
-        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted 0 or 1");
+        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", expected 0 or 1");
       if (i > 1) outcome.measures[names[i]] = value;
     }
     if (!runs.emplace(outcome.variant, outcome.seed).second)
@@ -176,7 +176,7 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
            " a second time; a run is one measurement, remove one of the rows");
     outcomes.push_back(std::move(outcome));
   }
-  if (outcomes.empty()) fail(ExitCode::kBadInput, file.string(), ": has no runs; wanted a study's runs.csv");
+  if (outcomes.empty()) fail(ExitCode::kBadInput, file.string(), ": has no runs; expected a study's runs.csv");
   return outcomes;
 }
 

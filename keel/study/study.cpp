@@ -47,7 +47,7 @@ const Json& section(const ConfigTree& tree, const std::string& name) {
   if (found == nullptr || found->is_null()) return kNone;
   if (!found->is_object())
     fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, ": got ", found->dump(),
-         ", wanted names and their settings");
+         ", expected names and their settings");
   return *found;
 }
 
@@ -78,7 +78,7 @@ void check_names(const ConfigTree& tree) {
            ": runs of this name make the networks that variants start from; choose another");
     if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos || name[0] == '-')
       fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
-           ": the name becomes that of a folder; wanted letters, digits, and _ + - behind the first");
+           ": the name becomes that of a folder; expected letters, digits, and _ + - behind the first");
   }
 }
 
@@ -124,7 +124,7 @@ void check_measures(const ConfigTree& tree, const StudyOptions& options) {
     if (std::ranges::count(own, name) || std::ranges::count(options.measures, name) > 1 ||
         name.find_first_of(",|\"\r\n") != std::string::npos)
       fail(ExitCode::kBadConfiguration, place_of(tree, "study.measures"), ": study.measures: got ", name,
-           ", wanted names of metrics.jsonl, each once; ", joined(own), " stand in the tables without it");
+           ", expected names of metrics.jsonl, each once; ", joined(own), " stand in the tables without it");
 }
 
 /// Whether a study's runs begin with supervised updates on the task, which are the same for all variants.
@@ -189,7 +189,7 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   std::vector<std::string> names;
   for (const auto& [name, settings] : sizes.items()) names.push_back(name);
   if (!size.empty() && !sizes.contains(size))
-    fail(ExitCode::kBadConfiguration, "--size: got ", size, ", wanted ",
+    fail(ExitCode::kBadConfiguration, "--size: got ", size, ", expected ",
          names.empty() ? "none, since " + tree.file + " has no sizes" : "one of " + joined(names));
   if (!size.empty()) put_over(base, section(tree, "sizes." + size), tree, "sizes." + size);
 
@@ -207,7 +207,7 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   if (study.options.baseline.empty()) study.options.baseline = variants[0];
   if (!std::ranges::count(variants, study.options.baseline))
     fail(ExitCode::kBadConfiguration, place_of(tree, "study.baseline"), ": study.baseline: got ",
-         study.options.baseline, ", wanted one of the variants ", joined(variants));
+         study.options.baseline, ", expected one of the variants ", joined(variants));
   return study;
 }
 

@@ -134,7 +134,7 @@ void require_best_metric(const Config& config, const Problems& problems) {
   const bool is_mean = metric == "eval/accuracy" || metric == "eval/reward";
   if (is_mean && metric != mean)
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but the mean of this run's rewards is ",
-         "called otherwise; wanted ", mean, ", or auto");
+         "called otherwise; expected ", mean, ", or auto");
 }
 
 }  // namespace keel

@@ -32,7 +32,7 @@ Addresses resolve(const std::string& host) {
   wanted.ai_flags = AI_PASSIVE;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &wanted, &found); error != 0)
     fail(ExitCode::kBadConfiguration, "--host: ", host, " is no address (", gai_strerror(error),
-         "); wanted one of this machine's, such as 0.0.0.0 for all of them");
+         "); expected one of this machine's, such as 0.0.0.0 for all of them");
   return {found, freeaddrinfo};
 }
 

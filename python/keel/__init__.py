@@ -199,7 +199,7 @@ def _aggregation(region, aggregation, lengths, like):
         aggregation = _row(region)["aggregation"]
     take.word("aggregation", aggregation, "the name of an aggregation")
     if lengths is None and aggregation.startswith("seq_mean"):
-        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; wanted the length of each "
+        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; expected the length of each "
                          f"([{like.numel()}] where all tokens are of one), or padded tensors [B, T] with a mask")
     return aggregation
 
@@ -313,7 +313,7 @@ def certificate(
     groups = take.integers("groups", groups)
     for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths), ("groups", groups)):
         if given is not None and given.is_meta:
-            raise ValueError(f"{name} is on meta, where tensors have no numbers; wanted one on a CPU or a GPU")
+            raise ValueError(f"{name} is on meta, where tensors have no numbers; expected one on a CPU or a GPU")
     if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
         take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
     if tv is None and divergence not in (None, "binary_tv"):

@@ -15,7 +15,7 @@ def refuse(name, value, wanted):
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     kind = "" if value is None else f", a {type(value).__name__}"
-    raise ValueError(f"{name} is {shown}{kind}; wanted {wanted}")
+    raise ValueError(f"{name} is {shown}{kind}; expected {wanted}")
 
 
 def word(name, value, wanted):
@@ -44,7 +44,7 @@ def rows_as_sequences(shape, given, lengths):
         if name == "advantages" and value.dim() < 3 and value.shape in ((rows,), (rows, 1)):
             value = value.reshape(rows, 1).expand(rows, width)
         if value.shape[:2] != shape:
-            raise ValueError(f"{name} is {list(value.shape)} beside a logp of {list(shape)}; wanted the same [B, T]"
+            raise ValueError(f"{name} is {list(value.shape)} beside a logp of {list(shape)}; expected the same [B, T]"
                              + (", or one number per row" if name == "advantages" else ""))
         return value.reshape(rows * width, *value.shape[2:])
 

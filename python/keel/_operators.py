@@ -26,7 +26,7 @@ def check_devices(like, others, anywhere=()):
     """An operator with one tensor on meta is answered here, and not by the code that would have refused the mixture."""
     for name, tensor in others.items():
         if tensor is not None and tensor.device != like.device:
-            raise ValueError(f"{name} is on {tensor.device}, but the first tensor is on {like.device}; wanted one device for all of them")
+            raise ValueError(f"{name} is on {tensor.device}, but the first tensor is on {like.device}; expected one device for all of them")
     for name, tensor in anywhere:
         if tensor is not None and tensor.is_meta and not like.is_meta:
             raise ValueError(f"{name} is on meta, where tensors have no numbers, but the first tensor is on {like.device}")

@@ -50,7 +50,7 @@ def fused_policy_loss(
     mask = _checked(batch, "behavior_logp", "advantages")
     if weights is not None and (not isinstance(weights, torch.Tensor) or weights.shape != mask.shape):
         given = list(weights.shape) if isinstance(weights, torch.Tensor) else f"{repr(weights):.80}"
-        raise ValueError(f"weights is {given}; wanted a tensor {list(mask.shape)}, a weight for each token of the completions")
+        raise ValueError(f"weights is {given}; expected a tensor {list(mask.shape)}, a weight for each token of the completions")
     hidden, weight, softcap = _states(model, batch, mask)
     advantages = batch["advantages"]
     if advantages.dim() == 1:
@@ -84,27 +84,27 @@ def _checked(batch, *more):
     for name in (*_REQUIRED, *more):
         if not isinstance(batch.get(name), torch.Tensor):
             given = f"{batch[name]!r}"[:80] if name in batch else "missing"
-            raise ValueError(f"batch[{name!r}] is {given}; wanted a tensor. A batch has {', '.join((*_REQUIRED, *more))}")
+            raise ValueError(f"batch[{name!r}] is {given}; expected a tensor. A batch has {', '.join((*_REQUIRED, *more))}")
     for name in _PER_TOKEN:
         if batch.get(name) is not None and not isinstance(batch[name], torch.Tensor):
-            raise ValueError(f"batch[{name!r}] is {repr(batch[name]):.80}; wanted a tensor [{'B, C, K' if name in _TOP_K else 'B, C'}]")
+            raise ValueError(f"batch[{name!r}] is {repr(batch[name]):.80}; expected a tensor [{'B, C, K' if name in _TOP_K else 'B, C'}]")
     for name in _IDS:
         if batch.get(name) is not None and batch[name].dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"batch[{name!r}] is of {batch[name].dtype}; wanted the numbers of tokens, torch.int64")
+            raise ValueError(f"batch[{name!r}] is of {batch[name].dtype}; expected the numbers of tokens, torch.int64")
     shapes = {name: tuple(value.shape) for name, value in batch.items() if isinstance(value, torch.Tensor)}
     completions, prompts = shapes["completion_ids"], shapes["prompt_ids"]
     if len(completions) != 2 or len(prompts) != 2 or prompts[1] == 0:
-        raise ValueError(f"completion_ids is {list(completions)} and prompt_ids {list(prompts)}; wanted [B, C] and [B, P], P at least 1")
+        raise ValueError(f"completion_ids is {list(completions)} and prompt_ids {list(prompts)}; expected [B, C] and [B, P], P at least 1")
     wanted = {"completion_mask": completions, "prompt_mask": prompts, "prompt_ids": (completions[0], prompts[1]),
               **dict.fromkeys(_PER_TOKEN, completions)}
     for name, shape in wanted.items():
         if name in shapes and (shapes[name][:2] != shape or len(shapes[name]) != (3 if name in _TOP_K else 2)):
             raise ValueError(f"batch[{name!r}] is {list(shapes[name])} beside completions {list(completions)} and prompts {list(prompts)}; "
-                             f"wanted {list(shape)}{', with K behind them' if name in _TOP_K else ''}")
+                             f"expected {list(shape)}{', with K behind them' if name in _TOP_K else ''}")
     if "advantages" in shapes and shapes["advantages"] not in (completions, completions[:1]):
-        raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; wanted {list(completions[:1])} or {list(completions)}")
+        raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; expected {list(completions[:1])} or {list(completions)}")
     if "advantages" in shapes and batch["advantages"].is_complex():
-        raise ValueError("batch['advantages'] has complex numbers; wanted real ones")
+        raise ValueError("batch['advantages'] has complex numbers; expected real ones")
     _require_padding(batch, "prompt_mask", "left")
     _require_padding(batch, "completion_mask", "right")
     return batch["completion_mask"].bool()
@@ -114,13 +114,13 @@ def _require_padding(batch, name, side):
     """Padding in any other place would stand before a token, which would be predicted from it."""
     there = batch[name].bool()
     if (batch[name] != there).any():
-        raise ValueError(f"batch[{name!r}] has other numbers than 0 and 1; wanted 1 where there is a token and 0 where there is none")
+        raise ValueError(f"batch[{name!r}] has other numbers than 0 and 1; expected 1 where there is a token and 0 where there is none")
     tokens_first = there.flip(1) if side == "left" else there
     misplaced = (tokens_first[:, 1:] > tokens_first[:, :-1]).any(1)
     if side == "left":
         misplaced |= ~there[:, -1]
     if misplaced.any():
-        raise ValueError(f"batch[{name!r}] has padding in row {int(misplaced.nonzero()[0])} that is not on the {side}; wanted prompts padded on "
+        raise ValueError(f"batch[{name!r}] has padding in row {int(misplaced.nonzero()[0])} that is not on the {side}; expected prompts padded on "
                          "the left (padding_side=\"left\" of a tokenizer), each with a token at least, and completions padded on the right")
 
 
@@ -150,10 +150,10 @@ def _parts(model):
                          "called here; sum the gradients of the bare model, or use keel.trl.KeelGRPOTrainer")
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not hasattr(inner, "get_output_embeddings") or not hasattr(inner, "base_model"):
-        raise ValueError(f"the model is a {type(model).__name__}; wanted a causal language model of Hugging Face's")
+        raise ValueError(f"the model is a {type(model).__name__}; expected a causal language model of Hugging Face's")
     head = inner.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear) or hasattr(head, "base_layer") or not head.weight.is_floating_point():
-        raise ValueError(f"the head is a {type(head).__name__}; wanted a plain linear layer without an adapter or quantization: "
+        raise ValueError(f"the head is a {type(head).__name__}; expected a plain linear layer without an adapter or quantization: "
                          "take keel.policy_loss on the logits' log-probabilities instead")
     if head.bias is not None:
         raise ValueError("the head has a bias, which the fused head has not: take keel.policy_loss on the logits' "

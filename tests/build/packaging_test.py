@@ -96,7 +96,7 @@ class Packaging(unittest.TestCase):
         result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT,
                      env={**os.environ, "KEEL_PROGRAM": "no"})
         self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; wanted ON, or OFF")
+        self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; expected ON, or OFF")
 
     def test_the_module_has_all_sources_that_it_stands_on(self):
         """What its sources include, and the sources of what these include, is in keel_base, with which alone CMake links it."""

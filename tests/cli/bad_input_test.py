@@ -47,7 +47,7 @@ class CommandLine(support.Test):
 
     def test_a_long_value_does_not_hide_what_is_said_of_it(self):
         long = "9" * 100_000
-        for arguments, *parts in ((("import", "algorithm.adv_estimator=grpo", f"data.max_prompt_length={long}"), "data.max_prompt_length=999", "wanted an integer"),
+        for arguments, *parts in ((("import", "algorithm.adv_estimator=grpo", f"data.max_prompt_length={long}"), "data.max_prompt_length=999", "expected an integer"),
                                   (("import", "algorithm.adv_estimator=grpo", "data.x=" + "[" * 50_000), "data.x=[[[", "64 levels"),
                                   (("train", support.QUICKSTART, f"{long}=1"), "99999"), ((long,), "is not a command", "train"),
                                   (("methods", "é" * 50_000), "éé")):
@@ -62,7 +62,7 @@ class CommandLine(support.Test):
         limited = ["bash", "-c", 'ulimit -s 64; exec "$@"', "bash", support.KEEL, "train", support.QUICKSTART, f"run.dir={self.folder}/run"]
         result = subprocess.run(limited, capture_output=True, text=True, env=support.environment())
         self.assert_exit(result, 4)
-        self.assertIn("the stack is limited to 64 KiB; wanted at least 256 (ulimit -s 8192)", result.stderr)
+        self.assertIn("the stack is limited to 64 KiB; expected at least 256 (ulimit -s 8192)", result.stderr)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_gpu_is_called_cuda(self):
@@ -85,7 +85,7 @@ class CommandLine(support.Test):
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_an_override_without_a_value_is_refused(self):
-        self.assert_refused(train(self.folder / "run", "train.steps"), 2, "train.steps", "wanted key=value")
+        self.assert_refused(train(self.folder / "run", "train.steps"), 2, "train.steps", "expected key=value")
 
     def test_a_key_that_comes_twice_is_refused_here_too(self):
         for command in (["train", support.QUICKSTART], ["quickstart"]):
@@ -134,8 +134,8 @@ class ConfigurationFile(support.Test):
         self.refused("run: {}\nfoo:\n  bar: 1\n", "bad.yaml:2: foo: unknown section", "sections are run, model")
 
     def test_a_wrong_type_says_what_is_wanted(self):
-        self.refused("train:\n  steps: many\n", "bad.yaml:2: train.steps", 'got "many"', "wanted an integer")
-        self.refused("train: 3\n", "bad.yaml:1: train", "wanted a section")
+        self.refused("train:\n  steps: many\n", "bad.yaml:2: train.steps", 'got "many"', "expected an integer")
+        self.refused("train: 3\n", "bad.yaml:1: train", "expected a section")
 
     def test_a_value_out_of_range_says_the_range(self):
         self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "at least 1e-04 and at most 100")
@@ -155,7 +155,7 @@ class ConfigurationFile(support.Test):
         self.refused(b"\x7fELF\x02\x01\x01\x00" + os.urandom(5000))
         self.refused("a: [1, 2", "bad.yaml:", "not valid YAML")
         self.refused("")
-        self.refused("just text\n", "wanted a mapping")
+        self.refused("just text\n", "expected a mapping")
         self.refused("[" * 100000)
         self.refused("x" * (2 << 20), "1 MiB")
         self.refused('{"train": ', name="bad.json")

@@ -327,8 +327,8 @@ class Refusals(support.Test):
         for method, reason in (("dppo_topk_tv", "dppo_topk_tv: needs the column topk_tv, which the record of step"),
                                ("dppo_full_kl", "needs the column full_kl"), ("tis", "needs the column log_recomputed"),
                                ("nothing", 'no'), ("dppo_tv:hgh=1", 'has no parameter "hgh"; did you mean high?'),
-                               ("dppo_tv:high", "wanted PARAMETER=VALUE"), ("drpo,drpo", '"drpo" twice'),
-                               ("delta=0.1", "wanted NAME, or NAME:PARAMETER=VALUE"), ("dppo_tv:delta=0.1,low=0.2", "sets low twice"),
+                               ("dppo_tv:high", "expected PARAMETER=VALUE"), ("drpo,drpo", '"drpo" twice'),
+                               ("delta=0.1", "expected NAME, or NAME:PARAMETER=VALUE"), ("dppo_tv:delta=0.1,low=0.2", "sets low twice"),
                                ("dppo_tv:high=2", "a total variation is at most 1")):
             self.refused(2, reason, "tokens", plain, "--method", method)
         self.refused(2, "ask for k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
@@ -343,7 +343,7 @@ class Refusals(support.Test):
         self.refused(3, "there is no such folder", "tokens", self.folder / "none")
         self.refused(3, "has no token records", "tokens", self.folder)
         self.refused(2, "none of them there", "tokens", run_of(PLAIN), "--steps", "7:")
-        self.refused(2, "wanted the first and the last step", "tokens", run_of(PLAIN), "--steps", "a")
+        self.refused(2, "expected the first and the last step", "tokens", run_of(PLAIN), "--steps", "a")
         run = self.folder / "run"
         shutil.copytree(run_of(PLAIN), run)
         file = first_file(run)
@@ -371,7 +371,7 @@ class Refusals(support.Test):
                                 ('has no sound "parameters": ', with_facts(parameters={"high": "much"})),
                                 ('has no sound "kl_estimator"', with_facts(kl_estimator="k4")),
                                 ('has no sound "kl_estimator"', with_facts(kl_estimator=4)),
-                                ("its column kept is int32; wanted bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
+                                ("its column kept is int32; expected bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
                                 ('of format "2", and this program reads format 1',
                                  table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
                                 ('has no sound "top_k"', table.replace_schema_metadata(

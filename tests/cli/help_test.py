@@ -66,7 +66,7 @@ class Help(support.Test):
         self.assert_refused(keel("help", "trian"), 2, "nothing is called trian; did you mean train?")
         self.assert_refused(keel("help", "rollout.temprature"), 2, "did you mean rollout.temperature?")
         self.assert_refused(keel("help", "num_generation"), 2, "did you mean num_generations?")
-        self.assert_refused(keel("help", "x\x1b[1m"), 2, "nothing is called x\\x1b[1m; wanted a command, a setting, ")
+        self.assert_refused(keel("help", "x\x1b[1m"), 2, "nothing is called x\\x1b[1m; expected a command, a setting, ")
 
 
 if __name__ == "__main__":

@@ -201,10 +201,10 @@ class HostileFiles(support.Test):
             with self.changed(self.base / "config.json", **{key: value}):
                 result = self.generate()
             plausible = value in (1 << 16, 1 << 20, 1 << 24, (1 << 31) - 1)  # then the files say otherwise
-            self.assert_bad_input(result, *(("asks for", "of one model") if plausible else (f"config.json: ", key, "wanted")))
+            self.assert_bad_input(result, *(("asks for", "of one model") if plausible else (f"config.json: ", key, "expected")))
         wraps = {"num_attention_heads": 1 << 20, "num_key_value_heads": 1 << 20, "head_dim": 1 << 44, "hidden_size": 1 << 20}
         with self.changed(self.base / "config.json", **wraps):
-            self.assert_bad_input(self.generate(), "config.json: head_dim is 17592186044416; wanted 1 to")
+            self.assert_bad_input(self.generate(), "config.json: head_dim is 17592186044416; expected 1 to")
 
     def test_a_network_made_from_absurd_sizes_says_what_it_would_take(self):
         with self.changed(self.base / "config.json", hidden_size=1 << 20, intermediate_size=1 << 24, num_attention_heads=1 << 10,

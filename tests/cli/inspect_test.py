@@ -70,7 +70,7 @@ class Inspect(support.Test):
         good = self.file.read_bytes()
         for name, content, part in (("cut.gguf", good[:-20], "of which the file holds only"),
                                     ("magic.gguf", b"GGML" + good[4:], "GGML"), ("empty.safetensors", b"", "0 bytes"),
-                                    ("notes.txt", b"hello", "wanted a .gguf or .safetensors file or a folder"),
+                                    ("notes.txt", b"hello", "expected a .gguf or .safetensors file or a folder"),
                                     ("long.gguf", good + b"x" * 100, "bytes follow the last tensor")):
             path = self.folder / name
             path.write_bytes(content)

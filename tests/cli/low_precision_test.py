@@ -27,7 +27,7 @@ class EveryPrecision(support.Test):
     def test_is_told_trains_and_resumes_to_the_same_bits(self):
         known = train(self.folder / "none", rollout={"weights": "none"})
         self.assert_exit(known, 2)
-        self.assertIn("wanted one of " + ", ".join(SENTENCES), known.stderr)
+        self.assertIn("expected one of " + ", ".join(SENTENCES), known.stderr)
         for i, (weights, sentence) in enumerate(SENTENCES.items()):
             noise = 0.5 if i % 3 == 2 else 0
             with self.subTest(weights=weights, noise=noise):

@@ -299,7 +299,7 @@ def unordered(completions, **k): return {0.5}
         for name in ("generator", "tuples", "maps", "values", "array", "numbers"):
             self.assert_rewards(self.reward(rows(3), f"python:{path}:{name}"), [0.5] * 3)
         for name, told in (("endless", "more than 1 rewards for 1 completions"), ("few", "0 rewards for 1 completions"),
-                           ("text", "(str); wanted a list"), ("one", "(float); wanted a list"), ("unordered", "(set)")):
+                           ("text", "(str); expected a list"), ("one", "(float); expected a list"), ("unordered", "(set)")):
             self.assertIn(told, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
 
     def test_text_that_is_no_utf_8_ends_nothing(self):

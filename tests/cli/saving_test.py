@@ -144,7 +144,7 @@ class TheBest(support.Test):
             result = train(run, **{**RUN, "checkpoint": checkpoint, "eval": evaluation})
             self.assert_refused(result, 2, *parts)
         result = train(run, **{**RUN, "checkpoint": {"best_metric": "eval/reward"}})
-        self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "wanted eval/accuracy")
+        self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "expected eval/accuracy")
         named = {**RUN, "checkpoint": {"best_metric": "eval/pass@4"}}
         parts = ('checkpoint.best_metric is "eval/pass@4"', "eval/accuracy, eval/reward", "eval.samples 1")
         self.assert_refused(train(run, **named), 2, *parts)

@@ -124,7 +124,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("they differ", self.run_study("--compare", str(other), code=1).stdout)
         # What cannot be compared with is told with the plan, too.
         self.run_study("--explain", "--compare", str(other))
-        self.assertIn("wanted a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
+        self.assertIn("expected a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
         self.assertIn("gone.csv", self.run_study("--explain", "--compare", str(self.folder / "gone.csv"), code=3).stderr)
         text = runs.read_text().splitlines()
         for changed, reason in (([*text, text[1]], "6: has the run dppo_tv-0 a second time"),

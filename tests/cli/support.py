@@ -287,9 +287,9 @@ def difference(run, other):
     rows, wanted = metrics(run), metrics(other)
     for row, expected in zip(rows, wanted):
         if row != expected:
-            return f"metrics.jsonl has the row\n{row}, wanted\n{expected}"
+            return f"metrics.jsonl has the row\n{row}, expected\n{expected}"
     if len(rows) != len(wanted):
-        return f"metrics.jsonl has {len(rows)} rows, wanted {len(wanted)}"
+        return f"metrics.jsonl has {len(rows)} rows, expected {len(wanted)}"
     for name in ("samples.jsonl", *final_files(other)):
         path = pathlib.Path(run) / name
         if not path.exists() or path.read_bytes() != (pathlib.Path(other) / name).read_bytes():

@@ -75,7 +75,7 @@ class Loaded(Scene):
                             "--seed", "3", "--max-new-tokens", "12", "--threads", "1")
 
     def judge(self, name, result):
-        require(result.returncode == 0, "wanted 0 or 3")
+        require(result.returncode == 0, "expected 0 or 3")
         require(result.stdout == self.expected.stdout, "accepted without a word, and the completions are others")
         require(os.path.basename(name) in self.NOT_READ, "accepted without a word")
         return "harmless"
@@ -91,7 +91,7 @@ class Resumed(Scene):
 
     def make(self):
         self.run = trials.stopped(self.folder / "run", 3, *self.arguments())
-        require(len(support.checkpoints(self.run)) == 2, "wanted two checkpoints in", self.run)
+        require(len(support.checkpoints(self.run)) == 2, "expected two checkpoints in", self.run)
 
     def files(self):
         run = self.sound / "run"
@@ -113,7 +113,7 @@ class Resumed(Scene):
         said = result.stdout + result.stderr
         if name == "run/config.yaml" and re.search(r": .* then, .* now", said):
             return "said"  # a setting that a resumed run may change; to what it led is not compared
-        require(result.returncode == 0, "wanted 0, 2 or 3")
+        require(result.returncode == 0, "expected 0, 2 or 3")
         difference = self.difference()
         if "is damaged (" in said and self.is_named(name, said):
             require(difference is None, "an older checkpoint was taken, but", difference)
@@ -137,7 +137,7 @@ class Resumed(Scene):
             if path.is_file() and path.name not in ("manifest.json", "state.json") and not difference:
                 difference = None if mine.read_bytes() == path.read_bytes() else f"{path.name} differs"
         states = [json.loads((run / last / "state.json").read_text())["state"] for run in (self.run, whole)]
-        return difference or (None if states[0] == states[1] else f"state.json says {states[0]}, wanted {states[1]}")
+        return difference or (None if states[0] == states[1] else f"state.json says {states[0]}, expected {states[1]}")
 
 
 class ResumedOwn(Resumed):

@@ -180,9 +180,9 @@ def bear(trial, scenario, fault, hit, run, result, unprinted):
         # Writes of the output are the system's to make again (SA_RESTART): the program would tell that it is not whole.
         require(code == 0 or (unprinted and code == 4), "an interrupted call is to be made again")
     elif any(call.kind in WRITING for call in hit):
-        require(code == 4, "wanted 4")
+        require(code == 4, "expected 4")
     else:  # a file that cannot be read is a damaged one; one that cannot be removed may stay
-        require(code in (0, 3, 4), "wanted 0, 3 or 4")
+        require(code in (0, 3, 4), "expected 0, 3 or 4")
         recorded = [call for call in hit if call.kind in READING and call.path.endswith(RECORDED)]
         require(code != 0 or not recorded, "read in part without a word")
     if code in (3, 4) and fault != INTERRUPTED and 2 not in unprinted:

@@ -96,7 +96,7 @@ def begin(run, flags):
 def require_end(process, run, whole):
     code, said = process.wait(), process.output.read_text()
     require(code == 0, "the run that was left alone ended with", code, said)
-    require(process.expected in said, "wanted", process.expected, "in", said)
+    require(process.expected in said, "expected", process.expected, "in", said)
     trials.require_finished(run, whole)
 
 

@@ -94,7 +94,7 @@ def stopped(run, steps, *arguments, most=None):
         process.send_signal(signal.SIGTERM)
         if process.wait() == 75 and done() <= (most or done()):
             break
-    require(process.returncode == 75 and done() <= (most or done()), "wanted an interrupted run:", process.output.read_text())
+    require(process.returncode == 75 and done() <= (most or done()), "expected an interrupted run:", process.output.read_text())
     process.output.unlink()
     return run
 

@@ -138,7 +138,7 @@ def what_it_cannot_do_is_refused():
         (lambda: loss(scaled, batch), "does more to logits"),
         (lambda: loss(adapted, batch), "without an adapter"),
         (lambda: loss(Wrapped(model), batch), "is wrapped in Wrapped"),
-        (lambda: loss(torch.nn.Linear(2, 2), batch), "wanted a causal language model"),
+        (lambda: loss(torch.nn.Linear(2, 2), batch), "expected a causal language model"),
         (lambda: loss(model, {**batch, "behavior_logp": None}), "batch['behavior_logp'] is None"),
         (lambda: loss(model, {name: value for name, value in batch.items() if name != "advantages"}), "batch['advantages'] is missing"),
         (lambda: loss(model, {**batch, "behavior_logp": batch["behavior_logp"][:, 1:]}), "batch['behavior_logp'] is [4, 8]"),
@@ -158,14 +158,14 @@ def what_it_cannot_do_is_refused():
         *((lambda name=name, value=value: loss(model, {**batch, **likeliest, name: value}, "dppo_topk_tv", horizon=8), message)
           for name, value, message in (
               ("topk_ids", top.indices.tolist(), "batch['topk_ids'] is [[["),
-              ("topk_ids", top.indices.float(), "batch['topk_ids'] is of torch.float32; wanted the numbers of tokens"),
-              ("topk_ids", top.indices[..., 0], "batch['topk_ids'] is [4, 9] beside completions [4, 9] and prompts [4, 6]; wanted [4, 9], with K"),
-              ("old_logp", [0.5], "batch['old_logp'] is [0.5]; wanted a tensor [B, C]"),
+              ("topk_ids", top.indices.float(), "batch['topk_ids'] is of torch.float32; expected the numbers of tokens"),
+              ("topk_ids", top.indices[..., 0], "batch['topk_ids'] is [4, 9] beside completions [4, 9] and prompts [4, 6]; expected [4, 9], with K"),
+              ("old_logp", [0.5], "batch['old_logp'] is [0.5]; expected a tensor [B, C]"),
               ("behavior_logp", top.values.detach(), "batch['behavior_logp'] is [4, 9, 3]"),
               ("completion_ids", batch["completion_ids"].double(), "batch['completion_ids'] is of torch.float64"))),
         *((lambda weights=weights: loss(model, batch, weights=weights), message)
-          for weights, message in ((torch.ones(4), "weights is [4]; wanted a tensor [4, 9]"), (torch.ones(9, 4), "weights is [9, 4]; wanted"),
-                                   ([1.0], "weights is [1.0]; wanted a tensor [4, 9]"))),
+          for weights, message in ((torch.ones(4), "weights is [4]; expected a tensor [4, 9]"), (torch.ones(9, 4), "weights is [9, 4]; expected"),
+                                   ([1.0], "weights is [1.0]; expected a tensor [4, 9]"))),
     ]
     refused(cases)
 

@@ -292,10 +292,10 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
         ({}, {"parameters": {"hihg": 0.1}}, "hihg"),
         ({}, {"parameters": {"high": -1.0}}, "high"),
         ({}, {"parameters": {"anchor": "behavior"}}, "the trainer's argument"),
-        ({}, {"anchor": "sampler"}, "wanted 'behavior'"),
+        ({}, {"anchor": "sampler"}, "expected 'behavior'"),
         ({}, {"anchor": "behavior"}, "transformers' generate gives none"),
         ({}, {"anchor": "behavior", "rollout_func": no_logprobs}, "came without the sampler's log-probabilities"),
-        ({}, {"rollout_func": short}, "wanted one for each"),
+        ({}, {"rollout_func": short}, "expected one for each"),
         ({"loss_type": "cispo"}, {}, "it is a method in TRL"),
         ({"importance_sampling_level": "sequence"}, {}, "method='gspo'"),
         ({"epsilon_high": 0.28}, {}, "thresholds of its own: parameters={'low': 0.15"),
@@ -311,7 +311,7 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
             made = tiny.trainer(KeelGRPOTrainer, changes, **more)
             made.train()
         except ValueError as error:
-            assert wanted in str(error), f"{changes} {more}: wanted {wanted!r}: {error}"
+            assert wanted in str(error), f"{changes} {more}: expected {wanted!r}: {error}"
         else:
             raise AssertionError(f"{changes} {more}: nothing was said where {wanted!r} was to be expected")
         if "made" in locals():

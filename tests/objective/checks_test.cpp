@@ -50,7 +50,7 @@ TEST(Checks, WantTheOthersToBelongToTheToken) {
   policy.other_logp = floats({-0.4586751, -kUnlimited, -0.1454135});  // a token of probability 1 has no other
   check_token_policy(policy, {});
   policy.other_logp = floats({-0.4586751, -0.1, -0.1454135});
-  EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is -0.1; wanted log(1 - exp(logp))"));
+  EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is -0.1; expected log(1 - exp(logp))"));
   policy.other_logp = floats({-0.4586751, 1e-3, -0.1454135});
   EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is 0.001"));
   policy.other_logp = floats({-0.4586751});
@@ -65,13 +65,13 @@ TEST(Checks, WantTheOthersToBelongToTheToken) {
 TEST(Checks, WantOneTypeOneDeviceOneShape) {
   TokenPolicy policy = sound();
   policy.logp = policy.logp.to(at::kHalf);
-  EXPECT_THAT(complaint(policy), testing::HasSubstr("logp is Half; wanted float32 or float64"));
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("logp is Half; expected float32 or float64"));
   policy = sound();
   policy.advantages = policy.advantages.to(at::kDouble);
   EXPECT_THAT(complaint(policy), testing::HasSubstr("advantages is Double"));
   policy = sound();
   policy.behavior_logp = floats({-1, -1});
-  EXPECT_THAT(complaint(policy), testing::HasSubstr("behavior_logp has the shape [2]; wanted [3]"));
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("behavior_logp has the shape [2]; expected [3]"));
   policy = sound();
   policy.lengths = {1, 1};
   EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths add up to 2, but there are 3 tokens"));
@@ -103,7 +103,7 @@ TEST(Checks, RefuseARowThatDoesNotHoldTheSampledTokenItClaims) {
   TokenPolicy policy{.logp = floats({-1, -1}), .behavior_logp = floats({-1, -1}), .advantages = floats({1, 1})};
   policy.topk_behavior_logp = policy.topk_logp = floats({-1, -2, -3, -2}).view({2, 2});
   policy.sampled_in_topk = flags({1, 1});
-  EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[1] is 1; wanted 0"));
+  EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[1] is 1; expected 0"));
   policy.sampled_in_topk = flags({1, 0});
   check_token_policy(policy, {.top_k = 2});
   policy.topk_logp = floats({-2, -1, -3, -2}).view({2, 2});  // the sampled token's two log-probs, at two places
@@ -119,7 +119,7 @@ TEST(Checks, TakeFlagsThatAreBooleansOrZeroAndOne) {
   EXPECT_TRUE(checked_flags("mask", flags({1, 0, 1}), like).equal(flags({1, 0, 1})));
   EXPECT_THAT(complaint_about(floats({1, 0.5, 1})), testing::StartsWith("mask[1] is 0.5"));
   EXPECT_THAT(complaint_about(floats({1, 0, std::nan("")})), testing::StartsWith("mask[2] is nan"));
-  EXPECT_THAT(complaint_about(floats({1, 0})), testing::HasSubstr("the shape [2]; wanted [3]"));
+  EXPECT_THAT(complaint_about(floats({1, 0})), testing::HasSubstr("the shape [2]; expected [3]"));
 }
 
 TEST(Checks, WantOneAdvantagePerSequenceWhereARegionHasOneWeightForIt) {

@@ -95,7 +95,7 @@ def main():
             print(f"{case.name}: {len(texts)} prompts, {len(wrong) + abs(len(ours) - len(texts))} differ; the first has "
                   f"{len(expected[0])} tokens")
             for text, got, wanted in wrong[:3]:
-                print(f"  {text!r}: got {got}, wanted {wanted}")
+                print(f"  {text!r}: got {got}, expected {wanted}")
             failed += bool(wrong) or len(ours) != len(texts)
     return 1 if failed else 0
 

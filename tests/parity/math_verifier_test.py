@@ -104,7 +104,7 @@ def main():
         for row in found:
             print(f"  {name} ({row['kind']}): {row['gold'][-100:]!r} against {row['answer']!r}")
     for row in by_hand:
-        print(f"  {row['kind']}: {row['gold']!r} against {row['answer']!r}, wanted {row['equal']}")
+        print(f"  {row['kind']}: {row['gold']!r} against {row['answer']!r}, expected {row['equal']}")
     if is_there("math-verify"):
         use("math-verify")
         compare_with_math_verify(rows)

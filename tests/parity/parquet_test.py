@@ -139,9 +139,9 @@ class Comparison:
 def equal_to(expected):
     def judge(lines):
         got = [line.get("row", line) for line in lines]
-        assert len(got) == len(expected), f"{len(got)} rows, wanted {len(expected)}; the last: {got[-1:]}"
+        assert len(got) == len(expected), f"{len(got)} rows, expected {len(expected)}; the last: {got[-1:]}"
         for i, (ours, theirs) in enumerate(zip(got, expected)):
-            assert ours == theirs, f"row {i}: got {ours}, wanted {theirs}"
+            assert ours == theirs, f"row {i}: got {ours}, expected {theirs}"
     return judge
 
 

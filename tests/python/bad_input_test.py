@@ -47,7 +47,7 @@ def refused(wanted, call, *arguments, **named):
         missing = [part for part in wanted if part not in str(error)]
         assert not missing, f"the message lacks {missing}: {error}"
         return
-    raise AssertionError(f"not refused; wanted {wanted}")
+    raise AssertionError(f"not refused; expected {wanted}")
 
 
 def values_that_are_no_log_probs_name_their_place():
@@ -200,7 +200,7 @@ def at_the_edges_of_float32_the_maths_has_an_answer():
 
 def what_is_no_number_names_the_parameter():
     for value in (decimal.Decimal("0.2"), fractions.Fraction(1, 5), [0.2], "0.2", -INF, NAN, 10**400, True, torch.ones(2), {}):
-        refused(["low", "wanted a number"], keel.token_coefficients, "dppo_tv", {"low": value}, **tokens())
+        refused(["low", "expected a number"], keel.token_coefficients, "dppo_tv", {"low": value}, **tokens())
     for value in (torch.tensor(0.2), torch.tensor([0.2]), torch.tensor(0.2, dtype=torch.float64)):
         keel.token_coefficients("dppo_tv", {"low": value}, **tokens())
     for params in ([("low", 0.2)], "low", {"low"}, 0.2):
@@ -229,9 +229,9 @@ def what_is_of_another_type_names_the_argument():
             (["lengths", "2 dimensions"], keel.token_coefficients, ("gspo",), tokens(lengths=[[2, 2]])),
             (["groups is 'ab'"], keel.token_coefficients, ("tvpo",), tokens(groups="ab")),
             (["mask is 'yes'"], keel.token_coefficients, ("dppo_tv",), tokens(mask="yes")),
-            (["mask has the shape [2, 2]; wanted [4]"], keel.token_coefficients, ("dppo_tv",), tokens(mask=torch.ones(2, 2))),
-            (["mask has the shape [2, 2]; wanted [4]"], keel.aggregate, ("token_mean",), dict(values=vector, mask=torch.ones(2, 2))),
-            (["mask has the shape [2, 2]; wanted [4]"], keel.advantages, ("gae",),
+            (["mask has the shape [2, 2]; expected [4]"], keel.token_coefficients, ("dppo_tv",), tokens(mask=torch.ones(2, 2))),
+            (["mask has the shape [2, 2]; expected [4]"], keel.aggregate, ("token_mean",), dict(values=vector, mask=torch.ones(2, 2))),
+            (["mask has the shape [2, 2]; expected [4]"], keel.advantages, ("gae",),
              dict(rewards=rewards, lengths=[2, 2], mask=torch.ones(2, 2), values=vector)),
             (["values has the shape [2, 2]"], keel.aggregate, ("token_mean",), dict(values=vector.view(2, 2))),
             (["values has the shape [2, 2]"], keel.advantages, ("gae",),

@@ -36,7 +36,7 @@ def refused(cases):
         try:
             call()
         except ValueError as error:
-            assert wanted in str(error), f"wanted {wanted!r}: {error}"
+            assert wanted in str(error), f"expected {wanted!r}: {error}"
         else:
             raise AssertionError(f"nothing was said where {wanted!r} was to be expected")
 

@@ -362,7 +362,7 @@ TEST_F(RolloutEngineTest, RefusesCountsThatLeaveNothingToDo) {
     for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   };
   for (const int64_t count : {0, -3}) {
-    const std::string got = " is " + std::to_string(count) + "; wanted 1 or more";
+    const std::string got = " is " + std::to_string(count) + "; expected 1 or more";
     expect(refusal({.samples_per_prompt = count}), {"samples_per_prompt", got.c_str()});
     expect(refusal({.max_new_tokens = count}), {"max_new_tokens of prompt 43", got.c_str()});
     expect(refusal({.max_sequences = count}), {"max_sequences", got.c_str()});

@@ -13,8 +13,8 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/core/files/failed_call.h"
 #include "keel/core/files/directory_path.h"
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/system_call.h"
 
 namespace keel {
@@ -90,8 +90,9 @@ int remove_name(const fs::path& path, int flags = 0) {
 int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
   const DirectoryPath source = name_of(from), target = name_of(to);
   const bool done =
-      flags == 0 ? ::renameat(source.directory, source.name.c_str(), target.directory, target.name.c_str()) == 0
-                 : ::renameat2(source.directory, source.name.c_str(), target.directory, target.name.c_str(), flags) == 0;
+      flags == 0
+          ? ::renameat(source.directory, source.name.c_str(), target.directory, target.name.c_str()) == 0
+          : ::renameat2(source.directory, source.name.c_str(), target.directory, target.name.c_str(), flags) == 0;
   return done ? 0 : errno;
 }
 
@@ -165,8 +166,8 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   const int64_t got = read_all_at(handle_.get(), reinterpret_cast<char*>(to.data()), to.size(), offset);
   if (got < 0) fail_to_read(path_, errno);
   if (static_cast<uint64_t>(got) != to.size()) {
-    fail(ExitCode::kBadInput, "cannot read ", path_, ": wanted ", to.size(), " bytes at ", offset, ", but it ends at ",
-         offset + static_cast<uint64_t>(got), " (it had ", size_,
+    fail(ExitCode::kBadInput, "cannot read ", path_, ": expected ", to.size(), " bytes at ", offset,
+         ", but it ends at ", offset + static_cast<uint64_t>(got), " (it had ", size_,
          " bytes when it was opened); do not change files that are being read");
   }
 }
@@ -206,7 +207,8 @@ DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(pat
   struct stat status {};
   if (existing_ == Existing::kStays && has_name(path_))
     fail_to_write("write", path_, EEXIST);  // be it a link to nothing
-  // Renaming onto /dev/null would replace the device by a file, and onto /dev/stdout, which may lead to a file, the link.
+  // Renaming onto /dev/null would replace the device by a file, and onto /dev/stdout, which may lead to a file, the
+  // link.
   std::error_code no_link;
   const bool is_stream = fs::read_symlink(path_, no_link).string().starts_with("/proc/");
   if (look_at(path_, status) == 0 && (is_stream || !S_ISREG(status.st_mode))) {
@@ -425,7 +427,7 @@ void remove_entry(const fs::path& path) {
 
 void remove_tree(const fs::path& path) {
   if (path.empty() || !path.has_relative_path()) {
-    fail(ExitCode::kInternal, "refused to remove ", path, ": wanted a path below the root folder");
+    fail(ExitCode::kInternal, "refused to remove ", path, ": expected a path below the root folder");
   }
   remove_entry(without_trailing_slash(path));
 }

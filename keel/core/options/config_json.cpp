@@ -18,7 +18,7 @@ class ConfigListener final : public JsonSaxHandler {
   bool number_float(number_float_t value, const string_t& text) override {
     // The library turns an integer that is too long into a floating-point number; a seed must not be rounded.
     const bool is_integer = text.find_first_of(".eE") == std::string::npos;
-    if (is_integer) builder_.refuse(here(), "got ", text, ", wanted an integer that fits 64 bits");
+    if (is_integer) builder_.refuse(here(), "got ", text, ", expected an integer that fits 64 bits");
     return scalar(value);
   }
   bool string(string_t& value) override { return scalar(std::move(value)); }

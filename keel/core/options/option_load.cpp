@@ -65,7 +65,7 @@ class Loader {
     const Option* shorthand = value.is_string() ? table_.find(path + ".path") : nullptr;
     if (shorthand != nullptr) return assign(*shorthand, path, value);
     const bool is_empty = value.is_null();  // every key is commented out
-    if (!is_empty) complain(path, "got " + shown(value) + ", wanted a section with keys " + joined(leaves_in(path)));
+    if (!is_empty) complain(path, "got " + shown(value) + ", expected a section with keys " + joined(leaves_in(path)));
   }
 
   void assign(const Option& option, const std::string& name, const Json& value) {

@@ -169,7 +169,7 @@ using Converted = std::variant<T, Complaint>;
 
 template <class T>
 Complaint complaint(const Json& value, const Limits& limits) {
-  return {"got " + shown(value) + ", wanted " + wanted<T>(limits) + way_out<T>(value, limits), std::nullopt};
+  return {"got " + shown(value) + ", expected " + wanted<T>(limits) + way_out<T>(value, limits), std::nullopt};
 }
 
 template <class T>

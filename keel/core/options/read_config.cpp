@@ -178,7 +178,7 @@ ConfigTree parse_config(std::string_view text, const std::string& file_name, Anc
   if (tree.value.is_object()) return tree;
   if (tree.value.is_null()) fail(ExitCode::kBadConfiguration, file_name, ": is empty; write at least one section");
   fail(ExitCode::kBadConfiguration, file_name, ": got ", tree.value.is_array() ? "a list" : "a single value",
-       ", wanted a mapping such as \"rollout: {temperature: 1.0}\"; is there a space after each colon?");
+       ", expected a mapping such as \"rollout: {temperature: 1.0}\"; is there a space after each colon?");
 }
 
 void read_typed_value(std::string_view typed, TreeBuilder& builder) {
@@ -187,7 +187,7 @@ void read_typed_value(std::string_view typed, TreeBuilder& builder) {
   if (is_plain_list(text)) {
     read_plain_list(text, builder);
   } else if (first == '[' && text.back() != ']') {
-    builder.refuse(0, "the list is not closed; wanted ] at its end, as in [a.jsonl,b.jsonl]");
+    builder.refuse(0, "the list is not closed; expected ] at its end, as in [a.jsonl,b.jsonl]");
   } else if (first == '{') {
     read_typed_mapping(text, builder);
   } else if (first == '[' || first == '"') {
@@ -203,15 +203,15 @@ void read_typed_value(std::string_view typed, TreeBuilder& builder) {
 void apply_override(ConfigTree& tree, std::string_view assignment, const ValueReader& read) {
   const TreeBuilder builder(std::string(kCommandLine) + ": " + std::string(assignment));
   const size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos) builder.refuse(0, "wanted key=value");
+  if (equals == std::string_view::npos) builder.refuse(0, "expected key=value");
   check_characters(assignment.substr(0, equals), builder, 0);
   const std::string path(trimmed(assignment.substr(0, equals)));
   if (path.starts_with('+') || path.starts_with('~'))
-    builder.refuse(0, "Hydra's + and ~ say nothing here, where every key is known; wanted key=value");
+    builder.refuse(0, "Hydra's + and ~ say nothing here, where every key is known; expected key=value");
   const std::vector<std::string> parts = split_path(path);
   for (const std::string& part : parts) {
     if (part.empty())
-      builder.refuse(0, "a part of the key is empty; wanted key=value, such as rollout.temperature=1.0");
+      builder.refuse(0, "a part of the key is empty; expected key=value, such as rollout.temperature=1.0");
   }
   check_characters(assignment.substr(equals + 1), builder, 0);
   TreeBuilder own = builder;  // paths in it are relative

@@ -76,12 +76,12 @@ Json integer(std::string_view text, const std::string& place) {
          "before one to base 8");
   if (int64_t number = 0; read_number(text, number)) return number;
   if (uint64_t number = 0; read_number(text, number)) return number;
-  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted an integer that fits 64 bits");
+  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected an integer that fits 64 bits");
 }
 
 Json floating_point(std::string_view text, const std::string& place) {
   if (double number = 0; read_number(text, number) && std::isfinite(number)) return number;
-  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted a number that fits 64-bit floating point");
+  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected a number that fits 64-bit floating point");
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ Json plain_scalar(std::string_view text, const std::string& place) {
   std::string_view unsigned_text = text;
   skip_sign(unsigned_text);
   if (among(unsigned_text, kInfinity) || among(text, kNotANumber)) {
-    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted a finite number");
+    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected a finite number");
   }
   return std::string(text);
 }

@@ -60,19 +60,19 @@ const Family* family_named(const std::string& type, const std::string& place) {
 /// Numbers that would make every logit NaN.
 void check_numbers(const ModelConfig& c, const std::string& place) {
   if (!(c.rms_norm_eps >= 0))
-    fail(ExitCode::kBadInput, place, ": rms_norm_eps is ", c.rms_norm_eps, "; wanted a number from 0 on");
+    fail(ExitCode::kBadInput, place, ": rms_norm_eps is ", c.rms_norm_eps, "; expected a number from 0 on");
   if (!(c.initializer_range >= 0))
-    fail(ExitCode::kBadInput, place, ": initializer_range is ", c.initializer_range, "; wanted a number from 0 on");
+    fail(ExitCode::kBadInput, place, ": initializer_range is ", c.initializer_range, "; expected a number from 0 on");
   if (!(c.rope.theta > 1))
-    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; wanted a number above 1");
+    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; expected a number above 1");
   if (c.sliding_rope && !(c.sliding_rope->theta > 1))
     fail(ExitCode::kBadInput, place, ": the rope_theta of sliding layers (rope_local_base_freq) is ",
-         c.sliding_rope->theta, "; wanted a number above 1");
+         c.sliding_rope->theta, "; expected a number above 1");
   if (!std::isfinite(c.attention_scale))
     fail(ExitCode::kBadInput, place, ": query_pre_attn_scalar is not a number above 0");
   for (const auto& [key, cap] : {std::pair{"attn_logit_softcapping", c.attention_softcap},
                                  std::pair{"final_logit_softcapping", c.logit_softcap}})
-    if (!(cap >= 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", cap, "; wanted a number above 0, or null");
+    if (!(cap >= 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", cap, "; expected a number above 0, or null");
 }
 
 }  // namespace
@@ -109,7 +109,8 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
   config.tie_word_embeddings = r.flag("tie_word_embeddings", false);
   config.source = json;
   if (config.num_hidden_layers < 1 || config.num_hidden_layers > kMaxLayers)
-    fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; wanted 1 to ", kMaxLayers);
+    fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; expected 1 to ",
+         kMaxLayers);
   family->read(r, config);
   check_shape(config, ExitCode::kBadInput, place);
   check_numbers(config, place);

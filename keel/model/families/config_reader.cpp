@@ -38,7 +38,7 @@ int64_t ConfigReader::integer(const char* key) const {
   if (!has(key)) fail(ExitCode::kBadInput, place_, ": no key \"", key, "\"; is this a model's config.json?");
   const Json& value = json_[key];
   const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
-  if (!fits) fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a whole number");
+  if (!fits) fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", expected a whole number");
   return value.get<int64_t>();
 }
 
@@ -47,27 +47,28 @@ double ConfigReader::number(const char* key) const {
   const Json& value = json_[key];
   constexpr double kLargest = std::numeric_limits<float>::max();  // what computes with it
   if (!value.is_number() || std::abs(value.get<double>()) > kLargest)
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a number that float32 holds");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value),
+         ", expected a number that float32 holds");
   return value.get<double>();
 }
 
 bool ConfigReader::flag(const char* key, bool otherwise) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_boolean())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted true or false");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected true or false");
   return json_[key].get<bool>();
 }
 
 std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_string())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted a text");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected a text");
   return json_[key].get<std::string>();
 }
 
 ConfigReader ConfigReader::section(const char* key) const {
   if (!json_[key].is_object())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted an object");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected an object");
   return {json_[key], place_ + ": " + key};
 }
 
@@ -99,14 +100,14 @@ Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, d
   rope.factor = stretched ? positions / rope.original_positions : r.number("factor");
   if (!(rope.original_positions > 0))
     fail(ExitCode::kBadInput, place, ": original_max_position_embeddings is ", rope.original_positions,
-         ", wanted a number above 0");
-  if (!(rope.factor > 0)) fail(ExitCode::kBadInput, place, ": factor is ", rope.factor, ", wanted a number above 0");
+         ", expected a number above 0");
+  if (!(rope.factor > 0)) fail(ExitCode::kBadInput, place, ": factor is ", rope.factor, ", expected a number above 0");
   if (rope.scaling == Rope::Scaling::kLlama3) {
     rope.low_frequency_factor = r.number("low_freq_factor");
     rope.high_frequency_factor = r.number("high_freq_factor");
     if (!(rope.high_frequency_factor > rope.low_frequency_factor && rope.low_frequency_factor > 0))
       fail(ExitCode::kBadInput, place, ": low_freq_factor is ", rope.low_frequency_factor, " and high_freq_factor ",
-           rope.high_frequency_factor, "; wanted 0 < low < high");
+           rope.high_frequency_factor, "; expected 0 < low < high");
   }
   if (rope.scaling == Rope::Scaling::kYarn) {
     rope.beta_fast = r.number_or("beta_fast", 32);
@@ -116,7 +117,7 @@ Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, d
     for (const auto& [key, value] : {std::pair{"beta_fast", rope.beta_fast},
                                      {"beta_slow", rope.beta_slow},
                                      {"attention_factor", rope.attention_factor}})
-      if (!(value > 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", value, ", wanted a number above 0");
+      if (!(value > 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", value, ", expected a number above 0");
   }
   return rope;
 }
@@ -134,7 +135,7 @@ std::vector<bool> ConfigReader::layer_types(int64_t layers) const {
   const Json& types = json_["layer_types"];
   if (!types.is_array() || static_cast<int64_t>(types.size()) != layers)
     fail(ExitCode::kBadInput, place_, ": layer_types has ", types.is_array() ? types.size() : 0,
-         " entries; wanted one for each of the ", layers, " layers");
+         " entries; expected one for each of the ", layers, " layers");
   std::vector<bool> result;
   for (const Json& type : types) {
     if (type != "sliding_attention" && type != "full_attention")

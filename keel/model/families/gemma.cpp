@@ -50,7 +50,7 @@ void read_gemma3(const ConfigReader& r, ModelConfig& c) {
   c.query_key_norm = true;
   c.sliding_window = r.integer("sliding_window", 4096);
   const int64_t period = r.integer("sliding_window_pattern", 6);
-  if (period < 1) fail(ExitCode::kBadInput, r.place(), ": sliding_window_pattern is ", period, "; wanted at least 1");
+  if (period < 1) fail(ExitCode::kBadInput, r.place(), ": sliding_window_pattern is ", period, "; expected at least 1");
   c.sliding = r.sliding_layers(c.num_hidden_layers, [&](int64_t layer) { return (layer + 1) % period != 0; });
 }
 

@@ -56,13 +56,14 @@ AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::m
 int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
   constexpr int64_t kMost = 1 << 16;
   if (!value.is_number_integer() || value < 1 || value > kMost)
-    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a rank from 1 to ", kMost);
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; expected a rank from 1 to ", kMost);
   return value.get<int64_t>();
 }
 
 double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
   if (!value.is_number() || std::abs(value.get<double>()) > kMostLoraAlpha)
-    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a number up to ", kMostLoraAlpha);
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; expected a number up to ",
+         kMostLoraAlpha);
   return value.get<double>();
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr const char* kOfOneAdapter =
-    "; wanted the adapter of this model, with the adapter_config.json that was saved beside it";
+    "; expected the adapter of this model, with the adapter_config.json that was saved beside it";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
 std::string with(const std::string& layer, const char* part) { return kPrefix + layer + part; }

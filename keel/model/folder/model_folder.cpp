@@ -29,11 +29,11 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
       fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", shown_json(file),
-           ", wanted a name");
+           ", expected a name");
     const std::string name = file;
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
       fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", printable(name),
-           "; wanted a file of the same folder");
+           "; expected a file of the same folder");
     files[tensor] = name;
   }
   return files;
@@ -71,7 +71,7 @@ std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std
   const auto add = [&](const Json& id) {
     // A negative number is no unsigned one; an id above 2^63 is.
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
-      fail(ExitCode::kBadInput, place, ": eos_token_id is ", shown_json(eos), "; wanted a token id from 0 to ",
+      fail(ExitCode::kBadInput, place, ": eos_token_id is ", shown_json(eos), "; expected a token id from 0 to ",
            vocab_size - 1, ", a list of them, or null");
     if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };
@@ -118,7 +118,7 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   refuse_adapter(path);
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
-         how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));
+         how_to_finish_download(path).empty() ? "expected a Hugging Face model folder" : how_to_finish_download(path));
   require_whole_links(path);
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (path_exists(generation)) folder.generation = read_json_file(generation);
@@ -137,7 +137,8 @@ std::vector<int32_t> ModelFolder::stop_ids() const {
 
 std::filesystem::path find_model(const std::string& name) {
   if (name.empty())
-    fail(ExitCode::kBadInput, "the model's name is empty; wanted a Hugging Face folder, a GGUF file, or owner/name in ",
+    fail(ExitCode::kBadInput,
+         "the model's name is empty; expected a Hugging Face folder, a GGUF file, or owner/name in ",
          "the local Hugging Face cache (", hub_cache().string(), ")");
   if (path_exists(name)) return name;
   if (name.starts_with("~"))
@@ -156,7 +157,7 @@ std::filesystem::path find_model(const std::string& name) {
          hub_cache().string(), "); download it with: hf download ", name,
          " (pip install huggingface_hub), or give the path of its folder");
   }
-  fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; wanted the path of a model folder");
+  fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; expected the path of a model folder");
 }
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {

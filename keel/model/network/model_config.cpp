@@ -47,14 +47,14 @@ void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) 
                         {"head_dim", c.head_dim, kMaxWidth},
                         {"max_position_embeddings", c.max_position_embeddings, kMaxPositions}};
   for (const auto& [name, size, most] : sizes)
-    if (size < 1 || size > most) fail(code, place, ": ", name, " is ", size, "; wanted 1 to ", most);
+    if (size < 1 || size > most) fail(code, place, ": ", name, " is ", size, "; expected 1 to ", most);
   if (c.num_attention_heads * c.head_dim > kMaxHeadsWidth)
     fail(code, place, ": num_attention_heads is ", c.num_attention_heads, " and head_dim is ", c.head_dim,
-         "; wanted a product of at most ", kMaxHeadsWidth);
+         "; expected a product of at most ", kMaxHeadsWidth);
   if (c.head_dim % 2 != 0)
     fail(code, place, ": a head width of ", c.head_dim, "; rotary embeddings turn pairs, so it must be even");
   if (c.sliding_window < 0 || (c.sliding_window == 0 && std::count(c.sliding.begin(), c.sliding.end(), true) > 0))
-    fail(code, place, ": sliding_window is ", c.sliding_window, " in a model with sliding layers; wanted at least 1");
+    fail(code, place, ": sliding_window is ", c.sliding_window, " in a model with sliding layers; expected at least 1");
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(code, place, ": ", c.num_attention_heads, " heads cannot share ", c.num_key_value_heads,
          " key-value heads evenly; choose a divisor of the number of heads");

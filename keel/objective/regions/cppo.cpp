@@ -33,7 +33,7 @@ bool Cppo::has_negative_weight(double valid_tokens) const {
 std::optional<Contradiction> Cppo::too_long(double valid_tokens) const {
   if (!has_negative_weight(valid_tokens)) return {};
   return contradicting("horizon", "horizon is ", horizon, ", too short for ", valid_tokens,
-                       " tokens, whose weights would fall below 0; wanted a horizon of at least ", valid_tokens,
+                       " tokens, whose weights would fall below 0; expected a horizon of at least ", valid_tokens,
                        ", or null (None) for each sequence's own length");
 }
 

@@ -123,18 +123,19 @@ std::optional<Contradiction> unmeasurable(Divergence divergence, Anchor anchor) 
   const std::string_view word = words_of(divergence)[static_cast<size_t>(divergence)];
   if (divergence == Divergence::kK1 || divergence == Divergence::kK2 || divergence == Divergence::kK3)
     return contradicting("divergence", "divergence is ", word,
-                         ", which is a function of the ratio and no distance of one token; wanted binary_tv, "
+                         ", which is a function of the ratio and no distance of one token; expected binary_tv, "
                          "binary_kl, topk_tv, topk_kl, full_tv or full_kl");
   if (anchor == Anchor::kRecomputed && (is_topk(divergence) || is_full(divergence)))
-    return contradicting("anchor", "anchor is recomputed, but ", word,
-                         " is measured from the sampler's distribution; wanted the anchor behavior, or the divergence "
-                         "binary_tv or binary_kl");
+    return contradicting(
+        "anchor", "anchor is recomputed, but ", word,
+        " is measured from the sampler's distribution; expected the anchor behavior, or the divergence "
+        "binary_tv or binary_kl");
   return {};
 }
 
 std::optional<Contradiction> crossed(const char* low_name, double low, const char* high_name, double high) {
   if (low <= high) return {};
-  return contradicting(low_name, low_name, " is ", low, " and ", high_name, " is ", high, "; wanted ", low_name,
+  return contradicting(low_name, low_name, " is ", low, " and ", high_name, " is ", high, "; expected ", low_name,
                        " at most ", high_name);
 }
 

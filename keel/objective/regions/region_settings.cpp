@@ -54,12 +54,12 @@ double number_from(const Json& value, Limit limit, double now, const std::string
   const bool count = limit == Limit::kTokenCount, may_be_null = !count && (range.least > 0 || now == kUnlimited);
   const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
   if (value.is_null() && may_be_null) return kUnlimited;
-  if (value.is_null()) fail(ExitCode::kBadConfiguration, place, " is null (None); wanted ", range.wanted);
+  if (value.is_null()) fail(ExitCode::kBadConfiguration, place, " is null (None); expected ", range.wanted);
   if (!value.is_number())
-    fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; wanted ", range.wanted, or_null);
+    fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; expected ", range.wanted, or_null);
   const double number = value.get<double>();
   if (!(number >= range.least && number <= range.most) || (count && number != std::floor(number)))
-    fail(ExitCode::kBadConfiguration, place, " is ", number, "; wanted ", range.wanted, or_null);
+    fail(ExitCode::kBadConfiguration, place, " is ", number, "; expected ", range.wanted, or_null);
   return number;
 }
 
@@ -74,7 +74,7 @@ int place_from(const Json& value, Words words, const std::string& place) {
 std::optional<Contradiction> unread(const TrustRegion& region) {
   const auto said = [&](const std::string& name, const auto& value) {
     return contradicting(name, name, " is ", value,
-                         ", but the divergence is not over the sampler's k likeliest tokens; wanted the divergence "
+                         ", but the divergence is not over the sampler's k likeliest tokens; expected the divergence "
                          "topk_tv or topk_kl, or no ",
                          name);
   };
@@ -98,7 +98,7 @@ std::optional<Contradiction> contradiction(const TrustRegion& region) {
   for (const std::string& name : properties(region).tv_thresholds)
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
       return contradicting(name, name, " is ", numbers.at(name),
-                           ", but a total variation is at most 1, so that nothing would be blocked; wanted at most "
+                           ", but a total variation is at most 1, so that nothing would be blocked; expected at most "
                            "1, or null (None) for no limit");
   return std::visit(
       [](const auto& r) -> std::optional<Contradiction> {

@@ -44,7 +44,7 @@ std::vector<std::filesystem::path> token_files(const std::filesystem::path& run)
 }
 
 std::string no_token_files(const std::filesystem::path& run) {
-  if (!is_folder(run)) return str_cat(run.string(), ": there is no such folder; wanted the folder of a run");
+  if (!is_folder(run)) return str_cat(run.string(), ": there is no such folder; expected the folder of a run");
   const bool begun = std::ranges::any_of(names_of_records(run), is_being_written);
   return str_cat(run.string(), ": ",
                  begun ? "its first token record is being written; wait until the step is over"
@@ -135,7 +135,7 @@ class TokenReader::Source {
       const auto field = schema_->GetFieldByName(name);
       if (field == nullptr) refuse("it has no column " + name + ", or several");
       if (!field->type()->Equals(*column.field->type()))
-        refuse("its column " + name + " is " + field->type()->ToString() + "; wanted " +
+        refuse("its column " + name + " is " + field->type()->ToString() + "; expected " +
                column.field->type()->ToString());
       found += has(columns, name);
       if (!columns.empty() && !has(columns, name)) continue;

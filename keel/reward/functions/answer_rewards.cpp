@@ -97,7 +97,7 @@ class AnswerReward final : public Reward {
     if (!golds.empty()) return "";
     if (answer.is_null()) return "it has no answer";
     if (is_blank(answer)) return "its answer is empty";
-    return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
+    return "its answer is " + printable(answer.dump()) + "; expected a text, a number, or a list of such";
   }
 
   std::string never_right(const Json& answer) const override {
@@ -163,7 +163,7 @@ std::unique_ptr<Reward> numeric_reward(double tolerance) {
         const std::optional<double> number = number_of(completion);
         return FinalAnswer{.text = number ? shortest(*number) : ""};
       },
-      Usable{[](const Gold& gold) { return number_of(gold.text).has_value(); }, ", which is no number; wanted one"});
+      Usable{[](const Gold& gold) { return number_of(gold.text).has_value(); }, ", which is no number; expected one"});
 }
 
 std::unique_ptr<Reward> choice_reward() {
@@ -177,7 +177,7 @@ std::unique_ptr<Reward> choice_reward() {
         return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
       },
       Usable{[](const Gold& gold) { return gold_letter(gold).has_value(); },
-             ", which names no choice; wanted a letter, or an integer (no text) from 0 to 25, counted from A = 0"});
+             ", which names no choice; expected a letter, or an integer (no text) from 0 to 25, counted from A = 0"});
 }
 
 }  // namespace keel

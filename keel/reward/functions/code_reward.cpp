@@ -170,7 +170,7 @@ CodeTests read_code_tests(const Json& answer) {
       else if (test.is_object())
         read_object(test, tests);
       else
-        throw std::invalid_argument(std::string("a test is ") + test.type_name() + "; wanted a text or an object");
+        throw std::invalid_argument(std::string("a test is ") + test.type_name() + "; expected a text or an object");
     }
   }
   if (tests.size() == 0) throw std::invalid_argument("the prompt's answer holds no tests");

@@ -47,11 +47,11 @@ Json parse_reply(const std::string& text, uint64_t id) {
     reply = parse_json(text, {.depth = kDataDepth, .repeated_keys = false});
   } catch (const JsonFault& fault) {
     throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
-                       "; wanted one line of JSON, {\"rewards\": [...]}");
+                       "; expected one line of JSON, {\"rewards\": [...]}");
   }
   if (reply.is_array()) reply = Json::object({{"rewards", reply}});
   if (!reply.is_object() || !(reply.contains("rewards") || reply.contains("error")))
-    throw ChannelError("answered " + printable(text) + "; wanted one line of JSON, {\"rewards\": [...]}");
+    throw ChannelError("answered " + printable(text) + "; expected one line of JSON, {\"rewards\": [...]}");
   if (reply.contains("id") && reply["id"] != id)
     throw ChannelDown("answered request " + reply["id"].dump() + " instead of " + std::to_string(id));
   return reply;
@@ -78,14 +78,14 @@ void check_reply(const Json& reply, size_t count) {
   if (reply.contains("error")) throw ChannelError(reason_of(reply["error"]));
   // Not tried again with one completion each, where a function that always gives one would be right by accident.
   if (!reply["rewards"].is_array())
-    throw ChannelDown("gave rewards that are " + printable(reply["rewards"].dump()) + "; wanted a list");
+    throw ChannelDown("gave rewards that are " + printable(reply["rewards"].dump()) + "; expected a list");
   if (reply["rewards"].size() != count)
     throw ChannelDown("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
                       " completions");
   const Json errors = reply.value("errors", Json());
   if (errors.is_null()) return;
   if (!errors.is_object())
-    throw ChannelDown("gave errors that are " + printable(errors.dump()) + "; wanted an object, {\"0\": \"why\"}");
+    throw ChannelDown("gave errors that are " + printable(errors.dump()) + "; expected an object, {\"0\": \"why\"}");
   for (const auto& [place, error] : errors.items())
     if (!is_place(place, count))
       throw ChannelDown("gave the error " + printable(reason_of(error)) + " for " + printable(place) +
@@ -100,7 +100,7 @@ Scores scores_of(const Json& reply) {
                                 : reward.is_boolean() ? std::optional<double>(reward.get<bool>())
                                                       : std::nullopt);
     if (!reward.is_null() && !scores.rewards.back())
-      scores.failures[place] = "the reward is " + printable(reward.dump()) + "; wanted a number or null";
+      scores.failures[place] = "the reward is " + printable(reward.dump()) + "; expected a number or null";
   }
   const Json errors = reply.value("errors", Json::object());
   for (const auto& [place, error] : errors.items()) {

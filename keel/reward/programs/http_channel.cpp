@@ -116,7 +116,7 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
         "https is not spoken here; put a local proxy in front (http://localhost:...), or use exec: with a program that "
         "speaks it");
   if (!url.starts_with("http://") || url.find_first_of(" \t\r\n") != std::string::npos)
-    refuse("wanted http://HOST[:PORT][/PATH]");
+    refuse("expected http://HOST[:PORT][/PATH]");
   const size_t begin = 7, slash = std::min(url.find('/', begin), url.size());
   authority_ = url.substr(begin, slash - begin);
   path_ = slash == url.size() ? "/" : url.substr(slash);
@@ -129,7 +129,7 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
   uint16_t number = 0;
   const auto [rest, error] = std::from_chars(port_.data(), port_.data() + port_.size(), number);
   if (host_.empty() || error != std::errc() || rest != port_.data() + port_.size() || number == 0)
-    refuse("wanted http://HOST[:PORT][/PATH]");
+    refuse("expected http://HOST[:PORT][/PATH]");
 }
 
 std::string HttpChannel::post(const std::string& body) const {

@@ -22,7 +22,7 @@ Json ask_python(const std::string& python) {
   child.exchange({.input = "", .close_input = true, .deadline = seconds_from_now(60)});
   Json answer = try_parse_json(child.output()).value_or(Json());
   if (!answer.is_object() || !answer.value("executable", Json()).is_string())
-    fail(ExitCode::kBadConfiguration, "reward.python: \"", python, "\" does not run; wanted a Python 3 interpreter");
+    fail(ExitCode::kBadConfiguration, "reward.python: \"", python, "\" does not run; expected a Python 3 interpreter");
   return answer;
 }
 

@@ -58,9 +58,9 @@ def number(value):
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (bool, int, float)):
-        raise TypeError(f"the reward is {value!r} ({type(value).__name__}); wanted a number or None")
+        raise TypeError(f"the reward is {value!r} ({type(value).__name__}); expected a number or None")
     if not math.isfinite(value):
-        raise ValueError(f"the reward is {value}; wanted a finite number")
+        raise ValueError(f"the reward is {value}; expected a finite number")
     return float(value)
 
 
@@ -200,7 +200,7 @@ def judge_batch(result, count):
     if hasattr(result, "tolist"):
         result = result.tolist()
     if isinstance(result, (str, bytes, dict, set, frozenset)) or not hasattr(result, "__iter__"):
-        raise TypeError(f"the function returned {result!r} ({type(result).__name__}); wanted a list")
+        raise TypeError(f"the function returned {result!r} ({type(result).__name__}); expected a list")
     rewards = list(itertools.islice(result, count + 1))  # a generator may have no end
     if len(rewards) != count:
         given = len(result) if hasattr(result, "__len__") else len(rewards) if len(rewards) < count else f"more than {count}"
@@ -224,7 +224,7 @@ def judge_with(function):
     if not TRL_NAMES.isdisjoint(parameters) or takes_any_name(parameters):
         return lambda r: judge_batch(call_trl(function, r), len(r["completions"]))
     raise NoReward(f"{getattr(function, '__name__', function)}({', '.join(parameters)}) is no reward function that is "
-                   "known here; wanted TRL's (prompts, completions, **columns), verl's (data_source, solution_str, "
+                   "known here; expected TRL's (prompts, completions, **columns), verl's (data_source, solution_str, "
                    "ground_truth, extra_info; or all as lists) or OpenRLHF's (queries, prompts, labels)")
 
 

@@ -113,7 +113,7 @@ void WorkerPool::exchange(const std::string& request, const Accept& accept) {
       if (!worker->output().empty())
         throw ChannelDown("answered before it was asked: it printed " + printable(worker->output()) +
                           " after its last answer, so that rewards may have gone to the wrong completions; " +
-                          "wanted one line for each request, best with its \"id\"; messages go to standard error");
+                          "expected one line for each request, best with its \"id\"; messages go to standard error");
       if (since != Exchanged::kTimeout) worker.reset();  // it has ended since it was last heard
     }
     if (!worker) worker = start();

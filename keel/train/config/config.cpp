@@ -261,7 +261,7 @@ void check_best(const Config& c) {
                          metric.find('/', 5) != std::string::npos &&
                          has(measures, metric.substr(metric.find_last_of('/') + 1));
   if (metric != "auto" && !has(keys, metric) && !of_source)
-    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted none, auto, or a key of ",
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; expected none, auto, or a key of ",
          "evaluation rows of which more is better, with eval.samples ", c.eval.samples, ": ", joined(keys));
   if (c.prompts_per_evaluation() == 0)
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but eval.prompts is 0, so that nothing ",
@@ -279,8 +279,8 @@ void check_reward_penalties(const Config& c, const Objective& objective) {
   const double fastest = 0.2 * static_cast<double>(c.rollouts_per_step());
   if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target && objective.reward_kl.horizon <= fastest)
     refuse("reference.kl_in_reward_horizon is ", objective.reward_kl.horizon, ", but a step has ",
-           c.rollouts_per_step(), " completions, with which the weight could fall to 0 at once; wanted: above ",
-           fastest);
+           c.rollouts_per_step(),
+           " completions, with which the weight could fall to 0 at once; expected a number above ", fastest);
   if (c.reward.overlong_buffer > longest_completion(c))
     refuse("reward.overlong_buffer is ", c.reward.overlong_buffer, ", but no completion is longer than ",
            longest_completion(c), " tokens (rollout.max_new_tokens); lower it");
@@ -327,7 +327,7 @@ void check_consistency(const Config& c, Purpose purpose) {
   for (const auto& [section, rate] : {std::pair{"optimizer", &c.optimizer}, {"sft", &c.sft.optimizer}})
     if (rate->warmup_updates >= 1 && rate->warmup_updates != std::floor(rate->warmup_updates))
       refuse(section, ".warmup_updates is ", rate->warmup_updates,
-             "; wanted a whole number of updates, or a share of the run below 1");
+             "; expected a whole number of updates, or a share of the run below 1");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",
@@ -347,7 +347,7 @@ void check_consistency(const Config& c, Purpose purpose) {
     refuse("eval.prompts ", c.prompts_per_evaluation(), " x eval.samples ", c.eval.samples, " are more than the ",
            kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
   if (c.eval.temperature > 0 && c.eval.temperature < kMinTemperature)
-    refuse("eval.temperature is ", c.eval.temperature, "; wanted 0, which takes the likeliest token, or ",
+    refuse("eval.temperature is ", c.eval.temperature, "; expected 0, which takes the likeliest token, or ",
            kMinTemperature, " to ", kMaxTemperature);
   check_best(c);
   if (!c.model.path.empty()) return;  // what the model and its tokenizer say is checked when they are loaded

@@ -122,7 +122,8 @@ void check_sft(const Config& c) {
   if (!c.has_rl() && !c.sft.has_steps())
     refuse("sft.steps is 0, and so is train.steps: the run would do nothing; set sft.data_epochs, or name data.files");
   if (c.sft.noisy_lr.size() != 2)
-    refuse("sft.noisy_lr has ", c.sft.noisy_lr.size(), " numbers; wanted 2, at the first and at the last noisy update");
+    refuse("sft.noisy_lr has ", c.sft.noisy_lr.size(),
+           " numbers; expected 2, at the first and at the last noisy update");
   if (!c.has_rl() && c.checkpoint.keeps_best())
     refuse("checkpoint.best_metric is ", c.checkpoint.best_metric, ", but nothing is sampled and judged in a run ",
            "without RL, so that there is no evaluation to be the best; remove it (sft/eval_loss in metrics.jsonl tells "

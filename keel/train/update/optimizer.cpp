@@ -30,7 +30,8 @@ void require_possible(const NamedTensor& tensor, const std::string& place) {
   const bool possible = std::isfinite(low) && std::isfinite(high) && (may_be_negative || low >= 0) &&
                         (!is_count || (high <= kMostUpdates && high == std::floor(high)));
   if (!possible)
-    fail(ExitCode::kBadInput, place, ": tensor \"", tensor.name, "\" has numbers from ", low, " to ", high, "; wanted ",
+    fail(ExitCode::kBadInput, place, ": tensor \"", tensor.name, "\" has numbers from ", low, " to ", high,
+         "; expected ",
          is_count          ? "a whole number of updates"
          : may_be_negative ? "finite ones"
                            : "finite ones, none below 0",

@@ -47,7 +47,7 @@ std::tm date_of(const std::string& text, const std::string& setting) {
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
                                          std::chrono::day{static_cast<unsigned>(day)}};
   if (!read || static_cast<size_t>(end) != text.size() || !date.ok())
-    fail(ExitCode::kBadConfiguration, setting, " is \"", text, "\"; wanted a date as 2024-07-26");
+    fail(ExitCode::kBadConfiguration, setting, " is \"", text, "\"; expected a date as 2024-07-26");
   const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::sys_days{date});
   std::tm time{};
   gmtime_r(&seconds, &time);
@@ -62,13 +62,13 @@ Json parse_template_kwargs(const std::vector<std::string>& assignments, const st
       fail(ExitCode::kBadConfiguration, setting, " has \"", assignment, "\"", parts...);
     };
     const size_t equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) refuse("; wanted name=value, as enable_thinking=false");
+    if (equals == std::string::npos || equals == 0) refuse("; expected name=value, as enable_thinking=false");
     const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
     const std::string word(trimmed(value));
-    if (!std::ranges::all_of(name, is_part_of_name)) refuse("; wanted the name of a variable before =");
+    if (!std::ranges::all_of(name, is_part_of_name)) refuse("; expected the name of a variable before =");
     if (kGiven.contains(name)) refuse(", and ", name, " is what the conversation gives; remove it");
     if (words.contains(name)) refuse(", and ", name, " is there already; remove one of them");
-    if (kSwitches.contains(word)) refuse("; wanted true or false, or \"", word, "\" in quotes for that text");
+    if (kSwitches.contains(word)) refuse("; expected true or false, or \"", word, "\" in quotes for that text");
     words[name] = value_of_word(value);
   }
   return words;

@@ -28,9 +28,9 @@ def check_method(method, parameters, anchor, sampler_speaks):
     if method not in table:
         raise ValueError(f"method is {method!r}; known: {', '.join(table)}")
     if anchor not in (None, "behavior", "recomputed"):
-        raise ValueError(f"anchor is {anchor!r}; wanted 'behavior' (the sampler's log-probabilities), 'recomputed' (the trainer's own), or None")
+        raise ValueError(f"anchor is {anchor!r}; expected 'behavior' (the sampler's log-probabilities), 'recomputed' (the trainer's own), or None")
     if "anchor" in (parameters or {}):
-        raise ValueError("parameters has an anchor; wanted it as the trainer's argument of that name")
+        raise ValueError("parameters has an anchor; expected it as the trainer's argument of that name")
     needs = table[method]["requirements"]
     if needs["top_k"] and sampler_speaks and anchor != "recomputed":
         raise ValueError(f"method {method} needs the sampler's likeliest tokens, and TRL keeps the log-probability of the sampled one alone (it "
@@ -116,7 +116,7 @@ def check_sampled(completion_ids, logprobs, method, anchor, needs_recomputed):
         return
     for i, (ids, values) in enumerate(zip(completion_ids, logprobs)):
         if len(ids) != len(values):
-            raise ValueError(f"completion {i} has {len(ids)} tokens and {len(values)} log-probabilities of the sampler's; wanted one for each")
+            raise ValueError(f"completion {i} has {len(ids)} tokens and {len(values)} log-probabilities of the sampler's; expected one for each")
 
 
 def check_text_alone(batch, method):

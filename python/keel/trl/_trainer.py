@@ -100,7 +100,7 @@ class KeelGRPOTrainer(GRPOTrainer):
             mu = torch.where(sampled.isnan(), recomputed, sampled.float().clamp(max=0))
         for name, tensor in (("mu", mu), ("the mask", mask)):
             if tensor.shape != logps.shape:
-                raise ValueError(f"{name} is {list(tensor.shape)} beside log-probabilities of {list(logps.shape)}; wanted one number for each")
+                raise ValueError(f"{name} is {list(tensor.shape)} beside log-probabilities of {list(logps.shape)}; expected one number for each")
         advantages = inputs["advantages"]
         advantages = advantages.unsqueeze(1).expand_as(pi) if advantages.dim() == 1 else advantages
         likeliest = {}

@@ -43,7 +43,7 @@ def _section(config, loss_mode):
                          "not checked: give 'hydra.searchpath=[pkg://keel.verl]' and +keel=row, or make it a keel.verl.PolicyLoss")
     if section.loss_mode != loss_mode:
         raise ValueError(f"{loss_mode} was called where policy_loss.loss_mode is {section.loss_mode}, whose parameters these are; "
-                         "wanted the same name in both")
+                         "expected the same name in both")
     return section
 
 
@@ -55,7 +55,7 @@ def _check_shapes(given, weights):
         if tensor is None:
             raise ValueError(f"{name} is missing; with actor_rollout_ref.rollout.calculate_log_probs the rollout records log-probs")
         if tensor.shape != shape or tensor.dim() != 2:
-            raise ValueError(f"{name} is {list(tensor.shape)} beside a log_prob of {list(shape)}; wanted the same [sequences, tokens]")
+            raise ValueError(f"{name} is {list(tensor.shape)} beside a log_prob of {list(shape)}; expected the same [sequences, tokens]")
 
 
 def _policies(section, log_prob, old_log_prob, weights, mask):
@@ -64,11 +64,11 @@ def _policies(section, log_prob, old_log_prob, weights, mask):
     logp, old = (_below_zero(tensor.detach().to(dtype)) for tensor in (log_prob, old_log_prob))
     if not section.looks_at_recomputed:
         if weights is not None:
-            raise ValueError(f"rollout_is_weights are given, but {section.loss_mode} is already weighted against the sampler; wanted "
+            raise ValueError(f"rollout_is_weights are given, but {section.loss_mode} is already weighted against the sampler; expected "
                              "algorithm.rollout_correction.rollout_is=null and bypass_mode=true")
         return dict(logp=logp, behavior_logp=old)
     if weights is None:
-        raise ValueError(f"rollout_is_weights are missing, from which {section.loss_mode} knows the sampler's log-probs; wanted "
+        raise ValueError(f"rollout_is_weights are missing, from which {section.loss_mode} knows the sampler's log-probs; expected "
                          "algorithm.rollout_correction.rollout_is=token and rollout_is_threshold=1e9")
     gap = torch.where(mask, weights.detach().to(dtype), torch.ones_like(old)).log()  # log old - log mu, as verl weighs it
     return dict(logp=logp, behavior_logp=_below_zero(old - gap), old_logp=old)

@@ -92,7 +92,7 @@ def _of_the_run(run, row, both):
                "are the rollout's")
     if run["loss_agg_mode"] == "seq-mean-token-sum-norm" and run["loss_scale_factor"] is None:
         yield ("actor.loss_agg_mode is seq-mean-token-sum-norm without actor.loss_scale_factor: verl divides by the longest "
-               "response of each micro-batch then; wanted a constant, usually data.max_response_length")
+               "response of each micro-batch then; expected a constant, usually data.max_response_length")
 
 
 def _clips(run, row):
@@ -108,10 +108,10 @@ def _sampling(run):
         yield "rollout.calculate_log_probs is false: the sampler's log-probs are not recorded, and they are the anchor"
     if run["top_p"] != 1 or run["top_k"] not in (-1, 0):
         yield (f"rollout.top_p is {run['top_p']} and rollout.top_k {run['top_k']}: the sampler draws from a part of the vocabulary, "
-               "and the actor's log-probs are over all of it; wanted 1 and -1")
+               "and the actor's log-probs are over all of it; expected 1 and -1")
     if run["temperature"] != 1 and run["logprobs_mode"] != "processed_logprobs":
         yield (f"rollout.temperature is {run['temperature']} and rollout.logprobs_mode {run['logprobs_mode']}: the sampler's log-probs "
-               "are without the temperature and the actor's are with it; wanted processed_logprobs")
+               "are without the temperature and the actor's are with it; expected processed_logprobs")
 
 
 def _anchor(correction, both):
@@ -130,10 +130,10 @@ def _anchor(correction, both):
         yield f"{key}.bypass_mode is true: the row also looks at the recomputed log-probs, which are then not computed"
     if given["rollout_is"] != "token" or given["rollout_is_batch_normalize"]:
         yield (f"{key}.rollout_is is {given['rollout_is']}: the row looks at the sampler's log-probs beside the recomputed ones, "
-               "and what verl hands a loss of them are its weights; wanted token, without rollout_is_batch_normalize")
+               "and what verl hands a loss of them are its weights; expected token, without rollout_is_batch_normalize")
     if not _at_least(given["rollout_is_threshold"], _CLAMP):
         yield (f"{key}.rollout_is_threshold is {given['rollout_is_threshold']}, above which the weights no longer say what the "
-               "sampler's log-probs were; wanted 1e9 (the row has bounds of its own)")
+               "sampler's log-probs were; expected 1e9 (the row has bounds of its own)")
 
 
 def _at_least(value, least):

@@ -65,16 +65,49 @@ struct ScalarCase {
 
 /// From the table in section 10.3.2 of the YAML 1.2.2 specification, plus what configurations are full of.
 const std::vector<ScalarCase>& core_schema() {
-  static const std::vector<ScalarCase> cases{
-      {"null", nullptr}, {"~", nullptr}, {"Null", nullptr}, {"", nullptr}, {"true", true}, {"True", true},
-      {"FALSE", false}, {"0", 0}, {"7", 7}, {"-3", -3}, {"+12", 12}, {"0o14", 12}, {"0xC", 12}, {"1.5", 1.5},
-      {".5", 0.5}, {"3.", 3.0}, {"1e-6", 1e-6}, {"1E4", 1e4}, {"-2.5e+3", -2500.0}, {"+12.3", 12.3}, {"yes", "yes"},
-      {"no", "no"}, {"on", "on"}, {"off", "off"}, {"tRuE", "tRuE"}, {"1_000", "1_000"}, {"1e", "1e"}, {"e5", "e5"},
-      {".", "."}, {"-", "-"}, {"+", "+"}, {"1.2.3", "1.2.3"}, {"12:30", "12:30"}, {"0x", "0x"}, {"0o8", "0o8"},
-      {"3 apples", "3 apples"}, {"-.5", -0.5}, {"inf", "inf"}, {"nan", "nan"}, {"0xfg", "0xfg"},
-      {"9223372036854775807", int64_t{9223372036854775807}},
-      {"-9223372036854775808", std::numeric_limits<int64_t>::min()},
-      {"18446744073709551615", uint64_t{18446744073709551615u}}};
+  static const std::vector<ScalarCase> cases{{"null", nullptr},
+                                             {"~", nullptr},
+                                             {"Null", nullptr},
+                                             {"", nullptr},
+                                             {"true", true},
+                                             {"True", true},
+                                             {"FALSE", false},
+                                             {"0", 0},
+                                             {"7", 7},
+                                             {"-3", -3},
+                                             {"+12", 12},
+                                             {"0o14", 12},
+                                             {"0xC", 12},
+                                             {"1.5", 1.5},
+                                             {".5", 0.5},
+                                             {"3.", 3.0},
+                                             {"1e-6", 1e-6},
+                                             {"1E4", 1e4},
+                                             {"-2.5e+3", -2500.0},
+                                             {"+12.3", 12.3},
+                                             {"yes", "yes"},
+                                             {"no", "no"},
+                                             {"on", "on"},
+                                             {"off", "off"},
+                                             {"tRuE", "tRuE"},
+                                             {"1_000", "1_000"},
+                                             {"1e", "1e"},
+                                             {"e5", "e5"},
+                                             {".", "."},
+                                             {"-", "-"},
+                                             {"+", "+"},
+                                             {"1.2.3", "1.2.3"},
+                                             {"12:30", "12:30"},
+                                             {"0x", "0x"},
+                                             {"0o8", "0o8"},
+                                             {"3 apples", "3 apples"},
+                                             {"-.5", -0.5},
+                                             {"inf", "inf"},
+                                             {"nan", "nan"},
+                                             {"0xfg", "0xfg"},
+                                             {"9223372036854775807", int64_t{9223372036854775807}},
+                                             {"-9223372036854775808", std::numeric_limits<int64_t>::min()},
+                                             {"18446744073709551615", uint64_t{18446744073709551615u}}};
   return cases;
 }
 
@@ -123,12 +156,12 @@ TEST_F(Yaml, TakesQuotedAndBlockScalarsAsStrings) {
 }
 
 TEST_F(Yaml, RefusesNumbersNoOptionCanHold) {
-  EXPECT_EQ(yaml_error("a: 1\nb: .inf"), "run.yaml:2: got .inf, wanted a finite number");
-  EXPECT_EQ(yaml_error("b: -.INF"), "run.yaml:1: got -.INF, wanted a finite number");
-  EXPECT_EQ(yaml_error("b: .NaN"), "run.yaml:1: got .NaN, wanted a finite number");
-  EXPECT_EQ(yaml_error("b: 1e999"), "run.yaml:1: got 1e999, wanted a number that fits 64-bit floating point");
+  EXPECT_EQ(yaml_error("a: 1\nb: .inf"), "run.yaml:2: got .inf, expected a finite number");
+  EXPECT_EQ(yaml_error("b: -.INF"), "run.yaml:1: got -.INF, expected a finite number");
+  EXPECT_EQ(yaml_error("b: .NaN"), "run.yaml:1: got .NaN, expected a finite number");
+  EXPECT_EQ(yaml_error("b: 1e999"), "run.yaml:1: got 1e999, expected a number that fits 64-bit floating point");
   EXPECT_EQ(yaml_error("b: 18446744073709551616"),
-            "run.yaml:1: got 18446744073709551616, wanted an integer that fits 64 bits");
+            "run.yaml:1: got 18446744073709551616, expected an integer that fits 64 bits");
 }
 
 TEST_F(Yaml, IgnoresATabBehindAScalar) {
@@ -237,8 +270,8 @@ TEST_F(Yaml, RefusesAnchorsAliasesAndTags) {
 TEST_F(Yaml, RefusesWhatIsNotOneMapping) {
   EXPECT_EQ(yaml_error(""), "run.yaml: is empty; write at least one section");
   EXPECT_EQ(yaml_error("# only a comment\n"), "run.yaml: is empty; write at least one section");
-  EXPECT_TRUE(contains(yaml_error("- a\n- b\n"), "run.yaml: got a list, wanted a mapping"));
-  EXPECT_TRUE(contains(yaml_error("key:value\n"), "run.yaml: got a single value, wanted a mapping"));
+  EXPECT_TRUE(contains(yaml_error("- a\n- b\n"), "run.yaml: got a list, expected a mapping"));
+  EXPECT_TRUE(contains(yaml_error("key:value\n"), "run.yaml: got a single value, expected a mapping"));
   EXPECT_TRUE(contains(yaml_error("a: 1\n---\nb: 2\n"), "the document ends before this line"));
   EXPECT_TRUE(contains(yaml_error("{a: 1}\nb: 2\n"), "run.yaml:2: "));
   EXPECT_EQ(parse_config("---\na: 1\n...\n", "run.yaml").value, Json::parse(R"({"a":1})"));
@@ -310,8 +343,8 @@ TEST(JsonConfig, IsStrict) {
   EXPECT_TRUE(contains(json_error("{\"a\": 1} {}"), "run.json:1: not valid JSON: "));
   EXPECT_TRUE(contains(json_error("{\"a\": NaN}"), "run.json:1: not valid JSON: "));
   EXPECT_TRUE(contains(json_error("{\n\n\"a\": 1e999}"), "run.json:3: not valid JSON: number overflow"));
-  EXPECT_TRUE(contains(json_error("{\"a\": 18446744073709551616}"), "wanted an integer that fits 64 bits"));
-  EXPECT_TRUE(contains(json_error("[1]"), "got a list, wanted a mapping"));
+  EXPECT_TRUE(contains(json_error("{\"a\": 18446744073709551616}"), "expected an integer that fits 64 bits"));
+  EXPECT_TRUE(contains(json_error("[1]"), "got a list, expected a mapping"));
   EXPECT_TRUE(contains(json_error(""), "not valid JSON"));
   EXPECT_TRUE(contains(json_error("null"), "is empty"));
   EXPECT_TRUE(contains(json_error("{\"a.b\": 1}"), "has a dot in it"));
@@ -397,7 +430,7 @@ TEST(Override, ForgetsThePlacesOfWhatItReplaces) {
 }
 
 TEST(Override, SaysWhatIsWrongWithIt) {
-  EXPECT_EQ(tree_override_error("rollout.temperature"), "command line: rollout.temperature: wanted key=value");
+  EXPECT_EQ(tree_override_error("rollout.temperature"), "command line: rollout.temperature: expected key=value");
   for (const char* hydra : {"+a.b=3", "++a.b=3", "~a.b=3"}) EXPECT_TRUE(contains(tree_override_error(hydra), "Hydra"));
   EXPECT_TRUE(contains(tree_override_error("=3"), "command line: =3: a part of the key is empty"));
   EXPECT_TRUE(contains(tree_override_error("a..b=3"), "command line: a..b=3: a part of the key is empty"));
@@ -410,7 +443,7 @@ TEST(Override, SaysWhatIsWrongWithIt) {
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,\"b\":2}"), "b: duplicate key"));
   EXPECT_EQ(tree_override_error("a='x"), "command line: a='x: the closing quote is missing");
   EXPECT_TRUE(contains(tree_override_error("a='x'y'"), "a single quote inside single quotes is written ''"));
-  EXPECT_EQ(tree_override_error("a=.inf"), "command line: a=.inf: got .inf, wanted a finite number");
+  EXPECT_EQ(tree_override_error("a=.inf"), "command line: a=.inf: got .inf, expected a finite number");
   EXPECT_EQ(tree_override_error("a=\xc3("), "command line: a=\xc3(: not UTF-8; save it as UTF-8");
   EXPECT_EQ(tree_override_error("rollout.temperature.x=1"),
             "command line: rollout.temperature.x=1: rollout.temperature is not a section: it is 1 (run.json:2)");

@@ -96,9 +96,16 @@ TEST(Properties, AnyValueIsTakenOrRefusedForAnyOption) {
     Fixture f;
     const auto& options = f.table.options();
     const std::string path = options[draws.below(static_cast<uint32_t>(options.size()))].path;
-    const Json values[] = {
-        nullptr, true, draws.word(), -1, any_double(draws), nasty_string(draws), Json::array(), Json::object(),
-        Json::array({any_double(draws), 2}), Json::array({nasty_string(draws)})};
+    const Json values[] = {nullptr,
+                           true,
+                           draws.word(),
+                           -1,
+                           any_double(draws),
+                           nasty_string(draws),
+                           Json::array(),
+                           Json::object(),
+                           Json::array({any_double(draws), 2}),
+                           Json::array({nasty_string(draws)})};
     const Json value = values[draws.below(10)];
     ConfigTree tree;
     Json* node = &tree.value;
@@ -114,7 +121,7 @@ TEST(Properties, AnyValueIsTakenOrRefusedForAnyOption) {
       ++taken;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadConfiguration);
-      EXPECT_TRUE(contains(error.what(), ", wanted ")) << error.what();
+      EXPECT_TRUE(contains(error.what(), ", expected ")) << error.what();
     }
   }
   EXPECT_GT(taken, 500);

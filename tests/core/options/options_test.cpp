@@ -54,49 +54,50 @@ TEST(Options, TakeAFloatForAnIntegerOnlyIfItIsOne) {
   EXPECT_EQ(f.config.rollout.samples_per_prompt, 10000);
   EXPECT_EQ(f.config.train.seed, 18000000000000000000u);
   EXPECT_EQ(override_error("rollout.samples_per_prompt=2.5"),
-            "command line: rollout.samples_per_prompt=2.5: got 2.5 (number), wanted an integer at least 1");
-  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=1e19"), "wanted an integer at least 1"));
-  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=9223372036854775808"), "wanted an integer"));
-  EXPECT_TRUE(contains(override_error("train.seed=-1"), "got -1 (integer), wanted an integer at least 0"));
-  EXPECT_TRUE(contains(override_error("train.seed=2e19"), "wanted an integer at least 0"));
+            "command line: rollout.samples_per_prompt=2.5: got 2.5 (number), expected an integer at least 1");
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=1e19"), "expected an integer at least 1"));
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=9223372036854775808"), "expected an integer"));
+  EXPECT_TRUE(contains(override_error("train.seed=-1"), "got -1 (integer), expected an integer at least 0"));
+  EXPECT_TRUE(contains(override_error("train.seed=2e19"), "expected an integer at least 0"));
 }
 
 TEST(Options, AreNotConvertedOtherwise) {
   EXPECT_EQ(load_error("{\"rollout\":\n {\"temperature\": \"hot\"}}"),
-            "run.json:2: rollout.temperature: got \"hot\" (string), wanted a number above 0 and at most 100");
+            "run.json:2: rollout.temperature: got \"hot\" (string), expected a number above 0 and at most 100");
   EXPECT_EQ(
       load_error(R"({"rollout": {"samples_per_prompt": "3"}})"),
-      "run.json:1: rollout.samples_per_prompt: got \"3\" (string), wanted an integer at least 1; remove the quotes");
+      "run.json:1: rollout.samples_per_prompt: got \"3\" (string), expected an integer at least 1; remove the quotes");
   EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=1_000"),
-                       "(string), wanted an integer at least 1; write 1000"));
-  EXPECT_TRUE(contains(load_error(R"({"optimizer": {"lr": "1e999"}})"), "wanted a number above 0"));
+                       "(string), expected an integer at least 1; write 1000"));
+  EXPECT_TRUE(contains(load_error(R"({"optimizer": {"lr": "1e999"}})"), "expected a number above 0"));
   EXPECT_EQ(load_error(R"({"train": {"name": 12}})"),
-            "run.json:1: train.name: got 12 (integer), wanted a string that is not empty; put it in quotes");
+            "run.json:1: train.name: got 12 (integer), expected a string that is not empty; put it in quotes");
   EXPECT_EQ(
       load_error(R"({"train": {"name": null}})"),
-      "run.json:1: train.name: got null, wanted a string that is not empty; leave the key out to get the default");
+      "run.json:1: train.name: got null, expected a string that is not empty; leave the key out to get the default");
   EXPECT_EQ(override_error("optimizer.fused=yes"),
-            "command line: optimizer.fused=yes: got \"yes\" (string), wanted a boolean; write true or false");
-  EXPECT_TRUE(contains(override_error("optimizer.fused=1"), "got 1 (integer), wanted a boolean; write true or false"));
-  EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), wanted a number"));
-  EXPECT_TRUE(contains(override_error("rollout.delta=big"), "wanted a number above 0, or null"));
-  EXPECT_EQ(override_error("rollout.stop=x"),
-            "command line: rollout.stop=x: got \"x\" (string), wanted a list of strings; write [x]");
+            "command line: optimizer.fused=yes: got \"yes\" (string), expected a boolean; write true or false");
   EXPECT_TRUE(
-      contains(load_error(R"({"rollout": {"temperature": {"a": 1}}})"), "got {\"a\":1} (mapping), wanted a number"));
-  EXPECT_TRUE(contains(load_error(R"({"rollout": {"temperature": [1]}})"), "got [1] (list), wanted a number"));
+      contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
+  EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), expected a number"));
+  EXPECT_TRUE(contains(override_error("rollout.delta=big"), "expected a number above 0, or null"));
+  EXPECT_EQ(override_error("rollout.stop=x"),
+            "command line: rollout.stop=x: got \"x\" (string), expected a list of strings; write [x]");
+  EXPECT_TRUE(
+      contains(load_error(R"({"rollout": {"temperature": {"a": 1}}})"), "got {\"a\":1} (mapping), expected a number"));
+  EXPECT_TRUE(contains(load_error(R"({"rollout": {"temperature": [1]}})"), "got [1] (list), expected a number"));
 }
 
 TEST(Options, ObeyTheirLimits) {
   EXPECT_TRUE(
-      contains(override_error("rollout.temperature=0"), "got 0 (integer), wanted a number above 0 and at most 100"));
+      contains(override_error("rollout.temperature=0"), "got 0 (integer), expected a number above 0 and at most 100"));
   EXPECT_TRUE(contains(override_error("rollout.temperature=100.5"), "at most 100"));
   EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=0"), "at least 1"));
-  EXPECT_TRUE(contains(override_error("train.limit=10"), "wanted an integer at least 1 and below 10, or null"));
-  EXPECT_TRUE(contains(override_error("train.name=\"\""), "wanted a string that is not empty"));
-  EXPECT_TRUE(contains(override_error("rollout.mixture=[]"), "wanted a non-empty list of numbers, each at least 0"));
+  EXPECT_TRUE(contains(override_error("train.limit=10"), "expected an integer at least 1 and below 10, or null"));
+  EXPECT_TRUE(contains(override_error("train.name=\"\""), "expected a string that is not empty"));
+  EXPECT_TRUE(contains(override_error("rollout.mixture=[]"), "expected a non-empty list of numbers, each at least 0"));
   EXPECT_EQ(override_error("rollout.weights=FP-8"),
-            "command line: rollout.weights=FP-8: got \"FP-8\" (string), wanted one of exact, fp8; did you mean fp8?");
+            "command line: rollout.weights=FP-8: got \"FP-8\" (string), expected one of exact, fp8; did you mean fp8?");
   Fixture f;
   f.load_overrides({"rollout.temperature=100", "rollout.samples_per_prompt=1", "train.limit=9"});
   EXPECT_EQ(f.config.rollout.temperature, 100);
@@ -104,10 +105,10 @@ TEST(Options, ObeyTheirLimits) {
 
 TEST(Options, NameTheElementThatIsWrong) {
   EXPECT_EQ(load_error("{\"rollout\": {\"mixture\": [1,\n 2,\n -1]}}"),
-            "run.json:3: rollout.mixture.2: got -1 (integer), wanted a number at least 0");
+            "run.json:3: rollout.mixture.2: got -1 (integer), expected a number at least 0");
   EXPECT_EQ(override_error("rollout.stop=[\"a\", 3]"),
-            "command line: rollout.stop.1=3: got 3 (integer), wanted a string; put it in quotes");
-  EXPECT_TRUE(contains(override_error("rollout.sizes=[1, 1.5]"), "wanted an integer below 1000"));
+            "command line: rollout.stop.1=3: got 3 (integer), expected a string; put it in quotes");
+  EXPECT_TRUE(contains(override_error("rollout.sizes=[1, 1.5]"), "expected an integer below 1000"));
 }
 
 TEST(Options, ShortenAndRepairWhatErrorsShow) {
@@ -142,14 +143,14 @@ TEST(UnknownKeys, GetAListOfWhatThereIs) {
   EXPECT_EQ(load_error(R"({"zebra": {"x": 1}})"),
             "run.json:1: zebra: unknown section; sections are rollout, optimizer, train");
   EXPECT_TRUE(contains(override_error("optimizer.momentum=1"), "keys of optimizer are lr, fused"));
-  EXPECT_TRUE(contains(override_error("rollout=3"), "rollout=3: got 3 (integer), wanted a section with keys "));
+  EXPECT_TRUE(contains(override_error("rollout=3"), "rollout=3: got 3 (integer), expected a section with keys "));
 }
 
 TEST(UnknownKeys, AreCollectedUpToTwenty) {
   EXPECT_EQ(load_error("{\"rollout\": {\"temprature\": 1,\n\"weights\": \"int4\"},\n\"optimizer\": {\"lr\": 0}}"),
             "run.json:1: rollout.temprature: unknown key; did you mean rollout.temperature?\n"
-            "run.json:2: rollout.weights: got \"int4\" (string), wanted one of exact, fp8\n"
-            "run.json:3: optimizer.lr: got 0 (integer), wanted a number above 0");
+            "run.json:2: rollout.weights: got \"int4\" (string), expected one of exact, fp8\n"
+            "run.json:3: optimizer.lr: got 0 (integer), expected a number above 0");
   Json tree;
   for (int i = 0; i < 25; ++i) tree["zebra" + std::to_string(i)] = 1;
   const std::string error = load_error(tree.dump());
@@ -199,7 +200,7 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
   double x = std::numeric_limits<double>::infinity();
   std::string s = "c";
   EXPECT_EQ(mistake([&](OptionTable& t) { t.add("n", n, "N.", at_least(1)); }),
-            "option table: default of n: got 0 (integer), wanted an integer at least 1");
+            "option table: default of n: got 0 (integer), expected an integer at least 1");
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", one_of({"a", "b"})); }), "default of s"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits of another type"));

@@ -34,9 +34,9 @@ TEST(ModelConfig, RefusesSizesBeyondReasonByFileKeyAndValue) {
                             "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"})
       for (const Json& value : absurd)
         EXPECT_THAT(refusal(type, key, value), AllOf(HasSubstr("folder/config.json: "), HasSubstr(key),
-                                                     HasSubstr(value.dump()), HasSubstr("wanted")));
+                                                     HasSubstr(value.dump()), HasSubstr("expected")));
   EXPECT_THAT(refusal("llama", "head_dim", 1 << 30),
-              HasSubstr("folder/config.json: head_dim is 1073741824; wanted 1 to 1048576"));
+              HasSubstr("folder/config.json: head_dim is 1073741824; expected 1 to 1048576"));
   for (const Json& value : {Json("64"), Json(64.0), Json(true), Json::array({64}), Json(1e300)})
     EXPECT_THAT(refusal("llama", "hidden_size", value), AllOf(HasSubstr("hidden_size"), HasSubstr("a whole number")));
 }

@@ -177,7 +177,7 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   EXPECT_EQ(sum.objection(nullptr, "a"), head + "it has no answer");
   EXPECT_EQ(sum.objection(" ", "a"), head + "its answer is empty");
   EXPECT_EQ(sum.objection(nullptr, "c"), "");
-  const std::string form = "; wanted a text, a number, or a list of such";
+  const std::string form = "; expected a text, a number, or a list of such";
   EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);
   EXPECT_EQ(sum.objection(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
   EXPECT_EQ(sum.objection(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
@@ -199,11 +199,11 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
   const std::string letters =
                         R"(by the reward "choice @letters" no completion of this row could be right: its answer is )",
                     no_letter =
-                        ", which names no choice; wanted a letter, or an integer (no text) from 0 to 25, counted "
+                        ", which names no choice; expected a letter, or an integer (no text) from 0 to 25, counted "
                         "from A = 0",
                     numbers =
                         R"(by the reward "numeric @numbers" no completion of this row could be right: its answer is )",
-                    no_number = ", which is no number; wanted one";
+                    no_number = ", which is no number; expected one";
   for (const char* answer : {"Paris", "4.0", "A or B", "2", "26", "-1"})
     EXPECT_EQ(sum.objection(answer, "letters"), letters + '"' + answer + '"' + no_letter);
   EXPECT_EQ(sum.objection(26, "letters"), letters + "\"26\"" + no_letter);
@@ -297,17 +297,17 @@ TEST(RewardOptions, RefuseWhatMeansNothing) {
   expect(refused({"maths"}), "did you mean math?");
   expect(refused({"math:x"}), "\"x\" means nothing here");
   expect(refused({"task"}), "no built-in task runs here");
-  expect(refused({"overlong:100"}), "wanted 2 numbers");
+  expect(refused({"overlong:100"}), "expected 2 numbers");
   expect(refused({"overlong:100,200"}), "larger than the longest");
   expect(refused({"numeric:-1"}), "no number above 0");
-  expect(refused({"tags"}), "wanted tags:");
+  expect(refused({"tags"}), "expected tags:");
   expect(refused({"pattern:(a"}), "does not compile");
   expect(refused({"python:nowhere.py"}), "there is no file nowhere.py");
-  expect(refused({"python:thing"}), "wanted python:FILE.py");
+  expect(refused({"python:thing"}), "expected python:FILE.py");
   expect(refused({"exec:/nowhere/program"}), "cannot be started");
   expect(refused({"https://host/"}), "local proxy");
   expect(refused({"http://user@host/"}), "user name");
-  expect(refused({"http://host:0/"}), "wanted http://HOST");
+  expect(refused({"http://host:0/"}), "expected http://HOST");
   expect(refused({"math"}, {1, 2}), "2 numbers for 1 functions");
   expect(refused({"math @"}), "no source");
 }

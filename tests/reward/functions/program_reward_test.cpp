@@ -175,11 +175,14 @@ TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
 }
 
 /// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
-const std::pair<const char*, const char*> kMisbehaviour[] = {
-    {"raise ValueError('no')", "ValueError: no (user.py:5)"}, {"sys.exit(0)", "SystemExit"},
-    {"os._exit(7)", "exit code 7"}, {"os.kill(os.getpid(), 11)", "signal 11"},
-    {"os.write(REAL, b'garbage\\n')", "garbage"}, {"return float('nan')", "nan"}, {"return 'one'", "'one' (str)"},
-    {"time.sleep(1000)", "did not answer within 1 s"}};
+const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError('no')", "ValueError: no (user.py:5)"},
+                                                             {"sys.exit(0)", "SystemExit"},
+                                                             {"os._exit(7)", "exit code 7"},
+                                                             {"os.kill(os.getpid(), 11)", "signal 11"},
+                                                             {"os.write(REAL, b'garbage\\n')", "garbage"},
+                                                             {"return float('nan')", "nan"},
+                                                             {"return 'one'", "'one' (str)"},
+                                                             {"time.sleep(1000)", "did not answer within 1 s"}};
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
@@ -244,7 +247,7 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
   expect_part(failure("while read -r line; do echo hello; done\n"), "answered \"hello\"");
   expect_part(failure("while read -r line; do echo '[1, 2]'; done\n"), "gave 2 rewards for 1 completions");
   expect_part(failure("while read -r line; do echo '[NaN]'; done\n"), "answered \"[NaN]\"");
-  expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "wanted a number or null");
+  expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "expected a number or null");
   expect_part(failure("while read -r line; do echo '{\"id\": 77, \"rewards\": [1]}'; done\n"), "answered request 77");
   expect_part(failure("while read -r line; do echo '{\"error\": \"out of cheese\"}'; done\n"), "out of cheese");
   expect_part(failure("while read -r line; do printf '[1]\\nmore\\n'; done\n"), "more");
@@ -258,8 +261,8 @@ TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
            {R"({"rewards": [1], "errors": {"x": "the judge crashed"}})", R"(the judge crashed" for "x")"},
            {R"({"rewards": [1], "errors": {"1": "no"}})", R"(for "1", which is no completion)"},
            {R"({"rewards": [1], "errors": {"00": "no"}})", R"(for "00", which is no completion)"},
-           {R"({"rewards": [1], "errors": ["no"]})", "wanted an object"},
-           {R"({"rewards": {"0": 1}})", "wanted a list"},
+           {R"({"rewards": [1], "errors": ["no"]})", "expected an object"},
+           {R"({"rewards": {"0": 1}})", "expected a list"},
            {R"({"rewards": [1], "rewards": [0]})", "duplicate key"}}) {
     shell("while read line; do echo '" + std::string(reply) + "'; done");
     const std::string error = error_of(5, [&] { judge(batch_, options_); });

@@ -300,7 +300,7 @@ TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
 TEST(ConfigConsistency, SizesFitTogether) {
   for (const std::string section : {"optimizer", "sft"})
     EXPECT_THAT(refusal_of({section + ".warmup_updates=1.5"}), HasSubstr(section + ".warmup_updates is 1.5"));
-  EXPECT_THAT(refusal_of({"sft.noisy_lr=[1]"}), HasSubstr("sft.noisy_lr has 1 numbers; wanted 2"));
+  EXPECT_THAT(refusal_of({"sft.noisy_lr=[1]"}), HasSubstr("sft.noisy_lr has 1 numbers; expected 2"));
   EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
 }
 
@@ -319,7 +319,7 @@ TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
   EXPECT_NO_THROW(load({"eval.temperature=0"}));
   EXPECT_THAT(
       refusal_of({"eval.temperature=0.00001"}),
-      testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("wanted 0"), HasSubstr("0.0001 to 100")));
+      testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("expected 0"), HasSubstr("0.0001 to 100")));
   for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5"})
     EXPECT_THAT(refusal_of({truncation}), HasSubstr("unknown key; what has that name is eval.")) << truncation;
   EXPECT_THAT(refusal_of({"rollout.stop_strings=[\"a\", \"\"]"}),

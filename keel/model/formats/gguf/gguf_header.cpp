@@ -143,7 +143,7 @@ class GgufHeaderReader {
   void read_front() {
     const auto magic = cursor_.number<std::array<char, 4>>("the magic number");
     if (const std::string_view got(magic.data(), 4); got != "GGUF") {
-      refuse(path_, "it begins with ", printable(got), "; wanted \"GGUF\"");
+      refuse(path_, "it begins with ", printable(got), "; expected \"GGUF\"");
     }
     const auto version = cursor_.number<uint32_t>("the version");
     if (version != 0 && (version & 0xffff) == 0) {
@@ -205,7 +205,7 @@ class GgufHeaderReader {
         return shortest_decimal(scalar(float{}));
       case kBool: {
         const uint8_t byte = scalar(uint8_t{});
-        if (byte > 1) refuse(path_, "the value of ", Quoted{key}, " is a boolean of ", int{byte}, "; wanted 0 or 1");
+        if (byte > 1) refuse(path_, "the value of ", Quoted{key}, " is a boolean of ", int{byte}, "; expected 0 or 1");
         return byte == 1;
       }
       case kText:
@@ -219,7 +219,7 @@ class GgufHeaderReader {
       case kFloat64:
         return scalar(double{});
       default:
-        refuse(path_, "the value of ", Quoted{key}, " has the type ", type, "; wanted 0 to 12");
+        refuse(path_, "the value of ", Quoted{key}, " has the type ", type, "; expected 0 to 12");
     }
   }
 
@@ -230,7 +230,7 @@ class GgufHeaderReader {
     const auto type = cursor_.number<uint32_t>("the type of the list ", Quoted{key});
     const auto count = cursor_.number<uint64_t>("the length of the list ", Quoted{key});
     if (type >= kLeastValueBytes.size()) {
-      refuse(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; wanted 0 to 12");
+      refuse(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; expected 0 to 12");
     }
     if (count > kMaxElements - elements_) {
       refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements; at most ", kMaxElements,
@@ -248,12 +248,12 @@ class GgufHeaderReader {
   }
 
   void check_alignment_type(uint32_t type) const {
-    if (type != kUint32) refuse(path_, "general.alignment has the value type ", type, "; wanted 4 (uint32)");
+    if (type != kUint32) refuse(path_, "general.alignment has the value type ", type, "; expected 4 (uint32)");
   }
 
   void set_alignment(uint64_t alignment) {
     if (!std::has_single_bit(alignment) || alignment < kLeastAlignment || alignment > kMostAlignment) {
-      refuse(path_, "general.alignment is ", alignment, "; wanted a power of two from ", kLeastAlignment, " to ",
+      refuse(path_, "general.alignment is ", alignment, "; expected a power of two from ", kLeastAlignment, " to ",
              kMostAlignment);
     }
     header_.alignment = alignment;
@@ -279,18 +279,18 @@ class GgufHeaderReader {
     const Quoted who{tensor.name, "tensor "};
     const auto dimensions = cursor_.number<uint32_t>("the number of dimensions of ", who);
     if (dimensions < 1 || dimensions > kMaxDimensions) {
-      refuse(path_, who, " has ", dimensions, " dimensions; wanted 1 to ", kMaxDimensions);
+      refuse(path_, who, " has ", dimensions, " dimensions; expected 1 to ", kMaxDimensions);
     }
     for (uint32_t i = 0; i < dimensions; ++i) {
       const auto size = cursor_.number<uint64_t>("the shape of ", who);
-      if (size < 1 || size > kLargest) refuse(path_, who, " has a dimension of ", size, "; wanted 1 to 2^63-1");
+      if (size < 1 || size > kLargest) refuse(path_, who, " has a dimension of ", size, "; expected 1 to 2^63-1");
       tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
     }
     const auto type = cursor_.number<uint32_t>("the type of ", who);
     tensor.format = find_gguf_format(type);
     if (tensor.format == nullptr) {
       fail(ExitCode::kBadInput, path_, ": ", who, " has the type ", type, " (", gguf_format_name(type),
-           "), which is not read; wanted one of ", known_gguf_formats(),
+           "), which is not read; expected one of ", known_gguf_formats(),
            ": take the model's file in one of them (Q4_K_M, Q8_0), or its folder");
     }
     tensor.begin = cursor_.number<uint64_t>("the offset of ", who);
@@ -338,7 +338,7 @@ class GgufHeaderReader {
       const Quoted who{tensor.name, "tensor "};
       if (tensor.begin != wanted) {
         refuse(path_, who, " begins at ", tensor.begin, " of the data, ",
-               tensor.begin < wanted ? "inside the one before it" : "after a gap", "; wanted ", wanted);
+               tensor.begin < wanted ? "inside the one before it" : "after a gap", "; expected ", wanted);
       }
       if (tensor.end > data_bytes) {
         refuse(path_, who, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
@@ -389,12 +389,12 @@ const Json* GgufMetadata::find(std::string_view key) const {
 }
 
 void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* wanted) const {
-  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", metadata_text(got), "; wanted ", wanted,
+  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", metadata_text(got), "; expected ", wanted,
        "; convert the model to GGUF again");
 }
 
 void GgufMetadata::missing(std::string_view key, const char* wanted) const {
-  fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; wanted ", wanted,
+  fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; expected ", wanted,
        "; is this a whole model, and of this architecture?");
 }
 

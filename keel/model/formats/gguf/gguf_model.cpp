@@ -88,7 +88,7 @@ class ModelReader {
       refuse("it is one of several parts (split.count); join them first: llama-gguf-split --merge");
     }
     if (metadata_.integer(key("expert_count")).value_or(0) > 0)
-      refuse("it has experts (expert_count); wanted a dense model");
+      refuse("it has experts (expert_count); expected a dense model");
     const int64_t window = metadata_.integer(key(gguf::kSlidingWindow)).value_or(0);
     if (architecture_.sliding_period == 0 && window > 0 &&
         window < metadata_.integer(key(gguf::kContextLength)).value_or(0)) {
@@ -110,7 +110,7 @@ class ModelReader {
     } else {
       result = otherwise && value == nullptr ? *otherwise : metadata_.required_integer(full);
     }
-    if (result < 1 || result > kMost) refuse(full, " is ", result, "; wanted 1 to ", kMost);
+    if (result < 1 || result > kMost) refuse(full, " is ", result, "; expected 1 to ", kMost);
     return result;
   }
 
@@ -150,14 +150,14 @@ class ModelReader {
                   rotated = size((std::string("rope.") + gguf::kRopeDimensions).c_str(), shape_.head_dim);
     if (values != shape_.head_dim || rotated != shape_.head_dim || shape_.head_dim % 2 != 0) {
       refuse("its heads have ", shape_.head_dim, " numbers per key, ", values, " per value, and rotate ", rotated,
-             "; wanted three times the same even number");
+             "; expected three times the same even number");
     }
   }
 
   double rope_theta(const char* name = gguf::kRopeBase) const {
     const std::string full = architecture_.rope_key(name);
     const double theta = metadata_.number(full).value_or(10000.0);
-    if (theta <= 1) refuse(full, " is ", theta, "; wanted a number above 1");
+    if (theta <= 1) refuse(full, " is ", theta, "; expected a number above 1");
     return theta;
   }
 
@@ -202,7 +202,7 @@ class ModelReader {
     config["rope_local_base_freq"] = rope_theta(gguf::kRopeBaseSliding);
     if (config["rope_scaling"].is_object() && config["rope_scaling"]["rope_type"] != "linear")
       refuse("its rope scaling is ", config["rope_scaling"]["rope_type"].get<std::string>(),
-             "; wanted linear or none in a model where some layers turn by another base");
+             "; expected linear or none in a model where some layers turn by another base");
   }
 
   Json rope_scaling() const {
@@ -210,12 +210,12 @@ class ModelReader {
     if (file_.contains(gguf::kRopeFactors)) {
       if (!stretched.is_null())
         refuse("it has frequency factors (", gguf::kRopeFactors, ") and ", stretched["rope_type"].get<std::string>(),
-               " rope scaling; wanted one of them");
+               " rope scaling; expected one of them");
       // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
       const int64_t original = metadata_.integer(architecture_.rope_key(gguf::kRopeOriginal)).value_or(8192);
       const GgufTensor& tensor = *file_.find(gguf::kRopeFactors);
       if (tensor.shape != std::vector<int64_t>{shape_.head_dim / 2}) {
-        refuse("tensor \"", gguf::kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; wanted ",
+        refuse("tensor \"", gguf::kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; expected ",
                shape_text({shape_.head_dim / 2}));
       }
       std::vector<float> factors(static_cast<size_t>(shape_.head_dim / 2));
@@ -247,12 +247,12 @@ void GgufModel::check_parameters() const {
     wanted.insert(parameter.source);
     const GgufTensor* tensor = file_.find(parameter.source);
     if (tensor == nullptr) {
-      fail(ExitCode::kBadInput, file_.path(), " has no tensor \"", parameter.source, "\"; wanted one of shape ",
+      fail(ExitCode::kBadInput, file_.path(), " has no tensor \"", parameter.source, "\"; expected one of shape ",
            shape_text(parameter.shape), "; is the file whole?");
     }
     if (tensor->shape != parameter.shape) {
       fail(ExitCode::kBadInput, file_.path(), ": tensor \"", parameter.source, "\" has the shape ",
-           shape_text(tensor->shape), "; wanted ", shape_text(parameter.shape), " from the metadata");
+           shape_text(tensor->shape), "; expected ", shape_text(parameter.shape), " from the metadata");
     }
   }
   for (const GgufTensor& tensor : file_.tensors()) {

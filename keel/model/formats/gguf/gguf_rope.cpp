@@ -72,11 +72,11 @@ Json gguf_rope_scaling(const GgufMetadata& metadata, const std::string& architec
   if (type != "none" && type != "linear" && type != "yarn")
     refuse(gguf::kRopeType, printable(type), "known are none, linear, yarn");
   const double strength = number(gguf::kRopeStrength).value_or(1) * number("scaling.yarn_attn_factor").value_or(1);
-  if (type != "yarn" && strength != 1) refuse(gguf::kRopeStrength, strength, "wanted 1 where there is no yarn");
+  if (type != "yarn" && strength != 1) refuse(gguf::kRopeStrength, strength, "expected 1 where there is no yarn");
   if (type == "none") return {};
   // A factor needs no type, and has an older name; 0 means none.
   const double factor = number(gguf::kRopeFactor).value_or(number("scale_linear").value_or(0));
-  if (factor < 0) refuse(gguf::kRopeFactor, factor, "wanted a number above 0");
+  if (factor < 0) refuse(gguf::kRopeFactor, factor, "expected a number above 0");
   if (type == "linear") {
     if (factor == 0 || factor == 1) return {};
     return {{"rope_type", "linear"}, {"factor", factor}};

@@ -100,7 +100,7 @@ class TokenizerReader {
 
   void check_length(const char* key, size_t length) const {
     if (length != tokens_.size()) {
-      refuse(metadata_, key, " has ", length, " elements; wanted one per token, ", tokens_.size());
+      refuse(metadata_, key, " has ", length, " elements; expected one per token, ", tokens_.size());
     }
   }
 
@@ -108,7 +108,7 @@ class TokenizerReader {
     const std::optional<int64_t> id = metadata_.integer(key);
     if (!id) return std::nullopt;
     if (*id < 0 || static_cast<size_t>(*id) >= tokens_.size()) {
-      refuse(metadata_, key, " is ", *id, "; wanted the id of a token, 0 to ", tokens_.size() - 1);
+      refuse(metadata_, key, " is ", *id, "; expected the id of a token, 0 to ", tokens_.size() - 1);
     }
     return is_filler(static_cast<size_t>(*id)) ? std::nullopt : id;
   }
@@ -138,7 +138,7 @@ class TokenizerReader {
       const std::string_view merge = (*merges)[i].get_ref<const std::string&>();
       const size_t space = merge.find(' ', 1);
       if (space == merge.npos || space + 1 == merge.size()) {
-        refuse(metadata_, "merge ", i, " is ", printable(merge), "; wanted two tokens with a space between them");
+        refuse(metadata_, "merge ", i, " is ", printable(merge), "; expected two tokens with a space between them");
       }
       const TokenMerge pair = {merge.substr(0, space), merge.substr(space + 1)};
       joined.assign(pair.first).append(pair.second);

@@ -73,7 +73,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
     } else if (place_ == Place::kTensor && key_ == "dtype") {
       const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
       if (known == kDtypes.end()) {
-        refuse_file(path_, where(), " has the dtype ", printable(value), ", which is not read; wanted one of ",
+        refuse_file(path_, where(), " has the dtype ", printable(value), ", which is not read; expected one of ",
                     known_dtypes());
       }
       tensor_.dtype = known->dtype;
@@ -107,7 +107,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
       const auto* field = std::find(kFields.begin(), kFields.end(), key_);
       if (field == kFields.end()) {
         refuse_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
-                    "; wanted dtype, shape, data_offsets");
+                    "; expected dtype, shape, data_offsets");
       }
       bool& seen = seen_[static_cast<size_t>(field - kFields.begin())];
       if (seen) refuse_file(path_, where(), " appears twice");
@@ -171,7 +171,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
                          : place_ == Place::kOffsets                      ? "two whole numbers from 0 to 2^64-1"
                          : fields && key_ == "dtype"                      ? "a text"
                                                                           : "a list of whole numbers";
-    refuse_file(path_, where(), " holds ", got..., "; wanted ", wanted);
+    refuse_file(path_, where(), " holds ", got..., "; expected ", wanted);
   }
 
   void start_tensor() {
@@ -275,7 +275,7 @@ void SafetensorsFile::check_layout() const {
   for (const TensorInfo& tensor : tensors_) {
     if (tensor.begin != covered) {
       refuse_file(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
-                  tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; wanted ", covered);
+                  tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; expected ", covered);
     }
     covered = tensor.end;
   }

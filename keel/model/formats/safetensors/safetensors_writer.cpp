@@ -34,7 +34,7 @@ Outgoing checked_outgoing(const std::filesystem::path& path, const std::string& 
   const at::ScalarType written = dtypes ? dtypes->of(name) : tensor.scalar_type();
   const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.dtype == written; });
   if (known == kDtypes.end()) {
-    refuse_to_write("has the dtype ", c10::toString(written), "; wanted one of ", known_dtypes());
+    refuse_to_write("has the dtype ", c10::toString(written), "; expected one of ", known_dtypes());
   }
   if (tensor.dim() > static_cast<int64_t>(kMaxRank)) refuse_to_write("has more than ", kMaxRank, " dimensions");
   const uint64_t bytes = static_cast<uint64_t>(tensor.numel()) * c10::elementSize(written);

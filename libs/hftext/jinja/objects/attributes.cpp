@@ -245,7 +245,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   const auto* sequence = object.as<Sequence>();
   const auto* range = object.as<Range>();
   if (!object.is_text() && sequence == nullptr && range == nullptr) {
-    runtime.fail("a ", type_name(object), " cannot be sliced; a list or a text was wanted");
+    runtime.fail("a ", type_name(object), " cannot be sliced; expected a list or a text");
   }
   const SliceRange slice = slice_range(runtime, static_cast<int64_t>(*length(object)), start, stop, step);
   runtime.step(slice.count);

@@ -333,7 +333,7 @@ bool is_iterable(const Value& value) {
 
 Cursor::Cursor(Runtime& runtime, Value source) : runtime_(&runtime), source_(std::move(source)) {
   if (!is_iterable(source_)) {
-    runtime.fail("a ", type_name(source_), " cannot be iterated; a list, a dict or a text was wanted");
+    runtime.fail("a ", type_name(source_), " cannot be iterated; expected a list, a dict or a text");
   }
 }
 

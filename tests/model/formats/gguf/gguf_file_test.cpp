@@ -68,7 +68,7 @@ std::vector<Reject> framing_faults() {
   const std::string bytes = good().bytes();
   return {
       {"an empty file", "", "it ends at its byte 0, inside the magic number"},
-      {"another magic number", bad_magic.bytes(), "begins with \"GGML\"; wanted \"GGUF\""},
+      {"another magic number", bad_magic.bytes(), "begins with \"GGML\"; expected \"GGUF\""},
       {"version 0", of_version(0), "version is 0; versions 2 and 3 are read"},
       {"version 1", of_version(1), "version is 1; versions 2 and 3 are read"},
       {"version 4", of_version(4), "version is 4; versions 2 and 3 are read"},
@@ -95,9 +95,9 @@ std::vector<Reject> key_faults() {
       {"space in a key", with_key(u32_key("a b", 1)), "visible ASCII"},
       {"key that is not UTF-8", with_key(u32_key("a\xff", 1)), "key 1 is not UTF-8 at its byte 1"},
       {"same key twice", with_key(u32_key("general.architecture", 1)), "key \"general.architecture\" appears twice"},
-      {"value type 13", with_key(key("k", 13, "xxxxxxxx")), "value of \"k\" has the type 13; wanted 0 to 12"},
+      {"value type 13", with_key(key("k", 13, "xxxxxxxx")), "value of \"k\" has the type 13; expected 0 to 12"},
       {"value type 2^32-1", with_key(key("k", ~0u, "xxxxxxxx")), "has the type 4294967295"},
-      {"boolean of 2", with_key(key("k", 7, "\x02")), "is a boolean of 2; wanted 0 or 1"},
+      {"boolean of 2", with_key(key("k", 7, "\x02")), "is a boolean of 2; expected 0 or 1"},
       {"text of 2^64-1 bytes", with_key(key("k", 8, u64(~0ull))),
        "claims 18446744073709551615 bytes; at most 16777216"},
       {"text past the end", with_key(key("k", 8, past_end)), "inside the value of \"k\", which needs 1048576 bytes"},
@@ -112,13 +112,14 @@ std::vector<Reject> key_faults() {
       {"boolean of 2 in a list", with_key(key("k", 9, u32(7) + u64(1) + "\x02")), "is a boolean of 2"},
       {"lists in five lists", with_key(nested_lists(4)), "is nested in more than 4 lists"},
       {"10,000 nested lists", with_key(nested_lists(10'000)), "is nested in more than 4 lists"},
-      {"alignment of another type", with_alignment(key("general.alignment", 10, u64(32))), "value type 10; wanted 4"},
-      {"alignment a text", with_alignment(text_key("general.alignment", "32")), "value type 8; wanted 4"},
-      {"alignment 0", with_alignment(u32_key("general.alignment", 0)), "general.alignment is 0; wanted a power of two"},
-      {"alignment 48", with_alignment(u32_key("general.alignment", 48)), "is 48; wanted a power of two from 8"},
-      {"alignment 4", with_alignment(u32_key("general.alignment", 4)), "is 4; wanted a power of two from 8"},
+      {"alignment of another type", with_alignment(key("general.alignment", 10, u64(32))), "value type 10; expected 4"},
+      {"alignment a text", with_alignment(text_key("general.alignment", "32")), "value type 8; expected 4"},
+      {"alignment 0", with_alignment(u32_key("general.alignment", 0)),
+       "general.alignment is 0; expected a power of two"},
+      {"alignment 48", with_alignment(u32_key("general.alignment", 48)), "is 48; expected a power of two from 8"},
+      {"alignment 4", with_alignment(u32_key("general.alignment", 4)), "is 4; expected a power of two from 8"},
       {"alignment 2^31", with_alignment(u32_key("general.alignment", 1u << 31)),
-       "wanted a power of two from 8 to 1048576"},
+       "expected a power of two from 8 to 1048576"},
   };
 }
 
@@ -141,10 +142,10 @@ std::vector<Reject> tensor_faults() {
       {"two dots in a name", named("a..b"), "holds \"..\""},
       {"NUL in a name", named(std::string("a\0b", 3)), "holds a control character"},
       {"name that is not UTF-8", named("a\xff"), "is not UTF-8"},
-      {"no dimension", shaped({}, 0), "tensor \"a\" has 0 dimensions; wanted 1 to 4"},
-      {"five dimensions", shaped({1, 1, 1, 1, 2}, 0), "has 5 dimensions; wanted 1 to 4"},
+      {"no dimension", shaped({}, 0), "tensor \"a\" has 0 dimensions; expected 1 to 4"},
+      {"five dimensions", shaped({1, 1, 1, 1, 2}, 0), "has 5 dimensions; expected 1 to 4"},
       {"2^32-1 dimensions", with_tensor(text("a") + u32(~0u) + u64(2)), "has 4294967295 dimensions"},
-      {"dimension of 0", shaped({2, 0}, 0), "has a dimension of 0; wanted 1 to 2^63-1"},
+      {"dimension of 0", shaped({2, 0}, 0), "has a dimension of 0; expected 1 to 2^63-1"},
       {"dimension of 2^63", shaped({1ull << 63}, 0), "has a dimension of 9223372036854775808"},
       {"dimension of -1", shaped({2, ~0ull}, 0), "has a dimension of 18446744073709551615"},
       {"elements wrap to 0", shaped({1ull << 32, 1ull << 32}, 0), "number of elements of tensor \"a\" overflows"},
@@ -155,19 +156,19 @@ std::vector<Reject> tensor_faults() {
       {"2^62 elements of half a byte", shaped({1ull << 62}, 2), "of which the file holds only 8 bytes"},
       {"row that is no whole block", shaped({33}, 8), "rows of 33 elements; Q8_0 comes in blocks of 32"},
       {"rows that are blocks only together", shaped({16, 2}, 2), "rows of 16 elements; Q4_0 comes in blocks of 32"},
-      {"type that was removed", shaped({32}, 4), "has the type 4 (type 4), which is not read; wanted one of F32 F16"},
+      {"type that was removed", shaped({32}, 4), "has the type 4 (type 4), which is not read; expected one of F32 F16"},
       {"type that is not read", shaped({256}, 16),
-       "has the type 16 (IQ2_XXS), which is not read; wanted one of F32 F16 BF16 "
+       "has the type 16 (IQ2_XXS), which is not read; expected one of F32 F16 BF16 "
        "Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K: take the model's file in one of them"},
       {"type 2^32-1", shaped({2}, ~0u), "has the type 4294967295"},
       {"offset off the alignment", with_tensor(tensor("a", {2}, 0, 8)),
        "begins at 8 of the data, which is not a multiple"},
       {"first tensor not at 0", with_tensor(tensor("a", {2}, 0, 32), 40),
-       "begins at 32 of the data, after a gap; wanted 0"},
+       "begins at 32 of the data, after a gap; expected 0"},
       {"offset near 2^64", with_tensor(tensor("a", {8}, 0, ~0ull - 31)), "and its end overflows"},
-      {"end near 2^64", with_tensor(tensor("a", {2}, 0, ~0ull - 31)), "after a gap; wanted 0"},
-      {"a gap", two_tensors(64).bytes(), "begins at 64 of the data, after a gap; wanted 32"},
-      {"an overlap", two_tensors(0).bytes(), "begins at 0 of the data, inside the one before it; wanted 32"},
+      {"end near 2^64", with_tensor(tensor("a", {2}, 0, ~0ull - 31)), "after a gap; expected 0"},
+      {"a gap", two_tensors(64).bytes(), "begins at 64 of the data, after a gap; expected 32"},
+      {"an overlap", two_tensors(0).bytes(), "begins at 0 of the data, inside the one before it; expected 32"},
       {"tensors of another alignment", inconsistent.bytes(),
        "begins at 32 of the data, which is not a multiple of the "
        "alignment 64"},
@@ -268,11 +269,11 @@ TEST_F(GgufTest, EveryKindOfValueIsRead) {
   const auto expect = [&](const std::string& message, const std::string& part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
-  expect(message_of([&] { metadata.integer("u64"); }), "is 18446744073709551615; wanted a whole number below 2^63");
-  expect(message_of([&] { metadata.integer("f64"); }), "the key \"f64\" is 0.1; wanted a whole number");
-  expect(message_of([&] { metadata.number("infinite"); }), "wanted a finite number");
-  expect(message_of([&] { metadata.flag("u8"); }), "is 255; wanted true or false");
-  expect(message_of([&] { metadata.text("texts"); }), "is a list of 2; wanted a text");
+  expect(message_of([&] { metadata.integer("u64"); }), "is 18446744073709551615; expected a whole number below 2^63");
+  expect(message_of([&] { metadata.integer("f64"); }), "the key \"f64\" is 0.1; expected a whole number");
+  expect(message_of([&] { metadata.number("infinite"); }), "expected a finite number");
+  expect(message_of([&] { metadata.flag("u8"); }), "is 255; expected true or false");
+  expect(message_of([&] { metadata.text("texts"); }), "is a list of 2; expected a text");
   expect(message_of([&] { metadata.required_integer("missing"); }), "has no key \"missing\"");
 }
 

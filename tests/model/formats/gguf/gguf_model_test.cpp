@@ -156,9 +156,9 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
     return [=](File& file) { replace_key(file, name, u32_key(name, value)); };
   };
   for (const auto& [what, message, change] : std::vector<Case>{
-           {"missing tensor", "has no tensor \"blk.1.attn_norm.weight\"; wanted one of shape [4]",
+           {"missing tensor", "has no tensor \"blk.1.attn_norm.weight\"; expected one of shape [4]",
             size("llama.block_count", 2)},
-           {"wrong shape", "\"blk.0.ffn_gate.weight\" has the shape [3, 4]; wanted [5, 4]",
+           {"wrong shape", "\"blk.0.ffn_gate.weight\" has the shape [3, 4]; expected [5, 4]",
             size("llama.feed_forward_length", 5)},
            {"extra tensor",
             "tensor \"blk.0.ffn_gate_exps.weight\" of shape [2] has no place in a model of 1 llama layers",
@@ -171,7 +171,7 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
             [](File& f) { replace_key(f, "general.architecture", text_key("x", "llama")); }},
            {"no size", "has no key \"llama.embedding_length\"",
             [](File& f) { replace_key(f, "llama.embedding_length", u32_key("x", 4)); }},
-           {"size of 0", "llama.attention.head_count is 0; wanted 1 to", size("llama.attention.head_count", 0)},
+           {"size of 0", "llama.attention.head_count is 0; expected 1 to", size("llama.attention.head_count", 0)},
            {"more layers than tensors", "block_count is 1000, but the file has only 11 tensors",
             size("llama.block_count", 1000)},
            {"odd heads", "3 heads do not divide", size("llama.attention.head_count", 3)},
@@ -192,9 +192,9 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
             }},
            {"yarn without a factor", "llama.rope.scaling.factor is 0; yarn needs",
             [](File& f) { f.keys.push_back(text_key("llama.rope.scaling.type", "yarn")); }},
-           {"negative factor", "llama.rope.scaling.factor is -2; wanted a number above 0",
+           {"negative factor", "llama.rope.scaling.factor is -2; expected a number above 0",
             [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.factor", -2)); }},
-           {"strength without yarn", "llama.rope.scaling.attn_factor is 2; wanted 1",
+           {"strength without yarn", "llama.rope.scaling.attn_factor is 2; expected 1",
             [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.attn_factor", 2)); }},
            {"yarn's other way", "llama.rope.scaling.yarn_ext_factor is 0; known is 1",
             [](File& f) {
@@ -209,7 +209,7 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
               f.keys.push_back(f32_key("llama.rope.scale_linear", 2));
               f.add("rope_freqs.weight", {2}, {1, 1});
             }},
-           {"rope factors of another shape", "\"rope_freqs.weight\" has the shape [3]; wanted [2]",
+           {"rope factors of another shape", "\"rope_freqs.weight\" has the shape [3]; expected [2]",
             [](File& f) {
               f.add("rope_freqs.weight", {3}, {1, 1, 1});
             }},
@@ -292,7 +292,7 @@ TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
            {"tokenizer.ggml.tokens", u32_key("tokenizer.ggml.tokens", 1), "tokens is not a list of texts"},
            {"tokenizer.ggml.tokens", texts_key("tokenizer.ggml.tokens", {}), "it has no tokenizer.ggml.tokens"},
            {"tokenizer.ggml.tokens", texts_key("tokenizer.ggml.tokens", {"a"}),
-            "has 6 elements; wanted one per token, 1"},
+            "has 6 elements; expected one per token, 1"},
            {"tokenizer.ggml.tokens", texts_key("tokenizer.ggml.tokens", {"a", "b", "ab", "a", "c", "d"}),
             "the token \"a\" has two ids, 0 and 3"},
            {"tokenizer.ggml.token_type", texts_key("tokenizer.ggml.token_type", {"a"}),
@@ -300,16 +300,17 @@ TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
            {"tokenizer.ggml.token_type", list_key<float>("tokenizer.ggml.token_type", 6, {-4e37f, 1, 1, 3, 4, 5}),
             "token_type is not a list of whole numbers"},
            {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {"ab"}),
-            "merge 0 is \"ab\"; wanted two tokens"},
-           {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {""}), "merge 0 is \"\"; wanted two tokens"},
+            "merge 0 is \"ab\"; expected two tokens"},
+           {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {""}), "merge 0 is \"\"; expected two tokens"},
            {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {"a "}),
-            "merge 0 is \"a \"; wanted two tokens"},
+            "merge 0 is \"a \"; expected two tokens"},
            {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {"a b", "a x"}), "needs the token \"x\""},
            {"tokenizer.ggml.merges", texts_key("tokenizer.ggml.merges", {"b a"}), "needs the token \"ba\""},
            {"tokenizer.ggml.merges", u32_key("x", 1), "it has no tokenizer.ggml.merges"},
-           {"tokenizer.ggml.eos_token_id", ids(6), "eos_token_id is 6; wanted the id of a token, 0 to 5"},
+           {"tokenizer.ggml.eos_token_id", ids(6), "eos_token_id is 6; expected the id of a token, 0 to 5"},
            {"tokenizer.ggml.eos_token_id", ids(~0u), "eos_token_id is 4294967295"},
-           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})), "is -1; wanted"},
+           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})),
+            "is -1; expected"},
        }) {
     File file;
     file.keys = byte_level_keys();

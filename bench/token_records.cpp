@@ -50,9 +50,9 @@ struct Recorder : StepWatcher {
   Recorder(std::filesystem::path to, const Tokenizer& with) : folder(std::move(to)), tokenizer(with) {}
   void ready(const Experience& e) override {
     const Measured measured(spent);
-    if (share) records.emplace(folder, step, e.prompts, e.rollouts, e.places, *share, tokenizer);
+    if (share) records.emplace(folder, step, e.prompts, e.rollouts, e.trained_index, *share, tokenizer);
   }
-  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override {
+  void decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override {
     const Measured measured(spent);
     if (records) records->add(tokens, minibatch);
   }

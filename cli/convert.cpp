@@ -76,7 +76,7 @@ ExitCode convert(const ConvertArguments& arguments) {
   if (arguments.output.empty())
     fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf, or the name of a folder");
   Console messages(stderr);
-  const std::string name = model_named(arguments.input, &messages);
+  const std::string name = resolve_model(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);
   if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
   if (arguments.dtype == kQ8_0)

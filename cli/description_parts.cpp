@@ -112,9 +112,9 @@ std::string describe_advantage(const Objective& objective) {
 
 std::string describe_rate(const OptimizerOptions& o, double updates, double of_step) {
   const std::string rate = "learning rate " + short_number(o.lr);
-  const std::string by_steps = o.schedule_per == "step" && o.moves() && of_step > 1 ? ", moved once a step" : "";
+  const std::string by_steps = o.schedule_per == "step" && o.lr_varies() && of_step > 1 ? ", moved once a step" : "";
   constexpr double kCounted = 1e15;  // digits behind it say nothing, and from 2^63 on no integer has them
-  const double warmup = o.warmup_of(updates, of_step);
+  const double warmup = o.num_warmup_updates(updates, of_step);
   const std::string start = warmup < 1 ? ", no warm-up"
                             : warmup < kCounted
                                 ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")

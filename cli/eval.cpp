@@ -119,15 +119,15 @@ Evaluated named_model(const std::string& name, const EvalArguments& arguments, c
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
-  const std::string adapter = adapter_named(arguments.adapter, &messages);
-  require_base_of_adapter(name, adapter, "--adapter");
+  const std::string adapter = resolve_adapter(arguments.adapter, &messages);
+  require_adapter_base(name, adapter, "--adapter");
   read_adapter(adapter, model.model);
   return {with_adapter(name, adapter), std::move(model)};
 }
 
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
 Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool from_start, Console& messages) {
-  std::string name = model_named(arguments.model, &messages);
+  std::string name = resolve_model(arguments.model, &messages);
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
     messages.line("lora.adapter of the configuration is not put on " + name + "; --adapter does that");
   if (name.empty() && !from_start) {
@@ -140,8 +140,8 @@ Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
   if (!from_start) messages.line(config.run.dir + " has no checkpoint: this is the model before training");
-  config.model.path = model_named(config.model.path, &messages);
-  config.lora.adapter = adapter_named(config.lora.adapter, &messages);
+  config.model.path = resolve_model(config.model.path, &messages);
+  config.lora.adapter = resolve_adapter(config.lora.adapter, &messages);
   LoadedModel start = starting_model(config, open_device(config.run.device));
   add_starting_adapter(start, config);
   return {with_adapter(config.model.path + (config.model.random_weights ? " with random weights" : ""),

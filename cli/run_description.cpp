@@ -117,11 +117,11 @@ std::string describe_reward(const Config& config) {
 /// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
 std::string describe_optimizer(const Config& config, std::optional<int64_t> largest) {
   const OptimizerOptions& o = config.optimizer;
-  const bool too_small = largest && *largest < kFewestFor8Bit;
+  const bool too_small = largest && *largest < kMin8BitSize;
   const std::string moments = o.moments != "8bit" ? ""
                               : !too_small        ? ", moments in 8 bits"
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
-                                                 std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
+                                                 std::to_string(kMin8BitSize) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
   return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps),
                                           static_cast<double>(config.updates_per_step())) +
@@ -364,16 +364,16 @@ std::string explain_additions(const Objective& objective, const Config& config) 
 
 std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const CriticOptions& critic = config.critic;
-  if (!critic.exists()) return "";
+  if (!critic.enabled()) return "";
   const OptimizerOptions& optimizer = config.optimizer;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
-  const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
+  const int64_t body = critic.has_separate_body() ? shape.parameter_count() - lm_head : 0;
   std::string text =
       "  critic      a value head on " +
-      std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
+      std::string(critic.has_separate_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
       format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
       short_number(critic_optimizer_options(critic, config.optimizer).lr) +
-      (optimizer.moves() ? ", on the policy's schedule\n" : "\n");
+      (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
           ", advantages whitened; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";

@@ -91,10 +91,10 @@ uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
 }
 
 LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::string& name, Console& messages) {
-  const std::string adapter = adapter_named(arguments.adapter, &messages);
+  const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   LoadedModel loaded = load_whole_model(name, open_device(arguments.device, "--device"));
   if (!adapter.empty()) {
-    require_base_of_adapter(name, adapter, "--adapter");
+    require_adapter_base(name, adapter, "--adapter");
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged({});
   }
@@ -206,7 +206,7 @@ void add_generation_options(Command& command, GenerationArguments& arguments) {
 }
 
 TextGenerator::TextGenerator(const GenerationArguments& arguments, Console& messages)
-    : name_((use_threads(arguments.threads), model_named(arguments.model, &messages))),
+    : name_((use_threads(arguments.threads), resolve_model(arguments.model, &messages))),
       max_new_tokens_flag_(arguments.flags.max_new_tokens),
       system_flag_(arguments.system),
       has_seed_flag_(arguments.seed.has_value()),

@@ -117,13 +117,13 @@ std::tuple<Tensor, Tensor> head_gradients_op(const Tensor& hidden, const Tensor&
 /// Decisions on the rows of the chunks seen so far, and the loss of these rows.
 class PolicyLoss {
  public:
-  PolicyLoss(TrustRegion region, KnownTokens known, Tensor token_weights, double entropy_coefficient)
+  PolicyLoss(TrustRegion region, TokenInputs known, Tensor token_weights, double entropy_coefficient)
       : region_(std::move(region)),
         known_(std::move(known)),
         token_weights_(std::move(token_weights)),
         entropy_coefficient_(entropy_coefficient) {}
 
-  const KnownTokens& known() const { return known_; }
+  const TokenInputs& known() const { return known_; }
   Scope scope() const { return requirements(region_).scope; }
 
   HeadCoefficients operator()(const TokenStats& stats, int64_t begin, int64_t end) {
@@ -147,7 +147,7 @@ class PolicyLoss {
 
  private:
   TrustRegion region_;
-  KnownTokens known_;
+  TokenInputs known_;
   Tensor token_weights_;
   double entropy_coefficient_;
   double loss_ = 0;
@@ -156,7 +156,7 @@ class PolicyLoss {
 };
 
 /// What is said about the tokens, checked as if pi were mu: what the head will say needs no check.
-void check_known(const TrustRegion& region, const std::string& method, const KnownTokens& known) {
+void check_known(const TrustRegion& region, const std::string& method, const TokenInputs& known) {
   TokenPolicy policy = known.policy;
   check_log_probs("behavior_logp", policy.behavior_logp, {});
   policy.logp = policy.behavior_logp;
@@ -168,7 +168,7 @@ void check_known(const TrustRegion& region, const std::string& method, const Kno
 }
 
 /// The sampler's likeliest tokens, for the rows that are judged by them.
-void add_topk(KnownTokens& known, const std::string& method, const HeadProblem& problem, const OptionalTensor& ids,
+void add_topk(TokenInputs& known, const std::string& method, const HeadProblem& problem, const OptionalTensor& ids,
               const OptionalTensor& behavior_logp) {
   if (!ids)
     fail(ExitCode::kBadConfiguration, method,
@@ -188,7 +188,7 @@ void add_topk(KnownTokens& known, const std::string& method, const HeadProblem& 
 }
 
 /// The sampler's whole distribution, for the rows that measure exact divergences.
-void add_sampler(KnownTokens& known, const std::string& method, const HeadProblem& problem,
+void add_sampler(TokenInputs& known, const std::string& method, const HeadProblem& problem,
                  const OptionalTensor& hidden, const OptionalTensor& weight) {
   if (!hidden || !weight)
     fail(ExitCode::kBadConfiguration, method,
@@ -253,7 +253,7 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
     for (const auto& [name, vector] :
          {std::pair{"behavior_logp", &behavior_logp}, {"advantages", &advantages}, {"weights", &token_weights}})
       check_float_vector(name, *vector, like);
-    KnownTokens known{.policy = {.logp = {},
+    TokenInputs known{.policy = {.logp = {},
                                  .behavior_logp = behavior_logp,
                                  .advantages = advantages,
                                  .lengths = lengths_or_one(lengths, hidden.size(0)),

@@ -24,8 +24,8 @@ struct RolloutBatch {
   uint64_t position = 0;               // of the prompt stream: where the next batch begins
   SkippedCounts passed_over = {};      // rows that gave no prompt
   ScoreReport scores = {};             // these and all below: of everything that was sampled, also what was dropped
-  RolloutNumbers numbers = {};
-  GroupNumbers groups = {};
+  RolloutMetrics numbers = {};
+  GroupMetrics groups = {};
   size_t completions = 0;
   int64_t tokens = 0;
   std::vector<std::string> warnings = {};  // sentences

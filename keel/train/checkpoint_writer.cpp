@@ -30,7 +30,7 @@ std::optional<std::string> refresh_report(const std::filesystem::path& run) {
 
 }  // namespace
 
-void CheckpointWriter::save(const std::function<Checkpoint()>& collect, Saving how) {
+void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode how) {
   wait();
   Checkpoint checkpoint = collect();
   folder_.write([&] {
@@ -47,7 +47,7 @@ void CheckpointWriter::save(const std::function<Checkpoint()>& collect, Saving h
       written.seconds = watch.lap();
       return written;
     };
-    if (how == Saving::kNow || !copied(checkpoint)) return note(write(checkpoint));
+    if (how == SaveMode::kNow || !copied(checkpoint)) return note(write(checkpoint));
     // Deferred where there can be no more threads: written when it is waited for. What is given to both must be copied,
     // for the library would move it into the thread that was not made.
     const auto later = [write, copy = std::make_shared<const Checkpoint>(std::move(checkpoint))] {

@@ -18,9 +18,9 @@
 
 namespace keel {
 
-/// kNow: the save returns when the checkpoint is on the disk. kBesideSteps: it returns when the checkpoint is copied;
+/// kNow: the save returns when the checkpoint is on the disk. kInBackground: it returns when the checkpoint is copied;
 /// another thread writes it, and the next wait() fails if the write failed.
-enum class Saving { kNow, kBesideSteps };
+enum class SaveMode { kNow, kInBackground };
 
 /// Writes the checkpoints of a run. It owns the save under way and the path of the last checkpoint, and borrows the
 /// configuration, the run's folder, the log and the console.
@@ -33,7 +33,7 @@ class CheckpointWriter {
   bool due(int64_t step) const { return config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0; }
 
   /// Waits for the save under way, then saves what `collect` returns.
-  void save(const std::function<Checkpoint()>& collect, Saving how);
+  void save(const std::function<Checkpoint()>& collect, SaveMode how);
   /// Waits for the save under way, if there is one.
   void wait();
   /// Records the save under way if it has ended.

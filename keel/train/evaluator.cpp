@@ -32,7 +32,7 @@ bool Evaluator::due() const {
 
 bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   if (!due()) return false;
-  watcher_.drawing = true;
+  watcher_.collecting = true;
   const HeldOut held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
@@ -43,7 +43,7 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
                                      evaluation_request(config_, policy_, state_.updates), stop_requested,
                                      &watcher_.meters->training);
   const double seconds = watch.lap();
-  watcher_.drawing = false;
+  watcher_.collecting = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
   log_.scored(result.scores, result.rollouts.size(), state_.step(), config_.reward.on_error);
@@ -72,19 +72,19 @@ bool Evaluator::note_best(const Json& numbers) {
   if (!numbers.contains(best_metric_))
     log_.warning("step " + std::to_string(state_.step()) + ": this evaluation has no " + best_metric_ +
                  " (checkpoint.best_metric), and is not compared with the best one");
-  if (!state_.note_evaluation(numbers, best_metric_)) return false;
+  if (!state_.update_best(numbers, best_metric_)) return false;
   log_.best(*state_.best);
   return true;
 }
 
-void Evaluator::measure_loss_if_due(WarmUp& warm_up, Demonstrations& demonstrations) {
+void Evaluator::measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonstrations) {
   const int64_t done = state_.sft.steps, every = config_.sft.eval_every;
   const bool due = done == 0 || warm_up.done(state_) || (every > 0 && done % every == 0);
   if (!due || state_.sft.last_evaluation == state_.step()) return;
   if (demonstrations.held_out()) log_.progress("measuring the loss on held-out rows");
-  watcher_.drawing = true;
+  watcher_.collecting = true;
   const std::optional<SupervisedLoss> measured = warm_up.held_out_loss();
-  watcher_.drawing = false;
+  watcher_.collecting = false;
   if (!measured) return;
   state_.sft.last_evaluation = state_.step();
   watcher_.add_metrics("eval", step_row(*measured));

@@ -10,7 +10,7 @@
 #include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
-#include "keel/train/warm_up.h"
+#include "keel/train/sft_trainer.h"
 
 namespace keel {
 
@@ -27,7 +27,7 @@ class Evaluator {
   /// Returns whether this evaluation is the best so far, where the best checkpoint is kept.
   bool evaluate_if_due(const Trainer& trainer);
   /// Held-out rows of section sft: before the first update, after the last, and every sft.eval_every between.
-  void measure_loss_if_due(WarmUp& warm_up, Demonstrations& demonstrations);
+  void measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonstrations);
 
   /// The prompts of an evaluation.
   HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }

@@ -14,7 +14,7 @@ namespace {
 /// The setting that governs the learning rate of the present phase.
 const char* lr_option(Phase phase, const Config& config) {
   if (phase == Phase::kSft) return "sft.lr";
-  return config.critic.exists() ? "optimizer.lr or critic.lr" : "optimizer.lr";
+  return config.critic.enabled() ? "optimizer.lr or critic.lr" : "optimizer.lr";
 }
 
 /// The largest mean |pi - mu| at equal weights; nothing where they are meant to differ.
@@ -34,15 +34,15 @@ std::optional<std::string> reward_collapse(double reward, HealthCounts& counts) 
   counts.reward_sum = 0;
   counts.reward_steps = 0;
   counts.best_reward = std::max(best, mean);
-  if (best <= 0 || mean >= kMinRewardShare * best) return std::nullopt;
+  if (best <= 0 || mean >= kMinRewardFraction * best) return std::nullopt;
   return str_cat("the mean reward of the last ", kAlarmSteps, " steps is ", mean, ", and was ", best,
-                 " before: less than ", kMinRewardShare,
+                 " before: less than ", kMinRewardFraction,
                  " of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
 }
 
 }  // namespace
 
-void require_sound_updates(const TrainState& state, const Config& config) {
+void check_skipped_updates(const TrainState& state, const Config& config) {
   if (state.skipped_in_a_row <= kMaxSkippedUpdates) return;
   fail(ExitCode::kHealthGuard, state.skipped_in_a_row,
        " updates in a row had a gradient norm that is not finite (step ", state.step() + 1,
@@ -67,7 +67,7 @@ void require_finite_weights(const MasterWeights& policy, const MasterWeights* cr
            saved ? "; it may start from one of them (model.path)" : "");
 }
 
-std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts) {
+std::vector<std::string> health_alarms(const StepMetrics& numbers, const Config& config, HealthCounts& counts) {
   std::vector<std::string> alarms;
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
@@ -84,7 +84,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
           *bound, " (", numbers.tokens->mismatch_mean,
           " now): sampler and trainer are further apart than rounding explains");
   if (numbers.rollouts.reward_mean) {
-    const bool of_step = config.critic.exists() || config.objective.advantage == "reinforce_pp";  // are compared
+    const bool of_step = config.critic.enabled() || config.objective.advantage == "reinforce_pp";  // are compared
     // With a KL in the rewards equal ones still differ by it.
     const bool equal = config.reference.kl_in_reward == 0 &&
                        (of_step ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1);
@@ -99,7 +99,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
   return alarms;
 }
 
-std::optional<std::string> nothing_to_learn(const StepNumbers& numbers) {
+std::optional<std::string> explain_missing_update(const StepMetrics& numbers) {
   if (numbers.masked == 1.0)
     return str_cat("every completion was cut off at the longest length and left out (train.mask_truncated); ", kLonger);
   return std::nullopt;

@@ -65,15 +65,15 @@ std::string new_run_id() {
 
 }  // namespace
 
-Config without_runs(Config config, Console& console) {
-  config.model.path = model_named(config.model.path, &console);
-  config.lora.adapter = adapter_named(config.lora.adapter, &console);
+Config resolve_run_paths(Config config, Console& console) {
+  config.model.path = resolve_model(config.model.path, &console);
+  config.lora.adapter = resolve_adapter(config.lora.adapter, &console);
   return config;
 }
 
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
-  Config config = with_full_paths(without_runs(given, console));
+  Config config = with_full_paths(resolve_run_paths(given, console));
   use_threads(config.run.threads);
   add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);

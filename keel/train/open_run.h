@@ -27,14 +27,14 @@ struct OpenedRun {
   TrainState state;
   std::string id;                         // by which the run knows its checkpoints
   std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run
-  Companions companions = {};
+  AuxiliaryWeights companions = {};
   std::vector<NamedTensor> optimizer = {};  // moments
   std::vector<std::string> warnings = {};   // about what the folder had
   std::vector<std::string> changes = {};    // since the checkpoint, of what may change
 };
 
 /// With the checkpoints that runs stand for, where a model or an adapter is asked for; which they are, is told.
-Config without_runs(Config config, Console& console);
+Config resolve_run_paths(Config config, Console& console);
 
 /// A new run in config.run.dir; an existing one is refused unless `replace`. A refusal changes nothing on the disk.
 OpenedRun open_new_run(const Config& config, bool replace, Console& console);

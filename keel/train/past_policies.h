@@ -9,7 +9,7 @@
 #include "keel/train/batch_sampler.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/sampling_ahead.h"
+#include "keel/train/background_sampler.h"
 #include "keel/train/step_watcher.h"
 
 namespace keel {
@@ -43,7 +43,7 @@ class PastPolicies {
 
   const Config& config_;
   std::deque<PastPolicy> past_;         // oldest first
-  std::optional<SamplingAhead> ahead_;  // with rollout.staleness
+  std::optional<BackgroundSampler> ahead_;  // with rollout.staleness
 };
 
 }  // namespace keel

@@ -270,7 +270,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   checkpoint.state.rl.data = problems.data();
   checkpoint.state.sft.data = demonstrations.data();
   std::optional<ModelWeights> reference;
-  if (objective_at(config, {}).requirements().reference_logp && checkpoint.state.rl.steps > 0)
+  if (current_objective(config, {}).requirements().reference_logp && checkpoint.state.rl.steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
   if (!accepted.damaged_rows) require_unchanged_rows(config.run.dir, newest);
   throw_if_stopped();

@@ -61,7 +61,7 @@ Run::Run(OpenedRun opened, Console& console)
 
 /// A reference is the policy as it is when RL starts, and must be beside the checkpoints before the first of them that
 /// says that RL has begun; a run that is resumed later than that has loaded it.
-void Run::begin(Phase phase, Companions saved) {
+void Run::begin(Phase phase, AuxiliaryWeights saved) {
   state_.phase = phase;
   if (phase == Phase::kSft || !config_.has_rl()) {
     if (!warm_up_) warm_up_.emplace(config_, policy_, *saved.masters, demonstrations_);
@@ -97,10 +97,10 @@ ExitCode Run::run_to_the_end() {
     return ExitCode::kInterrupted;
   } catch (const Error& error) {
     // Numbers that are not finite, or a full disk: what would be saved is in doubt, or cannot be.
-    if (!watcher_.drawing || error.code() == ExitCode::kHealthGuard) throw;
+    if (!watcher_.collecting || error.code() == ExitCode::kHealthGuard) throw;
     throw Error(error.code(), error.what() + saved_after_failure());
   } catch (const std::exception&) {  // out of memory, say
-    if (watcher_.drawing) console_.result("stopped by an error" + saved_after_failure());
+    if (watcher_.collecting) console_.result("stopped by an error" + saved_after_failure());
     throw;
   }
 }
@@ -129,7 +129,7 @@ ExitCode Run::run_phases() {
   if (const auto damage = find_damage(checkpoints_.last()))
     fail(ExitCode::kHealthGuard, checkpoints_.last().string(), ": the last checkpoint does not verify: ", *damage);
   console_.end_progress();
-  log_.at_the_end(problems_, demonstrations_);
+  log_.print_summary(problems_, demonstrations_);
   return ExitCode::kDone;
 }
 
@@ -142,7 +142,7 @@ bool Run::warm_up() {
     checkpoints_.wait_if_ended();
     if (saved_for_interrupt()) return false;
     if (state_.phase != Phase::kSft) break;
-    if (due) save(Saving::kBesideSteps);
+    if (due) save(SaveMode::kInBackground);
     warm_up_step();
     due = checkpoints_.due(state_.step());
   }
@@ -153,13 +153,13 @@ bool Run::warm_up() {
 void Run::warm_up_step() {
   Stopwatch watch(policy_.model.device());
   const uint64_t first = state_.sft.position;
-  watcher_.drawing = true;
+  watcher_.collecting = true;
   const std::vector<SupervisedSequence> sequences = demonstrations_.next(state_.sft);
-  watcher_.drawing = false;
-  watcher_.learned_from = demonstrations_.from_files()
+  watcher_.collecting = false;
+  watcher_.trained_on = demonstrations_.from_files()
                               ? str_cat("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
                               : str_cat("demonstrations of warm-up step ", state_.sft.steps);
-  const WarmUpNumbers numbers = warm_up_->step(sequences, state_, watcher_);
+  const SftMetrics numbers = warm_up_->step(sequences, state_, watcher_);
   const double seconds = watch.lap();
   record_step("sft", step_row(numbers), seconds);
   log_.warm_up_step(numbers, state_.sft.steps, config_.sft.steps, seconds);
@@ -177,12 +177,12 @@ bool Run::learn() {
     checkpoints_.wait_if_ended();
     if (saved_for_interrupt()) return false;
     if (state_.rl.steps >= config_.train.steps) break;
-    if (due || best) save(Saving::kBesideSteps);
+    if (due || best) save(SaveMode::kInBackground);
     rl_step();
     due = state_.rl.steps < config_.train.steps && checkpoints_.due(state_.step());
     // Asked to stop, it is saved in a moment anyway; and so it is after an evaluation that may be the best.
     if (!due || stop_requested() || (config_.checkpoint.keeps_best() && evaluator_.due())) continue;
-    save(Saving::kBesideSteps);
+    save(SaveMode::kInBackground);
     due = false;
   }
   state_.phase = Phase::kDone;
@@ -192,7 +192,7 @@ bool Run::learn() {
 
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
-  watcher_.drawing = true;  // until all is scored
+  watcher_.collecting = true;  // until all is scored
   const auto [experience, numbers] = trainer_->step(state_, watcher_);
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
@@ -202,7 +202,7 @@ void Run::rl_step() {
 }
 
 /// A run that is to stop is saved first, and counts on when it is resumed.
-void Run::look_after_health(const StepNumbers& numbers) {
+void Run::look_after_health(const StepMetrics& numbers) {
   const std::vector<std::string> alarms = health_alarms(numbers, config_, state_.rl.health);
   for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step()) + ": " + alarm);
   if (alarms.empty() || config_.health.on_alarm != "stop") return;
@@ -238,7 +238,7 @@ void Run::record_step(const char* phase, Json numbers, double seconds) {
   watcher_.add_metrics(phase, numbers);
 }
 
-void Run::save(Saving how) {
+void Run::save(SaveMode how) {
   Stopwatch watch(policy_.model.device());
   checkpoints_.save([this] { return checkpoint(); }, how);
   checkpoint_seconds_ += watch.lap();
@@ -269,7 +269,7 @@ bool Run::saved_for_interrupt() {
   checkpoints_.wait();
   if (!checkpoints_.last_holds(state_)) save();
   console_.end_progress();
-  log_.at_the_end(problems_, demonstrations_);
+  log_.print_summary(problems_, demonstrations_);
   console_.result("interrupted at step " + std::to_string(state_.step()) + "; saved " + last_checkpoint().string() +
                   "\ncontinue with: " + checkpoints_.resume_command());
   return true;

@@ -16,13 +16,13 @@
 #include "keel/train/run_watcher.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
-#include "keel/train/warm_up.h"
+#include "keel/train/sft_trainer.h"
 
 namespace keel {
 
 /// A run from its start to its end, which may lie in another process: supervised updates, evaluation, RL, evaluation,
 /// or the first of these alone. It owns the policy, the data, the folder, the state, and the parts that train (a
-/// WarmUp, then a Trainer), evaluate, log and save; it borrows the console.
+/// SftTrainer, then a Trainer), evaluate, log and save; it borrows the console.
 class Run {
  public:
   /// A new run in config.run.dir; an existing one is refused unless `replace`.
@@ -41,7 +41,7 @@ class Run {
   const Config& config() const { return config_; }
   /// What an evaluation is made on.
   HeldOut held_out() { return evaluator_.held_out(); }
-  Objective objective() const { return objective_at(config_, state_.rl); }
+  Objective objective() const { return current_objective(config_, state_.rl); }
   /// These two follow a folder that was moved.
   std::filesystem::path folder() const { return folder_.current_path(); }
   std::filesystem::path last_checkpoint() const;
@@ -50,7 +50,7 @@ class Run {
   Run(OpenedRun opened, Console& console);
   Run(const Run&) = delete;  // its parts refer to each other
 
-  void begin(Phase phase, Companions saved = {});
+  void begin(Phase phase, AuxiliaryWeights saved = {});
   ExitCode run_to_the_end();
   std::string saved_after_failure();
   ExitCode run_phases();
@@ -58,11 +58,11 @@ class Run {
   bool learn();
   void warm_up_step();
   void rl_step();
-  void look_after_health(const StepNumbers& numbers);
+  void look_after_health(const StepMetrics& numbers);
   void self_test();
   void record_step(const char* phase, Json numbers, double seconds);
 
-  void save(Saving how = Saving::kNow);
+  void save(SaveMode how = SaveMode::kNow);
   Checkpoint checkpoint() const;
   bool saved_for_interrupt();
 
@@ -77,7 +77,7 @@ class Run {
   TrainState state_;
   RunWatcher watcher_;
   std::string id_;
-  std::optional<WarmUp> warm_up_;   // in the supervised phase, and behind it where that is all
+  std::optional<SftTrainer> warm_up_;   // in the supervised phase, and behind it where that is all
   std::optional<Trainer> trainer_;  // after it
   Evaluator evaluator_;
   double checkpoint_seconds_ = 0;  // that the run waited for saves, reported with the next step

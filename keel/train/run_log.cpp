@@ -33,8 +33,8 @@ void RunLog::scored(const ScoreReport& report, size_t completions, int64_t step,
     console_.warning(*first + " (reward.on_error is " + on_error + "; further ones are in log.txt)");
 }
 
-void RunLog::skipped_update(int64_t step, const std::string& learned_from) {
-  folder_.log(str_cat("step ", step, ": an update was skipped, its gradient norm is not finite; ", learned_from));
+void RunLog::skipped_update(int64_t step, const std::string& trained_on) {
+  folder_.log(str_cat("step ", step, ": an update was skipped, its gradient norm is not finite; ", trained_on));
 }
 
 void RunLog::overflowed_update(int64_t step) {
@@ -50,7 +50,7 @@ void RunLog::begin_rl(int64_t done) {
   lately_.clear();  // of supervised steps
 }
 
-void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds) {
+void RunLog::warm_up_step(const SftMetrics& numbers, int64_t done, int64_t steps, double seconds) {
   if (!numbers.files) {
     const std::string line = "warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
                              (numbers.noisy ? "  noisy demonstrations" : "");
@@ -104,7 +104,7 @@ void RunLog::note_step(const std::string& standing, int64_t steps_left, double s
   if (lately_.size() > kLately) lately_.pop_front();
 }
 
-void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
+void RunLog::step(const StepMetrics& numbers, int64_t done, double seconds) {
   const int64_t steps = config_.train.steps;
   const auto of_tokens = [&](double TokenNumbers::*number, int digits) {
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
@@ -126,10 +126,10 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
 }
 
 /// A run that begins with steps for nothing is told soon: kAlarmSteps of them may take hours.
-void RunLog::count_lesson(const StepNumbers& numbers) {
+void RunLog::count_lesson(const StepMetrics& numbers) {
   constexpr int64_t kSoon = 3;
   ++rl_steps_;
-  const std::optional<std::string> why = nothing_to_learn(numbers);
+  const std::optional<std::string> why = explain_missing_update(numbers);
   if (!why) return;
   why_empty_ = *why;
   if (++empty_steps_ == kSoon && rl_steps_ == kSoon)
@@ -174,7 +174,7 @@ void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64
                   (prompts == 1 ? " prompt" : " prompts"));
 }
 
-void RunLog::at_the_end(const Problems& problems, const Demonstrations& demonstrations) {
+void RunLog::print_summary(const Problems& problems, const Demonstrations& demonstrations) {
   for (const std::string& sentence : tally_.warnings()) warning(sentence);
   const std::string left_out = problems.left_out_sentence(passed_over_);
   if (!left_out.empty()) warning("training: " + left_out);

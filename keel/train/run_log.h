@@ -32,16 +32,16 @@ class RunLog {
   void passed_over(const SkippedCounts& rows);
   /// Where failures do not stop the run, the log has them all, and the first is told.
   void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
-  void skipped_update(int64_t step, const std::string& learned_from);
+  void skipped_update(int64_t step, const std::string& trained_on);
   void overflowed_update(int64_t step);
 
   void begin_rl(int64_t done);
   /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
-  void warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds);
+  void warm_up_step(const SftMetrics& numbers, int64_t done, int64_t steps, double seconds);
   void supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out);
   /// The first of the rows that gave nothing to learn is told.
   void supervised_rows_passed_over(const SkippedCounts& rows);
-  void step(const StepNumbers& numbers, int64_t done, double seconds);
+  void step(const StepMetrics& numbers, int64_t done, double seconds);
   void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds);
   void best(const BestEvaluation& best);
 
@@ -49,11 +49,11 @@ class RunLog {
   std::string live_text(const std::string& stage) const;
 
   /// What was counted.
-  void at_the_end(const Problems& problems, const Demonstrations& demonstrations);
+  void print_summary(const Problems& problems, const Demonstrations& demonstrations);
 
  private:
   void show_step(const std::string& line, int64_t done, int64_t steps);
-  void count_lesson(const StepNumbers& numbers);
+  void count_lesson(const StepMetrics& numbers);
   void note_step(const std::string& standing, int64_t steps_left, double seconds);
 
   Console& console_;

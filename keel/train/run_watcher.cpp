@@ -34,13 +34,13 @@ Json facts_of(const Config& config, const Objective& objective, const LoadedMode
 }  // namespace
 
 void RunWatcher::scored(const ScoreReport& report, size_t completions) {
-  drawing = false;
+  collecting = false;
   log_.scored(report, completions, state_.step() + 1, config_.reward.on_error);
 }
 
 void RunWatcher::ready(const Experience& experience) {
   notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
-  learned_from = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
+  trained_on = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
   constexpr int64_t kBetweenRecords = 10;  // steps
   const std::string& tokens = config_.record.tokens;
   if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kBetweenRecords == 0)) record_tokens(experience);
@@ -50,12 +50,12 @@ void RunWatcher::record_tokens(const Experience& experience) {
   constexpr int64_t kSample = 16;  // completions of a step
   RecordedShare share{.seed = config_.run.seed};
   if (config_.record.tokens == "sample") share.rollouts = kSample;
-  records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts, experience.places,
+  records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts, experience.trained_index,
                    share, policy_.tokenizer);
-  facts_ = facts_of(config_, objective_at(config_, state_.rl), policy_);  // thresholds may move after the step
+  facts_ = facts_of(config_, current_objective(config_, state_.rl), policy_);  // thresholds may move after the step
 }
 
-void RunWatcher::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
+void RunWatcher::decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {
   notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
   if (records_) records_->add(tokens, minibatch);
 }
@@ -67,8 +67,8 @@ void RunWatcher::before_update(std::span<const int64_t>) {
 void RunWatcher::skipped_update(bool overflowed) {
   if (overflowed) return log_.overflowed_update(state_.step() + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
-  log_.skipped_update(state_.step() + 1, learned_from);
-  require_sound_updates(state_, config_);
+  log_.skipped_update(state_.step() + 1, trained_on);
+  check_skipped_updates(state_, config_);
 }
 
 void RunWatcher::write(const Experience& experience) {

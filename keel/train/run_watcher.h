@@ -24,8 +24,8 @@ class RunWatcher : public StepWatcher {
              Trackers& trackers, RunLog& log)
       : config_(config), policy_(policy), state_(state), folder_(folder), trackers_(trackers), log_(log) {}
 
-  bool drawing = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
-  std::string learned_from;  // in the present step, for the log: "prompts 16 to 32"
+  bool collecting = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
+  std::string trained_on;  // in the present step, for the log: "prompts 16 to 32"
 
   /// Writes the step's samples and token records, after the state has counted the step.
   void write(const Experience& experience);
@@ -37,7 +37,7 @@ class RunWatcher : public StepWatcher {
   void warning(const std::string& sentence) override { log_.warning(sentence); }
   void scored(const ScoreReport& report, size_t completions) override;
   void ready(const Experience& experience) override;
-  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;
+  void decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override;
   void before_update(std::span<const int64_t> minibatch) override;
   void skipped_update(bool overflowed) override;
 

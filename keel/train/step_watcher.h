@@ -20,7 +20,7 @@ namespace keel {
 struct Experience {
   std::vector<Prompt> prompts;
   std::vector<Rollout> rollouts;                    // those with a reward
-  std::vector<std::optional<int64_t>> places = {};  // index among them of each sampled rollout that is trained on
+  std::vector<std::optional<int64_t>> trained_index = {};  // index among them of each sampled rollout that is trained on
   TokenAdvantages token_advantages = {};
   Tensor behavior_head = {};  // of the weights that sampled, if their hidden states were recorded
   uint64_t position = 0;      // of the prompt stream, after the prompts
@@ -55,7 +55,7 @@ class StepWatcher {
   /// All is computed that the updates need; none was made yet.
   virtual void ready(const Experience& /*experience*/) {}
   /// Sequence s of a packed batch is rollout minibatch[s].
-  virtual void decided(const DecidedTokens& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
+  virtual void decided(const TokenUpdate& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
   /// The minibatch's gradients are accumulated.
   virtual void before_update(std::span<const int64_t> /*minibatch*/) {}
   /// A gradient was not finite; the state has counted it. A loss scale that may have caused it is halved.

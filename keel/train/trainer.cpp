@@ -12,8 +12,8 @@
 namespace keel {
 
 StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
-  StepNumbers numbers;
-  const Objective objective = objective_at(config_, state.rl);
+  StepMetrics numbers;
+  const Objective objective = current_objective(config_, state.rl);
   RolloutBatch batch = sample_and_score(state, numbers, watcher);
   Stopwatch watch(policy_.model.device());
   Experience experience = annotate(std::move(batch), numbers, watcher);
@@ -26,7 +26,7 @@ StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
 
 /// Samples the step's rollouts; groups are scored while others are sampled. With rollout.staleness the batch was
 /// requested in an earlier step.
-RolloutBatch Trainer::sample_and_score(const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) {
+RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& numbers, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
   const SampledWeights weights = sampled_weights(state.rl);
@@ -38,7 +38,7 @@ RolloutBatch Trainer::sample_and_score(const TrainState& state, StepNumbers& num
   return batch;
 }
 
-void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers,
+void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& numbers,
                                      StepWatcher& watcher) const {
   numbers.passed_over = batch.passed_over;
   numbers.prompt_limit = problems_.prompt_limit();
@@ -57,12 +57,12 @@ void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState
 }
 
 /// Adds to the rollouts what the method requires and the sampler does not record: log-probs and values.
-Experience Trainer::annotate(RolloutBatch batch, StepNumbers& numbers, const StepWatcher& watcher) const {
+Experience Trainer::annotate(RolloutBatch batch, StepMetrics& numbers, const StepWatcher& watcher) const {
   Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
   experience.position = batch.position;
-  experience.places = leave_out_unjudged(experience.rollouts);
-  experience.places.resize(static_cast<size_t>(config_.rollouts_per_step()));  // none for groups that are missing
-  if (config_.train.mask_truncated) numbers.masked = leave_out_truncated(experience.rollouts, experience.places);
+  experience.trained_index = remove_unscored(experience.rollouts);
+  experience.trained_index.resize(static_cast<size_t>(config_.rollouts_per_step()));  // none for groups that are missing
+  if (config_.train.mask_truncated) numbers.masked = mask_truncated_rollouts(experience.rollouts, experience.trained_index);
   const Requirements needs = objective_.requirements();
   if (needs.hidden_states) experience.behavior_head = batch.weights.weights.head().value().clone();
   Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
@@ -73,7 +73,7 @@ Experience Trainer::annotate(RolloutBatch batch, StepNumbers& numbers, const Ste
 }
 
 /// Computes advantages from rewards minus the reference-KL penalty.
-void Trainer::compute_advantages(Experience& experience, const Objective& objective, StepNumbers& numbers) const {
+void Trainer::compute_advantages(Experience& experience, const Objective& objective, StepMetrics& numbers) const {
   const std::optional<RewardPenalty> penalty = reward_penalty(objective.reward_kl, experience.rollouts);
   experience.token_advantages =
       keel::compute_advantages(objective.method.advantage, experience.rollouts, config_.critic,
@@ -83,7 +83,7 @@ void Trainer::compute_advantages(Experience& experience, const Objective& object
 }
 
 void Trainer::update_policy(const Experience& experience, const Objective& objective, TrainState& state,
-                            StepNumbers& numbers, StepWatcher& watcher) {
+                            StepMetrics& numbers, StepWatcher& watcher) {
   watcher.ready(experience);
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
@@ -96,16 +96,16 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (const std::vector<int64_t>& minibatch : minibatches(experience, state.rl)) {
     for (const int64_t i : minibatch) trained_tokens += token_count({&experience.rollouts[i], 1});
-    const auto observe = [&](const DecidedTokens& t) {
+    const auto observe = [&](const TokenUpdate& t) {
       tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
       blocked.add(t, policy_.model.config().vocab_size);
       watcher.decided(t, minibatch);
       stage.set(done, seen_tokens += t.policy.logp.size(0));
     };
-    const UpdatePass pass{.temperature = config_.rollout.temperature,
+    const UpdateOptions pass{.temperature = config_.rollout.temperature,
                           .dropout = dropout_of(config_, state),
                           .loss_scale = optimizer_.loss_scale().value_or(1),
-                          .also = critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{}};
+                          .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
     accumulate_policy_gradients(network_, objective, pass, tokens_per_batch, scored, minibatch, observe);
     if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
     watcher.before_update(minibatch);
@@ -117,14 +117,14 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   numbers.blocked = blocked.most(policy_.tokenizer);
   numbers.gradients = norms.numbers();
   numbers.loss_scale = optimizer_.loss_scale();
-  if (critic_) numbers.critic = critic_->take_numbers();
+  if (critic_) numbers.critic = critic_->take_metrics();
   numbers.skipped_updates = state.skipped;
   numbers.trained_tokens = static_cast<double>(trained_tokens);
 }
 
 /// Updates policy and critic with the accumulated gradients; `number` counts the updates of the step, from 0. While the
 /// critic warms up, the policy's gradients serve the metrics alone.
-void Trainer::step_optimizers(TrainState& state, int64_t number, StepNumbers& numbers, GradientNorms& norms,
+void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& numbers, GradientNorms& norms,
                               StepWatcher& watcher) {
   bool sound = true, excused = true;
   const auto judge = [&](const Optimizer::Outcome& outcome) {
@@ -153,7 +153,7 @@ void Trainer::step_optimizers(TrainState& state, int64_t number, StepNumbers& nu
 
 /// Records what the updates did, and moves the state on to the next step.
 void Trainer::record(const Experience& experience, const Objective& objective, TrainState& state,
-                     StepNumbers& numbers) const {
+                     StepMetrics& numbers) const {
   certify(experience, state.rl, numbers);
   adapt(objective, experience, state.rl, numbers);
   state.rl.prompts = experience.position;
@@ -161,11 +161,11 @@ void Trainer::record(const Experience& experience, const Objective& objective, T
 }
 
 /// Computes the improvement certificate, with the weights after the last update.
-void Trainer::certify(const Experience& experience, const RlState& state, StepNumbers& numbers) const {
+void Trainer::certify(const Experience& experience, const RlState& state, StepMetrics& numbers) const {
   const int64_t every = config_.record.certificate_every;
   if (every == 0 || state.steps % every != 0 || experience.rollouts.empty()) return;
   Stopwatch watch(policy_.model.device());
-  numbers.certificate = certificate_of(network_, experience.scored(), objective_.requirements(),
+  numbers.certificate = compute_certificate(network_, experience.scored(), objective_.requirements(),
                                        {.temperature = config_.rollout.temperature,
                                         .tokens_per_batch = config_.train.tokens_per_batch,
                                         .range = problems_.reward_range(),
@@ -175,7 +175,7 @@ void Trainer::certify(const Experience& experience, const RlState& state, StepNu
 
 /// Sets what adapts for the next step: the coefficient of a KL in the rewards, and the region's thresholds.
 void Trainer::adapt(const Objective& objective, const Experience& experience, RlState& state,
-                    StepNumbers& numbers) const {
+                    StepMetrics& numbers) const {
   const RewardKl& kl = objective.reward_kl;
   if (kl.target && numbers.reward_kl)
     state.kl_coefficient = next_coefficient(kl, numbers.reward_kl->kl, std::ssize(experience.rollouts));
@@ -194,7 +194,7 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(const Experience& experie
     for (const std::vector<int64_t>& planned :
          keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
                            config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, pass)))
-      if (auto minibatch = places_now(planned, experience.places); !minibatch.empty())
+      if (auto minibatch = remap_indices(planned, experience.trained_index); !minibatch.empty())
         result.push_back(std::move(minibatch));
   }
   return result;
@@ -224,7 +224,7 @@ Agreement Trainer::agreement(const TrainState& state) const {
                                    request, config_.train.tokens_per_batch);
 }
 
-Objective objective_at(const Config& config, const RlState& state) {
+Objective current_objective(const Config& config, const RlState& state) {
   Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
   if (objective.adapt_target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
@@ -232,20 +232,20 @@ Objective objective_at(const Config& config, const RlState& state) {
   return objective;
 }
 
-Trainer::Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, Companions saved)
+Trainer::Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, AuxiliaryWeights saved)
     : config_(config),
       policy_(policy),
       problems_(problems),
-      objective_(objective_at(config, {})),
+      objective_(current_objective(config, {})),
       network_(policy.model, execution_of(config)),
       optimizer_(saved.masters.value_or(MasterWeights(policy.model.trained())), config.optimizer),
       sampler_(config, policy, problems, sampling_request()),
       past_policies_(config, sampler_, policy.model.device()) {
   if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen();
   if (saved.reference) reference_.emplace(*saved.reference, network_.execution());
-  if (!config.critic.exists()) return;
+  if (!config.critic.enabled()) return;
   Critic critic =
-      saved.critic ? *std::move(saved.critic) : Critic::of(policy.model, masters(), config.critic.own_body());
+      saved.critic ? *std::move(saved.critic) : Critic::of(policy.model, masters(), config.critic.has_separate_body());
   const MasterWeights critic_masters = critic.compute_as(network_);
   critic_.emplace(std::move(critic), critic_masters, config.critic,
                   critic_optimizer_options(config.critic, config.optimizer));

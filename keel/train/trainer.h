@@ -19,18 +19,18 @@ namespace keel {
 /// The training data of a step and its metrics.
 struct StepOutcome {
   Experience experience;
-  StepNumbers numbers;
+  StepMetrics numbers;
 };
 
 /// What a trainer uses besides the policy, as a resumed run has saved it.
-struct Companions {
+struct AuxiliaryWeights {
   std::optional<MasterWeights> masters = {};  // of the policy; none: its weights are their own
   std::optional<ModelWeights> reference = {};
   std::optional<Critic> critic = {};
 };
 
 /// The configured objective, with what the run has adapted so far.
-Objective objective_at(const Config& config, const RlState& state);
+Objective current_objective(const Config& config, const RlState& state);
 
 /// Trains the policy with RL. It owns the reference, the critic, the optimizers and the past policies; it borrows the
 /// configuration, the policy and the prompts. It opens no file and prints nothing. READ trainer.cpp FIRST:
@@ -39,7 +39,7 @@ class Trainer {
  public:
   /// Everything that is given by reference must outlive it. A reference and a critic that the configuration asks for,
   /// and that were not saved, start as the current policy.
-  Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, Companions saved = {});
+  Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, AuxiliaryWeights saved = {});
 
   /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
   /// the step then has not happened.
@@ -61,27 +61,27 @@ class Trainer {
   void load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
 
  private:
-  RolloutBatch sample_and_score(const TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
-  Experience annotate(RolloutBatch batch, StepNumbers& numbers, const StepWatcher& watcher) const;
-  void compute_advantages(Experience& experience, const Objective& objective, StepNumbers& numbers) const;
-  void update_policy(const Experience& experience, const Objective& objective, TrainState& state, StepNumbers& numbers,
+  RolloutBatch sample_and_score(const TrainState& state, StepMetrics& numbers, StepWatcher& watcher);
+  Experience annotate(RolloutBatch batch, StepMetrics& numbers, const StepWatcher& watcher) const;
+  void compute_advantages(Experience& experience, const Objective& objective, StepMetrics& numbers) const;
+  void update_policy(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& numbers,
                      StepWatcher& watcher);
-  void record(const Experience& experience, const Objective& objective, TrainState& state, StepNumbers& numbers) const;
+  void record(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& numbers) const;
 
-  void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers,
+  void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& numbers,
                               StepWatcher& watcher) const;
   std::vector<std::vector<int64_t>> minibatches(const Experience& experience, const RlState& state) const;
-  void step_optimizers(TrainState& state, int64_t number, StepNumbers& numbers, GradientNorms& norms,
+  void step_optimizers(TrainState& state, int64_t number, StepMetrics& numbers, GradientNorms& norms,
                        StepWatcher& watcher);
-  void certify(const Experience& experience, const RlState& state, StepNumbers& numbers) const;
-  void adapt(const Objective& objective, const Experience& experience, RlState& state, StepNumbers& numbers) const;
+  void certify(const Experience& experience, const RlState& state, StepMetrics& numbers) const;
+  void adapt(const Objective& objective, const Experience& experience, RlState& state, StepMetrics& numbers) const;
   bool policy_learns(const RlState& state) const { return state.steps >= config_.critic.warmup_steps; }
   SamplingRequest sampling_request() const;
 
   const Config& config_;
   const LoadedModel& policy_;
   const Problems& problems_;
-  const Objective objective_;          // as configured; objective_at() has what a step uses
+  const Objective objective_;          // as configured; current_objective() has what a step uses
   const CausalLm network_;             // of the policy
   std::optional<CausalLm> reference_;  // the policy when RL started
   Optimizer optimizer_;

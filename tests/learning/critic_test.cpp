@@ -25,7 +25,7 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   config.model.heads = count(2, 4);
   config.objective.method = "ppo_gae";
   config.critic.body = body;
-  if (!config.critic.own_body()) {  // the policy's small body was not made for values, and has to give way
+  if (!config.critic.has_separate_body()) {  // the policy's small body was not made for values, and has to give way
     config.critic.lr = 2e-2;
   }
   config.train.steps = count(40, 50);

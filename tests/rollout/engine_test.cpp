@@ -58,7 +58,7 @@ double share_of_equals(const Transformer& model, const std::vector<Rollout>& rol
   double equal = 0, tokens = 0;
   for (const PackedBatch& batch : pack(training_sequences(rollouts), 64, at::kCPU)) {
     const Tensor hidden =
-        packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
+        packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.logits_indices);
     const LmHead head(model.weights().head(), {.temperature = temperature});
     const Tensor gap = (head.statistics(hidden, batch.targets).logp - gather_targets(batch, behavior)).abs();
     equal += gap.lt(1e-5).sum().item<double>();

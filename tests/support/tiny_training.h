@@ -18,7 +18,7 @@
 #include "keel/task/task_table.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
-#include "keel/train/warm_up.h"
+#include "keel/train/sft_trainer.h"
 #include "tests/support/reference_model.h"
 
 namespace keel {
@@ -62,7 +62,7 @@ inline const ModelWeights& warm_model() {
     config.sft.lr = 1e-2;
     const LoadedModel policy = starting_model(config, at::kCPU);
     Demonstrations demonstrations(config, policy);
-    WarmUp warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
+    SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
     TrainState state;
     StepWatcher no_watcher;
     for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, no_watcher);
@@ -112,16 +112,16 @@ class TinyTraining : private StepWatcher {
   TinyTraining(const TinyTraining&) = delete;
 
   std::function<void()> when_ready = [] {}, when_updating = [] {};
-  TokenObserver when_decided = [](const DecidedTokens&) {};
+  TokenObserver when_decided = [](const TokenUpdate&) {};
 
-  const StepNumbers& step() {
+  const StepMetrics& step() {
     outcome_ = trainer_.step(state_, *this);
     experience_ = &outcome_.experience;
     return outcome_.numbers;
   }
 
   /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
-  Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const HiddenLoss& also = {}) const {
+  Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const AuxLoss& also = {}) const {
     clear_gradients(model().trained());
     accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .also = also}, tokens_per_batch,
                                 experience().scored(), all_rollouts(), observe);
@@ -135,7 +135,7 @@ class TinyTraining : private StepWatcher {
 
   const Config& config() const { return config_; }
   const TrainState& state() const { return state_; }
-  Objective objective() const { return objective_at(config_, state_.rl); }
+  Objective objective() const { return current_objective(config_, state_.rl); }
   const ModelWeights& model() const { return policy_.model; }  // the policy being trained
   const ModelWeights& sampler() const { return sampler_; }     // what sampled this step
   const ModelWeights& old() const { return old_; }             // the policy when this step began
@@ -156,7 +156,7 @@ class TinyTraining : private StepWatcher {
     old_ = copy_of(model());
     when_ready();
   }
-  void decided(const DecidedTokens& tokens, std::span<const int64_t>) override { when_decided(tokens); }
+  void decided(const TokenUpdate& tokens, std::span<const int64_t>) override { when_decided(tokens); }
   void before_update(std::span<const int64_t>) override { when_updating(); }
 
   Config config_;

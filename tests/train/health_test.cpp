@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-StepNumbers sound_step() {
-  StepNumbers numbers;
+StepMetrics sound_step() {
+  StepMetrics numbers;
   numbers.tokens = TokenNumbers{};
   numbers.tokens->entropy = 0.5;
   numbers.rollouts = {.reward_mean = 0.5, .reward_std = 0.5, .zero_std_groups = 0.25, .truncated = 0.5};
@@ -27,9 +27,9 @@ StepNumbers sound_step() {
 
 class HealthAlarms : public testing::Test {
  protected:
-  std::vector<std::string> after(const StepNumbers& numbers) { return health_alarms(numbers, config_, counts_); }
+  std::vector<std::string> after(const StepMetrics& numbers) { return health_alarms(numbers, config_, counts_); }
   /// That only the last of kAlarmSteps such steps in a row is told, and then of as many more.
-  void expect_told(const StepNumbers& ill, const std::string& what) {
+  void expect_told(const StepMetrics& ill, const std::string& what) {
     for (int step = 1; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
     EXPECT_THAT(after(sound_step()), IsEmpty());  // counts from the start again
     for (int step = 1; step <= 2 * kAlarmSteps; ++step) {
@@ -41,7 +41,7 @@ class HealthAlarms : public testing::Test {
     }
   }
 
-  void expect_silence(const StepNumbers& ill) {
+  void expect_silence(const StepMetrics& ill) {
     for (int step = 0; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
   }
 
@@ -50,12 +50,12 @@ class HealthAlarms : public testing::Test {
 };
 
 TEST(NothingToLearn, WhereAllIsCutOffAndLeftOut) {
-  StepNumbers numbers = sound_step();
-  EXPECT_EQ(nothing_to_learn(numbers), std::nullopt);
+  StepMetrics numbers = sound_step();
+  EXPECT_EQ(explain_missing_update(numbers), std::nullopt);
   numbers.masked = 0.9;
-  EXPECT_EQ(nothing_to_learn(numbers), std::nullopt);
+  EXPECT_EQ(explain_missing_update(numbers), std::nullopt);
   numbers.masked = 1;
-  EXPECT_THAT(nothing_to_learn(numbers),
+  EXPECT_THAT(explain_missing_update(numbers),
               testing::Optional(AllOf(HasSubstr("train.mask_truncated"), HasSubstr("raise rollout.max_new_tokens"))));
 }
 
@@ -64,13 +64,13 @@ TEST_F(HealthAlarms, SoundStepsGiveNone) {
 }
 
 TEST_F(HealthAlarms, TellOfAnEntropyThatStaysLow) {
-  StepNumbers ill = sound_step();
+  StepMetrics ill = sound_step();
   ill.tokens->entropy = 0.009;  // by default 0.01 is too low
   expect_told(ill, "policy/entropy has been below 0.01 (0.009 now)");
 }
 
 TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
-  StepNumbers ill = sound_step();
+  StepMetrics ill = sound_step();
   ill.rollouts.zero_std_groups = 1;
   expect_told(ill, "all rewards of every prompt have been equal (mean 0.5 now)");
   config_.reference.kl_in_reward = 0.1;  // by which equal ones differ
@@ -87,13 +87,13 @@ TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
 }
 
 TEST_F(HealthAlarms, TellOfCompletionsThatAreAllCutOff) {
-  StepNumbers ill = sound_step();
+  StepMetrics ill = sound_step();
   ill.rollouts.truncated = 1;
   expect_told(ill, "every completion has been cut off");
 }
 
 TEST_F(HealthAlarms, TellOfASamplerThatIsNotTheTrainer) {
-  StepNumbers ill = sound_step();
+  StepMetrics ill = sound_step();
   ill.tokens->mismatch_mean = 0.011;
   expect_told(ill, "mismatch/abs_prob_mean has been above 0.01 (0.011 now)");
   config_.rollout.weights = "fp8";  // meant to differ
@@ -104,7 +104,7 @@ TEST_F(HealthAlarms, TellOfARewardThatIsLostAgain) {
   const auto window = [&](double mean) {  // half of it below the mean, half above
     std::vector<std::string> told;
     for (int step = 0; step < kAlarmSteps; ++step) {
-      StepNumbers numbers = sound_step();
+      StepMetrics numbers = sound_step();
       numbers.rollouts.reward_mean = mean + (step % 2 == 0 ? -0.125 : 0.125);
       for (const std::string& alarm : after(numbers)) told.push_back(alarm);
     }

@@ -64,7 +64,7 @@ TEST(Mismatch, OfEveryKindIsTrainedWith) {
   for (const SamplingPrecision& precision : sampling_precisions()) {
     TinyTraining run(low_precision_run(precision.name, 0.1), warm_model());
     for (int step = 0; step < 2; ++step) {
-      const StepNumbers& numbers = run.step();
+      const StepMetrics& numbers = run.step();
       ASSERT_TRUE(numbers.tokens && numbers.gradients) << precision.name;
       EXPECT_GT(numbers.gradients->mean, 0) << precision.name;
       EXPECT_EQ(numbers.skipped_updates, 0) << precision.name;

@@ -37,11 +37,11 @@ TEST(RunLog, TheTimeThatIsLeftIsThatOfStepsAndOfEvaluations) {
 }
 
 TEST(RunLog, TellsSoonOfARunThatBeginsWithNothingToLearn) {
-  StepNumbers cut_off, sound;
+  StepMetrics cut_off, sound;
   cut_off.masked = 1;
   sound.masked = 0;
   // The steps, and after how many of them it is told: once, and only of a run that begins so.
-  const std::vector<std::pair<std::vector<StepNumbers>, std::vector<size_t>>> cases = {
+  const std::vector<std::pair<std::vector<StepMetrics>, std::vector<size_t>>> cases = {
       {{cut_off, cut_off, cut_off, cut_off}, {3}},
       {{cut_off, cut_off, sound, cut_off, cut_off, cut_off}, {}},
       {{sound, sound, sound}, {}}};

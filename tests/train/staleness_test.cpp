@@ -38,7 +38,7 @@ struct HandWrittenStep {
 std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   const LoadedModel policy = starting_with(config, warm_model());
   Problems problems(config, policy);
-  const Objective objective = objective_at(config, {});
+  const Objective objective = current_objective(config, {});
   const Requirements needs = objective.requirements();
   Optimizer optimizer(MasterWeights(policy.model.trained()), config.optimizer);
   PromptStream stream = problems.training();
@@ -69,7 +69,7 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
            minibatches(config.rollouts_per_step(), config.sequences_per_update(), config.rollouts_kept_together(),
                        Draws(config.run.seed, Stream::kShuffle, pass))) {
         accumulate_policy_gradients(policy.model, objective, {.temperature = config.rollout.temperature},
-                                    config.train.tokens_per_batch, scored, minibatch, [](const DecidedTokens&) {});
+                                    config.train.tokens_per_batch, scored, minibatch, [](const TokenUpdate&) {});
         optimizer.step(
             config.optimizer.lr_at(static_cast<double>(updates.back()), config.planned_updates(config.train.steps)));
         updates.back()++;

@@ -94,7 +94,7 @@ bool narrows(const LoadedModel& policy) {
 /// config.json of weights that an adapter was merged into names the bases of those adapters, from the first on: it goes
 /// wherever the weights go, to converted folders and to runs that start from them.
 void note_merged_adapter(const std::filesystem::path& folder, const Json& adapter) {
-  const Json base = name_of_base(adapter.value("base_model_name_or_path", Json()));
+  const Json base = portable_base_name(adapter.value("base_model_name_or_path", Json()));
   const std::filesystem::path path = folder / "config.json";
   Json config = read_json_file(path);
   Json& merged = config[kMergedAdapters];
@@ -221,7 +221,7 @@ ModelWeights load_reference(const std::filesystem::path& folder, const LoadedMod
   return reference;
 }
 
-Json name_of_base(const Json& base) {
+Json portable_base_name(const Json& base) {
   const std::filesystem::path path = base.is_string() ? base.get<std::string>() : "";
   return path.is_absolute() ? Json((path / "").parent_path().filename().string()) : base;
 }

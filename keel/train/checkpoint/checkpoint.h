@@ -83,7 +83,7 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
 constexpr const char* kMergedAdapters = "merged_adapters";
 
 /// How it does: a folder's name without the folders around it, which are nobody's business where the weights go.
-Json name_of_base(const Json& base);
+Json portable_base_name(const Json& base);
 
 /// Where a checkpoint has its adapter, if it has one.
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);

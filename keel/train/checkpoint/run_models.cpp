@@ -83,7 +83,7 @@ constexpr const char* kWhereMeant =
 
 Json merged_adapters(const fs::path& folder) {
   Json bases = read_json_file(folder / "config.json").value(kMergedAdapters, Json::array());
-  for (Json& base : bases) base = name_of_base(base);  // older programs wrote paths
+  for (Json& base : bases) base = portable_base_name(base);  // older programs wrote paths
   return bases;
 }
 
@@ -116,7 +116,7 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
 
 }  // namespace
 
-std::string model_named(const std::string& name, Console* console) {
+std::string resolve_model(const std::string& name, Console* console) {
   if (name.empty()) return name;
   if (const fs::path run = run_of_best(name); !run.empty()) return best_of(run, name, console);
   if (is_run(name)) return newest_of(name, console);
@@ -124,9 +124,9 @@ std::string model_named(const std::string& name, Console* console) {
   return name;
 }
 
-std::string adapter_named(const std::string& name, Console* console) {
+std::string resolve_adapter(const std::string& name, Console* console) {
   if (name.empty() || there_is(fs::path(name) / kAdapterConfig)) return name;
-  const std::string checkpoint = model_named(name, console);
+  const std::string checkpoint = resolve_model(name, console);
   const fs::path adapter = adapter_folder(checkpoint);
   if (there_is(adapter / kAdapterConfig)) return adapter.string();
   if (checkpoint != name)
@@ -134,7 +134,7 @@ std::string adapter_named(const std::string& name, Console* console) {
   return name;
 }
 
-void require_base_of_adapter(const std::string& model, const std::string& adapter, const std::string& setting) {
+void require_adapter_base(const std::string& model, const std::string& adapter, const std::string& setting) {
   const fs::path folder = model.empty() ? fs::path() : find_model(model);
   if (!there_is(folder / "config.json")) return;  // a network from nothing, or a GGUF file
   const Json said = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());

@@ -120,7 +120,7 @@ void TrainState::count_update(bool made, bool overflowed) {
   if (!overflowed) skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
 }
 
-bool TrainState::note_evaluation(const Json& row, const std::string& metric) {
+bool TrainState::update_best(const Json& row, const std::string& metric) {
   const auto found = row.find(metric);
   if (found == row.end() || !found->is_number()) return false;
   const double value = found->get<double>();

@@ -73,7 +73,7 @@ struct TrainState {
 
   /// Notes the row of an evaluation of this step, by the key that best_metric_key() gives, and tells whether it is
   /// better than all before: of equal ones the first stays the best. A row without a number there is not compared.
-  bool note_evaluation(const Json& row, const std::string& metric);
+  bool update_best(const Json& row, const std::string& metric);
 };
 
 /// One flat object; null where a value is none.

@@ -108,7 +108,7 @@ std::vector<std::string> unread_settings(const Config& config) {
     notes.push_back("objective.advantage_eps does nothing: the advantage " + advantage +
                     " divides by no group's standard deviation");
   const OptimizerOptions& optimizer = config.optimizer;
-  if (optimizer.schedule_per == "step" && !optimizer.moves())
+  if (optimizer.schedule_per == "step" && !optimizer.lr_varies())
     notes.push_back("optimizer.schedule_per does nothing: the learning rate is constant, and there is no warm-up");
   const ReferenceOptions& reference = config.reference;
   for (const std::string& key : changed_keys(reference)) {
@@ -232,7 +232,7 @@ void check_sources(const Config& c, Purpose purpose) {
 void check_critic(const Config& c, const Objective& objective) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
   const std::string& advantage = objective.method.advantage;
-  if (objective.requirements().value && !c.critic.exists())
+  if (objective.requirements().value && !c.critic.enabled())
     refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
            c.objective.advantage ? "" : objective.method.name, ", which needs the values of a critic, but critic.body ",
            "is none; set critic.body to separate or shared, or objective.advantage to group_mean, grpo, rloo, ",

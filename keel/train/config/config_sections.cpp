@@ -48,7 +48,7 @@ void SftOptions::describe(OptionTable& table) {
             "Learning rate; null means 2e-5 on files, 2e-4 there with an adapter, and 3e-3 on the task's noise-free "
             "demonstrations, for the tiny networks that are made for it.",
             at_least(0));
-  optimizer.describe_updates(table);
+  optimizer.describe_shared(table);
   table.add("eval_every", eval_every,
             "Updates between measurements of the loss on eval_files or held_out, beside those before the first update "
             "and after the last; 0 means only these.",

@@ -43,9 +43,9 @@ bool equal_rewards(std::span<const Rollout> group) {
   return std::adjacent_find(rewards.begin(), rewards.end(), std::not_equal_to<>()) == rewards.end();
 }
 
-RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group) {
+RolloutMetrics rollout_numbers(std::span<const Rollout> rollouts, int64_t group) {
   const double count = static_cast<double>(rollouts.size());
-  RolloutNumbers numbers;
+  RolloutMetrics numbers;
   if (const std::vector<double> rewards = rewards_of(rollouts); !rewards.empty()) {
     numbers.reward_mean = mean(rewards);
     numbers.reward_std = sample_deviation(rewards);
@@ -69,7 +69,7 @@ int64_t token_count(std::span<const Rollout> rollouts) {
   return tokens;
 }
 
-std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages) {
+std::optional<ValueMetrics> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages) {
   if (advantages.returns.empty()) return std::nullopt;
   std::vector<double> values, returns, errors;
   for (size_t i = 0; i < rollouts.size(); ++i) {
@@ -79,7 +79,7 @@ std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, con
       errors.push_back(returns.back() - values.back());
     }
   }
-  ValueNumbers numbers{.value_mean = mean(values), .return_mean = mean(returns)};
+  ValueMetrics numbers{.value_mean = mean(values), .return_mean = mean(returns)};
   if (const double spread = variance(returns); spread > 0) numbers.explained_variance = 1 - variance(errors) / spread;
   return numbers;
 }

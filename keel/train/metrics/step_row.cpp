@@ -26,7 +26,7 @@ void put_scores(Json& row, const ScoreReport& report) {
   if (!report.failures.empty()) row["reward/failures"] = report.failures.size();
 }
 
-void put_rollouts(Json& row, const RolloutNumbers& numbers) {
+void put_rollouts(Json& row, const RolloutMetrics& numbers) {
   put(row, "reward/mean", numbers.reward_mean);
   put(row, "reward/std", numbers.reward_std);
   row["reward/zero_std_groups"] = numbers.zero_std_groups;
@@ -35,14 +35,14 @@ void put_rollouts(Json& row, const RolloutNumbers& numbers) {
   row["completion/truncated"] = numbers.truncated;
 }
 
-void put_groups(Json& row, const GroupNumbers& numbers) {
+void put_groups(Json& row, const GroupMetrics& numbers) {
   row["rollout/batches"] = numbers.batches;
   row["rollout/groups_sampled"] = numbers.sampled;
   row["rollout/groups_dropped"] = numbers.dropped;
   row["rollout/groups"] = numbers.kept;
 }
 
-void put_values(Json& row, const ValueNumbers& numbers) {
+void put_values(Json& row, const ValueMetrics& numbers) {
   row["critic/value_mean"] = numbers.value_mean;
   row["critic/return_mean"] = numbers.return_mean;
   put(row, "critic/explained_variance", numbers.explained_variance);
@@ -75,14 +75,14 @@ void put_tokens(Json& row, const TokenNumbers& numbers) {
   if (numbers.ratios) row["ratio/histogram"] = to_json(*numbers.ratios);
 }
 
-void put_gradients(Json& row, const std::string& whose, const std::optional<GradientNumbers>& numbers) {
+void put_gradients(Json& row, const std::string& whose, const std::optional<GradientMetrics>& numbers) {
   if (!numbers) return;
   row[whose + "/grad_norm"] = numbers->mean;
   row[whose + "/grad_norm_max"] = numbers->largest;
   row[whose + "/grad_clipped"] = numbers->clipped;
 }
 
-void put_critic(Json& row, const CriticNumbers& numbers) {
+void put_critic(Json& row, const CriticMetrics& numbers) {
   row["critic/loss"] = numbers.loss;
   row["critic/clipped"] = numbers.clipped;
   put_gradients(row, "critic", numbers.gradients);
@@ -102,7 +102,7 @@ void put_certificate(Json& row, const ImprovementCertificate& certificate) {
 
 }  // namespace
 
-Json step_row(const StepNumbers& numbers) {
+Json step_row(const StepMetrics& numbers) {
   Json row;
   put_passed_over(row, numbers.passed_over, numbers.prompt_limit);
   row["time/reward"] = numbers.reward_seconds;
@@ -140,7 +140,7 @@ Json step_row(const StepNumbers& numbers) {
   return row;
 }
 
-Json step_row(const WarmUpNumbers& numbers) {
+Json step_row(const SftMetrics& numbers) {
   Json row;
   row["optimizer/lr"] = numbers.lr;
   put_gradients(row, "optimizer", numbers.gradients);

@@ -18,30 +18,30 @@
 namespace keel {
 
 /// The KL to the reference that was taken off the rewards.
-struct RewardKlNumbers {
+struct RewardKlMetrics {
   double kl = 0;           // mean over completions of the mean over their tokens
   double coefficient = 0;  // its weight in this step
 };
 
 /// What is known of an RL step, in the order in which it comes to be known.
-struct StepNumbers {
+struct StepMetrics {
   SkippedCounts passed_over = {};  // rows that gave no prompt
   int64_t prompt_limit = 0;        // tokens; longer prompts are passed over
   ScoreReport scores = {};
   std::string sampling_weights = "exact";  // rollout.weights
   double logit_noise = 0;
-  RolloutNumbers rollouts = {};
-  std::optional<GroupNumbers> groups = {};        // with dynamic sampling
+  RolloutMetrics rollouts = {};
+  std::optional<GroupMetrics> groups = {};        // with dynamic sampling
   std::optional<int64_t> staleness = {};          // updates since the weights that sampled, where the sampler is behind
   std::optional<double> masked = {};              // share of the completions that the updates leave out
-  std::optional<RewardKlNumbers> reward_kl = {};  // with a KL in the rewards
-  std::optional<ValueNumbers> values = {};        // with a critic
+  std::optional<RewardKlMetrics> reward_kl = {};  // with a KL in the rewards
+  std::optional<ValueMetrics> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenNumbers> tokens = {};        // of all updates
   std::vector<BlockedToken> blocked = {};         // the tokens that they blocked most often
-  std::optional<GradientNumbers> gradients = {};  // the policy's
+  std::optional<GradientMetrics> gradients = {};  // the policy's
   std::optional<double> loss_scale = {};          // of the policy's next update, in float16
-  std::optional<CriticNumbers> critic = {};
+  std::optional<CriticMetrics> critic = {};
   std::optional<ImprovementCertificate> certificate = {};
   std::optional<Thresholds> thresholds = {};      // that the step had, where they move
   int64_t skipped_updates = 0;                    // of the whole run
@@ -59,9 +59,9 @@ struct SupervisedLoss {
 };
 
 /// What is known of an update of the warm-up.
-struct WarmUpNumbers {
+struct SftMetrics {
   double lr = 0;
-  std::optional<GradientNumbers> gradients = {};
+  std::optional<GradientMetrics> gradients = {};
   double loss = 0, loss_average = 0;
   bool noisy = false;
   struct OfFiles {
@@ -74,8 +74,8 @@ struct WarmUpNumbers {
 };
 
 /// The same for metrics.jsonl, whose keys docs/metrics.md explains; what was not measured is left out.
-Json step_row(const StepNumbers& numbers);
-Json step_row(const WarmUpNumbers& numbers);
+Json step_row(const StepMetrics& numbers);
+Json step_row(const SftMetrics& numbers);
 Json step_row(const SupervisedLoss& measured);
 
 }  // namespace keel

@@ -206,7 +206,7 @@ std::optional<Histogram> TokenHistogram::read() const {
   return histogram;
 }
 
-void BlockedTokens::add(const DecidedTokens& t, int64_t vocabulary) {
+void BlockedTokens::add(const TokenUpdate& t, int64_t vocabulary) {
   const at::NoGradGuard no_grad;
   const Tensor ids = t.batch.targets.narrow(0, t.begin, t.policy.logp.size(0)), blocked = t.decision.keep.logical_not();
   if (!counts_.defined()) counts_ = at::zeros({2, vocabulary}, ids.options());

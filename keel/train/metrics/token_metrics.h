@@ -84,7 +84,7 @@ struct BlockedToken {
 /// Counts which tokens of the vocabulary the updates of a step blocked, on the device; read once. It owns the counts.
 class BlockedTokens {
  public:
-  void add(const DecidedTokens& tokens, int64_t vocabulary);
+  void add(const TokenUpdate& tokens, int64_t vocabulary);
   /// Those that were blocked most often, the first ten of them; of as many the one with the smaller id.
   std::vector<BlockedToken> most(const Tokenizer& tokenizer) const;
 

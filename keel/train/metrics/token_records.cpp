@@ -34,7 +34,7 @@ float of_rollout(const std::vector<float>& values, int64_t target) {
 /// What was decided about a part of an update's tokens, brought to the host in one copy.
 class Decisions {
  public:
-  explicit Decisions(const DecidedTokens& t) {
+  explicit Decisions(const TokenUpdate& t) {
     const at::NoGradGuard no_grad;
     const TokenPolicy& p = t.policy;
     add(&TokenRow::log_pi, p.logp);
@@ -102,7 +102,7 @@ TokenRecords::TokenRecords(std::filesystem::path folder, int64_t step, std::span
   for (const int64_t rollout : drawn(std::move(learned), share, step)) recorded_[rollout] = true;
 }
 
-void TokenRecords::add(const DecidedTokens& tokens, std::span<const int64_t> rollouts) {
+void TokenRecords::add(const TokenUpdate& tokens, std::span<const int64_t> rollouts) {
   const PackedBatch& batch = tokens.batch;
   const int64_t begin = tokens.begin, end = begin + tokens.policy.logp.size(0);
   std::optional<Decisions> decisions;  // copied where one of them is recorded

@@ -34,7 +34,7 @@ class TokenRecords {
                const RecordedShare& share, const Tokenizer& tokenizer);
 
   /// Notes the decisions on a part of an update's tokens; `rollouts[s]` is the rollout of sequence s.
-  void add(const DecidedTokens& tokens, std::span<const int64_t> rollouts);
+  void add(const TokenUpdate& tokens, std::span<const int64_t> rollouts);
 
   /// All tokens of an update were told.
   void end_update() { update_++; }

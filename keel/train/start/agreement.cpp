@@ -36,14 +36,14 @@ Agreement sampler_trainer_agreement(const SampledWeights& sampled, const CausalL
   for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.trained_count(), 0.0f);
   std::vector<int64_t> all(rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const ChosenRollouts chosen = choose({rollouts, worthless, sampled.weights.head().value()}, all);
+  const SelectedRollouts chosen = select_rollouts({rollouts, worthless, sampled.weights.head().value()}, all);
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   Agreement agreement;
   double sum = 0;
   const auto note = [](double& so_far, double difference) { so_far = std::max(so_far, difference); };
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, trainer.device())) {
-    const KnownTokens known = known_about(batch, chosen, records);
+    const TokenInputs known = gather_token_inputs(batch, chosen, records);
     const TokenStats stats = token_statistics(trainer, batch, request.temperature, known.behavior);
     const Tensor apart = distances(stats.logp, known.policy.behavior_logp);
     agreement.tokens += batch.target_count();

@@ -21,7 +21,7 @@ namespace keel {
 namespace {
 
 /// A run stands for its newest checkpoint; which one it is, is told where a run starts.
-std::string model_path(const Config& config) { return model_named(config.model.path, nullptr); }
+std::string model_path(const Config& config) { return resolve_model(config.model.path, nullptr); }
 
 }  // namespace
 
@@ -76,8 +76,8 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
     base.model.add_adapter(lora, config.run.seed);
     base.adapter = to_adapter_json(lora);
   } else {
-    const std::string adapter = adapter_named(lora.adapter, nullptr);
-    require_base_of_adapter(model_path(config), adapter, "lora.adapter");
+    const std::string adapter = resolve_adapter(lora.adapter, nullptr);
+    require_adapter_base(model_path(config), adapter, "lora.adapter");
     base.adapter = read_adapter(adapter, base.model);
     base.adapter["lora_dropout"] = lora.dropout;
   }
@@ -132,7 +132,7 @@ void require_memory(const ModelConfig& shape, const Config& config) {
   const double moments = config.optimizer.moments == "8bit" && !config.sft.has_steps() ? 0.5 : 2, trained = 2 + moments;
   const int64_t copies = (config.reference.used() ? 1 : 0) + config.rollout.staleness;
   const double floats_per_parameter = (config.lora.used() ? 1 : trained) + copy +
-                                      (config.critic.own_body() ? trained : 0) +
+                                      (config.critic.has_separate_body() ? trained : 0) +
                                       (config.lora.used() ? 0 : copy * static_cast<double>(copies));
   const double parameters = static_cast<double>(shape.parameter_count());
   const double wanted = sizeof(float) * floats_per_parameter * parameters;

@@ -137,7 +137,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.copies += network.all();
   estimate.copies += config.rollout.staleness * (lora ? network.set() : network.all());
   if (needs.reference_logp && !lora) estimate.copies += network.all();
-  if (config.critic.own_body()) {
+  if (config.critic.has_separate_body()) {
     estimate.copies += network.set();
     estimate.learning *= 2;
   }
@@ -157,7 +157,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   estimate.rollout_seconds = sampling_seconds(config.train.prompts_per_step, config.rollout.samples_per_prompt);
   estimate.evaluation_seconds = sampling_seconds(held_out, config.eval.samples);
   double passes = static_cast<double>(config.train.epochs) * network.passes();  // and others forward
-  passes += (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.own_body() ? 4 : 0);
+  passes += (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
   const double batches = static_cast<double>(
       std::max<int64_t>(config.updates_per_step(), tokens / std::max<int64_t>(1, config.train.tokens_per_batch)));
   estimate.update_seconds = network.seconds(passes, static_cast<double>(tokens), batches);

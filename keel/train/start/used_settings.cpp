@@ -130,7 +130,7 @@ void use_objective(Settings& used, const Config& config) {
 }
 
 void use_critic(Settings& used, const Config& config) {
-  if (!config.critic.exists()) return used.drop("critic.");
+  if (!config.critic.enabled()) return used.drop("critic.");
   used["critic.lr"] = critic_optimizer_options(config.critic, config.optimizer).lr;
   if (!config.critic.value_clip) used["critic.value_clip"] = "none";
 }

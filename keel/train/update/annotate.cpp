@@ -39,7 +39,7 @@ void annotate(std::span<Rollout> rollouts, const CausalLm& model, const CausalLm
       add(rollouts, batch, &TokenColumns::reference_logp, token_statistics(*reference, batch, temperature).logp);
     if (requirements.value)
       add(rollouts, batch, &TokenColumns::values,
-          critic->head.values(predicting_states(critic->body_or(model), batch)));
+          critic->head.values(target_hidden_states(critic->body_or(model), batch)));
   }
 }
 

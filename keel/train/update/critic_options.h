@@ -19,8 +19,8 @@ struct CriticOptions {
 
   void describe(OptionTable& table);
 
-  bool exists() const { return body != "none"; }
-  bool own_body() const { return body == "separate"; }
+  bool enabled() const { return body != "none"; }
+  bool has_separate_body() const { return body == "separate"; }
 };
 
 }  // namespace keel

@@ -28,8 +28,8 @@ CriticTraining::CriticTraining(Critic critic, const MasterWeights& masters, cons
       optimizer_options_(optimizer),
       optimizer_(masters, optimizer, "critic.") {}
 
-HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body) {
-  const auto chosen = std::make_shared<const ChosenRollouts>(choose(scored, indices));
+AuxLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body) {
+  const auto chosen = std::make_shared<const SelectedRollouts>(select_rollouts(scored, indices));
   double tokens = 0;
   for (const int64_t length : chosen->lengths()) tokens += static_cast<double>(length);
   return [this, chosen, tokens, weight_in_body](const PackedBatch& batch, const Tensor& hidden) {
@@ -43,17 +43,17 @@ HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const in
   };
 }
 
-HiddenLoss CriticTraining::shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices) {
-  return critic_.body ? HiddenLoss{} : loss(scored, indices, kSharedLossWeight);
+AuxLoss CriticTraining::shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices) {
+  return critic_.body ? AuxLoss{} : loss(scored, indices, kSharedLossWeight);
 }
 
 void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices,
                                           int64_t tokens_per_batch) {
   if (!critic_.body) return;
-  const HiddenLoss value_loss = loss(scored, indices, /*weight_in_body=*/1);
-  const ChosenRollouts chosen = choose(scored, indices);
+  const AuxLoss value_loss = loss(scored, indices, /*weight_in_body=*/1);
+  const SelectedRollouts chosen = select_rollouts(scored, indices);
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, critic_.body->device())) {
-    const Tensor hidden = predicting_states(*critic_.body, batch);
+    const Tensor hidden = target_hidden_states(*critic_.body, batch);
     hidden.backward(value_loss(batch, hidden.detach()).to(hidden.scalar_type()));
   }
 }
@@ -65,11 +65,11 @@ Optimizer::Outcome CriticTraining::update(double update, double planned, double 
   return outcome;
 }
 
-std::optional<CriticNumbers> CriticTraining::take_numbers() {
+std::optional<CriticMetrics> CriticTraining::take_metrics() {
   if (!sums_.defined()) return std::nullopt;
   const Tensor sums = std::exchange(sums_, {}).cpu();
   const double tokens = sums[2].item<double>();
-  return CriticNumbers{.lr = lr_,
+  return CriticMetrics{.lr = lr_,
                        .loss = sums[0].item<double>() / tokens,
                        .clipped = sums[1].item<double>() / tokens,
                        .loss_scale = optimizer_.loss_scale(),

@@ -18,11 +18,11 @@ OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const Opt
 constexpr double kSharedLossWeight = 0.1;
 
 /// What is told of some updates of a critic.
-struct CriticNumbers {
+struct CriticMetrics {
   double lr = 0;                          // of the last of them
   double loss = 0, clipped = 0;           // mean over their tokens, and the share of these whose value was clipped
   std::optional<double> loss_scale = {};  // for the next, where the body computes in float16
-  std::optional<GradientNumbers> gradients = {};
+  std::optional<GradientMetrics> gradients = {};
 };
 
 /// A critic while it learns. Its loss is the mean of PPO's clipped value loss over all tokens of an update, however
@@ -36,7 +36,7 @@ class CriticTraining {
 
   /// To be added to the policy's gradients: the value loss on the shared body's hidden states, which adds to the head's
   /// gradients; nothing where the body is separate. `scored` must outlive it.
-  HiddenLoss shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices);
+  AuxLoss shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
   /// Adds the gradients of one update to a separate body's and to the head's; nothing where the body is shared.
   void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
@@ -46,7 +46,7 @@ class CriticTraining {
   Optimizer::Outcome update(double update, double planned, double of_step);
 
   /// Of the updates since the last call; nothing where there was none.
-  std::optional<CriticNumbers> take_numbers();
+  std::optional<CriticMetrics> take_metrics();
 
   const Critic& critic() const { return critic_; }
   const MasterWeights& masters() const { return optimizer_.masters(); }
@@ -56,7 +56,7 @@ class CriticTraining {
   void load(const std::vector<NamedTensor>& state, const std::string& place) { optimizer_.load(state, place); }
 
  private:
-  HiddenLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body);
+  AuxLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body);
 
   Critic critic_;
   double clip_;

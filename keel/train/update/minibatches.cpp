@@ -21,7 +21,7 @@ std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64
   return result;
 }
 
-std::vector<std::optional<int64_t>> leave_out_unjudged(std::vector<Rollout>& rollouts) {
+std::vector<std::optional<int64_t>> remove_unscored(std::vector<Rollout>& rollouts) {
   std::vector<std::optional<int64_t>> now;
   int64_t next = 0;
   for (const Rollout& rollout : rollouts) now.push_back(rollout.judged ? std::optional(next++) : std::nullopt);
@@ -29,14 +29,14 @@ std::vector<std::optional<int64_t>> leave_out_unjudged(std::vector<Rollout>& rol
   return now;
 }
 
-std::vector<int64_t> places_now(std::span<const int64_t> before, std::span<const std::optional<int64_t>> now) {
+std::vector<int64_t> remap_indices(std::span<const int64_t> before, std::span<const std::optional<int64_t>> now) {
   std::vector<int64_t> places;
   for (const int64_t place : before)
     if (now[static_cast<size_t>(place)]) places.push_back(*now[static_cast<size_t>(place)]);
   return places;
 }
 
-double leave_out_truncated(std::span<const Rollout> rollouts, std::span<std::optional<int64_t>> places) {
+double mask_truncated_rollouts(std::span<const Rollout> rollouts, std::span<std::optional<int64_t>> places) {
   double left_out = 0;
   for (std::optional<int64_t>& place : places) {
     if (!place || rollouts[static_cast<size_t>(*place)].finish != Finish::kLength) continue;

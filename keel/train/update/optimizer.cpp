@@ -55,14 +55,14 @@ void OptimizerOptions::describe(OptionTable& table) {
       "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
       "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
       one_of({"float32", "8bit"}));
-  describe_updates(table,
+  describe_shared(table,
                    " Counted in optimizer updates, of which a run has the steps times the updates of a step; where a "
                    "step makes fewer (rollout.dynamic_sampling), the next begins where it would have begun after all "
                    "of them.",
                    " With schedule_per step it is a share of the steps, rounded down, as in verl.");
 }
 
-void OptimizerOptions::describe_updates(OptionTable& table, const std::string& on_schedule,
+void OptimizerOptions::describe_shared(OptionTable& table, const std::string& on_schedule,
                                         const std::string& on_warmup) {
   table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
@@ -82,7 +82,7 @@ void OptimizerOptions::describe_updates(OptionTable& table, const std::string& o
   table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
 }
 
-double OptimizerOptions::warmup_of(double planned, double of_step) const {
+double OptimizerOptions::num_warmup_updates(double planned, double of_step) const {
   if (warmup_updates == 0 || warmup_updates >= 1) return warmup_updates;
   if (schedule_per == "step") return std::floor(planned / of_step * warmup_updates) * of_step;
   return std::ceil(planned * warmup_updates);
@@ -90,7 +90,7 @@ double OptimizerOptions::warmup_of(double planned, double of_step) const {
 
 double OptimizerOptions::lr_at(double update, double planned, double of_step) const {
   if (schedule_per == "step") update -= std::fmod(update, of_step);
-  const double warmup = warmup_of(planned, of_step);
+  const double warmup = num_warmup_updates(planned, of_step);
   if (update < warmup) return lr * (update / warmup);
   if (schedule == "constant") return lr;
   const double falling = std::max(planned - warmup, 1.0);
@@ -115,7 +115,7 @@ Optimizer::Optimizer(const MasterWeights& masters, const OptimizerOptions& optio
 Optimizer::Moments Optimizer::no_moments(const Tensor& master) const {
   Moments moments;
   moments.updates = at::zeros({}, master.options());
-  if (options_.moments == "8bit" && master.numel() >= kFewestFor8Bit) {
+  if (options_.moments == "8bit" && master.numel() >= kMin8BitSize) {
     moments.small_first.emplace(master.numel(), /*is_signed=*/true, master.device());
     moments.small_second.emplace(master.numel(), /*is_signed=*/false, master.device());
   } else {
@@ -247,9 +247,9 @@ void GradientNorms::add(const Optimizer::Outcome& outcome) {
   count_ += 1;
 }
 
-std::optional<GradientNumbers> GradientNorms::numbers() const {
+std::optional<GradientMetrics> GradientNorms::numbers() const {
   if (count_ == 0) return std::nullopt;
-  return GradientNumbers{.mean = sum_ / count_, .largest = largest_, .clipped = clipped_ / count_};
+  return GradientMetrics{.mean = sum_ / count_, .largest = largest_, .clipped = clipped_ / count_};
 }
 
 LossScale::LossScale() : state_(at::tensor({kFirstLossScale, 0.0f})) {}

@@ -6,14 +6,14 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/network/master_weights.h"
-#include "keel/train/update/eight_bit.h"
+#include "keel/train/update/eight_bit_tensor.h"
 
 namespace keel {
 
 class OptionTable;
 
 /// Numbers of a parameter whose moments are worth 8 bits, as in bitsandbytes; below they stay in float32.
-inline constexpr int64_t kFewestFor8Bit = 4096;
+inline constexpr int64_t kMin8BitSize = 4096;
 
 /// AdamW and its learning rate; the section `optimizer` of a configuration.
 struct OptimizerOptions {
@@ -30,13 +30,13 @@ struct OptimizerOptions {
 
   void describe(OptionTable& table);
   /// The settings that sections optimizer and sft share. The notes end the help of schedule and of warmup_updates.
-  void describe_updates(OptionTable& table, const std::string& on_schedule = "", const std::string& on_warmup = "");
+  void describe_shared(OptionTable& table, const std::string& on_schedule = "", const std::string& on_warmup = "");
 
   /// Whether the learning rate is not always the same.
-  bool moves() const { return schedule != "constant" || warmup_updates > 0; }
+  bool lr_varies() const { return schedule != "constant" || warmup_updates > 0; }
 
   /// Updates of the warm-up in a run of so many planned ones, of which a step has `of_step`.
-  double warmup_of(double planned, double of_step = 1) const;
+  double num_warmup_updates(double planned, double of_step = 1) const;
 
   /// The learning rate of update number `update` (from 0) in such a run, as transformers' schedules have it: linear
   /// from 0 over the warm-up, then the schedule's, whose end is reached after the last planned update. With
@@ -100,7 +100,7 @@ class Optimizer {
   /// Of a weight; either of the two kinds.
   struct Moments {
     Tensor first, second;
-    std::optional<EightBitNumbers> small_first, small_second;
+    std::optional<EightBitTensor> small_first, small_second;
     Tensor updates;
   };
   /// A weight while it is trained.
@@ -130,7 +130,7 @@ class Optimizer {
 };
 
 /// What is told of the gradient norms of several updates, before clipping.
-struct GradientNumbers {
+struct GradientMetrics {
   double mean = 0, largest = 0;
   double clipped = 0;  // share of the updates
 };
@@ -141,7 +141,7 @@ class GradientNorms {
   void add(const Optimizer::Outcome& outcome);
 
   /// Nothing where there was no update.
-  std::optional<GradientNumbers> numbers() const;
+  std::optional<GradientMetrics> numbers() const;
 
  private:
   double sum_ = 0, largest_ = 0, clipped_ = 0, count_ = 0;

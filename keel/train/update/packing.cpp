@@ -18,14 +18,14 @@ class Packer {
  public:
   /// How many packed tokens the sequence would add.
   int64_t cost(const TrainingSequence& sequence) const {
-    const int64_t prompt = group_of_.contains(sequence.prompt_key) ? 0 : static_cast<int64_t>(sequence.prompt.size());
+    const int64_t prompt = group_of_.contains(sequence.prompt_id) ? 0 : static_cast<int64_t>(sequence.prompt.size());
     return prompt + packed_length(sequence.completion);
   }
 
   void add(const TrainingSequence& sequence, int64_t index) {
     size_ += cost(sequence);
-    const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_key, groups_.size());
-    if (fresh) groups_.push_back({.prompt = sequence.prompt, .key = sequence.prompt_key});
+    const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_id, groups_.size());
+    if (fresh) groups_.push_back({.prompt = sequence.prompt, .id = sequence.prompt_id});
     groups_[found->second].members.push_back(sequences_.size());
     sequences_.push_back(sequence);
     indices_.push_back(index);
@@ -45,14 +45,14 @@ class Packer {
     }
     PackedBatch batch;
     batch.segments = std::move(segments_);
-    batch.owners = std::move(owners_);
+    batch.segment_ids = std::move(segment_ids_);
     batch.sequences = std::move(indices_);
     std::vector<int64_t> rows, targets;
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const size_t before = targets.size();
       const TrainingSequence& sequence = sequences_[i];
       for (size_t t = 0; t < sequence.completion.size(); ++t) {
-        if (!sequence.trained.empty() && sequence.trained[t] == 0) continue;
+        if (!sequence.loss_mask.empty() && sequence.loss_mask[t] == 0) continue;
         rows.push_back(t == 0 ? own_[i].prefix_begin + own_[i].prefix_length - 1
                               : own_[i].begin + static_cast<int64_t>(t) - 1);
         targets.push_back(sequence.completion[t]);
@@ -62,7 +62,7 @@ class Packer {
     const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(device); };
     batch.tokens = on_device(tokens_);
     batch.positions = on_device(positions_);
-    batch.rows = on_device(rows);
+    batch.logits_indices = on_device(rows);
     batch.targets = on_device(targets);
     return batch;
   }
@@ -71,7 +71,7 @@ class Packer {
   /// The sequences of one prompt.
   struct Group {
     std::span<const int32_t> prompt;
-    int64_t key = 0;
+    int64_t id = 0;
     std::vector<size_t> members = {};
     Segment placed = {};
   };
@@ -80,7 +80,7 @@ class Packer {
     group.placed = {.begin = placed(), .length = static_cast<int64_t>(group.prompt.size())};
     for (int64_t i = 0; i < group.placed.length; ++i) place_token(group.prompt[i], i);
     segments_.push_back(group.placed);
-    owners_.push_back(2 * group.key);
+    segment_ids_.push_back(2 * group.id);
   }
 
   void place_completion(const Group& group, size_t member) {
@@ -88,7 +88,7 @@ class Packer {
     own_[member] = {placed(), packed_length(completion), group.placed.begin, group.placed.length};
     for (int64_t t = 0; t < own_[member].length; ++t) place_token(completion[t], group.placed.length + t);
     segments_.push_back(own_[member]);
-    owners_.push_back(2 * sequences_[member].key + 1);
+    segment_ids_.push_back(2 * sequences_[member].id + 1);
   }
 
   void place_token(int32_t token, int64_t position) {
@@ -105,7 +105,7 @@ class Packer {
   // While it is laid out.
   std::vector<int64_t> tokens_, positions_;
   std::vector<Segment> segments_;
-  std::vector<int64_t> owners_;
+  std::vector<int64_t> segment_ids_;
   std::map<size_t, Segment> own_;  // of each sequence
 };
 

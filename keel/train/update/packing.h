@@ -9,12 +9,12 @@
 
 namespace keel {
 
-/// A prompt and its completion, to be trained on. Sequences with the same prompt_key share their prompt.
+/// A prompt and its completion, to be trained on. Sequences with the same prompt_id share their prompt.
 struct TrainingSequence {
   std::span<const int32_t> prompt, completion;
-  int64_t prompt_key = 0;
-  int64_t key = 0;  // of the completion; with it and the prompt's a token has the same noise in any batch
-  std::span<const uint8_t> trained = {};  // which of the completion's tokens are targets; empty: all
+  int64_t prompt_id = 0;
+  int64_t id = 0;  // of the completion; with it and the prompt's a token has the same noise in any batch
+  std::span<const uint8_t> loss_mask = {};  // which of the completion's tokens are targets; empty: all
 };
 
 /// Several sequences laid end to end: no padding, and a prompt once for all completions of it.
@@ -22,8 +22,8 @@ struct PackedBatch {
   Tensor tokens;                   // [N] int64
   Tensor positions;                // [N] int64
   std::vector<Segment> segments;   // who looks at whom
-  std::vector<int64_t> owners;     // [segments] what each is of: a number for every prompt and every completion
-  Tensor rows;                     // [M] int64: the packed token that predicts each target
+  std::vector<int64_t> segment_ids;     // [segments] what each is of: a number for every prompt and every completion
+  Tensor logits_indices;                     // [M] int64: the packed token that predicts each target
   Tensor targets;                  // [M] int64: the completions' trained tokens, one sequence after the other
   std::vector<int64_t> sequences;  // which of the packed sequences, in the order of the targets
   std::vector<int64_t> lengths;    // [sequences] targets of each

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column) {
+Tensor recorded(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column) {
   std::vector<std::span<const float>> values;
   for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->tokens.*column);
   return gather_targets(batch, values);
@@ -13,7 +13,7 @@ Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, TokenCol
 namespace {
 
 /// The same, or undefined where rollouts came without it.
-Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column) {
+Tensor recorded_if_known(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column) {
   for (const int64_t s : batch.sequences)
     if (std::ssize(chosen.rollouts[s]->tokens.*column) != chosen.rollouts[s]->tokens.trained_count()) return {};
   return recorded(batch, chosen, column);
@@ -21,7 +21,7 @@ Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
 
 }  // namespace
 
-std::vector<int64_t> ChosenRollouts::lengths() const {
+std::vector<int64_t> SelectedRollouts::lengths() const {
   std::vector<int64_t> result;
   for (const Rollout* rollout : rollouts) result.push_back(rollout->tokens.trained_count());
   return result;
@@ -31,8 +31,8 @@ TrainingSequence training_sequence(const Rollout& rollout, int64_t key) {
   return {rollout.tokens.prompt->ids, rollout.tokens.ids, rollout.prompt, key, rollout.tokens.trained};
 }
 
-ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices) {
-  ChosenRollouts chosen;
+SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const int64_t> indices) {
+  SelectedRollouts chosen;
   chosen.behavior_head = scored.behavior_head;
   for (const int64_t index : indices) {
     const Rollout& rollout = scored.rollouts[index];
@@ -44,8 +44,8 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
   return chosen;
 }
 
-KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs) {
-  KnownTokens known;
+TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& chosen, const Requirements& needs) {
+  TokenInputs known;
   known.policy.behavior_logp = recorded(batch, chosen, &TokenColumns::behavior_logp);
   known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &TokenColumns::behavior_other_logp);
   known.policy.advantages = gather_targets(batch, chosen.advantages);
@@ -76,7 +76,7 @@ KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, 
   return known;
 }
 
-TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, const Requirements& needs,
+TokenPolicy with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
                             int64_t begin) {
   const TokenPolicy& all = known.policy;
   const int64_t count = stats.logp.size(0);

@@ -20,7 +20,7 @@ struct ScoredRollouts {
 };
 
 /// Some of them, as packing and the objective want them; batch.sequences of their packing index these vectors.
-struct ChosenRollouts {
+struct SelectedRollouts {
   std::vector<const Rollout*> rollouts;
   std::vector<TrainingSequence> sequences;
   std::vector<std::span<const float>> advantages, returns;
@@ -32,25 +32,25 @@ struct ChosenRollouts {
 /// The rollout as a sequence to train on, whose completion has this key.
 TrainingSequence training_sequence(const Rollout& rollout, int64_t key = 0);
 
-ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices);
+SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
 /// A column with one number for each trained token.
 using TokenColumn = std::vector<float> TokenColumns::*;
 
 /// One recorded number per target of the batch: [M] float32.
-Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, TokenColumn column);
+Tensor recorded(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column);
 
 /// What is known about a packed batch's targets before the network runs, as far as the method requires it.
-struct KnownTokens {
+struct TokenInputs {
   TokenPolicy policy;     // without logp and what else the network says
   BehaviorRows behavior;  // what the head is asked to compare with
   Tensor reference_logp;  // [M], when required
 };
 
-KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs);
+TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& chosen, const Requirements& needs);
 
 /// The targets [begin, begin + n) of what is known, with what the head says of them.
-TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, const Requirements& needs,
+TokenPolicy with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
                             int64_t begin);
 
 }  // namespace keel

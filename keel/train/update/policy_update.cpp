@@ -34,11 +34,11 @@ TokenDecision rows_of(const TokenDecision& all, int64_t begin, int64_t count) {
 /// What the objective decides about every target of the update, seen all at once: a pass without gradients over the
 /// batches, in their order.
 TokenDecision decide_together(const CausalLm& model, const Objective& objective, double temperature,
-                              const std::vector<PackedBatch>& batches, const ChosenRollouts& chosen) {
+                              const std::vector<PackedBatch>& batches, const SelectedRollouts& chosen) {
   const Requirements needs = objective.requirements();
   std::vector<TokenPolicy> parts;
   for (const PackedBatch& batch : batches) {
-    const KnownTokens known = known_about(batch, chosen, needs);
+    const TokenInputs known = gather_token_inputs(batch, chosen, needs);
     parts.push_back(
         with_statistics(known, token_statistics(model, batch, temperature, known.behavior), needs, /*begin=*/0));
   }
@@ -47,11 +47,11 @@ TokenDecision decide_together(const CausalLm& model, const Objective& objective,
 
 }  // namespace
 
-void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdatePass& pass,
+void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdateOptions& pass,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
                                  std::span<const int64_t> indices, const TokenObserver& observe) {
   const Requirements needs = objective.requirements();
-  const ChosenRollouts chosen = choose(scored, indices);
+  const SelectedRollouts chosen = select_rollouts(scored, indices);
   const std::vector<double> weight_of =
       sequence_weights(objective.method.aggregation, chosen.lengths(), objective.horizon);
   const std::vector<PackedBatch> batches = pack(chosen.sequences, tokens_per_batch, model.device());
@@ -60,7 +60,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
       together ? decide_together(model, objective, pass.temperature, batches, chosen) : TokenDecision{};
   int64_t first = 0;  // target of the update at which the batch starts
   for (const PackedBatch& batch : batches) {
-    const KnownTokens known = known_about(batch, chosen, needs);
+    const TokenInputs known = gather_token_inputs(batch, chosen, needs);
     const Tensor weights = repeat_per_target(batch, weight_of);
     const auto coefficients = [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
       const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
@@ -76,7 +76,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
         decision.clamped = decision.clamped + reference_kl_clamped(objective.kl_estimator, policy.logp, reference_logp);
         kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
-      const DecidedTokens tokens{batch, begin, stats, policy, decision, rows(weights), kl};
+      const TokenUpdate tokens{batch, begin, stats, policy, decision, rows(weights), kl};
       observe(tokens);
       HeadCoefficients result{.coefficient = decision.coefficient * tokens.weights, .entropy_coefficient = {}};
       if (objective.entropy_coefficient != 0)

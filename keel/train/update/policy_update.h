@@ -12,7 +12,7 @@ namespace keel {
 
 /// What was decided about the targets [begin, begin + n) of a packed batch. The decision's coefficient is the whole
 /// weight of grad log pi before aggregation: the method's and the pull to the reference.
-struct DecidedTokens {
+struct TokenUpdate {
   const PackedBatch& batch;
   int64_t begin;
   const TokenStats& stats;
@@ -23,13 +23,13 @@ struct DecidedTokens {
 };
 
 /// Told about all tokens of an update, for metrics and records.
-using TokenObserver = std::function<void(const DecidedTokens& tokens)>;
+using TokenObserver = std::function<void(const TokenUpdate& tokens)>;
 
 /// Adds the gradients of one update to the weights' sinks: packs the rollouts named by `indices`, runs them through the
 /// network, and lets the objective turn each token's statistics into its coefficient. The loss is divided by the counts
 /// of the whole minibatch, and a method whose test needs the whole update gets its statistics first (one more forward),
 /// so `tokens_per_batch` bounds memory and changes no gradient.
-void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdatePass& pass,
+void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdateOptions& pass,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
                                  std::span<const int64_t> indices, const TokenObserver& observe);
 

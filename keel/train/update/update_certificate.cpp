@@ -36,17 +36,17 @@ Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
 
 }  // namespace
 
-std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
-                                                     const Requirements& needs, const CertificateTerms& terms) {
+std::optional<ImprovementCertificate> compute_certificate(const CausalLm& updated, const ScoredRollouts& scored,
+                                                     const Requirements& needs, const CertificateOptions& terms) {
   if (scored.rollouts.empty()) return std::nullopt;
   const Requirements wanted{.top_k = needs.top_k, .hidden_states = needs.hidden_states};
   std::vector<int64_t> all(scored.rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const ChosenRollouts chosen = choose(scored, all);
+  const SelectedRollouts chosen = select_rollouts(scored, all);
 
   std::vector<double> logp, behavior_logp, divergences, rewards;
   for (const PackedBatch& batch : pack(chosen.sequences, terms.tokens_per_batch, updated.device())) {
-    const KnownTokens known = known_about(batch, chosen, wanted);
+    const TokenInputs known = gather_token_inputs(batch, chosen, wanted);
     const TokenStats stats = token_statistics(updated, batch, terms.temperature, known.behavior);
     const TokenPolicy policy = with_statistics(known, stats, wanted, /*begin=*/0);
     append(policy.logp, logp);

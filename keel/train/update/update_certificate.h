@@ -10,7 +10,7 @@
 namespace keel {
 
 /// What the improvement certificate is computed under.
-struct CertificateTerms {
+struct CertificateOptions {
   double temperature = 1;
   int64_t tokens_per_batch = 0;
   std::optional<RewardRange> range = {};  // that a completion's reward can be in; nothing: that of the step's
@@ -21,7 +21,7 @@ struct CertificateTerms {
 /// total variation is the best that the rollouts' records allow: exact where the method had hidden states recorded,
 /// over the top K where it had those, else binary. Nothing without rollouts, or when a
 /// number is not finite: the health guards speak about that.
-std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
-                                                     const Requirements& needs, const CertificateTerms& terms);
+std::optional<ImprovementCertificate> compute_certificate(const CausalLm& updated, const ScoredRollouts& scored,
+                                                     const Requirements& needs, const CertificateOptions& terms);
 
 }  // namespace keel

@@ -17,7 +17,7 @@ using testing::Not;
 /// Notes a row as of this step.
 bool note(TrainState& state, int64_t step, const Json& row, const std::string& metric = "eval/accuracy") {
   state.rl.steps = step;
-  return state.note_evaluation(row, metric);
+  return state.update_best(row, metric);
 }
 
 TEST(TheBestEvaluation, IsTheFirstOfThoseWithTheLargestMean) {
@@ -53,7 +53,7 @@ TEST(TheState, KnowsTheBestEvaluationWhenItIsReadBack) {
   TrainState state;
   note(state, 7, {{"eval/reward", 0.1 + 0.2}}, "eval/reward");
   const TrainState back = state_from_json(to_json(state), "state.json");
-  EXPECT_FALSE(TrainState(back).note_evaluation({{"eval/reward", 0.1 + 0.2}}, "eval/reward"));
+  EXPECT_FALSE(TrainState(back).update_best({{"eval/reward", 0.1 + 0.2}}, "eval/reward"));
   EXPECT_EQ(back.best.value().step, 7);
 }
 

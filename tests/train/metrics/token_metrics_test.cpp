@@ -33,7 +33,7 @@ struct Tokens {
 
 /// The numbers that the tokens add to the row of a step.
 Json token_row(const TokenMetrics& metrics) {
-  const Json with = step_row(StepNumbers{.tokens = metrics.numbers()}), without = step_row(StepNumbers{});
+  const Json with = step_row(StepMetrics{.tokens = metrics.numbers()}), without = step_row(StepMetrics{});
   Json row = Json::object();
   for (const auto& [name, value] : with.items())
     if (!without.contains(name) && !value.is_structured()) row[name] = value;

@@ -43,7 +43,7 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
   double low = 0.15, high = 0.3;
   bool blocked = false;
   for (int step = 0; step < 4; ++step) {
-    const StepNumbers& numbers = run.step();
+    const StepMetrics& numbers = run.step();
     EXPECT_NEAR(numbers.thresholds.value().low, low, 1e-12);
     EXPECT_NEAR(numbers.thresholds.value().high, high, 1e-12);
     const double masked = numbers.tokens.value().masked;

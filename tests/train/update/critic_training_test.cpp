@@ -56,13 +56,13 @@ TEST(TokenAdvantages, SaysHowMuchOfTheReturnsTheValuesExplain) {
   // variance 0.0625: three quarters are explained.
   const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
-  const std::optional<ValueNumbers> numbers = value_numbers(rollouts, compute_advantages("gae", rollouts, options));
+  const std::optional<ValueMetrics> numbers = value_numbers(rollouts, compute_advantages("gae", rollouts, options));
   ASSERT_TRUE(numbers);
   EXPECT_NEAR(numbers->explained_variance.value(), 0.75, 1e-6);
   EXPECT_NEAR(numbers->value_mean, 0.5, 1e-6);
   EXPECT_NEAR(numbers->return_mean, 0.5, 1e-6);
   const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
-  const std::optional<ValueNumbers> equal = value_numbers(flat, compute_advantages("gae", flat, options));
+  const std::optional<ValueMetrics> equal = value_numbers(flat, compute_advantages("gae", flat, options));
   ASSERT_TRUE(equal);
   EXPECT_FALSE(equal->explained_variance);  // nothing to explain
   EXPECT_FALSE(value_numbers(flat, compute_advantages("grpo", flat, {})));
@@ -155,7 +155,7 @@ TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
   Config config = with_critic("shared");
   config.critic.value_clip = 0.1;
   look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& value) {
-    const auto nobody = [](const DecidedTokens&) {};
+    const auto nobody = [](const TokenUpdate&) {};
     const Gradients policy = run.gradients(100000, nobody);
     for (const int64_t tokens_per_batch : {1, 60, 100000}) {
       clear_gradients(training.critic().weights());
@@ -180,7 +180,7 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
     config.critic.gamma = 0.9;
     config.critic.lambda = 0.8;
     TinyTraining run(config, warm_model());
-    const StepNumbers& numbers = run.step();
+    const StepMetrics& numbers = run.step();
     std::vector<double> expected, found;
     for (size_t i = 0; i < run.rollouts().size(); ++i) {
       const Rollout& rollout = run.rollouts()[i];
@@ -221,7 +221,7 @@ TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
     config.critic.warmup_steps = 1;
     TinyTraining run(config, warm_model());
     const std::vector<Tensor> policy = copies(run.model().network()), critic = copies(run.critic().weights());
-    const StepNumbers& waiting = run.step();
+    const StepMetrics& waiting = run.step();
     EXPECT_TRUE(all_equal(policy, run.model().network()));
     EXPECT_FALSE(all_equal(critic, run.critic().weights()));
     EXPECT_FALSE(waiting.lr);
@@ -238,9 +238,9 @@ TEST(CriticTraining, ThatBreaksSkipsUpdatesUntilTheRunStops) {
   EXPECT_EQ(run.state().skipped_in_a_row, 2);
   TrainState state = run.state();
   state.skipped_in_a_row = kMaxSkippedUpdates;
-  require_sound_updates(state, run.config());
+  check_skipped_updates(state, run.config());
   ++state.skipped_in_a_row;
-  EXPECT_THAT(error_of(4, [&] { require_sound_updates(state, run.config()); }), testing::HasSubstr("critic.lr"));
+  EXPECT_THAT(error_of(4, [&] { check_skipped_updates(state, run.config()); }), testing::HasSubstr("critic.lr"));
 }
 
 }  // namespace

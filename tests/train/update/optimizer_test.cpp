@@ -105,7 +105,7 @@ TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
   norms.add({.grad_norm = 4, .clipped = true});
   norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
   norms.add({.grad_norm = 1.5, .clipped = true});
-  const GradientNumbers numbers = norms.numbers().value();
+  const GradientMetrics numbers = norms.numbers().value();
   EXPECT_EQ(numbers.mean, 2.0);
   EXPECT_EQ(numbers.largest, 4.0);
   EXPECT_EQ(numbers.clipped, 2.0 / 3);

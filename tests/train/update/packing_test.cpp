@@ -15,10 +15,10 @@ using Numbers = std::vector<double>;
 struct Sequences {
   struct Text {
     Tokens prompt, completion;
-    int64_t prompt_key;
+    int64_t prompt_id;
   };
   explicit Sequences(std::vector<Text> all) : texts(std::move(all)) {
-    for (const Text& text : texts) spans.push_back({text.prompt, text.completion, text.prompt_key});
+    for (const Text& text : texts) spans.push_back({text.prompt, text.completion, text.prompt_id});
   }
   std::vector<Text> texts;
   std::vector<TrainingSequence> spans;
@@ -38,7 +38,7 @@ TEST(Pack, LaysThreeCompletionsOfTwoPromptsEndToEnd) {
   // The first prompt stands once; the last token of a completion predicts nothing and is not there.
   EXPECT_EQ(to_vector(batch.tokens), (Numbers{1, 3, 4, 5, 6, 1, 8, 9}));
   EXPECT_EQ(to_vector(batch.positions), (Numbers{0, 1, 2, 3, 4, 0, 1, 2}));
-  EXPECT_EQ(to_vector(batch.rows), (Numbers{2, 3, 4, 2, 6, 7}));
+  EXPECT_EQ(to_vector(batch.logits_indices), (Numbers{2, 3, 4, 2, 6, 7}));
   EXPECT_EQ(to_vector(batch.targets), (Numbers{5, 6, 2, 7, 9, 2}));
   EXPECT_EQ(batch.sequences, (std::vector<int64_t>{0, 1, 2}));
   EXPECT_EQ(batch.lengths, (std::vector<int64_t>{3, 1, 2}));
@@ -54,7 +54,7 @@ TEST(Pack, FindsThePromptAgainWhenGroupsAreInterleaved) {
   // What shares a prompt stands together; targets stay in the order of the sequences.
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 8, 1, 6}));
   EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 2, 2, 0, 1}));
-  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 2, 4, 5, 1, 3}));
+  EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1, 2, 4, 5, 1, 3}));
   EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 5, 6, 7, 8, 9}));
 }
 
@@ -65,7 +65,7 @@ TEST(Pack, LaysSharedPromptsBeforeTheirCompletions) {
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 2, 4, 8, 6, 3, 4, 8, 9, 5}));
   EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 0, 2, 2, 1, 1, 2, 0, 1, 2}));
-  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 3, 2, 5, 9, 10, 1, 4, 2, 6, 7}));
+  EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1, 3, 2, 5, 9, 10, 1, 4, 2, 6, 7}));
   EXPECT_EQ(rows_of(batches[0].segments), (std::vector<std::vector<int64_t>>{{0, 2, 0, 0},
                                                                              {2, 1, 0, 0},
                                                                              {3, 1, 0, 2},
@@ -112,7 +112,7 @@ TEST(Pack, KeepsEmptyCompletionsWithoutTargets) {
   const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 1, 5}));
-  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1}));
+  EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1}));
   EXPECT_EQ(batches[0].lengths, (std::vector<int64_t>{0, 1, 0}));
   EXPECT_TRUE(pack({}, 100, at::kCPU).empty());
 }
@@ -121,14 +121,14 @@ TEST(Pack, TakesOnlyTrainedTokensForTargets) {
   const Tokens prompt{1, 3}, completion{4, 5, 6, 7, 8};
   const std::vector<uint8_t> trained{1, 0, 0, 1, 1};
   const std::vector<TrainingSequence> sequences{
-      {.prompt = prompt, .completion = completion, .prompt_key = 0, .key = 0, .trained = trained},
-      {.prompt = prompt, .completion = completion, .prompt_key = 1, .key = 1}};
+      {.prompt = prompt, .completion = completion, .prompt_id = 0, .id = 0, .loss_mask = trained},
+      {.prompt = prompt, .completion = completion, .prompt_id = 1, .id = 1}};
   const std::vector<PackedBatch> batches = pack(sequences, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
   // What is not learned is seen all the same.
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 5, 6, 7, 1, 3, 4, 5, 6, 7}));
   EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 7, 8, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 4, 5, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1, 4, 5, 7, 8, 9, 10, 11}));
   EXPECT_EQ(batches[0].lengths, (std::vector<int64_t>{3, 5}));
 }
 

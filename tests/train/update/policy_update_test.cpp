@@ -20,7 +20,7 @@ struct Update {
 
 Update update_of(const TinyTraining& run, int64_t tokens_per_batch) {
   std::vector<Tensor> keep, coefficients, gradient;
-  for (const auto& [name, value] : run.gradients(tokens_per_batch, [&](const DecidedTokens& tokens) {
+  for (const auto& [name, value] : run.gradients(tokens_per_batch, [&](const TokenUpdate& tokens) {
          keep.push_back(tokens.decision.keep);
          coefficients.push_back(tokens.decision.coefficient);
        }))
@@ -67,7 +67,7 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
   config.train.tokens_per_batch = 1000;
   TinyTraining run(config, warm_model());
   int64_t blocked = 0, seen = 0;
-  run.when_decided = [&](const DecidedTokens& tokens) {
+  run.when_decided = [&](const TokenUpdate& tokens) {
     if (++seen < 2) return;  // the first update is made where nothing has moved yet
     std::vector<float> reference;
     for (const Rollout& rollout : run.rollouts())
@@ -101,7 +101,7 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
         accumulate_policy_gradients(
             run.model(), run.objective(), {.temperature = run.temperature()}, tokens_per_batch,
             {rollouts, run.advantages(), run.old().head().value()}, run.all_rollouts(),
-            [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
+            [&](const TokenUpdate& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
         EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
             << method << " " << tokens_per_batch;
       }
@@ -110,7 +110,7 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
 }
 
 TEST(PolicyTokens, KeepTheirMask) {
-  KnownTokens known;
+  TokenInputs known;
   known.policy.behavior_logp = at::zeros({3});
   known.policy.mask = at::tensor({1, 0, 1}).to(at::kBool);
   const TokenPolicy last = with_statistics(known, {.logp = at::zeros({2}), .entropy = {}}, {}, /*begin=*/1);

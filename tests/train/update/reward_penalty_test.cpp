@@ -96,12 +96,12 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     config.reference.kl_in_reward_target = 0.01;
     config.reference.kl_in_reward_horizon = 40;
     TinyTraining run(config, warm_model());
-    const StepNumbers first = run.step();
+    const StepMetrics first = run.step();
     EXPECT_EQ(first.reward_kl->coefficient, 0.5);
     EXPECT_NEAR(first.reward_kl->kl, 0, 1e-6);  // the reference is the policy still
     // 12 completions, the KL far below its target.
     EXPECT_NEAR(run.state().rl.kl_coefficient.value(), 0.5 * (1 - 0.2 * 12 / 40), 1e-9);
-    const StepNumbers second = run.step();
+    const StepMetrics second = run.step();
     EXPECT_EQ(second.reward_kl->coefficient, 0.5 * (1 - 0.2 * 12 / 40));
     EXPECT_NE(second.reward_kl->kl, 0);
     EXPECT_EQ(run.objective().reward_kl.coefficient, run.state().rl.kl_coefficient);

@@ -14,9 +14,9 @@ TEST(Truncated, LoseTheirPlacesInTheUpdatesAndNothingElse) {
   rollouts[2].finish = Finish::kStopString;
   rollouts[3].finish = Finish::kLength;
   std::vector<std::optional<int64_t>> places{0, std::nullopt, 1, 2, 3};
-  EXPECT_EQ(leave_out_truncated(rollouts, places), 0.5);
+  EXPECT_EQ(mask_truncated_rollouts(rollouts, places), 0.5);
   EXPECT_THAT(places, testing::ElementsAre(0, std::nullopt, std::nullopt, 2, std::nullopt));
-  EXPECT_EQ(leave_out_truncated({}, {}), 0);
+  EXPECT_EQ(mask_truncated_rollouts({}, {}), 0);
 }
 
 // As TRL's mask_truncated_completions: advantages are made of all rewards, the loss of the tokens that are left.
@@ -28,8 +28,8 @@ TEST(Truncated, CountInTheAdvantagesOfOthersAndInNoUpdate) {
   config.train.mask_truncated = true;
   TinyTraining masked(config);
   int64_t decided = 0, of_finished = 0;
-  masked.when_decided = [&](const DecidedTokens& tokens) { decided += tokens.policy.logp.size(0); };
-  const StepNumbers numbers = masked.step(), before = plain.step();
+  masked.when_decided = [&](const TokenUpdate& tokens) { decided += tokens.policy.logp.size(0); };
+  const StepMetrics numbers = masked.step(), before = plain.step();
   for (const Rollout& rollout : masked.rollouts())
     if (rollout.finish != Finish::kLength) of_finished += static_cast<int64_t>(rollout.tokens.size());
   ASSERT_GT(before.rollouts.truncated, 0);

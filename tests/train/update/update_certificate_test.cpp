@@ -32,7 +32,7 @@ TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
   TinyTraining run(config, warm_model());
   std::optional<ImprovementCertificate> certificate;
   run.when_ready = [&] {
-    certificate = certificate_of(run.model(), run.experience().scored(), run.objective().requirements(),
+    certificate = compute_certificate(run.model(), run.experience().scored(), run.objective().requirements(),
                                  {1.0, 60, RewardRange{0, 1}, run.completion_limit()});
   };
   run.step();
@@ -83,7 +83,7 @@ TEST(UpdateCertificate, IsLeftOutWhereNumbersAreNotFinite) {
   run.step();
   const ModelWeights broken = copy_of(run.model());
   broken.parameters()[0].value.fill_(std::numeric_limits<float>::quiet_NaN());
-  EXPECT_FALSE(certificate_of(broken, run.experience().scored(), {}, {1.0, 60, RewardRange{0, 1}, 100}));
+  EXPECT_FALSE(compute_certificate(broken, run.experience().scored(), {}, {1.0, 60, RewardRange{0, 1}, 100}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "keel/train/sampling_ahead.h"
+#include "keel/train/background_sampler.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
@@ -22,12 +22,12 @@ struct Cancelled : std::exception {
 
 }  // namespace
 
-SamplingAhead::SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads)
+BackgroundSampler::BackgroundSampler(BatchSampler& sampler, at::Device device, int64_t threads)
     : sampler_(sampler),
       device_(device),
       thread_(begin_threads(1, [this, device, threads] { work(device, threads); })) {}
 
-SamplingAhead::~SamplingAhead() {
+BackgroundSampler::~BackgroundSampler() {
   {
     const std::scoped_lock lock(mutex_);
     cancelled_ = ended_ = true;
@@ -36,7 +36,7 @@ SamplingAhead::~SamplingAhead() {
   changed_.notify_all();
 }
 
-void SamplingAhead::request(const SampledWeights& weights, uint64_t policy_version,
+void BackgroundSampler::request(const SampledWeights& weights, uint64_t policy_version,
                             std::shared_ptr<StepMeters> meters) {
   synchronize(device_);  // the other thread's stream does not wait for the copy by itself
   const auto throw_if_cancelled = [this] {
@@ -63,7 +63,7 @@ void SamplingAhead::request(const SampledWeights& weights, uint64_t policy_versi
   changed_.notify_all();
 }
 
-RolloutBatch SamplingAhead::take() {
+RolloutBatch BackgroundSampler::take() {
   std::future<RolloutBatch> oldest = std::move(requested_.front());
   requested_.pop_front();
   if (thread_.empty()) {
@@ -89,7 +89,7 @@ RolloutBatch SamplingAhead::take() {
   }
 }
 
-void SamplingAhead::work(at::Device device, int64_t threads) {
+void BackgroundSampler::work(at::Device device, int64_t threads) {
   use_threads(threads);  // a thread has its own number of helpers, and sums depend on it
   std::optional<c10::StreamGuard> stream;
   if (device.is_cuda())

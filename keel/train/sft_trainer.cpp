@@ -1,4 +1,4 @@
-#include "keel/train/warm_up.h"
+#include "keel/train/sft_trainer.h"
 
 #include <ATen/ATen.h>
 
@@ -22,16 +22,16 @@ double noisy_lr(const SftOptions& options, int64_t noisy_step) {
 }
 
 /// From the first target to the last; what lies between two of them is seen, and not learned.
-TrainingSequence training_sequence(const SupervisedSequence& sequence, int64_t key) {
+TrainingSequence training_sequence(const SupervisedSequence& sequence, int64_t id) {
   const auto first = std::find(sequence.trained.begin(), sequence.trained.end(), 1) - sequence.trained.begin();
   const auto behind = sequence.trained.rend() - std::find(sequence.trained.rbegin(), sequence.trained.rend(), 1);
   const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(behind - first);
   const std::span tokens(sequence.tokens);
   return {.prompt = tokens.first(begin),
           .completion = tokens.subspan(begin, count),
-          .prompt_key = key,
-          .key = key,
-          .trained = std::span(sequence.trained).subspan(begin, count)};
+          .prompt_id = id,
+          .id = id,
+          .loss_mask = std::span(sequence.trained).subspan(begin, count)};
 }
 
 std::vector<TrainingSequence> training_sequences(const std::vector<SupervisedSequence>& sequences) {
@@ -49,7 +49,7 @@ int64_t target_count(const std::vector<SupervisedSequence>& sequences) {
 
 /// Adds the gradients of the mean log-likelihood to the weights' sinks; returns the loss.
 double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<SupervisedSequence>& sequences,
-                                       int64_t targets, int64_t tokens_per_batch, const UpdatePass& pass) {
+                                       int64_t targets, int64_t tokens_per_batch, const UpdateOptions& pass) {
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
   for (const PackedBatch& batch : pack(training_sequences(sequences), tokens_per_batch, model.device())) {
     const auto coefficients = [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
@@ -63,7 +63,7 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
 
 }  // namespace
 
-WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
+SftTrainer::SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
                Demonstrations& demonstrations)
     : config_(config),
       network_(policy.model, execution_of(config)),
@@ -72,15 +72,15 @@ WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const MasterWeig
       optimizer_(masters, config.sft_optimizer()) {}
 
 /// Of files along its schedule; a task's are learned from until it is enough.
-double WarmUp::learning_rate(const TrainState& state) const {
+double SftTrainer::learning_rate(const TrainState& state) const {
   if (state.sft.noisy) return noisy_lr(config_.sft, state.sft.noisy_steps);
   if (!demonstrations_.from_files()) return options_.lr;
   return options_.lr_at(state.sft.steps, static_cast<double>(config_.sft.steps));
 }
 
-WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
-  WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.sft.noisy};
-  const UpdatePass pass{.dropout = dropout_of(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
+SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
+  SftMetrics numbers{.lr = learning_rate(state), .noisy = state.sft.noisy};
+  const UpdateOptions pass{.dropout = dropout_of(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
   const int64_t targets = target_count(sequences);
   numbers.loss =
       accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, pass);
@@ -105,7 +105,7 @@ WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, Tra
   return numbers;
 }
 
-std::optional<SupervisedLoss> WarmUp::held_out_loss() {
+std::optional<SupervisedLoss> SftTrainer::held_out_loss() {
   constexpr int64_t kRowsAtOnce = 64;
   RowStream<SupervisedRow>* rows = demonstrations_.held_out();
   if (rows == nullptr) return std::nullopt;
@@ -130,7 +130,7 @@ std::optional<SupervisedLoss> WarmUp::held_out_loss() {
   return result;
 }
 
-std::optional<std::string> WarmUp::choose_demonstrations(TrainState& state) const {
+std::optional<std::string> SftTrainer::choose_demonstrations(TrainState& state) const {
   const SftOptions& options = config_.sft;
   if (demonstrations_.from_files()) return std::nullopt;
   const double loss = state.sft.loss_average.value_or(std::numeric_limits<double>::infinity());

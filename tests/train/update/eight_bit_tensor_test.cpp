@@ -1,4 +1,4 @@
-#include "keel/train/update/eight_bit.h"
+#include "keel/train/update/eight_bit_tensor.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(EightBit, EveryNumberIsStoredAsTheNearestOfItsBlock) {
     Tensor numbers = random_normal({kCount}, 5) * at::logspace(-6, 2, kCount, 10, at::kFloat);
     if (!is_signed) numbers = numbers.square();
     numbers.narrow(0, 256, 256).zero_();
-    EightBitNumbers stored(kCount, is_signed, at::kCPU);
+    EightBitTensor stored(kCount, is_signed, at::kCPU);
     EXPECT_TRUE(stored.read(0, kCount).equal(at::zeros({kCount})));
     stored.write(0, numbers);
     const Tensor read = stored.read(0, kCount);
@@ -104,7 +104,7 @@ TEST(EightBit, MomentsTakeAQuarterOfTheMemoryAndOneSixtyFourthMore) {
 TEST(EightBit, AnUpdateIsAdamWsFromTheMomentsAsTheyAreStored) {
   const Large weights;
   Optimizer optimizer(weights.masters(), kSmall);
-  EightBitNumbers first(65 * 70, true, at::kCPU), second(65 * 70, false, at::kCPU);
+  EightBitTensor first(65 * 70, true, at::kCPU), second(65 * 70, false, at::kCPU);
   Tensor expected = weights.matrix.value().to(at::kDouble);
   for (int t = 1; t <= 3; ++t) {
     weights.set_gradients(t);

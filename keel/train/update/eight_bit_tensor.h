@@ -12,11 +12,11 @@ Tensor dynamic_map(bool is_signed);
 
 /// Numbers in 8 bits each: a code for every number, and for every 256 of them the largest magnitude, in float32. It
 /// owns codes and magnitudes.
-class EightBitNumbers {
+class EightBitTensor {
  public:
   static constexpr int64_t kBlock = 256;
 
-  EightBitNumbers(int64_t count, bool is_signed, at::Device device);
+  EightBitTensor(int64_t count, bool is_signed, at::Device device);
 
   int64_t count() const { return count_; }
 

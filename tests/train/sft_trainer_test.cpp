@@ -1,4 +1,4 @@
-#include "keel/train/warm_up.h"
+#include "keel/train/sft_trainer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 namespace keel {
 namespace {
 
-TEST(WarmUp, KeepsALossThatIsNotFiniteOutOfItsAverage) {
+TEST(SftTrainer, KeepsALossThatIsNotFiniteOutOfItsAverage) {
   Config config = tiny_run("dppo_tv");
   config.sft.steps = 100;
   const LoadedModel policy = starting_model(config, at::kCPU);
   Demonstrations demonstrations(config, policy);
-  WarmUp warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
+  SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
   TrainState state;
   StepWatcher no_watcher;
   warm_up.step(demonstrations.next(state.sft), state, no_watcher);

@@ -1,4 +1,4 @@
-#include "keel/train/update/eight_bit.h"
+#include "keel/train/update/eight_bit_tensor.h"
 
 #include <ATen/ATen.h>
 
@@ -24,7 +24,7 @@ Tensor dynamic_map(bool is_signed) {
   return at::tensor(numbers);
 }
 
-EightBitNumbers::EightBitNumbers(int64_t count, bool is_signed, at::Device device)
+EightBitTensor::EightBitTensor(int64_t count, bool is_signed, at::Device device)
     : count_(count), map_(dynamic_map(is_signed).to(device)) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   middles_ = (map_.narrow(0, 0, map_.size(0) - 1) + map_.narrow(0, 1, map_.size(0) - 1)) / 2;
@@ -32,14 +32,14 @@ EightBitNumbers::EightBitNumbers(int64_t count, bool is_signed, at::Device devic
   largest_ = at::zeros({blocks}, map_.options());
 }
 
-Tensor EightBitNumbers::read(int64_t begin, int64_t count) const {
+Tensor EightBitTensor::read(int64_t begin, int64_t count) const {
   const int64_t first = begin / kBlock, blocks = (count + kBlock - 1) / kBlock;
   const Tensor codes = codes_.narrow(0, first, blocks).view({-1}).to(at::kInt);
   const Tensor shares = map_.index_select(0, codes).view({blocks, kBlock});
   return (shares * largest_.narrow(0, first, blocks).unsqueeze(1)).view({-1}).narrow(0, 0, count);
 }
 
-void EightBitNumbers::write(int64_t begin, const Tensor& numbers) {
+void EightBitTensor::write(int64_t begin, const Tensor& numbers) {
   const int64_t first = begin / kBlock, blocks = (numbers.size(0) + kBlock - 1) / kBlock;
   const Tensor whole = at::constant_pad_nd(numbers, {0, blocks * kBlock - numbers.size(0)}).view({blocks, kBlock});
   const Tensor largest = whole.abs().amax(1);

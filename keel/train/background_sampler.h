@@ -19,14 +19,14 @@ namespace keel {
 /// requests, each with weights that do not change any more. So a batch has the same weights whichever thread is faster;
 /// where no thread can be started, take() samples. It owns the thread and the position that sampling has reached, and
 /// borrows the sampler.
-class SamplingAhead {
+class BackgroundSampler {
  public:
   /// The sampler must outlive it. While batches are requested, only the thread uses the sampler.
-  SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads);
+  BackgroundSampler(BatchSampler& sampler, at::Device device, int64_t threads);
   /// Cancels the batch that is being sampled.
-  ~SamplingAhead();
-  SamplingAhead(const SamplingAhead&) = delete;
-  SamplingAhead& operator=(const SamplingAhead&) = delete;
+  ~BackgroundSampler();
+  BackgroundSampler(const BackgroundSampler&) = delete;
+  BackgroundSampler& operator=(const BackgroundSampler&) = delete;
 
   /// The next batch to be requested begins at this position of the prompt stream. Not while batches are requested.
   void seek(uint64_t position) { position_ = position; }

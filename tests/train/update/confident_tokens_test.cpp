@@ -25,7 +25,7 @@ TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
       const ModelWeights model = sure_model(scale);
       TinyTraining run(config, model);
       int64_t sure = 0;
-      run.when_decided = [&](const DecidedTokens& tokens) {
+      run.when_decided = [&](const TokenUpdate& tokens) {
         sure += (tokens.policy.other_logp < -18).sum().item<int64_t>();
         EXPECT_TRUE(tokens.decision.keep.all().item<bool>()) << method << " " << scale;
         EXPECT_LT(tokens.decision.divergence.max().item<double>(), 1e-4) << method << " " << scale;
@@ -44,7 +44,7 @@ TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
   config.train.epochs = 1;
   const ModelWeights model = sure_model(16);
   TinyTraining run(config, model);
-  run.when_decided = [&](const DecidedTokens& tokens) {
+  run.when_decided = [&](const TokenUpdate& tokens) {
     EXPECT_LT(largest_difference(tokens.policy.old_other_logp, tokens.policy.other_logp), 1e-3);
     EXPECT_TRUE(tokens.decision.keep.all().item<bool>());
   };

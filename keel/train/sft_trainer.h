@@ -17,14 +17,14 @@ namespace keel {
 /// Supervised updates on demonstrations, of files or of a task: every target has the coefficient 1, so that the
 /// gradient is that of the mean log-likelihood. It owns the optimizer and with it the masters; it borrows the
 /// configuration, the policy and the demonstrations.
-class WarmUp {
+class SftTrainer {
  public:
   /// Everything must outlive it.
-  WarmUp(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
+  SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
          Demonstrations& demonstrations);
 
   /// One update, on what Demonstrations::next() gave.
-  WarmUpNumbers step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher);
+  SftMetrics step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher);
 
   /// The mean over all targets of the rows that are kept for it. Nothing where there are none; Interrupted when someone
   /// asks to stop.

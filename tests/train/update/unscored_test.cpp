@@ -30,17 +30,17 @@ std::vector<Rollout> partly_judged() {
 
 TEST(Unjudged, AreLeftOutAndTheOthersCloseRanks) {
   std::vector<Rollout> rollouts = partly_judged();
-  const auto now = leave_out_unjudged(rollouts);
+  const auto now = remove_unscored(rollouts);
   ASSERT_EQ(rollouts.size(), 3u);
   EXPECT_EQ(rollouts[2].reward, 2);
   EXPECT_THAT(now, ElementsAre(0, std::nullopt, 1, std::nullopt, std::nullopt, std::nullopt, 2, std::nullopt));
-  EXPECT_THAT(places_now(std::vector<int64_t>{1, 2, 6}, now), ElementsAre(1, 2));
-  EXPECT_THAT(places_now(std::vector<int64_t>{1, 3, 4}, now), ElementsAre());
+  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 2, 6}, now), ElementsAre(1, 2));
+  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 3, 4}, now), ElementsAre());
 }
 
 TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
   std::vector<Rollout> rollouts = partly_judged();
-  leave_out_unjudged(rollouts);
+  remove_unscored(rollouts);
   const auto firsts = [&](const char* advantage) {
     std::vector<double> result;
     const CriticOptions critic{.body = "separate", .lambda = 1};

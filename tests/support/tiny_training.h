@@ -123,7 +123,7 @@ class TinyTraining : private StepWatcher {
   /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
   Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const AuxLoss& also = {}) const {
     clear_gradients(model().trained());
-    accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .also = also}, tokens_per_batch,
+    accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .aux_loss = also}, tokens_per_batch,
                                 experience().scored(), all_rollouts(), observe);
     return gradients_of(model().trained());
   }

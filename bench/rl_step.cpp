@@ -56,7 +56,7 @@ void measure(const Workload& workload, at::Device device) {
   std::vector<double> rollout, train, whole;
   for (int i = 0; i <= workload.steps; ++i) {
     watch.lap();
-    const StepMetrics numbers = trainer.step(state).numbers;
+    const StepMetrics numbers = trainer.step(state).metrics;
     if (i == 0) continue;
     whole.push_back(watch.lap());
     rollout.push_back(numbers.rollout_seconds);

@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   constexpr int kWarmUp = 3, kSteps = 20;
   std::vector<double> rollout, train;
   for (int i = 0; i < kWarmUp + kSteps; ++i) {
-    const StepMetrics numbers = trainer.step(state).numbers;
+    const StepMetrics numbers = trainer.step(state).metrics;
     if (i < kWarmUp) continue;
     rollout.push_back(numbers.rollout_seconds);
     train.push_back(numbers.train_seconds);

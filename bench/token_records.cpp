@@ -48,15 +48,15 @@ class Measured {
 /// Records as a run's watcher does.
 struct Recorder : StepWatcher {
   Recorder(std::filesystem::path to, const Tokenizer& with) : folder(std::move(to)), tokenizer(with) {}
-  void ready(const Experience& e) override {
+  void on_experience(const Experience& e) override {
     const Measured measured(spent);
     if (share) records.emplace(folder, step, e.prompts, e.rollouts, e.trained_index, *share, tokenizer);
   }
-  void decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override {
+  void on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override {
     const Measured measured(spent);
     if (records) records->add(tokens, minibatch);
   }
-  void before_update(std::span<const int64_t>) override {
+  void on_gradients(std::span<const int64_t>) override {
     if (records) records->end_update();
   }
   void commit() {
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
       recorder.step++;
       recorder.spent = {};
       Seconds step;
-      std::optional<StepOutcome> outcome;
+      std::optional<StepResult> outcome;
       {
         const Measured measured(step);
         outcome = trainer.step(state, recorder);
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
       }
       if (kind == 2) {
         bytes = std::filesystem::file_size(folder / TokenFile::name(recorder.step));
-        tokens = static_cast<uintmax_t>(outcome->numbers.trained_tokens);
+        tokens = static_cast<uintmax_t>(outcome->metrics.trained_tokens);
       }
       if (round == 0) continue;
       times[kind].wall.push_back(step.wall);

@@ -42,7 +42,7 @@ int main() {
   for (std::string line; std::getline(std::cin, line);) {
     if (line != "step") continue;
     Stopwatch watch(at::kCPU);
-    const StepMetrics numbers = trainer.step(state).numbers;
+    const StepMetrics numbers = trainer.step(state).metrics;
     const Json row = {{"seconds", watch.lap()},
                       {"rollout_seconds", numbers.rollout_seconds + numbers.reward_seconds},
                       {"train_seconds", numbers.train_seconds},

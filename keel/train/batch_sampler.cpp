@@ -37,7 +37,7 @@ RolloutBatch BatchSampler::sample(uint64_t position, const SampledWeights& weigh
   } else {
     batch.prompts = prompts.next(config_.train.prompts_per_step);
     batch.rollouts = draw(engine, batch.prompts, batch, events);
-    batch.numbers = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
+    batch.metrics = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
   }
   batch.position = prompts.position();
   batch.passed_over = prompts.skipped();
@@ -114,7 +114,7 @@ void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, Rollo
   }
   batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());
-  batch.numbers = rollout_numbers(seen, request_.samples_per_prompt);
+  batch.metrics = rollout_numbers(seen, request_.samples_per_prompt);
   if (batch.prompts.size() < wanted && !std::exchange(warned_few_groups_, true))
     batch.warnings.push_back(
         "dynamic sampling: the rewards of " + std::to_string(batch.prompts.size()) + " of " +

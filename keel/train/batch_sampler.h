@@ -24,7 +24,7 @@ struct RolloutBatch {
   uint64_t position = 0;               // of the prompt stream: where the next batch begins
   SkippedCounts passed_over = {};      // rows that gave no prompt
   ScoreReport scores = {};             // these and all below: of everything that was sampled, also what was dropped
-  RolloutMetrics numbers = {};
+  RolloutMetrics metrics = {};
   GroupMetrics groups = {};
   size_t completions = 0;
   int64_t tokens = 0;

@@ -39,24 +39,24 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
   const RolloutEngine engine(SamplingModel(trainer.sampled_weights(state_.rl)), policy_.tokenizer);
-  const Evaluation result = evaluate(engine, prompts, problems_.reward(),
-                                     evaluation_request(config_, policy_, state_.updates), stop_requested,
-                                     &watcher_.meters->training);
+  const Evaluation result =
+      evaluate(engine, prompts, problems_.reward(), evaluation_request(config_, policy_, state_.updates),
+               stop_requested, &watcher_.meters->training);
   const double seconds = watch.lap();
   watcher_.collecting = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
   log_.scored(result.scores, result.rollouts.size(), state_.step(), config_.reward.on_error);
   state_.rl.last_evaluation = state_.step();
-  Json numbers = Json::object();
-  write_evaluation(result, numbers);
+  Json metrics = Json::object();
+  write_evaluation(result, metrics);
   if (held_out.left_out.too_long > 0) {
-    numbers["eval/too_long"] = held_out.left_out.too_long;
-    numbers["eval/max_prompt_tokens"] = problems_.prompt_limit();
+    metrics["eval/too_long"] = held_out.left_out.too_long;
+    metrics["eval/max_prompt_tokens"] = problems_.prompt_limit();
   }
-  if (held_out.left_out.bad > 0) numbers["eval/bad_rows"] = held_out.left_out.bad;
-  if (const std::string extent = held_out.extent(); !extent.empty()) numbers["eval/extent"] = extent;
-  watcher_.add_metrics("eval", numbers);
+  if (held_out.left_out.bad > 0) metrics["eval/bad_rows"] = held_out.left_out.bad;
+  if (const std::string extent = held_out.extent(); !extent.empty()) metrics["eval/extent"] = extent;
+  watcher_.add_metrics("eval", metrics);
   for (int64_t i = 0; i < std::min(kSamples, result.count); ++i) {
     const int64_t first = i * config_.eval.samples;
     Json sample = sample_row("eval", state_.step(), prompts[i], result.rollouts[first], policy_.tokenizer);
@@ -64,15 +64,15 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
     watcher_.add_sample(sample);
   }
   log_.evaluation(result, held_out, state_.step(), seconds);
-  return config_.checkpoint.keeps_best() && note_best(numbers);
+  return config_.checkpoint.keeps_best() && note_best(metrics);
 }
 
 /// Whether the evaluation is better than all before.
-bool Evaluator::note_best(const Json& numbers) {
-  if (!numbers.contains(best_metric_))
+bool Evaluator::note_best(const Json& metrics) {
+  if (!metrics.contains(best_metric_))
     log_.warning("step " + std::to_string(state_.step()) + ": this evaluation has no " + best_metric_ +
                  " (checkpoint.best_metric), and is not compared with the best one");
-  if (!state_.update_best(numbers, best_metric_)) return false;
+  if (!state_.update_best(metrics, best_metric_)) return false;
   log_.best(*state_.best);
   return true;
 }

@@ -7,10 +7,10 @@
 #include "keel/train/config/config.h"
 #include "keel/train/run_log.h"
 #include "keel/train/run_watcher.h"
+#include "keel/train/sft_trainer.h"
 #include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
-#include "keel/train/sft_trainer.h"
 
 namespace keel {
 
@@ -35,7 +35,7 @@ class Evaluator {
   const std::string& best_metric() const { return best_metric_; }
 
  private:
-  bool note_best(const Json& numbers);
+  bool note_best(const Json& metrics);
 
   const Config& config_;
   const LoadedModel& policy_;

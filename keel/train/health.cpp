@@ -51,8 +51,7 @@ void check_skipped_updates(const TrainState& state, const Config& config) {
 }
 
 void require_finite_weights(const MasterWeights& policy, const MasterWeights* critic, const TrainState& state,
-                            const Config& config,
-                            const std::filesystem::path& checkpoints) {
+                            const Config& config, const std::filesystem::path& checkpoints) {
   std::vector<NamedTensor> parameters = policy.tensors();
   if (critic)
     for (NamedTensor& parameter : critic->tensors())
@@ -67,40 +66,40 @@ void require_finite_weights(const MasterWeights& policy, const MasterWeights* cr
            saved ? "; it may start from one of them (model.path)" : "");
 }
 
-std::vector<std::string> health_alarms(const StepMetrics& numbers, const Config& config, HealthCounts& counts) {
+std::vector<std::string> health_alarms(const StepMetrics& metrics, const Config& config, HealthCounts& counts) {
   std::vector<std::string> alarms;
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
     if (ill && steps % kAlarmSteps == 0)
       alarms.push_back(str_cat("for ", steps, steps == 1 ? " step " : " steps in a row ", what...));
   };
-  if (numbers.tokens)
-    count(numbers.tokens->entropy < kMinEntropy, counts.low_entropy, "policy/entropy has been below ", kMinEntropy,
-          " (", numbers.tokens->entropy,
+  if (metrics.tokens)
+    count(metrics.tokens->entropy < kMinEntropy, counts.low_entropy, "policy/entropy has been below ", kMinEntropy,
+          " (", metrics.tokens->entropy,
           " now): completions hardly differ any more, so that there is little left to choose from. A lower "
           "optimizer.lr, a smaller trust region or objective.entropy_coefficient would have kept it up");
-  if (const std::optional<double> bound = mismatch_bound(config); numbers.tokens && bound)
-    count(numbers.tokens->mismatch_mean > *bound, counts.high_mismatch, "mismatch/abs_prob_mean has been above ",
-          *bound, " (", numbers.tokens->mismatch_mean,
+  if (const std::optional<double> bound = mismatch_bound(config); metrics.tokens && bound)
+    count(metrics.tokens->mismatch_mean > *bound, counts.high_mismatch, "mismatch/abs_prob_mean has been above ",
+          *bound, " (", metrics.tokens->mismatch_mean,
           " now): sampler and trainer are further apart than rounding explains");
-  if (numbers.rollouts.reward_mean) {
+  if (metrics.rollouts.reward_mean) {
     const bool of_step = config.critic.enabled() || config.objective.advantage == "reinforce_pp";  // are compared
     // With a KL in the rewards equal ones still differ by it.
     const bool equal = config.reference.kl_in_reward == 0 &&
-                       (of_step ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1);
+                       (of_step ? metrics.rollouts.reward_std == 0.0 : metrics.rollouts.zero_std_groups == 1);
     count(equal, counts.equal_rewards, "all rewards of ", of_step ? "the step" : "every prompt",
-          " have been equal (mean ", *numbers.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
+          " have been equal (mean ", *metrics.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
           "prompts are too hard or too easy for the model, or the reward function judges all alike");
-    if (auto collapse = reward_collapse(*numbers.rollouts.reward_mean, counts)) alarms.push_back(*std::move(collapse));
+    if (auto collapse = reward_collapse(*metrics.rollouts.reward_mean, counts)) alarms.push_back(*std::move(collapse));
   }
-  count(numbers.rollouts.truncated == 1, counts.all_truncated,
+  count(metrics.rollouts.truncated == 1, counts.all_truncated,
         "every completion has been cut off at the longest length",
-        numbers.masked == 1.0 ? " and left out (train.mask_truncated), so that nothing is learned: " : ": ", kLonger);
+        metrics.masked == 1.0 ? " and left out (train.mask_truncated), so that nothing is learned: " : ": ", kLonger);
   return alarms;
 }
 
-std::optional<std::string> explain_missing_update(const StepMetrics& numbers) {
-  if (numbers.masked == 1.0)
+std::optional<std::string> explain_missing_update(const StepMetrics& metrics) {
+  if (metrics.masked == 1.0)
     return str_cat("every completion was cut off at the longest length and left out (train.mask_truncated); ", kLonger);
   return std::nullopt;
 }

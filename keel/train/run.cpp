@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/interrupt.h"
+#include "keel/core/str_cat.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/core/str_cat.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/health.h"
 
@@ -157,12 +157,12 @@ void Run::warm_up_step() {
   const std::vector<SupervisedSequence> sequences = demonstrations_.next(state_.sft);
   watcher_.collecting = false;
   watcher_.trained_on = demonstrations_.from_files()
-                              ? str_cat("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
-                              : str_cat("demonstrations of warm-up step ", state_.sft.steps);
-  const SftMetrics numbers = warm_up_->step(sequences, state_, watcher_);
+                            ? str_cat("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
+                            : str_cat("demonstrations of warm-up step ", state_.sft.steps);
+  const SftMetrics metrics = warm_up_->step(sequences, state_, watcher_);
   const double seconds = watch.lap();
-  record_step("sft", step_row(numbers), seconds);
-  log_.warm_up_step(numbers, state_.sft.steps, config_.sft.steps, seconds);
+  record_step("sft", step_row(metrics), seconds);
+  log_.warm_up_step(metrics, state_.sft.steps, config_.sft.steps, seconds);
   log_.supervised_rows_passed_over(demonstrations_.skipped());
   if (const auto warning = warm_up_->choose_demonstrations(state_)) console_.warning(*warning);
 }
@@ -193,17 +193,17 @@ bool Run::learn() {
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
   watcher_.collecting = true;  // until all is scored
-  const auto [experience, numbers] = trainer_->step(state_, watcher_);
+  const auto [experience, metrics] = trainer_->step(state_, watcher_);
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
-  record_step("rl", step_row(numbers), seconds);
-  log_.step(numbers, state_.rl.steps, seconds);
-  look_after_health(numbers);
+  record_step("rl", step_row(metrics), seconds);
+  log_.step(metrics, state_.rl.steps, seconds);
+  look_after_health(metrics);
 }
 
 /// A run that is to stop is saved first, and counts on when it is resumed.
-void Run::look_after_health(const StepMetrics& numbers) {
-  const std::vector<std::string> alarms = health_alarms(numbers, config_, state_.rl.health);
+void Run::look_after_health(const StepMetrics& metrics) {
+  const std::vector<std::string> alarms = health_alarms(metrics, config_, state_.rl.health);
   for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step()) + ": " + alarm);
   if (alarms.empty() || config_.health.on_alarm != "stop") return;
   save();
@@ -230,12 +230,12 @@ void Run::self_test() {
   if (const auto doubt = agreement_warning(agreement, computed_in)) log_.warning(*doubt);
 }
 
-void Run::record_step(const char* phase, Json numbers, double seconds) {
-  numbers["time/step"] = seconds;
-  numbers["time/checkpoint"] = std::exchange(checkpoint_seconds_, 0);
-  numbers["time/checkpoint_write"] = checkpoints_.take_write_seconds();
-  numbers["memory/peak_bytes"] = peak_memory_bytes(policy_.model.device());
-  watcher_.add_metrics(phase, numbers);
+void Run::record_step(const char* phase, Json metrics, double seconds) {
+  metrics["time/step"] = seconds;
+  metrics["time/checkpoint"] = std::exchange(checkpoint_seconds_, 0);
+  metrics["time/checkpoint_write"] = checkpoints_.take_write_seconds();
+  metrics["memory/peak_bytes"] = peak_memory_bytes(policy_.model.device());
+  watcher_.add_metrics(phase, metrics);
 }
 
 void Run::save(SaveMode how) {

@@ -14,9 +14,9 @@
 #include "keel/train/open_run.h"
 #include "keel/train/run_log.h"
 #include "keel/train/run_watcher.h"
+#include "keel/train/sft_trainer.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
-#include "keel/train/sft_trainer.h"
 
 namespace keel {
 
@@ -58,9 +58,9 @@ class Run {
   bool learn();
   void warm_up_step();
   void rl_step();
-  void look_after_health(const StepMetrics& numbers);
+  void look_after_health(const StepMetrics& metrics);
   void self_test();
-  void record_step(const char* phase, Json numbers, double seconds);
+  void record_step(const char* phase, Json metrics, double seconds);
 
   void save(SaveMode how = SaveMode::kNow);
   Checkpoint checkpoint() const;
@@ -77,8 +77,8 @@ class Run {
   TrainState state_;
   RunWatcher watcher_;
   std::string id_;
-  std::optional<SftTrainer> warm_up_;   // in the supervised phase, and behind it where that is all
-  std::optional<Trainer> trainer_;  // after it
+  std::optional<SftTrainer> warm_up_;  // in the supervised phase, and behind it where that is all
+  std::optional<Trainer> trainer_;     // after it
   Evaluator evaluator_;
   double checkpoint_seconds_ = 0;  // that the run waited for saves, reported with the next step
   CheckpointWriter checkpoints_;   // last: its save under way is waited for before all else ends

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-/// All that decides about a token beside the numbers of its row; make_region() takes the parameters as they are here.
+/// All that decides about a token beside the metrics of its row; make_region() takes the parameters as they are here.
 Json facts_of(const Config& config, const Objective& objective, const LoadedModel& policy) {
   const Method& method = objective.method;
   Json values = Json::object();
@@ -33,12 +33,12 @@ Json facts_of(const Config& config, const Objective& objective, const LoadedMode
 
 }  // namespace
 
-void RunWatcher::scored(const ScoreReport& report, size_t completions) {
+void RunWatcher::on_scored(const ScoreReport& report, size_t completions) {
   collecting = false;
   log_.scored(report, completions, state_.step() + 1, config_.reward.on_error);
 }
 
-void RunWatcher::ready(const Experience& experience) {
+void RunWatcher::on_experience(const Experience& experience) {
   notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
   trained_on = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
   constexpr int64_t kBetweenRecords = 10;  // steps
@@ -50,21 +50,21 @@ void RunWatcher::record_tokens(const Experience& experience) {
   constexpr int64_t kSample = 16;  // completions of a step
   RecordedShare share{.seed = config_.run.seed};
   if (config_.record.tokens == "sample") share.rollouts = kSample;
-  records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts, experience.trained_index,
-                   share, policy_.tokenizer);
+  records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts,
+                   experience.trained_index, share, policy_.tokenizer);
   facts_ = facts_of(config_, current_objective(config_, state_.rl), policy_);  // thresholds may move after the step
 }
 
-void RunWatcher::decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {
+void RunWatcher::on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {
   notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
   if (records_) records_->add(tokens, minibatch);
 }
 
-void RunWatcher::before_update(std::span<const int64_t>) {
+void RunWatcher::on_gradients(std::span<const int64_t>) {
   if (records_) records_->end_update();
 }
 
-void RunWatcher::skipped_update(bool overflowed) {
+void RunWatcher::on_skipped_update(bool overflowed) {
   if (overflowed) return log_.overflowed_update(state_.step() + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
   log_.skipped_update(state_.step() + 1, trained_on);
@@ -79,9 +79,9 @@ void RunWatcher::write(const Experience& experience) {
   records_.reset();
 }
 
-void RunWatcher::add_metrics(const char* phase, const Json& numbers) {
+void RunWatcher::add_metrics(const char* phase, const Json& metrics) {
   Json row = {{"phase", phase}, {"step", state_.step()}, {"updates", state_.updates}};
-  row.update(numbers);
+  row.update(metrics);
   trackers_.add(folder_.add_metrics(row));
 }
 

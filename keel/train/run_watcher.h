@@ -24,22 +24,22 @@ class RunWatcher : public StepWatcher {
              Trackers& trackers, RunLog& log)
       : config_(config), policy_(policy), state_(state), folder_(folder), trackers_(trackers), log_(log) {}
 
-  bool collecting = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
-  std::string trained_on;  // in the present step, for the log: "prompts 16 to 32"
+  bool collecting = false;  // samples, waits for rewards, or reads rows: the run is as the step before left it
+  std::string trained_on;   // in the present step, for the log: "prompts 16 to 32"
 
   /// Writes the step's samples and token records, after the state has counted the step.
   void write(const Experience& experience);
-  /// Adds a row of metrics: the phase, where the run stands, and these numbers.
-  void add_metrics(const char* phase, const Json& numbers);
+  /// Adds a row of metrics: the phase, where the run stands, and these metrics.
+  void add_metrics(const char* phase, const Json& metrics);
   void add_sample(const Json& sample) { folder_.add_sample(sample); }
 
-  void passed_over(const SkippedCounts& rows) override { log_.passed_over(rows); }
-  void warning(const std::string& sentence) override { log_.warning(sentence); }
-  void scored(const ScoreReport& report, size_t completions) override;
-  void ready(const Experience& experience) override;
-  void decided(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override;
-  void before_update(std::span<const int64_t> minibatch) override;
-  void skipped_update(bool overflowed) override;
+  void on_skipped_rows(const SkippedCounts& rows) override { log_.passed_over(rows); }
+  void on_warning(const std::string& sentence) override { log_.warning(sentence); }
+  void on_scored(const ScoreReport& report, size_t completions) override;
+  void on_experience(const Experience& experience) override;
+  void on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override;
+  void on_gradients(std::span<const int64_t> minibatch) override;
+  void on_skipped_update(bool overflowed) override;
 
  private:
   void record_tokens(const Experience& experience);

@@ -64,7 +64,7 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
 }  // namespace
 
 SftTrainer::SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
-               Demonstrations& demonstrations)
+                       Demonstrations& demonstrations)
     : config_(config),
       network_(policy.model, execution_of(config)),
       demonstrations_(demonstrations),
@@ -79,30 +79,29 @@ double SftTrainer::learning_rate(const TrainState& state) const {
 }
 
 SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
-  SftMetrics numbers{.lr = learning_rate(state), .noisy = state.sft.noisy};
+  SftMetrics metrics{.lr = learning_rate(state), .noisy = state.sft.noisy};
   const UpdateOptions pass{.dropout = dropout_of(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
   const int64_t targets = target_count(sequences);
-  numbers.loss =
-      accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, pass);
-  if (demonstrations_.from_files()) numbers.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
-  const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
+  metrics.loss = accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, pass);
+  if (demonstrations_.from_files()) metrics.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
+  const Optimizer::Outcome outcome = optimizer_.step(metrics.lr);
   state.updates += outcome.skipped ? 0 : 1;
   state.count_update(!outcome.skipped, outcome.overflowed);
-  if (outcome.skipped) watcher.skipped_update(outcome.overflowed);
+  if (outcome.skipped) watcher.on_skipped_update(outcome.overflowed);
 
   GradientNorms norms;
   norms.add(outcome);
-  numbers.gradients = norms.numbers();
-  numbers.loss_scale = optimizer_.loss_scale();
-  numbers.skipped_updates = state.skipped;
+  metrics.gradients = norms.metrics();
+  metrics.loss_scale = optimizer_.loss_scale();
+  metrics.skipped_updates = state.skipped;
   if (!outcome.skipped)  // a loss that is not finite would stay in the average for good
     state.sft.loss_average = state.sft.loss_average
-                                 ? kAverageDecay * *state.sft.loss_average + (1 - kAverageDecay) * numbers.loss
-                                 : numbers.loss;
-  numbers.loss_average = state.sft.loss_average.value_or(numbers.loss);
+                                 ? kAverageDecay * *state.sft.loss_average + (1 - kAverageDecay) * metrics.loss
+                                 : metrics.loss;
+  metrics.loss_average = state.sft.loss_average.value_or(metrics.loss);
   state.sft.steps++;
   state.sft.noisy_steps += state.sft.noisy ? 1 : 0;
-  return numbers;
+  return metrics;
 }
 
 std::optional<SupervisedLoss> SftTrainer::held_out_loss() {

@@ -19,8 +19,9 @@ namespace keel {
 /// A step's training data: rollouts with their rewards, what the method requires besides, and the tokens' advantages.
 struct Experience {
   std::vector<Prompt> prompts;
-  std::vector<Rollout> rollouts;                    // those with a reward
-  std::vector<std::optional<int64_t>> trained_index = {};  // index among them of each sampled rollout that is trained on
+  std::vector<Rollout> rollouts;  // those with a reward
+  std::vector<std::optional<int64_t>> trained_index =
+      {};  // index among them of each sampled rollout that is trained on
   TokenAdvantages token_advantages = {};
   Tensor behavior_head = {};  // of the weights that sampled, if their hidden states were recorded
   uint64_t position = 0;      // of the prompt stream, after the prompts
@@ -48,18 +49,18 @@ class StepWatcher {
   virtual ~StepWatcher() = default;
   /// Another thread may read them.
   const std::shared_ptr<StepMeters> meters = std::make_shared<StepMeters>();
-  virtual void passed_over(const SkippedCounts& /*rows*/) {}
+  virtual void on_skipped_rows(const SkippedCounts& /*rows*/) {}
   /// Something was done differently from what was asked for; a sentence.
-  virtual void warning(const std::string& /*sentence*/) {}
-  virtual void scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
+  virtual void on_warning(const std::string& /*sentence*/) {}
+  virtual void on_scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
   /// All is computed that the updates need; none was made yet.
-  virtual void ready(const Experience& /*experience*/) {}
+  virtual void on_experience(const Experience& /*experience*/) {}
   /// Sequence s of a packed batch is rollout minibatch[s].
-  virtual void decided(const TokenUpdate& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
+  virtual void on_tokens(const TokenUpdate& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
   /// The minibatch's gradients are accumulated.
-  virtual void before_update(std::span<const int64_t> /*minibatch*/) {}
+  virtual void on_gradients(std::span<const int64_t> /*minibatch*/) {}
   /// A gradient was not finite; the state has counted it. A loss scale that may have caused it is halved.
-  virtual void skipped_update(bool /*overflowed*/) {}
+  virtual void on_skipped_update(bool /*overflowed*/) {}
 };
 
 }  // namespace keel

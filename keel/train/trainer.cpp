@@ -11,58 +11,60 @@
 
 namespace keel {
 
-StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
-  StepMetrics numbers;
+StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
+  StepMetrics metrics;
   const Objective objective = current_objective(config_, state.rl);
-  RolloutBatch batch = sample_and_score(state, numbers, watcher);
+  RolloutBatch batch = sample_and_score(state, metrics, watcher);
   Stopwatch watch(policy_.model.device());
-  Experience experience = annotate(std::move(batch), numbers, watcher);
-  compute_advantages(experience, objective, numbers);
-  update_policy(experience, objective, state, numbers, watcher);
-  numbers.train_seconds = watch.lap();
-  record(experience, objective, state, numbers);
-  return {std::move(experience), std::move(numbers)};
+  Experience experience = annotate(std::move(batch), metrics, watcher);
+  compute_advantages(experience, objective, metrics);
+  update_policy(experience, objective, state, metrics, watcher);
+  metrics.train_seconds = watch.lap();
+  record(experience, objective, state, metrics);
+  return {std::move(experience), std::move(metrics)};
 }
 
 /// Samples the step's rollouts; groups are scored while others are sampled. With rollout.staleness the batch was
 /// requested in an earlier step.
-RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& numbers, StepWatcher& watcher) {
+RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
   const SampledWeights weights = sampled_weights(state.rl);
   RolloutBatch batch = stale ? past_policies_.next_batch(state, weights, watcher.meters)
                              : sampler_.sample(state.rl.prompts, weights, static_cast<uint64_t>(state.updates),
                                                {watcher.meters->sampling});
-  if (stale) numbers.wait_seconds = watch.lap();
-  record_rollout_metrics(batch, state, numbers, watcher);
+  if (stale) metrics.wait_seconds = watch.lap();
+  record_rollout_metrics(batch, state, metrics, watcher);
   return batch;
 }
 
-void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& numbers,
+void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& metrics,
                                      StepWatcher& watcher) const {
-  numbers.passed_over = batch.passed_over;
-  numbers.prompt_limit = problems_.prompt_limit();
-  numbers.scores = batch.scores;
-  numbers.sampling_weights = config_.rollout.weights;
-  numbers.logit_noise = config_.rollout.logit_noise;
-  numbers.rollouts = batch.numbers;
-  if (config_.rollout.dynamic_sampling) numbers.groups = batch.groups;
-  if (config_.rollout.staleness > 0) numbers.staleness = state.updates - static_cast<int64_t>(batch.policy_version);
-  numbers.sampled_tokens = static_cast<double>(batch.tokens);
-  numbers.reward_seconds = batch.reward_seconds;
-  numbers.rollout_seconds = batch.rollout_seconds;
-  watcher.passed_over(batch.passed_over);
-  for (const std::string& warning : batch.warnings) watcher.warning(warning);
-  watcher.scored(batch.scores, batch.completions);
+  metrics.passed_over = batch.passed_over;
+  metrics.prompt_limit = problems_.prompt_limit();
+  metrics.scores = batch.scores;
+  metrics.sampling_weights = config_.rollout.weights;
+  metrics.logit_noise = config_.rollout.logit_noise;
+  metrics.rollouts = batch.metrics;
+  if (config_.rollout.dynamic_sampling) metrics.groups = batch.groups;
+  if (config_.rollout.staleness > 0) metrics.staleness = state.updates - static_cast<int64_t>(batch.policy_version);
+  metrics.sampled_tokens = static_cast<double>(batch.tokens);
+  metrics.reward_seconds = batch.reward_seconds;
+  metrics.rollout_seconds = batch.rollout_seconds;
+  watcher.on_skipped_rows(batch.passed_over);
+  for (const std::string& warning : batch.warnings) watcher.on_warning(warning);
+  watcher.on_scored(batch.scores, batch.completions);
 }
 
 /// Adds to the rollouts what the method requires and the sampler does not record: log-probs and values.
-Experience Trainer::annotate(RolloutBatch batch, StepMetrics& numbers, const StepWatcher& watcher) const {
+Experience Trainer::annotate(RolloutBatch batch, StepMetrics& metrics, const StepWatcher& watcher) const {
   Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
   experience.position = batch.position;
   experience.trained_index = remove_unscored(experience.rollouts);
-  experience.trained_index.resize(static_cast<size_t>(config_.rollouts_per_step()));  // none for groups that are missing
-  if (config_.train.mask_truncated) numbers.masked = mask_truncated_rollouts(experience.rollouts, experience.trained_index);
+  experience.trained_index.resize(
+      static_cast<size_t>(config_.rollouts_per_step()));  // none for groups that are missing
+  if (config_.train.mask_truncated)
+    metrics.masked = mask_truncated_rollouts(experience.rollouts, experience.trained_index);
   const Requirements needs = objective_.requirements();
   if (needs.hidden_states) experience.behavior_head = batch.weights.weights.head().value().clone();
   Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
@@ -73,18 +75,18 @@ Experience Trainer::annotate(RolloutBatch batch, StepMetrics& numbers, const Ste
 }
 
 /// Computes advantages from rewards minus the reference-KL penalty.
-void Trainer::compute_advantages(Experience& experience, const Objective& objective, StepMetrics& numbers) const {
+void Trainer::compute_advantages(Experience& experience, const Objective& objective, StepMetrics& metrics) const {
   const std::optional<RewardPenalty> penalty = reward_penalty(objective.reward_kl, experience.rollouts);
   experience.token_advantages =
       keel::compute_advantages(objective.method.advantage, experience.rollouts, config_.critic,
                                penalty ? penalty->tokens : std::vector<std::vector<double>>{}, objective.advantage_eps);
-  if (penalty) numbers.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
-  numbers.values = value_numbers(experience.rollouts, experience.token_advantages);
+  if (penalty) metrics.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
+  metrics.values = value_numbers(experience.rollouts, experience.token_advantages);
 }
 
 void Trainer::update_policy(const Experience& experience, const Objective& objective, TrainState& state,
-                            StepMetrics& numbers, StepWatcher& watcher) {
-  watcher.ready(experience);
+                            StepMetrics& metrics, StepWatcher& watcher) {
+  watcher.on_experience(experience);
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
   TokenMetrics tokens;
@@ -99,32 +101,32 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
     const auto observe = [&](const TokenUpdate& t) {
       tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
       blocked.add(t, policy_.model.config().vocab_size);
-      watcher.decided(t, minibatch);
+      watcher.on_tokens(t, minibatch);
       stage.set(done, seen_tokens += t.policy.logp.size(0));
     };
     const UpdateOptions pass{.temperature = config_.rollout.temperature,
-                          .dropout = dropout_of(config_, state),
-                          .loss_scale = optimizer_.loss_scale().value_or(1),
-                          .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
+                             .dropout = dropout_of(config_, state),
+                             .loss_scale = optimizer_.loss_scale().value_or(1),
+                             .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
     accumulate_policy_gradients(network_, objective, pass, tokens_per_batch, scored, minibatch, observe);
     if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
-    watcher.before_update(minibatch);
-    step_optimizers(state, updates++, numbers, norms, watcher);
+    watcher.on_gradients(minibatch);
+    step_optimizers(state, updates++, metrics, norms, watcher);
     equal_parameters = equal_parameters && !policy_learns(state.rl);
     stage.set(done += static_cast<int64_t>(minibatch.size()), seen_tokens);
   }
-  numbers.tokens = tokens.numbers();
-  numbers.blocked = blocked.most(policy_.tokenizer);
-  numbers.gradients = norms.numbers();
-  numbers.loss_scale = optimizer_.loss_scale();
-  if (critic_) numbers.critic = critic_->take_metrics();
-  numbers.skipped_updates = state.skipped;
-  numbers.trained_tokens = static_cast<double>(trained_tokens);
+  metrics.tokens = tokens.numbers();
+  metrics.blocked = blocked.most(policy_.tokenizer);
+  metrics.gradients = norms.metrics();
+  metrics.loss_scale = optimizer_.loss_scale();
+  if (critic_) metrics.critic = critic_->take_metrics();
+  metrics.skipped_updates = state.skipped;
+  metrics.trained_tokens = static_cast<double>(trained_tokens);
 }
 
 /// Updates policy and critic with the accumulated gradients; `number` counts the updates of the step, from 0. While the
 /// critic warms up, the policy's gradients serve the metrics alone.
-void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& numbers, GradientNorms& norms,
+void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& metrics, GradientNorms& norms,
                               StepWatcher& watcher) {
   bool sound = true, excused = true;
   const auto judge = [&](const Optimizer::Outcome& outcome) {
@@ -133,10 +135,10 @@ void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& nu
   };
   const auto of_step = static_cast<double>(config_.updates_per_step());
   if (policy_learns(state.rl)) {
-    numbers.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl.steps) + static_cast<double>(number),
+    metrics.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl.steps) + static_cast<double>(number),
                                          config_.planned_updates(config_.train.steps), of_step);
     ++state.rl.updates;
-    const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
+    const Optimizer::Outcome outcome = optimizer_.step(*metrics.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
     judge(outcome);
@@ -148,41 +150,41 @@ void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& nu
                           config_.planned_critic_updates(config_.train.steps), of_step));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
-  if (!sound) watcher.skipped_update(overflowed);
+  if (!sound) watcher.on_skipped_update(overflowed);
 }
 
 /// Records what the updates did, and moves the state on to the next step.
 void Trainer::record(const Experience& experience, const Objective& objective, TrainState& state,
-                     StepMetrics& numbers) const {
-  certify(experience, state.rl, numbers);
-  adapt(objective, experience, state.rl, numbers);
+                     StepMetrics& metrics) const {
+  certify(experience, state.rl, metrics);
+  adapt(objective, experience, state.rl, metrics);
   state.rl.prompts = experience.position;
   state.rl.steps++;
 }
 
 /// Computes the improvement certificate, with the weights after the last update.
-void Trainer::certify(const Experience& experience, const RlState& state, StepMetrics& numbers) const {
+void Trainer::certify(const Experience& experience, const RlState& state, StepMetrics& metrics) const {
   const int64_t every = config_.record.certificate_every;
   if (every == 0 || state.steps % every != 0 || experience.rollouts.empty()) return;
   Stopwatch watch(policy_.model.device());
-  numbers.certificate = compute_certificate(network_, experience.scored(), objective_.requirements(),
-                                       {.temperature = config_.rollout.temperature,
-                                        .tokens_per_batch = config_.train.tokens_per_batch,
-                                        .range = problems_.reward_range(),
-                                        .horizon = longest_completion(config_)});
-  numbers.certificate_seconds = watch.lap();
+  metrics.certificate = compute_certificate(network_, experience.scored(), objective_.requirements(),
+                                            {.temperature = config_.rollout.temperature,
+                                             .tokens_per_batch = config_.train.tokens_per_batch,
+                                             .range = problems_.reward_range(),
+                                             .horizon = longest_completion(config_)});
+  metrics.certificate_seconds = watch.lap();
 }
 
 /// Sets what adapts for the next step: the coefficient of a KL in the rewards, and the region's thresholds.
 void Trainer::adapt(const Objective& objective, const Experience& experience, RlState& state,
-                    StepMetrics& numbers) const {
+                    StepMetrics& metrics) const {
   const RewardKl& kl = objective.reward_kl;
-  if (kl.target && numbers.reward_kl)
-    state.kl_coefficient = next_coefficient(kl, numbers.reward_kl->kl, std::ssize(experience.rollouts));
+  if (kl.target && metrics.reward_kl)
+    state.kl_coefficient = next_coefficient(kl, metrics.reward_kl->kl, std::ssize(experience.rollouts));
   if (!objective.adapt_target_kept) return;
-  numbers.thresholds = thresholds_of(objective.method.region);
-  if (!numbers.tokens) return;  // no rollout has a reward
-  state.thresholds = adapted(objective, thresholds_of(objective_.method.region), 1 - numbers.tokens->outside);
+  metrics.thresholds = thresholds_of(objective.method.region);
+  if (!metrics.tokens) return;  // no rollout has a reward
+  state.thresholds = adapted(objective, thresholds_of(objective_.method.region), 1 - metrics.tokens->outside);
 }
 
 /// The rollouts of each update, over all epochs. Those without a reward, and truncated ones with train.mask_truncated,
@@ -255,7 +257,7 @@ SampledWeights Trainer::sampled_weights(const RlState& state) const {
   return {policy_.model, masters(), execution_of(config_, state.adapter_apart)};
 }
 
-StepOutcome Trainer::step(TrainState& state) {
+StepResult Trainer::step(TrainState& state) {
   StepWatcher no_watcher;
   return step(state, no_watcher);
 }

@@ -17,9 +17,9 @@
 namespace keel {
 
 /// The training data of a step and its metrics.
-struct StepOutcome {
+struct StepResult {
   Experience experience;
-  StepMetrics numbers;
+  StepMetrics metrics;
 };
 
 /// What a trainer uses besides the policy, as a resumed run has saved it.
@@ -43,8 +43,8 @@ class Trainer {
 
   /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
   /// the step then has not happened.
-  StepOutcome step(TrainState& state, StepWatcher& watcher);
-  StepOutcome step(TrainState& state);
+  StepResult step(TrainState& state, StepWatcher& watcher);
+  StepResult step(TrainState& state);
 
   /// How far sampler and trainer are apart at equal weights, on the next prompts.
   Agreement agreement(const TrainState& state) const;
@@ -61,20 +61,20 @@ class Trainer {
   void load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
 
  private:
-  RolloutBatch sample_and_score(const TrainState& state, StepMetrics& numbers, StepWatcher& watcher);
-  Experience annotate(RolloutBatch batch, StepMetrics& numbers, const StepWatcher& watcher) const;
-  void compute_advantages(Experience& experience, const Objective& objective, StepMetrics& numbers) const;
-  void update_policy(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& numbers,
+  RolloutBatch sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher);
+  Experience annotate(RolloutBatch batch, StepMetrics& metrics, const StepWatcher& watcher) const;
+  void compute_advantages(Experience& experience, const Objective& objective, StepMetrics& metrics) const;
+  void update_policy(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& metrics,
                      StepWatcher& watcher);
-  void record(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& numbers) const;
+  void record(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& metrics) const;
 
-  void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& numbers,
+  void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& metrics,
                               StepWatcher& watcher) const;
   std::vector<std::vector<int64_t>> minibatches(const Experience& experience, const RlState& state) const;
-  void step_optimizers(TrainState& state, int64_t number, StepMetrics& numbers, GradientNorms& norms,
+  void step_optimizers(TrainState& state, int64_t number, StepMetrics& metrics, GradientNorms& norms,
                        StepWatcher& watcher);
-  void certify(const Experience& experience, const RlState& state, StepMetrics& numbers) const;
-  void adapt(const Objective& objective, const Experience& experience, RlState& state, StepMetrics& numbers) const;
+  void certify(const Experience& experience, const RlState& state, StepMetrics& metrics) const;
+  void adapt(const Objective& objective, const Experience& experience, RlState& state, StepMetrics& metrics) const;
   bool policy_learns(const RlState& state) const { return state.steps >= config_.critic.warmup_steps; }
   SamplingRequest sampling_request() const;
 

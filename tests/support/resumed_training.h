@@ -32,8 +32,8 @@ class ResumedTraining {
   }
   ResumedTraining(const ResumedTraining&) = delete;
 
-  StepOutcome step() { return trainer_.step(state_); }
-  StepOutcome step(StepWatcher& watcher) { return trainer_.step(state_, watcher); }
+  StepResult step() { return trainer_.step(state_); }
+  StepResult step(StepWatcher& watcher) { return trainer_.step(state_, watcher); }
 
   SavedTraining saved() const {
     SavedTraining copy{masters(), state_};

@@ -16,9 +16,9 @@
 #include "keel/core/tensor/precision.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
+#include "keel/train/sft_trainer.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
-#include "keel/train/sft_trainer.h"
 #include "tests/support/reference_model.h"
 
 namespace keel {
@@ -117,14 +117,14 @@ class TinyTraining : private StepWatcher {
   const StepMetrics& step() {
     outcome_ = trainer_.step(state_, *this);
     experience_ = &outcome_.experience;
-    return outcome_.numbers;
+    return outcome_.metrics;
   }
 
   /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
   Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const AuxLoss& also = {}) const {
     clear_gradients(model().trained());
-    accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .aux_loss = also}, tokens_per_batch,
-                                experience().scored(), all_rollouts(), observe);
+    accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .aux_loss = also},
+                                tokens_per_batch, experience().scored(), all_rollouts(), observe);
     return gradients_of(model().trained());
   }
   std::vector<int64_t> all_rollouts() const {
@@ -149,15 +149,15 @@ class TinyTraining : private StepWatcher {
   int64_t completion_limit() const { return longest_completion(config_); }
 
  private:
-  void ready(const Experience& experience) override {
+  void on_experience(const Experience& experience) override {
     experience_ = &experience;
     sampler_ =
         copy_of(model().merged(trainer_.masters(), sampling_precision(config_.rollout.weights).rounding.weights));
     old_ = copy_of(model());
     when_ready();
   }
-  void decided(const TokenUpdate& tokens, std::span<const int64_t>) override { when_decided(tokens); }
-  void before_update(std::span<const int64_t>) override { when_updating(); }
+  void on_tokens(const TokenUpdate& tokens, std::span<const int64_t>) override { when_decided(tokens); }
+  void on_gradients(std::span<const int64_t>) override { when_updating(); }
 
   Config config_;
   LoadedModel policy_;
@@ -165,7 +165,7 @@ class TinyTraining : private StepWatcher {
   TrainState state_{.phase = Phase::kRl};
   Trainer trainer_;
   ModelWeights sampler_, old_;
-  StepOutcome outcome_;
+  StepResult outcome_;
   const Experience* experience_ = nullptr;
 };
 

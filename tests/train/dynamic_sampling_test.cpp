@@ -59,12 +59,12 @@ std::vector<uint64_t> ids_of(const std::vector<Prompt>& prompts) {
 TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   ResumedTraining run(dynamic_run(), {warm_model()}, problems_with({0, 2, 4, 7}));
   // 0 1 2 gives 1, 3 4 5 gives 3 and 5.
-  StepOutcome outcome = run.step();
+  StepResult outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(1, 3, 5));
   EXPECT_EQ(outcome.experience.rollouts.size(), 12);
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(outcome.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
   EXPECT_EQ(run.state().rl.prompts, 6);
-  Json row = step_row(outcome.numbers);
+  Json row = step_row(outcome.metrics);
   EXPECT_EQ(row.at("rollout/batches"), 2);
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
   EXPECT_EQ(row.at("rollout/groups_dropped"), 3);
@@ -75,10 +75,10 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(6, 8, 9));
   EXPECT_EQ(run.state().rl.prompts, 10);
-  EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups_dropped"), 1);
+  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups_dropped"), 1);
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(10, 11, 12));
-  EXPECT_EQ(step_row(outcome.numbers).at("rollout/batches"), 1);
+  EXPECT_EQ(step_row(outcome.metrics).at("rollout/batches"), 1);
 }
 
 TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
@@ -101,8 +101,8 @@ TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
 struct Warned : StepWatcher {
   std::vector<std::string> sentences;
   std::vector<uint64_t> bad_rows;  // of each step
-  void warning(const std::string& sentence) override { sentences.push_back(sentence); }
-  void passed_over(const SkippedCounts& rows) override { bad_rows.push_back(rows.bad); }
+  void on_warning(const std::string& sentence) override { sentences.push_back(sentence); }
+  void on_skipped_rows(const SkippedCounts& rows) override { bad_rows.push_back(rows.bad); }
 };
 
 TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
@@ -140,10 +140,10 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
     if (id != 4) flat.insert(id);
   ResumedTraining run(config, {warm_model()}, problems_with(flat));
   Warned warned;
-  StepOutcome outcome = run.step(warned);
+  StepResult outcome = run.step(warned);
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(4));
-  EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups"), 1);
-  EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups_dropped"), 5);
+  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups"), 1);
+  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups_dropped"), 5);
   EXPECT_EQ(run.state().rl.updates, 1);  // of three groups one is there
   EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
@@ -153,8 +153,8 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   for (int step = 2; step <= 3; ++step) {
     outcome = run.step(warned);
     EXPECT_TRUE(outcome.experience.rollouts.empty());
-    EXPECT_EQ(step_row(outcome.numbers).at("rollout/groups"), 0);
-    EXPECT_EQ(step_row(outcome.numbers).at("reward/mean"), 0);
+    EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups"), 0);
+    EXPECT_EQ(step_row(outcome.metrics).at("reward/mean"), 0);
     EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
   }
   EXPECT_EQ(run.state().rl.updates, 1);
@@ -183,19 +183,19 @@ TEST(DynamicSampling, FewerUpdatesDoNotHoldUpTheLearningRate) {
   for (uint64_t id = 0; id < 18; ++id)
     if (id != 4) flat.insert(id);
   ResumedTraining run(config, {warm_model()}, problems_with(flat));
-  const StepOutcome waiting = run.step();
-  EXPECT_EQ(waiting.numbers.critic->lr, 0.15);
-  EXPECT_FALSE(waiting.numbers.lr);
+  const StepResult waiting = run.step();
+  EXPECT_EQ(waiting.metrics.critic->lr, 0.15);
+  EXPECT_FALSE(waiting.metrics.lr);
   run.step();
   run.step();
   ResumedTraining resumed(config, run.saved(), problems_with(flat));
   for (ResumedTraining* of : {&run, &resumed}) {
-    StepOutcome outcome = of->step();
-    EXPECT_NEAR(*outcome.numbers.lr, 0.004, 1e-15);
-    EXPECT_NEAR(outcome.numbers.critic->lr, 0.04, 1e-15);
+    StepResult outcome = of->step();
+    EXPECT_NEAR(*outcome.metrics.lr, 0.004, 1e-15);
+    EXPECT_NEAR(outcome.metrics.critic->lr, 0.04, 1e-15);
     outcome = of->step();
-    EXPECT_NEAR(*outcome.numbers.lr, 0.001, 1e-15);
-    EXPECT_NEAR(outcome.numbers.critic->lr, 0.01, 1e-15);
+    EXPECT_NEAR(*outcome.metrics.lr, 0.001, 1e-15);
+    EXPECT_NEAR(outcome.metrics.critic->lr, 0.01, 1e-15);
   }
 }
 

@@ -92,7 +92,7 @@ TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
   ResumedTraining run(config);
   for (int64_t step = 0; step < kSteps; ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
-    const StepOutcome outcome = run.step();
+    const StepResult outcome = run.step();
     const std::vector<Rollout>& rollouts = outcome.experience.rollouts;
     ASSERT_EQ(rollouts.size(), expected[step].rollouts.size());
     for (size_t i = 0; i < rollouts.size(); ++i) {
@@ -109,10 +109,10 @@ TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
     }
     // Two updates in a step; the first steps are behind by fewer.
     if (staleness > 0) {
-      EXPECT_EQ(outcome.numbers.staleness, 2 * std::min(step, staleness));
-      EXPECT_TRUE(outcome.numbers.wait_seconds);
+      EXPECT_EQ(outcome.metrics.staleness, 2 * std::min(step, staleness));
+      EXPECT_TRUE(outcome.metrics.wait_seconds);
     } else {
-      EXPECT_FALSE(outcome.numbers.staleness);
+      EXPECT_FALSE(outcome.metrics.staleness);
     }
   }
   EXPECT_FALSE(same_weights(expected.back().left, expected.front().left));
@@ -146,7 +146,7 @@ TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
       SCOPED_TRACE(config.objective.method + " after step " + std::to_string(from));
       ResumedTraining resumed(config, saved[from]);
       for (int64_t step = from; step < kSteps; ++step) {
-        const StepOutcome outcome = resumed.step();
+        const StepResult outcome = resumed.step();
         ASSERT_EQ(outcome.experience.rollouts.size(), rollouts[step].size());
         for (size_t i = 0; i < rollouts[step].size(); ++i) {
           EXPECT_EQ(outcome.experience.rollouts[i].tokens.ids, rollouts[step][i].tokens.ids);
@@ -214,7 +214,7 @@ TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
 
 TEST(Staleness, WithoutAThreadForTheSamplerItIsTheSameRunAndSaysSo) {
   struct Warnings : StepWatcher {
-    void warning(const std::string& sentence) override { said.push_back(sentence); }
+    void on_warning(const std::string& sentence) override { said.push_back(sentence); }
     std::vector<std::string> said;
   } warnings;
   const Config config = stale_run("dppo_tv", 2);

@@ -73,7 +73,7 @@ std::optional<CriticMetrics> CriticTraining::take_metrics() {
                        .loss = sums[0].item<double>() / tokens,
                        .clipped = sums[1].item<double>() / tokens,
                        .loss_scale = optimizer_.loss_scale(),
-                       .gradients = std::exchange(norms_, {}).numbers()};
+                       .gradients = std::exchange(norms_, {}).metrics()};
 }
 
 }  // namespace keel

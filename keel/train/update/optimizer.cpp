@@ -56,14 +56,14 @@ void OptimizerOptions::describe(OptionTable& table) {
       "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
       one_of({"float32", "8bit"}));
   describe_shared(table,
-                   " Counted in optimizer updates, of which a run has the steps times the updates of a step; where a "
-                   "step makes fewer (rollout.dynamic_sampling), the next begins where it would have begun after all "
-                   "of them.",
-                   " With schedule_per step it is a share of the steps, rounded down, as in verl.");
+                  " Counted in optimizer updates, of which a run has the steps times the updates of a step; where a "
+                  "step makes fewer (rollout.dynamic_sampling), the next begins where it would have begun after all "
+                  "of them.",
+                  " With schedule_per step it is a share of the steps, rounded down, as in verl.");
 }
 
 void OptimizerOptions::describe_shared(OptionTable& table, const std::string& on_schedule,
-                                        const std::string& on_warmup) {
+                                       const std::string& on_warmup) {
   table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
@@ -247,7 +247,7 @@ void GradientNorms::add(const Optimizer::Outcome& outcome) {
   count_ += 1;
 }
 
-std::optional<GradientMetrics> GradientNorms::numbers() const {
+std::optional<GradientMetrics> GradientNorms::metrics() const {
   if (count_ == 0) return std::nullopt;
   return GradientMetrics{.mean = sum_ / count_, .largest = largest_, .clipped = clipped_ / count_};
 }

@@ -141,7 +141,7 @@ class GradientNorms {
   void add(const Optimizer::Outcome& outcome);
 
   /// Nothing where there was no update.
-  std::optional<GradientMetrics> numbers() const;
+  std::optional<GradientMetrics> metrics() const;
 
  private:
   double sum_ = 0, largest_ = 0, clipped_ = 0, count_ = 0;

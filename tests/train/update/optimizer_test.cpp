@@ -100,12 +100,12 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
 
 TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
   GradientNorms norms;
-  EXPECT_FALSE(norms.numbers());
+  EXPECT_FALSE(norms.metrics());
   norms.add({.grad_norm = 0.5});
   norms.add({.grad_norm = 4, .clipped = true});
   norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
   norms.add({.grad_norm = 1.5, .clipped = true});
-  const GradientMetrics numbers = norms.numbers().value();
+  const GradientMetrics numbers = norms.metrics().value();
   EXPECT_EQ(numbers.mean, 2.0);
   EXPECT_EQ(numbers.largest, 4.0);
   EXPECT_EQ(numbers.clipped, 2.0 / 3);

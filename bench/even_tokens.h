@@ -5,7 +5,7 @@
 
 #include "bench/bench_shape.h"
 #include "keel/core/random.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 // Something to learn for models of random weights: prompts of random tokens, and more reward for more even tokens.
 
@@ -24,7 +24,7 @@ class EvenTokens : public keel::Reward {
 };
 
 /// Endlessly many prompts of so many tokens.
-inline keel::Problems random_problems(int64_t vocab_size, int64_t prompt_tokens) {
+inline keel::PromptSources random_prompt_sources(int64_t vocab_size, int64_t prompt_tokens) {
   keel::RewardTerm term;
   term.name = "even";
   term.reward = std::make_unique<EvenTokens>();

@@ -50,9 +50,9 @@ void measure(const Workload& workload, at::Device device) {
   LoadedModel policy = random_model(workload.shape, device, type, workload.lora_rank);
   MasterWeights masters = policy.model.compute_in(type);
   const double drawn = watch.lap();
-  Problems problems = random_problems(policy.model.config().vocab_size, workload.prompt_tokens);
+  PromptSources prompt_sources = random_prompt_sources(policy.model.config().vocab_size, workload.prompt_tokens);
   TrainState state;
-  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
+  Trainer trainer(config, policy, prompt_sources, {.masters = std::move(masters)});
   std::vector<double> rollout, train, whole;
   for (int i = 0; i <= workload.steps; ++i) {
     watch.lap();

@@ -17,11 +17,11 @@ int main(int argc, char** argv) {
   std::vector<std::string> notes;
   Config config = load_config(tree, notes);
   use_threads(config.run.threads);
-  LoadedModel policy = starting_model(config, open_device(config.run.device));
-  MasterWeights masters = policy.model.compute_in(chosen_precision(config.run, policy.model.device()));
-  Problems problems(config, policy);
+  LoadedModel policy = load_starting_model(config, open_device(config.run.device));
+  MasterWeights masters = policy.model.compute_in(resolve_precision(config.run, policy.model.device()));
+  PromptSources prompt_sources(config, policy);
   TrainState state;
-  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
+  Trainer trainer(config, policy, prompt_sources, {.masters = std::move(masters)});
   constexpr int kWarmUp = 3, kSteps = 20;
   std::vector<double> rollout, train;
   for (int i = 0; i < kWarmUp + kSteps; ++i) {

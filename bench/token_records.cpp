@@ -68,7 +68,7 @@ struct Recorder : StepWatcher {
   const Tokenizer& tokenizer;
   Seconds spent;
   int64_t step = 0;
-  std::optional<RecordedShare> share;  // nothing: no record
+  std::optional<RecordSelection> share;  // nothing: no record
   std::optional<TokenRecords> records;
 };
 
@@ -92,13 +92,13 @@ int main(int argc, char** argv) {
   config.record.certificate_every = 0;
   LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, at::kFloat);
   MasterWeights masters = policy.model.compute_in(on_gpu ? at::kBFloat16 : at::kFloat);
-  Problems problems = random_problems(policy.model.config().vocab_size, on_gpu ? 512 : 16);
+  PromptSources prompt_sources = random_prompt_sources(policy.model.config().vocab_size, on_gpu ? 512 : 16);
   TrainState state;
-  Trainer trainer(config, policy, problems, {.masters = std::move(masters)});
+  Trainer trainer(config, policy, prompt_sources, {.masters = std::move(masters)});
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("keel_bench_tokens_" + std::to_string(getpid()));
   Recorder recorder(folder, policy.tokenizer);
-  const std::optional<RecordedShare> shares[] = {std::nullopt, RecordedShare{.rollouts = 16}, RecordedShare{}};
+  const std::optional<RecordSelection> shares[] = {std::nullopt, RecordSelection{.rollouts = 16}, RecordSelection{}};
   Times times[3];
   uintmax_t bytes = 0, tokens = 0;
   for (int round = 0; round <= rounds; ++round) {

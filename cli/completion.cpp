@@ -64,7 +64,7 @@ std::vector<Offer> values_of(const Option& option) {
     return values;
   }
   if (option.path == "task.name") {  // checked where the table of tasks is
-    for (const TaskRow& task : task_table()) values.push_back({task.name, first_sentence(task.sentence)});
+    for (const TaskEntry& task : task_table()) values.push_back({task.name, first_sentence(task.sentence)});
     return values;
   }
   const auto is = [&]<class T>(T*) {

@@ -41,7 +41,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
   std::optional<WeightSource> trained;
   if (is_folder(path)) {
-    require_undamaged(path);
+    verify_checksums(path);
     trained = float32_weights(path);
   } else {
     name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
@@ -90,7 +90,7 @@ ExitCode convert(const ConvertArguments& arguments) {
     return ExitCode::kDone;
   };
   if (is_folder(path)) {
-    require_undamaged(path);
+    verify_checksums(path);
     const ModelFolder model = ModelFolder::open(path);
     const std::optional<WeightSource> trained = float32_weights(path);
     write_model_alone(model, trained ? *trained : model.weights(), arguments.output, dtype);

@@ -145,7 +145,7 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   if (!demonstrations.from_files()) return "";
   std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.data().rows), "row");
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
-  if (const std::string left_out = demonstrations.left_out_sentence(demonstrations.skipped()); !left_out.empty())
+  if (const std::string left_out = demonstrations.describe_skipped(demonstrations.skipped()); !left_out.empty())
     rows += "\n" + left_out;
   rows += std::string("\nloss on ") +
           (sft.loss_on == "all"          ? "all tokens"
@@ -159,7 +159,7 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   std::string length = counted(sft.steps, "supervised update") + " of " + rows_of_updates(sft, demonstrations);
   if (sft.data_epochs)
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
-              counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";
+              counted(static_cast<int64_t>(demonstrations.rows_per_epoch()), "row") + ")";
   const OptimizerOptions optimizer = config.sft_optimizer();
   return text +
          entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +

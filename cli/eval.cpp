@@ -23,7 +23,7 @@
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/evaluation_request.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/start/starting_model.h"
 
 namespace keel::cli {
@@ -51,8 +51,8 @@ void refuse_both(const std::string& flag, const char* name, const std::string& v
 /// A model or an adapter that is typed as a setting is meant as much as one behind a flag. Returns whether it is what
 /// the configuration starts from that is meant, and not a checkpoint of its run.
 bool follow_what_was_typed(EvalArguments& arguments, const ConfigTree& tree, Config& config) {
-  const bool model_typed = !typed_name(tree, "model.path").empty(),
-             adapter_typed = !typed_name(tree, "lora.adapter").empty();
+  const bool model_typed = !command_line_name(tree, "model.path").empty(),
+             adapter_typed = !command_line_name(tree, "lora.adapter").empty();
   if (model_typed) refuse_both(arguments.model, "--model", config.model.path, "model.path");
   if (adapter_typed) refuse_both(arguments.adapter, "--adapter", config.lora.adapter, "lora.adapter");
   if (adapter_typed) arguments.adapter = config.lora.adapter;
@@ -75,15 +75,15 @@ void refuse_sampling_of_training(const ConfigTree& tree) {
       {"rollout.max_batches", "an evaluation samples every prompt once; remove it"},
       {"rollout.bitwise", "an evaluation has no trainer beside it to be equal to; remove it"}};
   for (const auto& [option, way_out] : read_instead)
-    if (const std::string name = typed_name(tree, option); !name.empty())
+    if (const std::string name = command_line_name(tree, option); !name.empty())
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is ",
            name == option ? "" : std::string(option) + ", ", "how training samples: ", way_out);
 }
 
 /// Files to train on are nothing to an evaluation that has its own.
 void refuse_files_of_training(const ConfigTree& tree, const Config& config) {
-  const std::string name = typed_name(tree, "data.files");
-  if (!name.empty() && !config.data.eval_files.empty() && typed_name(tree, "data.eval_files").empty())
+  const std::string name = command_line_name(tree, "data.files");
+  if (!name.empty() && !config.data.eval_files.empty() && command_line_name(tree, "data.eval_files").empty())
     fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is what training reads, and the configuration has ",
          "data.eval_files, which an evaluation reads; set data.eval_files");
 }
@@ -117,7 +117,7 @@ Evaluated named_model(const std::string& name, const EvalArguments& arguments, c
                       Console& messages) {
   note_other_words(name, config, messages);
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
-  LoadedModel model = load_whole_model(name, open_device(config.run.device));
+  LoadedModel model = load_verified_model(name, open_device(config.run.device));
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   require_adapter_base(name, adapter, "--adapter");
@@ -142,7 +142,7 @@ Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool
   if (!from_start) messages.line(config.run.dir + " has no checkpoint: this is the model before training");
   config.model.path = resolve_model(config.model.path, &messages);
   config.lora.adapter = resolve_adapter(config.lora.adapter, &messages);
-  LoadedModel start = starting_model(config, open_device(config.run.device));
+  LoadedModel start = load_starting_model(config, open_device(config.run.device));
   add_starting_adapter(start, config);
   return {with_adapter(config.model.path + (config.model.random_weights ? " with random weights" : ""),
                        config.lora.adapter),
@@ -160,7 +160,7 @@ std::string what_to_evaluate_on(Config& config) {
 }
 
 /// Of a built-in task there is no end.
-std::string extent_of(const HeldOut& held_out) {
+std::string extent_of(const HeldOutPrompts& held_out) {
   if (const std::string part = held_out.extent(); !part.empty()) return ": " + part;
   return held_out.rows > 0 ? ": all " + counted(static_cast<int64_t>(held_out.rows), "row") : "";
 }
@@ -192,7 +192,7 @@ std::string solved_by_reward(const Evaluation& result) {
 }
 
 void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
-                const std::string& problem_set, const HeldOut& held_out, const Json& prompt_limit) {
+                const std::string& problem_set, const HeldOutPrompts& held_out, const Json& prompt_limit) {
   Json tree = {{"model", model},
                {"rows", problem_set},
                {"samples", request.samples},
@@ -206,11 +206,11 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
                {"all", to_json(result.statistics.all)},
                {"sources", Json::object()},
                {"left_out",
-                {{"too_long", held_out.left_out.too_long},
-                 {"bad_rows", held_out.left_out.bad},
+                {{"too_long", held_out.skipped.too_long},
+                 {"bad_rows", held_out.skipped.bad},
                  {"max_prompt_tokens", prompt_limit},
-                 {"rows_behind_eval_prompts", held_out.rows_behind},
-                 {"files_without", held_out.files_without}}},
+                 {"rows_behind_eval_prompts", held_out.remaining_rows},
+                 {"files_without", held_out.unused_files}}},
                {"length_mean", result.length_mean},
                {"truncated", result.truncated}};
   for (const SourceStatistics& source : result.statistics.sources) tree["sources"][source.source] = to_json(source);
@@ -245,8 +245,8 @@ void print_table(const Evaluation& result, const EvaluationRequest& request, con
                  " completions left out: no reward function judged them");
 }
 
-HeldOut held_out_prompts(Problems& problems, int64_t count, Console& messages) {
-  HeldOut held_out = problems.held_out(count);
+HeldOutPrompts held_out_prompts(PromptSources& prompt_sources, int64_t count, Console& messages) {
+  HeldOutPrompts held_out = prompt_sources.held_out(count);
   if (held_out.prompts.empty())
     fail(
         ExitCode::kBadInput,
@@ -305,20 +305,20 @@ ExitCode evaluate_command(EvalArguments arguments) {
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
-  const MasterWeights masters = loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
+  const MasterWeights masters = loaded.model.compute_in(resolve_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
   const EvaluationRequest request = evaluation_request(config, loaded, updates);
-  Problems problems(config, loaded);
-  for (const std::string& note : problems.notes()) messages.line(note);
-  for (const std::string& warning : problems.warnings()) messages.warning(warning);
-  const HeldOut held_out = held_out_prompts(problems, config.prompts_per_evaluation(), messages);
+  PromptSources prompt_sources(config, loaded);
+  for (const std::string& note : prompt_sources.notes()) messages.line(note);
+  for (const std::string& warning : prompt_sources.warnings()) messages.warning(warning);
+  const HeldOutPrompts held_out = held_out_prompts(prompt_sources, config.prompts_per_evaluation(), messages);
   problem_set += extent_of(held_out);
   const std::vector<Prompt>& prompts = held_out.prompts;
   StageMeter meter;
   const Evaluation result = [&, &loaded = loaded] {
     const LiveLine live(messages, [&] { return meter.text(); });
     const RolloutEngine engine(SamplingModel({loaded.model, masters}), loaded.tokenizer);
-    return evaluate(engine, prompts, problems.reward(), request, stop_requested, &meter);
+    return evaluate(engine, prompts, prompt_sources.reward(), request, stop_requested, &meter);
   }();
   messages.end_progress();
   if (result.count < static_cast<int64_t>(prompts.size()))
@@ -335,7 +335,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   }
   if (arguments.json)
     print_json(result, request, model, problem_set, held_out,
-               problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
+               prompt_sources.prompt_limit() > 0 ? Json(prompt_sources.prompt_limit()) : Json());
   else
     print_table(result, request, model, problem_set, console);
   return ExitCode::kDone;

@@ -40,7 +40,7 @@ class Topics {
     add_settings(name, texts);
     for (const Method& method : methods())
       if (method.name == name) texts.push_back(description(method));
-    for (const TaskRow& task : task_table())
+    for (const TaskEntry& task : task_table())
       if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
     for (const BuiltInReward& reward : built_in_rewards())
       if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.sentence + "\n");
@@ -55,7 +55,7 @@ class Topics {
     for (const Section& section : table_.sections()) names.push_back(section.path);
     for (const Option& option : table_.options()) names.push_back(option.path);
     for (const std::string& method : method_names()) names.push_back(method);
-    for (const TaskRow& task : task_table()) names.push_back(task.name);
+    for (const TaskEntry& task : task_table()) names.push_back(task.name);
     for (const BuiltInReward& reward : built_in_rewards())
       if (std::find(names.begin(), names.end(), reward.name) == names.end()) names.push_back(reward.name);
     return names;

@@ -20,7 +20,7 @@
 #include "keel/task/task_table.h"
 #include "keel/train/health.h"
 #include "keel/train/start/planned_steps.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/step_estimate.h"
 #include "keel/train/update/critic_training.h"
@@ -64,11 +64,11 @@ int64_t largest_of(const ModelWeights& model) {
 }
 
 /// How many rows there are and how they are read; of a task what the chat template is told.
-std::string rows_read(const Problems& problems) {
-  if (problems.task() != nullptr) return joined(problems.notes(), "\n");
-  std::string read = counted(problems.data().rows, "row");
-  for (const std::string& note : problems.notes()) read += "\n" + note;
-  if (const auto trained = static_cast<int64_t>(problems.trained_on()); trained > 0)
+std::string rows_read(const PromptSources& prompt_sources) {
+  if (prompt_sources.task() != nullptr) return joined(prompt_sources.notes(), "\n");
+  std::string read = counted(prompt_sources.data().rows, "row");
+  for (const std::string& note : prompt_sources.notes()) read += "\n" + note;
+  if (const auto trained = static_cast<int64_t>(prompt_sources.eval_rows_in_training()); trained > 0)
     read += "\nthe prompts of " + counted(trained, "row") + " of data.eval_files are among them, and trained on";
   return read;
 }
@@ -86,7 +86,7 @@ std::string describe_data(const Config& config, const std::string& read, const s
   std::vector<std::string> ends;
   if (!stops.empty()) ends.push_back(stops);
   for (const std::string& text : config.rollout.stop_strings) ends.push_back(shown_json(text));
-  const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens" +
+  const std::string limit = "completions of at most " + std::to_string(resolve_max_new_tokens(config)) + " tokens" +
                             (ends.empty() ? "" : ", which stop at " + joined(ends));
   if (config.data.files.empty())
     return entry("task", config.task.name + ", " + limit + (read.empty() ? "" : "\n" + read));
@@ -108,7 +108,7 @@ std::string describe_reward(const Config& config) {
     weighted.push_back(short_number(i < reward.weights.size() ? reward.weights[i] : 1) + " x " + functions[i]);
   if (reward.overlong_buffer > 0)
     weighted.push_back(short_number(reward.overlong_penalty) + " x overlong (the last " +
-                       std::to_string(reward.overlong_buffer) + " of " + counted(longest_completion(config), "token") +
+                       std::to_string(reward.overlong_buffer) + " of " + counted(resolve_max_new_tokens(config), "token") +
                        ")");
   return entry("reward",
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
@@ -140,7 +140,7 @@ PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, a
   const int64_t slots = config.rollout.max_sequences;
   const auto bytes = [&](int64_t prompts, int64_t sequences) {
     const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt),
-        completions(sequences, longest_completion(config));
+        completions(sequences, resolve_max_new_tokens(config));
     return BlockStore::bytes(shape, BlockStore::most_blocks(longest, completions, sequences), type, device);
   };
   const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
@@ -178,14 +178,14 @@ struct SupervisedTime {
 };
 
 std::string describe_supervised_estimate(const SupervisedTime& time, const Config& config) {
-  const int64_t measured = time.step.evaluation_seconds > 0 ? loss_measurements(config.sft) : 0;
+  const int64_t measured = time.step.evaluation_seconds > 0 ? num_loss_evaluations(config.sft) : 0;
   return describe_memory(time.step, config) +
          entry("time", "an update of about " + format_duration(time.step.update_seconds) + " here, " +
                            (measured == 0 ? ""
                                           : counted(measured, "measurement") + " of the loss of about " +
                                                 format_duration(time.step.evaluation_seconds) + " each, ") +
                            "all about " + format_duration(time.all) + "\nwhere rows have " +
-                           format_count(std::llround(time.rows.tokens_of_row)) + " tokens, as the first ones have; " +
+                           format_count(std::llround(time.rows.mean_tokens_per_row)) + " tokens, as the first ones have; " +
                            kGuess);
 }
 
@@ -193,7 +193,7 @@ std::string describe_supervised_estimate(const SupervisedTime& time, const Confi
 std::string describe_estimate(const StepEstimate& e, const Config& config,
                               const std::optional<SupervisedTime>& supervised) {
   const double step = e.rollout_seconds + e.update_seconds;
-  const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + evaluations_after(config, 0) : 0;
+  const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + remaining_evaluations(config, 0) : 0;
   const bool before = supervised && supervised->step.bytes() > e.bytes();
   return describe_memory(before ? supervised->step : e, config) +
          entry("time",
@@ -293,8 +293,8 @@ struct Inputs {
   std::optional<RowLengths> rows = {};  // of that phase, where it is on files
 };
 
-uint64_t prompts_of_epoch(const Config& config, const Problems& problems) {
-  return config.train.data_epochs ? problems.prompts_per_pass() : 0;
+uint64_t prompts_of_epoch(const Config& config, const PromptSources& prompt_sources) {
+  return config.train.data_epochs ? prompt_sources.prompts_per_epoch() : 0;
 }
 
 /// What cannot be opened when the run starts, cannot be explained either. Finds the number of steps where they are said
@@ -303,13 +303,13 @@ Inputs read_inputs(Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
     make_reward(
-        config.reward, [](const Prompt&, std::string_view) { return 0.0; }, {}, longest_completion(config));
+        config.reward, [](const Prompt&, std::string_view) { return 0.0; }, {}, resolve_max_new_tokens(config));
     const std::unique_ptr<Task> task = make_task(config.task);
     const Tokenizer tokenizer = task->tokenizer();
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
     Json adapter;
     if (!config.lora.adapter.empty()) {
-      LoadedModel made = starting_model(config, at::kCPU);
+      LoadedModel made = load_starting_model(config, at::kCPU);
       add_starting_adapter(made, config);
       adapter = made.adapter;
     }
@@ -324,18 +324,18 @@ Inputs read_inputs(Config& config) {
   }
   LoadedModel policy = starting_model_without_weights(config);
   add_starting_adapter(policy, config);
-  Problems problems = Problems::of_run(config, policy);
+  PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);
   demonstrations.require_rows();
-  if (config.has_rl()) problems.require_prompt();
-  plan_steps(config, problems);
-  plan_supervised_steps(config, demonstrations);
-  const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
-  return {.read = config.has_rl() ? rows_read(problems) : "",
+  if (config.has_rl()) prompt_sources.require_prompt();
+  plan_steps(config, prompt_sources);
+  plan_sft_steps(config, demonstrations);
+  const HeldOutPrompts held_out = prompt_sources.held_out(config.prompts_per_evaluation());
+  return {.read = config.has_rl() ? rows_read(prompt_sources) : "",
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
-          .longest_prompt = problems.longest_prompt(),
-          .per_pass = prompts_of_epoch(config, problems),
+          .longest_prompt = prompt_sources.longest_prompt(),
+          .per_pass = prompts_of_epoch(config, prompt_sources),
           .adapter = policy.adapter,
           .saved_as = saved_type(policy),
           .stops = spelled(policy.stop_ids, policy.tokenizer),
@@ -433,10 +433,10 @@ std::string describe_supervised_run(const Config& config, const Run& run) {
 std::string describe_run(const Config& given, Run& run) {
   const Config config = resolved(given, run);
   if (!config.has_rl()) return describe_supervised_run(config, run);
-  const Problems& problems = run.problems();
+  const PromptSources& prompt_sources = run.prompt_sources();
   const ModelWeights& model = run.policy().model;
   const Objective objective = run.objective();
-  const HeldOut evaluated = run.held_out();
+  const HeldOutPrompts evaluated = run.held_out();
   const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
   std::string text =
       describe_method(objective) + explain_additions(objective, config) +
@@ -444,11 +444,11 @@ std::string describe_run(const Config& given, Run& run) {
                      describe_device(model.device())) +
       describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
       describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
-      describe_data(config, rows_read(problems), spelled(run.policy().stop_ids, run.policy().tokenizer)) +
-      describe_reward(config) + describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
+      describe_data(config, rows_read(prompt_sources), spelled(run.policy().stop_ids, run.policy().tokenizer)) +
+      describe_reward(config) + describe_sizes(config, prompts_of_epoch(config, prompt_sources), largest_of(model)) +
       describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
-                                       problems.longest_prompt(), held_out),
-                       problems.longest_prompt()) +
+                                       prompt_sources.longest_prompt(), held_out),
+                       prompt_sources.longest_prompt()) +
       describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
       describe_place(config.run);
   return without_last_newline(std::move(text));
@@ -456,19 +456,19 @@ std::string describe_run(const Config& given, Run& run) {
 
 std::string explain(const Config& given) {
   Config config = given;
-  const ModelConfig shape = starting_shape(config);
+  const ModelConfig shape = starting_model_config(config);
   const Objective objective =
-      make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+      make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   const Inputs inputs = read_inputs(config);
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
   use_threads(config.run.threads);
-  const DeviceSpeed speed = measured_speed(device, type);
+  const DeviceSpeed speed = measure_device_speed(device, type);
   std::optional<SupervisedTime> supervised;
   if (inputs.rows) {
-    supervised = {estimate_supervised_step(config, shape, type, *inputs.rows, speed), *inputs.rows};
+    supervised = {estimate_sft_step(config, shape, type, *inputs.rows, speed), *inputs.rows};
     supervised->all = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
-                      static_cast<double>(loss_measurements(config.sft)) * supervised->step.evaluation_seconds;
+                      static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
   }
   if (!config.has_rl()) {
     const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);

@@ -150,8 +150,8 @@ ConfigTree read_settings(const std::string& file, const std::vector<std::string>
 std::optional<std::filesystem::path> run_around(const std::string& file, const ConfigTree& tree, const Config& config) {
   const std::filesystem::path path = full_path(file), folder = path.parent_path();
   std::error_code unseen;
-  if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") || !typed_name(tree, "run.dir").empty() ||
-      std::filesystem::equivalent(folder, config.run.dir, unseen))
+  if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") ||
+      !command_line_name(tree, "run.dir").empty() || std::filesystem::equivalent(folder, config.run.dir, unseen))
     return std::nullopt;
   return folder;
 }

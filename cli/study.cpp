@@ -24,7 +24,7 @@ struct StudyArguments {
 };
 
 std::string plan_text(const Study& study) {
-  const std::vector<StudyRun> runs = planned_runs(study);
+  const std::vector<StudyRun> runs = plan_runs(study);
   size_t warm_ups = 0;
   std::vector<std::string> names;
   for (const StudyRun& run : runs) warm_ups += run.variant.empty() ? 1 : 0;
@@ -48,7 +48,7 @@ std::filesystem::path own_program() {
 /// Whether the runs agree with those of a table that was written down.
 ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::vector<Outcome>& others,
                           const std::string& table, Console& console) {
-  const StudyComparison comparison = compare(outcomes, others, shown_measures(study));
+  const StudyComparison comparison = compare(outcomes, others, table_measures(study));
   console.heading("Beside " + table);
   console.result(comparison.table);
   if (!comparison.only_in_one.empty())
@@ -89,7 +89,7 @@ ExitCode study_command(const StudyArguments& arguments) {
   if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
   if (arguments.explain) {
     console.result(plan_text(study));
-    for (const StudyRun& run : planned_runs(study)) console.result("  " + run.name);
+    for (const StudyRun& run : plan_runs(study)) console.result("  " + run.name);
     return ExitCode::kDone;
   }
   console.line(plan_text(study));

@@ -20,7 +20,7 @@ struct TasksRequest {
 
 void print_table(bool json) {
   Json rows = Json::array();
-  for (const TaskRow& row : task_table()) {
+  for (const TaskEntry& row : task_table()) {
     if (!json) std::printf("%-12s %s\n", row.name.c_str(), row.sentence.c_str());
     rows.push_back({{"name", row.name}, {"sentence", row.sentence}});
   }
@@ -57,13 +57,13 @@ ExitCode show_tasks(const TasksRequest& request) {
     return ExitCode::kDone;
   }
   const std::string level = request.difficulty > 1 ? "_" + std::to_string(request.difficulty) : "";
-  const TaskRow& row = task_row(request.name + level);
+  const TaskEntry& row = find_task(request.name + level);
   const std::unique_ptr<Task> task = make_task({.name = row.name});
   Console console;
   if (!request.json) {
     console.line(row.name + ": " + row.sentence);
     console.line("  vocabulary of " + std::to_string(task->tokenizer().size()) + " tokens, completions of at most " +
-                 std::to_string(task->completion_limit()));
+                 std::to_string(task->max_completion_tokens()));
     for (const TaskPreset& preset : row.presets)
       console.line("  " + preset.name + ": modulus " + std::to_string(preset.options.modulus) + ", steps " +
                    std::to_string(preset.options.steps) + " (" + preset.use + ")");

@@ -92,7 +92,7 @@ uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
 
 LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::string& name, Console& messages) {
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
-  LoadedModel loaded = load_whole_model(name, open_device(arguments.device, "--device"));
+  LoadedModel loaded = load_verified_model(name, open_device(arguments.device, "--device"));
   if (!adapter.empty()) {
     require_adapter_base(name, adapter, "--adapter");
     read_adapter(adapter, loaded.model);

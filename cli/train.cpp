@@ -92,7 +92,7 @@ CommandHandler add_sft(CommandLine& line) {
   return add_training(line, "sft", "Supervised fine-tuning on rows of one's own: messages, or prompt and completion",
                       "Configuration file, YAML or JSON; or the first setting, where there is none: keel sft "
                       "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",
-                      as_sft);
+                      to_sft_config);
 }
 
 }  // namespace keel::cli

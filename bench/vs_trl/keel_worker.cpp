@@ -34,9 +34,9 @@ int main() {
   use_threads(2);
   const Config config = workload();
   const LoadedModel policy = random_model("3.2M", open_device("cpu"), at::kFloat);
-  Problems problems = random_problems(policy.model.config().vocab_size, kPromptTokens);
+  PromptSources prompt_sources = random_prompt_sources(policy.model.config().vocab_size, kPromptTokens);
   TrainState state;
-  Trainer trainer(config, policy, problems);
+  Trainer trainer(config, policy, prompt_sources);
   trainer.step(state);
   std::cout << "ready" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {

@@ -142,7 +142,8 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
     opened.eval_files = evaluation;
     opened.identity.eval = evaluation->fingerprint();
     const std::unordered_set<size_t> trained(dataset->prompt_hashes().begin(), dataset->prompt_hashes().end());
-    for (const size_t hash : evaluation->prompt_hashes()) opened.trained_on += trained.contains(hash) ? 1 : 0;
+    for (const size_t hash : evaluation->prompt_hashes())
+      opened.eval_rows_in_training += trained.contains(hash) ? 1 : 0;
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())

@@ -27,7 +27,7 @@ struct OpenedRows {
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
   DataIdentity identity;
   std::shared_ptr<const Dataset> eval_files;     // none without
-  uint64_t trained_on = 0;                       // rows of eval_files whose prompts the training files have as well
+  uint64_t eval_rows_in_training = 0;                       // rows of eval_files whose prompts the training files have as well
 };
 
 using OpenedDataset = OpenedRows<Prompt>;

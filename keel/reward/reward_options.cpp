@@ -347,7 +347,7 @@ std::vector<BuiltInReward> built_in_rewards() {
   return rewards;
 }
 
-std::string with_full_paths(const std::string& function) {
+std::string with_absolute_paths(const std::string& function) {
   std::vector<std::string> written, meant, read;
   const std::string full = with_files(function, [&](const std::string& file) {
     const bool program = written.empty() && function.starts_with("exec:");
@@ -374,7 +374,7 @@ std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader re
 }
 
 RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerReader& reader,
-                      int64_t longest_completion) {
+                      int64_t max_new_tokens) {
   std::vector<std::string> functions = options.functions;
   if (functions.empty()) functions = {task ? "task" : "math"};
   if (!options.weights.empty() && options.weights.size() != functions.size())
@@ -384,11 +384,10 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, 
   for (size_t i = 0; i < functions.size(); ++i)
     terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task, reader));
   if (options.overlong_buffer > 0) {
-    if (longest_completion == 0)
+    if (max_new_tokens == 0)
       fail(ExitCode::kBadConfiguration, "reward.overlong_buffer is ", options.overlong_buffer,
            ", but there is no longest completion here; write overlong:LONGEST,BUFFER into reward.functions");
-    const double longest = static_cast<double>(longest_completion),
-                 buffer = static_cast<double>(options.overlong_buffer);
+    const double longest = static_cast<double>(max_new_tokens), buffer = static_cast<double>(options.overlong_buffer);
     terms.push_back({.name = "overlong",
                      .weight = options.overlong_penalty,
                      .sources = {},

@@ -38,7 +38,7 @@ std::vector<BuiltInReward> built_in_rewards();
 
 /// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files)
 /// by their full paths, so that it means the same from any folder.
-std::string with_full_paths(const std::string& function);
+std::string with_absolute_paths(const std::string& function);
 
 /// The tokens from which on DAPO's penalty grows, where the function is overlong:LONGEST,BUFFER.
 std::optional<double> overlong_from(const std::string& function);
@@ -53,10 +53,10 @@ using RewardFunction = std::function<double(const Prompt& prompt, std::string_vi
 using AnswerReader = std::function<std::string(std::string_view completion)>;
 
 /// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
-/// default there, and "math" elsewhere. `longest_completion` is what overlong_buffer ends at. User programs are started
+/// default there, and "math" elsewhere. `max_new_tokens` is what overlong_buffer ends at. User programs are started
 /// and the sandbox is tried out: what cannot work is an Error now and not after the first rollouts.
 RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerReader& reader = {},
-                      int64_t longest_completion = 0);
+                      int64_t max_new_tokens = 0);
 
 /// The function as a reward; with a reader it judges final answers.
 std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader = {});

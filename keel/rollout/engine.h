@@ -23,7 +23,7 @@ struct RolloutOptions {
   std::string weights = "exact";
   double logit_noise = 0;
   bool bitwise = false;
-  double mismatch_limit = 0;  // not a setting: tests lower it (keel/train/start/agreement.h)
+  double mismatch_limit = 0;  // not a setting: tests lower it (keel/train/start/logprob_check.h)
   int64_t max_sequences = 1024;
   int64_t staleness = 0;
   bool dynamic_sampling = false;

@@ -58,7 +58,7 @@ std::vector<std::string> metric_names(const std::filesystem::path& run) {
   return {names.begin(), names.end()};
 }
 
-Outcome outcome_of(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics) {
+Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics) {
   const RunData data = read_run(run);
   Outcome outcome;
   std::map<std::string, std::vector<double>> curves;
@@ -98,7 +98,7 @@ Json to_json(const Outcome& outcome) {
           {"rewards", outcome.rewards}};
 }
 
-Outcome outcome_from(const Json& json, const std::string& place) {
+Outcome parse_outcome(const Json& json, const std::string& place) {
   try {
     Outcome outcome = {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
                        json.at("measures").get<std::map<std::string, double>>(),
@@ -112,7 +112,7 @@ Outcome outcome_from(const Json& json, const std::string& place) {
   }
 }
 
-std::set<std::string> measures_of(const std::vector<Outcome>& outcomes) {
+std::set<std::string> collect_measure_names(const std::vector<Outcome>& outcomes) {
   std::set<std::string> names;
   for (const Outcome& outcome : outcomes)
     for (const auto& [name, value] : outcome.measures) names.insert(name);
@@ -120,7 +120,7 @@ std::set<std::string> measures_of(const std::vector<Outcome>& outcomes) {
 }
 
 std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
-  const std::set<std::string> names = measures_of(outcomes);
+  const std::set<std::string> names = collect_measure_names(outcomes);
   std::string table = "variant,seed";
   for (const std::string& name : names) table += "," + name;
   table += "\n";

@@ -31,7 +31,7 @@ struct Outcome {
 };
 
 /// Of a finished run's folder; `last` steps are its end, at most a third of them.
-Outcome outcome_of(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics);
+Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics);
 
 /// The names of what a run's RL steps have in metrics.jsonl.
 std::vector<std::string> metric_names(const std::filesystem::path& run);
@@ -42,10 +42,10 @@ bool has_collapsed(const std::vector<double>& rewards, int64_t last);
 
 Json to_json(const Outcome& outcome);
 /// Reads what to_json wrote; `place` names it in errors.
-Outcome outcome_from(const Json& json, const std::string& place);
+Outcome parse_outcome(const Json& json, const std::string& place);
 
 /// What is measured of any of them.
-std::set<std::string> measures_of(const std::vector<Outcome>& outcomes);
+std::set<std::string> collect_measure_names(const std::vector<Outcome>& outcomes);
 
 /// A row for each run: variant, seed, and each measure that any of them has.
 std::string outcomes_csv(const std::vector<Outcome>& outcomes);

@@ -27,7 +27,7 @@
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
-#include "keel/study/run_files.h"
+#include "keel/study/file_hashes.h"
 #include "keel/train/config/config.h"
 
 namespace keel {
@@ -87,7 +87,7 @@ class Runner {
   }
 
   StudyResult run() {
-    const std::vector<StudyRun> runs = planned_runs(study_);
+    const std::vector<StudyRun> runs = plan_runs(study_);
     for (const StudyRun& run : runs) prepare(run);
     make_missing_warm_ups(runs);
     for (const StudyRun& run : runs)  // now that none of them refuses the folder
@@ -204,7 +204,7 @@ class Runner {
     } catch (const Error& error) {
       fail(error.code(), error.what(), way_out);
     }
-    Outcome outcome = outcome_from(json, file.string());
+    Outcome outcome = parse_outcome(json, file.string());
     if (outcome.variant != run.variant || outcome.seed != run.seed)
       fail(ExitCode::kBadInput, file.string(), ": is of another run", way_out);
     if (!run.variant.empty() && json.value("measured", Json()) != how_measured()) {
@@ -212,7 +212,7 @@ class Runner {
       if (!path_exists(folder / "metrics.jsonl"))
         fail(ExitCode::kBadConfiguration, file.string(), ": was measured with other study.last or study.measures, and ",
              folder.string(), " is gone; set them back, or remove the file, and the run is made again");
-      measure_run(run);
+      record_outcome(run);
       return true;
     }
     outcomes_[run.name] = std::move(outcome);
@@ -221,9 +221,9 @@ class Runner {
 
   Json how_measured() const { return {{"last", study_.options.last}, {"measures", study_.options.measures}}; }
 
-  void measure_run(const StudyRun& run) {
+  void record_outcome(const StudyRun& run) {
     Outcome outcome;
-    if (!run.variant.empty()) outcome = outcome_of(folder_.run(run.name), study_.options.last, study_.options.measures);
+    if (!run.variant.empty()) outcome = measure_run(folder_.run(run.name), study_.options.last, study_.options.measures);
     outcome.variant = run.variant;
     outcome.seed = run.seed;
     Json json = to_json(outcome);
@@ -311,7 +311,7 @@ class Runner {
     }
     require_same_files(run, "ended");
     try {
-      measure_run(run);
+      record_outcome(run);
     } catch (const Error& error) {
       return fail_run(run, error.what());
     }
@@ -364,7 +364,7 @@ class Runner {
   int64_t threads_ = 0;  // of each run where several go on at a time; 0: its own choice
   std::deque<StudyRun> waiting_;
   std::map<pid_t, Running> running_;
-  RunFiles files_;
+  FileHashes files_;
   std::map<std::string, std::string> texts_;  // of configurations, by run
   std::map<std::string, Outcome> outcomes_;   // of the runs that are done
   StudyResult result_;

@@ -216,7 +216,7 @@ std::vector<std::string> check_variants(const Study& study) {
   return study.notes;
 }
 
-std::vector<StudyRun> planned_runs(const Study& study) {
+std::vector<StudyRun> plan_runs(const Study& study) {
   const std::filesystem::path folder = full_path(study.options.dir);
   std::vector<StudyRun> runs;
   for (int64_t i = 0; i < study.options.seeds; ++i) {

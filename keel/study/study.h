@@ -63,6 +63,6 @@ struct StudyRun {
 
 /// The runs of a study in the order they begin: a seed's warm-up, which all variants share that do not change what it
 /// does, then their runs.
-std::vector<StudyRun> planned_runs(const Study& study);
+std::vector<StudyRun> plan_runs(const Study& study);
 
 }  // namespace keel

@@ -69,7 +69,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-std::vector<std::string> shown_measures(const Study& study) {
+std::vector<std::string> table_measures(const Study& study) {
   std::vector<std::string> names = {measure::kFinal, measure::kEarly, measure::kBest, measure::kBefore,
                                     measure::kAfter};
   names.insert(names.end(), study.options.measures.begin(), study.options.measures.end());
@@ -95,7 +95,7 @@ std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outc
       for (const std::string& name : kCompared)
         differences[name].push_back(outcome.measures.at(name) - same_seed->second->measures.at(name));
     }
-    for (const std::string& name : shown_measures(study))
+    for (const std::string& name : table_measures(study))
       if (const auto values = by_variant(outcomes, name); values.contains(variant.name))
         summary.measures[name] = cell_of(values.at(variant.name));
     for (const auto& [name, values] : differences) summary.differences[name] = cell_of(values);
@@ -106,7 +106,7 @@ std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outc
 
 std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants) {
   std::vector<std::string> names;
-  for (const std::string& name : shown_measures(study))
+  for (const std::string& name : table_measures(study))
     if (std::ranges::any_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
       names.push_back(name);
   const bool any_failed = std::ranges::any_of(variants, [](const VariantSummary& v) { return v.failed > 0; });
@@ -148,7 +148,7 @@ std::string csv_table(const Study& study, const std::vector<VariantSummary>& var
     if (variant.runs == 0) continue;
     const double runs = static_cast<double>(variant.runs), collapsed = static_cast<double>(variant.collapsed);
     add(variant.name, measure::kCollapsed, {collapsed / runs, wilson_interval(collapsed, runs), variant.runs});
-    for (const std::string& name : shown_measures(study))
+    for (const std::string& name : table_measures(study))
       if (const auto cell = variant.measures.find(name); cell != variant.measures.end())
         add(variant.name, name, cell->second);
     for (const auto& [name, cell] : variant.differences)
@@ -171,7 +171,7 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   for (const Outcome& outcome : ours) one.insert(outcome.variant);
   for (const Outcome& outcome : theirs) other.insert(outcome.variant);
   std::ranges::set_symmetric_difference(one, other, std::back_inserter(comparison.only_in_one));
-  const std::set<std::string> here = measures_of(ours), there = measures_of(theirs);
+  const std::set<std::string> here = collect_measure_names(ours), there = measure_names(theirs);
   std::ranges::set_symmetric_difference(here, there, std::back_inserter(comparison.only_in_one));
   std::set<std::pair<std::string, uint64_t>> seeds;
   for (const Outcome& outcome : theirs) seeds.emplace(outcome.variant, outcome.seed);

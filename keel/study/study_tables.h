@@ -31,7 +31,7 @@ std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outc
                                       const std::map<std::string, int64_t>& failed);
 
 /// The measures that stand in the tables, in their order.
-std::vector<std::string> shown_measures(const Study& study);
+std::vector<std::string> table_measures(const Study& study);
 
 std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants);
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants);

@@ -45,7 +45,7 @@ class ChainsTask : public Task {
   double check(const Problem& problem, std::string_view completion) const override;
   std::string answer(std::string_view completion) const override;
   Tokenizer tokenizer() const override;
-  int64_t completion_limit() const override { return 7 * options_.steps + 5; }
+  int64_t max_completion_tokens() const override { return 7 * options_.steps + 5; }
 
   /// The connective words, the most used first.
   const std::vector<std::string>& words() const { return words_; }

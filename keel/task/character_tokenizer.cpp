@@ -15,7 +15,7 @@ Json added_token(const std::string& content, size_t id, bool special) {
 }  // namespace
 
 Tokenizer character_tokenizer(const std::vector<std::string>& phrases) {
-  const std::string stop(kStopWord);
+  const std::string stop(kEosText);
   Json vocabulary = {{kPad, 0}, {stop, 1}, {"\n", 2}};
   for (char c = ' '; c <= '~'; ++c) vocabulary[std::string(1, c)] = vocabulary.size();
   Json added = {added_token(kPad, 0, true), added_token(stop, 1, true)};

@@ -110,7 +110,7 @@ WorkedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level) 
 WorkedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level, Split split) {
   for (int attempt = 0; attempt < kMaxCountdownDraws; ++attempt) {
     WorkedCountdown worked = draw_countdown(draws, level);
-    if (split_of(worked.identity) == split) return worked;
+    if (choose_split(worked.identity) == split) return worked;
   }
   fail(ExitCode::kInternal, "no problem of this split in ", kMaxCountdownDraws, " draws");
 }
@@ -142,7 +142,7 @@ bool is_solution(const Json& answer, std::string_view text) {
 
 }  // namespace
 
-Split split_of(std::string_view identity) {
+Split choose_split(std::string_view identity) {
   // Changing the key would move problems between the splits of published numbers.
   constexpr uint32_t kKey0 = 0x6B65656C, kKey1 = 0x73706C74;
   PhiloxBlock state = {{0, 0, 0, static_cast<uint32_t>(identity.size())}};
@@ -165,7 +165,7 @@ Demonstration CountdownTask::demonstrate(uint64_t seed, uint64_t index, bool) co
   const WorkedCountdown worked = draw_countdown(draws, level_, Split::kTrain);
   std::string completion;
   for (const std::string& step : worked.steps) completion += str_cat(step, '\n');
-  completion += str_cat(kMark, worked.result, kStopWord);
+  completion += str_cat(kMark, worked.result, kEosText);
   return {countdown_problem(worked), completion};
 }
 

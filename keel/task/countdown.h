@@ -24,13 +24,13 @@ class CountdownTask : public Task {
   double check(const Problem& problem, std::string_view completion) const override;
   std::string answer(std::string_view completion) const override;
   Tokenizer tokenizer() const override;
-  int64_t completion_limit() const override { return level_.completion; }
+  int64_t max_completion_tokens() const override { return level_.completion; }
 
  private:
   const Level& level_;
 };
 
 /// Held out: one problem in eight. The identity alone decides; no seed, index or option can move it.
-Split split_of(std::string_view identity);
+Split choose_split(std::string_view identity);
 
 }  // namespace keel

@@ -13,7 +13,7 @@ namespace keel {
 class OptionTable;
 
 /// What ends a completion in texts; tokenizers have their own token for it.
-inline constexpr std::string_view kStopWord = "<eos>";
+inline constexpr std::string_view kEosText = "<eos>";
 
 /// Whether problems are for training or were never seen there; each problem belongs to one of the two, whatever the
 /// seed.
@@ -51,13 +51,13 @@ class Task {
   virtual std::string answer(std::string_view completion) const = 0;
 
   /// The largest reward that check() can give; the least is 0.
-  virtual double largest_reward() const { return 1; }
+  virtual double max_reward() const { return 1; }
 
   /// A small vocabulary that covers prompts and demonstrations, for models made from nothing.
   virtual Tokenizer tokenizer() const = 0;
 
   /// The number of tokens after which a completion is cut off.
-  virtual int64_t completion_limit() const = 0;
+  virtual int64_t max_completion_tokens() const = 0;
 };
 
 /// Which task, and its size.

@@ -13,7 +13,7 @@ namespace keel {
 namespace {
 
 template <int64_t kDifficulty>
-TaskRow countdown_row(const char* name, const char* sizes) {
+TaskEntry countdown_row(const char* name, const char* sizes) {
   return {name,
           std::string("Combine ") + sizes + " with + - * / and brackets, each exactly once, to make a target.",
           {},
@@ -40,8 +40,8 @@ void refuse_unread(const TaskOptions& options) {
 
 }  // namespace
 
-const std::vector<TaskRow>& task_table() {
-  static const std::vector<TaskRow> kTable = {
+const std::vector<TaskEntry>& task_table() {
+  static const std::vector<TaskEntry> kTable = {
       {"chains",
        "Worded arithmetic chains: work out x0 o1 b1 ... on bn modulo p, one worded step at a time.",
        {
@@ -71,12 +71,12 @@ const std::vector<TaskRow>& task_table() {
 
 std::vector<std::string> task_names() {
   std::vector<std::string> names;
-  for (const TaskRow& row : task_table()) names.push_back(row.name);
+  for (const TaskEntry& row : task_table()) names.push_back(row.name);
   return names;
 }
 
-const TaskRow& task_row(std::string_view name) {
-  for (const TaskRow& row : task_table())
+const TaskEntry& find_task(std::string_view name) {
+  for (const TaskEntry& row : task_table())
     if (row.name == name) return row;
   static constexpr std::array<std::string_view, 6> kRemoved = {"arithmetic", "modular", "equations",
                                                                "letters",    "strings", "lists"};
@@ -90,7 +90,7 @@ const TaskRow& task_row(std::string_view name) {
 }
 
 std::unique_ptr<Task> make_task(const TaskOptions& options) {
-  const TaskRow& row = task_row(options.name);
+  const TaskEntry& row = find_task(options.name);
   refuse_unread(options);
   return row.make(options);
 }

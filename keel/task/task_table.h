@@ -17,7 +17,7 @@ struct TaskPreset {
 };
 
 /// One built-in task.
-struct TaskRow {
+struct TaskEntry {
   std::string name;
   std::string sentence;
   std::vector<TaskPreset> presets;
@@ -26,12 +26,12 @@ struct TaskRow {
 };
 
 /// All built-in tasks; a new task is a new row.
-const std::vector<TaskRow>& task_table();
+const std::vector<TaskEntry>& task_table();
 
 std::vector<std::string> task_names();
 
 /// The row of that name; an Error (kBadConfiguration) when there is none.
-const TaskRow& task_row(std::string_view name);
+const TaskEntry& find_task(std::string_view name);
 
 /// The task that the options name; an Error (kBadConfiguration) when there is none, its options make no sense, or they
 /// set what it does not read.

@@ -21,15 +21,15 @@ Rollout seen_of(const Rollout& rollout) {
 
 }  // namespace
 
-BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, const Problems& problems,
+BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
                            SamplingRequest request)
-    : config_(config), policy_(policy), problems_(problems), request_(std::move(request)) {}
+    : config_(config), policy_(policy), prompt_sources_(prompt_sources), request_(std::move(request)) {}
 
 RolloutBatch BatchSampler::sample(uint64_t position, const SampledWeights& weights, uint64_t policy_version,
                                   const Events& events) {
   Stopwatch watch(weights.weights.device());
   RolloutBatch batch{.weights = weights, .policy_version = policy_version};
-  PromptStream prompts = problems_.training();
+  PromptStream prompts = prompt_sources_.training();
   prompts.seek(position);
   const RolloutEngine engine(sampling_model(weights, config_.rollout.weights), policy_.tokenizer);
   if (config_.rollout.dynamic_sampling) {
@@ -37,10 +37,10 @@ RolloutBatch BatchSampler::sample(uint64_t position, const SampledWeights& weigh
   } else {
     batch.prompts = prompts.next(config_.train.prompts_per_step);
     batch.rollouts = draw(engine, batch.prompts, batch, events);
-    batch.metrics = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
+    batch.metrics = compute_rollout_metrics(batch.rollouts, request_.samples_per_prompt);
   }
   batch.position = prompts.position();
-  batch.passed_over = prompts.skipped();
+  batch.skipped_rows = prompts.skipped();
   batch.rollout_seconds = watch.lap() - batch.reward_seconds;
   return batch;
 }
@@ -53,7 +53,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
   const size_t workers = thread_count(config_.reward.worker_count());
   const auto all = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
   Stage stage(events.meter, "rollout", all);
-  ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, workers, events.keep_on);
+  ScoringQueue queue(prompt_sources_.reward(), prompts, policy_.tokenizer, workers, events.keep_on);
   if (queue.threads() < workers && !std::exchange(warned_few_threads_, true))
     batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
                              std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
@@ -114,7 +114,7 @@ void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, Rollo
   }
   batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());
-  batch.metrics = rollout_numbers(seen, request_.samples_per_prompt);
+  batch.metrics = compute_rollout_metrics(seen, request_.samples_per_prompt);
   if (batch.prompts.size() < wanted && !std::exchange(warned_few_groups_, true))
     batch.warnings.push_back(
         "dynamic sampling: the rewards of " + std::to_string(batch.prompts.size()) + " of " +

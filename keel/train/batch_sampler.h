@@ -11,7 +11,7 @@
 #include "keel/reward/scoring_queue.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/rollout_metrics.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 namespace keel {
 
@@ -22,7 +22,7 @@ struct RolloutBatch {
   std::vector<Rollout> rollouts = {};  // in the order of the prompts, samples_per_prompt each
   uint64_t policy_version = 0;         // of every token
   uint64_t position = 0;               // of the prompt stream: where the next batch begins
-  SkippedCounts passed_over = {};      // rows that gave no prompt
+  SkippedCounts skipped_rows = {};     // rows that gave no prompt
   ScoreReport scores = {};             // these and all below: of everything that was sampled, also what was dropped
   RolloutMetrics metrics = {};
   GroupMetrics groups = {};
@@ -38,7 +38,8 @@ struct RolloutBatch {
 class BatchSampler {
  public:
   /// All references must outlive it. `request` has the settings of every completion.
-  BatchSampler(const Config& config, const LoadedModel& policy, const Problems& problems, SamplingRequest request);
+  BatchSampler(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
+               SamplingRequest request);
 
   /// Called while a batch is sampled: the progress meter, and `keep_on` after every token, which may cancel the batch
   /// by throwing.
@@ -57,7 +58,7 @@ class BatchSampler {
 
   const Config& config_;
   const LoadedModel& policy_;
-  const Problems& problems_;
+  const PromptSources& prompt_sources_;
   SamplingRequest request_;
   bool warned_few_groups_ = false, warned_few_threads_ = false;
 };

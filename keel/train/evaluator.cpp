@@ -14,15 +14,15 @@ constexpr int64_t kSamples = 3;  // of an evaluation, in samples.jsonl
 
 }  // namespace
 
-Evaluator::Evaluator(const Config& config, const LoadedModel& policy, Problems& problems, TrainState& state,
+Evaluator::Evaluator(const Config& config, const LoadedModel& policy, PromptSources& prompt_sources, TrainState& state,
                      RunLog& log, RunWatcher& watcher)
     : config_(config),
       policy_(policy),
-      problems_(problems),
+      prompt_sources_(prompt_sources),
       state_(state),
       log_(log),
       watcher_(watcher),
-      best_metric_(config.has_rl() ? best_metric_key(config.checkpoint.best_metric, problems) : "") {}
+      best_metric_(config.has_rl() ? best_metric_key(config.checkpoint.best_metric, prompt_sources) : "") {}
 
 bool Evaluator::due() const {
   if (config_.eval.prompts == 0 || state_.rl.last_evaluation == state_.step()) return false;
@@ -33,14 +33,14 @@ bool Evaluator::due() const {
 bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   if (!due()) return false;
   watcher_.collecting = true;
-  const HeldOut held_out = this->held_out();
+  const HeldOutPrompts held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
   log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
   const RolloutEngine engine(SamplingModel(trainer.sampled_weights(state_.rl)), policy_.tokenizer);
   const Evaluation result =
-      evaluate(engine, prompts, problems_.reward(), evaluation_request(config_, policy_, state_.updates),
+      evaluate(engine, prompts, prompt_sources_.reward(), evaluation_request(config_, policy_, state_.updates),
                stop_requested, &watcher_.meters->training);
   const double seconds = watch.lap();
   watcher_.collecting = false;
@@ -50,11 +50,11 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   state_.rl.last_evaluation = state_.step();
   Json metrics = Json::object();
   write_evaluation(result, metrics);
-  if (held_out.left_out.too_long > 0) {
-    metrics["eval/too_long"] = held_out.left_out.too_long;
-    metrics["eval/max_prompt_tokens"] = problems_.prompt_limit();
+  if (held_out.skipped.too_long > 0) {
+    metrics["eval/too_long"] = held_out.skipped.too_long;
+    metrics["eval/max_prompt_tokens"] = prompt_sources_.prompt_limit();
   }
-  if (held_out.left_out.bad > 0) metrics["eval/bad_rows"] = held_out.left_out.bad;
+  if (held_out.skipped.bad > 0) metrics["eval/bad_rows"] = held_out.skipped.bad;
   if (const std::string extent = held_out.extent(); !extent.empty()) metrics["eval/extent"] = extent;
   watcher_.add_metrics("eval", metrics);
   for (int64_t i = 0; i < std::min(kSamples, result.count); ++i) {
@@ -83,13 +83,12 @@ void Evaluator::measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonst
   if (!due || state_.sft.last_evaluation == state_.step()) return;
   if (demonstrations.held_out()) log_.progress("measuring the loss on held-out rows");
   watcher_.collecting = true;
-  const std::optional<SupervisedLoss> measured = warm_up.held_out_loss();
+  const std::optional<SftEvalLoss> measured = warm_up.held_out_loss();
   watcher_.collecting = false;
   if (!measured) return;
   state_.sft.last_evaluation = state_.step();
-  watcher_.add_metrics("eval", step_row(*measured));
-  log_.supervised_loss(*measured, state_.step(),
-                       demonstrations.left_out_sentence(demonstrations.held_out()->skipped()));
+  watcher_.add_metrics("eval", metrics_row(*measured));
+  log_.supervised_loss(*measured, state_.step(), demonstrations.describe_skipped(demonstrations.held_out()->skipped()));
 }
 
 }  // namespace keel

@@ -9,7 +9,7 @@
 #include "keel/train/run_watcher.h"
 #include "keel/train/sft_trainer.h"
 #include "keel/train/start/demonstrations.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -19,8 +19,8 @@ namespace keel {
 class Evaluator {
  public:
   /// All must outlive it.
-  Evaluator(const Config& config, const LoadedModel& policy, Problems& problems, TrainState& state, RunLog& log,
-            RunWatcher& watcher);
+  Evaluator(const Config& config, const LoadedModel& policy, PromptSources& prompt_sources, TrainState& state,
+            RunLog& log, RunWatcher& watcher);
 
   /// Held-out prompts: before the first RL step, after the last, and every eval.every between.
   bool due() const;
@@ -30,7 +30,7 @@ class Evaluator {
   void measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonstrations);
 
   /// The prompts of an evaluation.
-  HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
+  HeldOutPrompts held_out() { return prompt_sources_.held_out(config_.prompts_per_evaluation()); }
   /// The key that checkpoint.best_metric stands for; empty without RL.
   const std::string& best_metric() const { return best_metric_; }
 
@@ -39,7 +39,7 @@ class Evaluator {
 
   const Config& config_;
   const LoadedModel& policy_;
-  Problems& problems_;
+  PromptSources& prompt_sources_;
   TrainState& state_;
   RunLog& log_;
   RunWatcher& watcher_;

@@ -8,7 +8,7 @@
 #include "keel/model/network/critic.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 
 namespace keel {
 

@@ -13,10 +13,10 @@
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/train/checkpoint/run_models.h"
-#include "keel/train/config/full_paths.h"
+#include "keel/train/config/absolute_paths.h"
 #include "keel/train/start/planned_steps.h"
+#include "keel/train/start/resolved_config.h"
 #include "keel/train/start/starting_model.h"
-#include "keel/train/start/used_settings.h"
 
 namespace keel {
 namespace {
@@ -31,7 +31,7 @@ void refuse_to_replace_start(Config config) {
   constexpr const char* kConvert = "`keel convert` the model to a folder of its own first";
   refuse("model.path", config.model.path, kConvert);
   refuse("lora.adapter", config.lora.adapter, kConvert);
-  for (const std::vector<std::string>* files : row_files(config))
+  for (const std::vector<std::string>* files : data_file_lists(config))
     for (const std::filesystem::path& file : expand_names(*files))  // other files in the folder stay
       if (RunFolder::is_of_a_run(file))
         refuse("a file of rows", file.string(), "copy the file to another folder first");
@@ -73,12 +73,12 @@ Config resolve_run_paths(Config config, Console& console) {
 
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
-  Config config = with_full_paths(resolve_run_paths(given, console));
+  Config config = with_absolute_paths(resolve_run_paths(given, console));
   use_threads(config.run.threads);
   add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
-  const at::ScalarType type = chosen_precision(config.run, device);
-  const ModelConfig shape = starting_shape(config);
+  const at::ScalarType type = resolve_precision(config.run, device);
+  const ModelConfig shape = starting_model_config(config);
   if (config.record.tokens != "none") require_token_files();
   Trackers trackers(config, console);
   RunFolder::require_free(config.run.dir, replace);
@@ -86,31 +86,31 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   warn_of_passing_base(config, console);
   warn_of_other_dropout(config, console);
   if (device.is_cpu()) require_memory(shape, config);
-  LoadedModel policy = starting_model(config, device);
+  LoadedModel policy = load_starting_model(config, device);
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
   MasterWeights masters = policy.model.compute_in(type);
-  Problems problems = Problems::of_run(config, policy);
+  PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);
-  if (config.has_rl()) require_best_metric(config, problems);
-  state.rl.data = problems.data();
+  if (config.has_rl()) require_best_metric(config, prompt_sources);
+  state.rl.data = prompt_sources.data();
   state.sft.data = demonstrations.data();
   demonstrations.require_rows();
-  if (config.has_rl()) problems.require_prompt();
-  plan_steps(config, problems);
-  plan_supervised_steps(config, demonstrations);
-  if (config.prompts_per_evaluation() > 0) problems.held_out(1);
+  if (config.has_rl()) prompt_sources.require_prompt();
+  plan_steps(config, prompt_sources);
+  plan_sft_steps(config, demonstrations);
+  if (config.prompts_per_evaluation() > 0) prompt_sources.held_out(1);
   throw_if_stopped();
   wait_for_saving();
   const std::string id = new_run_id();
-  const Json used = used_settings(config, policy, problems, demonstrations);
+  const Json used = resolved_config(config, policy, prompt_sources, demonstrations);
   trackers.open(config.run.dir, used, id);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   folder.note_used(used, id);
   return {.config = std::move(config),
           .policy = std::move(policy),
-          .problems = std::move(problems),
+          .prompt_sources = std::move(prompt_sources),
           .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
           .trackers = std::move(trackers),
@@ -124,13 +124,13 @@ std::string recorded_config(Config config) {
   return to_yaml(config, std::string(RunFolder::kConfigHeading));
 }
 
-std::string best_metric_key(const std::string& metric, const Problems& problems) {
+std::string best_metric_key(const std::string& metric, const PromptSources& prompt_sources) {
   if (metric != "auto") return metric;
-  return std::string("eval/") + mean_name(problems.reward().right_or_wrong());
+  return std::string("eval/") + mean_name(prompt_sources.reward().right_or_wrong());
 }
 
-void require_best_metric(const Config& config, const Problems& problems) {
-  const std::string &metric = config.checkpoint.best_metric, mean = best_metric_key("auto", problems);
+void require_best_metric(const Config& config, const PromptSources& prompt_sources) {
+  const std::string &metric = config.checkpoint.best_metric, mean = best_metric_key("auto", prompt_sources);
   const bool is_mean = metric == "eval/accuracy" || metric == "eval/reward";
   if (is_mean && metric != mean)
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but the mean of this run's rewards is ",

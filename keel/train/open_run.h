@@ -10,7 +10,7 @@
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 #include "keel/train/start/demonstrations.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/trackers.h"
 #include "keel/train/trainer.h"
 
@@ -20,7 +20,7 @@ namespace keel {
 struct OpenedRun {
   Config config;
   LoadedModel policy;
-  Problems problems;
+  PromptSources prompt_sources;
   Demonstrations demonstrations;
   RunFolder folder;
   Trackers trackers;
@@ -53,10 +53,10 @@ OpenedRun open_saved_run(const Config& config, const AcceptedChanges& accepted, 
 std::string recorded_config(Config config);
 
 /// The key of evaluation rows that a checkpoint.best_metric stands for: `auto` is that of the mean.
-std::string best_metric_key(const std::string& metric, const Problems& problems);
+std::string best_metric_key(const std::string& metric, const PromptSources& prompt_sources);
 
 /// Refuses the mean of rewards by a name that it does not have in this run (exit code 2); the configuration refuses
 /// other keys that evaluations do not have.
-void require_best_metric(const Config& config, const Problems& problems);
+void require_best_metric(const Config& config, const PromptSources& prompt_sources);
 
 }  // namespace keel

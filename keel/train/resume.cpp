@@ -14,10 +14,10 @@
 #include "keel/reward/reward_options.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
-#include "keel/train/config/full_paths.h"
+#include "keel/train/config/absolute_paths.h"
 #include "keel/train/start/planned_steps.h"
 #include "keel/train/start/starting_model.h"
-#include "keel/train/start/used_settings.h"
+#include "keel/train/start/resolved_config.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -126,21 +126,21 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
 
 /// What passes over the data come to: the run's own file says it beside them, of the rows as they were then. The
 /// supervised phase has made updates that may have been shorter; one that is over stays as long as it was.
-void plan_again(Config& config, const Problems& problems, const Demonstrations& demonstrations,
+void plan_again(Config& config, const PromptSources& prompt_sources, const Demonstrations& demonstrations,
                 const Checkpoint& checkpoint) {
   if (config.train.data_epochs) config.train.steps = 0;
-  plan_steps(config, problems);
+  plan_steps(config, prompt_sources);
   if (!config.sft.data_epochs) return;
   const Json& saved = checkpoint.config.at("sft");
   const bool over = config.has_rl() && checkpoint.state.phase != Phase::kSft;
   config.sft.steps = over && saved.at("data_epochs") == *config.sft.data_epochs ? saved.at("steps").get<int64_t>() : 0;
-  if (config.sft.steps == 0) plan_supervised_steps(config, demonstrations, checkpoint.state.sft);
+  if (config.sft.steps == 0) plan_sft_steps(config, demonstrations, checkpoint.state.sft);
 }
 
 /// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
 /// with more rows or fewer. An evaluation on other rows says nothing about progress. Returns the settings whose rows
 /// have changed.
-std::vector<const char*> require_same_data(const Problems& problems, const Demonstrations& demonstrations,
+std::vector<const char*> require_same_data(const PromptSources& prompt_sources, const Demonstrations& demonstrations,
                                            const TrainState& state, bool accept_changes,
                                            const std::filesystem::path& checkpoint) {
   std::vector<const char*> changed;
@@ -150,7 +150,7 @@ std::vector<const char*> require_same_data(const Problems& problems, const Demon
            checkpoint.string(), ", so that its position in them means nothing; restore them, or start a new run with ",
            "another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
   };
-  const DataIdentity sft = demonstrations.data(), rl = problems.data();
+  const DataIdentity sft = demonstrations.data(), rl = prompt_sources.data();
   if (sft.train != state.sft.data.train) changed.push_back("sft.files");
   if (sft.eval != state.sft.data.eval) changed.push_back("sft.eval_files");
   if (rl.train != state.rl.data.train) changed.push_back("data.files");
@@ -178,7 +178,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
          "was ",
          "moved. Name its place with model.path=FOLDER; where it is lost, start a new run from ", checkpoint.string(),
          ", whose weights have the adapter in them");
-  ModelWeights base = starting_model(config, policy.model.device()).model;
+  ModelWeights base = load_starting_model(config, policy.model.device()).model;
   if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
@@ -191,7 +191,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
 void require_same_start(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
   if (checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
-  if (base_checksum(starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
+  if (base_checksum(load_starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
     fail(ExitCode::kBadConfiguration, "model.path: ", path,
          " has other weights or another config.json than what the run was started from, ",
          checkpoint.config.at("model").at("path").get<std::string>(),
@@ -206,7 +206,7 @@ Json used_before(const std::filesystem::path& run, const char* setting) {
 /// The adapter that training went on from is needed no more, either; nor must it be recorded under another's name.
 void require_same_start_adapter(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.lora.adapter;
-  const Json then = used_before(config.run.dir, kUsedAdapterWeights);
+  const Json then = used_before(config.run.dir, kAdapterFingerprintKey);
   const std::string now = path.empty() ? "" : adapter_fingerprint(path);
   const std::string started_from = checkpoint.config.at("lora").at("adapter");
   if (path == started_from || then.is_null() || now.empty() || then == now) return;
@@ -237,11 +237,11 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
 }  // namespace
 
 OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, Console& console) {
-  Config config = with_full_paths(given);
+  Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
-  const at::ScalarType type = chosen_precision(config.run, device);
+  const at::ScalarType type = resolve_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
   if (!is_folder(config.run.dir)) checkpoint_to_resume(config.run.dir, console);  // says what is missing
   LockedDirectory directory = RunFolder::lock(config.run.dir);
@@ -259,15 +259,15 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
     require_same_start(config, checkpoint);
   require_same_start_adapter(config, checkpoint);
   MasterWeights masters = checkpoint.policy.model.compute_in(type);
-  Problems problems = Problems::of_run(config, checkpoint.policy);
+  PromptSources prompt_sources = PromptSources::for_run(config, checkpoint.policy);
   Demonstrations demonstrations(config, checkpoint.policy);
-  if (config.has_rl()) require_best_metric(config, problems);
-  for (const char* changed : require_same_data(problems, demonstrations, checkpoint.state, accepted.data, newest))
+  if (config.has_rl()) require_best_metric(config, prompt_sources);
+  for (const char* changed : require_same_data(prompt_sources, demonstrations, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
-  plan_again(config, problems, demonstrations, checkpoint);
+  plan_again(config, prompt_sources, demonstrations, checkpoint);
   for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
-  checkpoint.state.rl.data = problems.data();
+  checkpoint.state.rl.data = prompt_sources.data();
   checkpoint.state.sft.data = demonstrations.data();
   std::optional<ModelWeights> reference;
   if (current_objective(config, {}).requirements().reference_logp && checkpoint.state.rl.steps > 0)
@@ -276,7 +276,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   throw_if_stopped();
   wait_for_saving();
   finish_save(newest, checkpoint.state.best);
-  const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
+  const Json used = resolved_config(config, checkpoint.policy, prompt_sources, demonstrations);
   const std::string id = checkpoint.run;
   trackers.open(config.run.dir, used, id);
   std::vector<std::string> notes;
@@ -289,7 +289,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
     state.phase = Phase::kSft;
   return {.config = std::move(config),
           .policy = std::move(checkpoint.policy),
-          .problems = std::move(problems),
+          .prompt_sources = std::move(prompt_sources),
           .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
           .trackers = std::move(trackers),

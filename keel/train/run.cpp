@@ -24,7 +24,7 @@ Run::Run(OpenedRun opened, Console& console)
     : config_(std::move(opened.config)),
       console_(console),
       policy_(std::move(opened.policy)),
-      problems_(std::move(opened.problems)),
+      prompt_sources_(std::move(opened.prompt_sources)),
       demonstrations_(std::move(opened.demonstrations)),
       folder_(std::move(opened.folder)),
       trackers_(std::move(opened.trackers)),
@@ -32,17 +32,17 @@ Run::Run(OpenedRun opened, Console& console)
       state_(std::move(opened.state)),
       watcher_(config_, policy_, state_, folder_, trackers_, log_),
       id_(std::move(opened.id)),
-      evaluator_(config_, policy_, problems_, state_, log_, watcher_),
+      evaluator_(config_, policy_, prompt_sources_, state_, log_, watcher_),
       checkpoints_(config_, folder_, log_, console_, std::move(opened.checkpoint)) {
   if (config_.record.tensorboard) folder_.write_events();
   trackers_.add_rows_of(folder_.path());
-  for (const std::string& warning : problems_.warnings()) console_.warning(warning);
+  for (const std::string& warning : prompt_sources_.warnings()) console_.warning(warning);
   for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
   begin(state_.phase, std::move(opened.companions));
   const std::string resumed = checkpoints_.last().string();
   if (resumed.empty()) {
     for (const std::string& note : demonstrations_.notes()) folder_.log("sft: " + note);
-    for (const std::string& note : problems_.notes()) folder_.log("data: " + note);
+    for (const std::string& note : prompt_sources_.notes()) folder_.log("data: " + note);
     return;
   }
   if (warm_up_)
@@ -70,7 +70,7 @@ void Run::begin(Phase phase, AuxiliaryWeights saved) {
   if (warm_up_) saved.masters = warm_up_->masters();
   warm_up_.reset();
   const bool new_reference = phase == Phase::kRl && !saved.reference;
-  trainer_.emplace(config_, policy_, problems_, std::move(saved));
+  trainer_.emplace(config_, policy_, prompt_sources_, std::move(saved));
   if (!new_reference || !trainer_->reference()) return;
   checkpoints_.wait();
   const ModelWeights& reference = trainer_->reference()->weights();
@@ -129,7 +129,7 @@ ExitCode Run::run_phases() {
   if (const auto damage = find_damage(checkpoints_.last()))
     fail(ExitCode::kHealthGuard, checkpoints_.last().string(), ": the last checkpoint does not verify: ", *damage);
   console_.end_progress();
-  log_.print_summary(problems_, demonstrations_);
+  log_.print_summary(prompt_sources_, demonstrations_);
   return ExitCode::kDone;
 }
 
@@ -161,7 +161,7 @@ void Run::warm_up_step() {
                             : str_cat("demonstrations of warm-up step ", state_.sft.steps);
   const SftMetrics metrics = warm_up_->step(sequences, state_, watcher_);
   const double seconds = watch.lap();
-  record_step("sft", step_row(metrics), seconds);
+  record_step("sft", metrics_row(metrics), seconds);
   log_.warm_up_step(metrics, state_.sft.steps, config_.sft.steps, seconds);
   log_.supervised_rows_passed_over(demonstrations_.skipped());
   if (const auto warning = warm_up_->choose_demonstrations(state_)) console_.warning(*warning);
@@ -196,7 +196,7 @@ void Run::rl_step() {
   const auto [experience, metrics] = trainer_->step(state_, watcher_);
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
-  record_step("rl", step_row(metrics), seconds);
+  record_step("rl", metrics_row(metrics), seconds);
   log_.step(metrics, state_.rl.steps, seconds);
   look_after_health(metrics);
 }
@@ -215,19 +215,19 @@ void Run::look_after_health(const StepMetrics& metrics) {
 /// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
 /// does from then on, also when the run is resumed. (A sampler of low precision merges whatever the exact one does.)
 void Run::self_test() {
-  Agreement agreement = trainer_->agreement(state_);
+  LogprobCheck check = trainer_->check_logprobs(state_);
   const at::ScalarType computed_in = policy_.model.compute_type();
   const double limit = config_.rollout.mismatch_limit;
-  const auto lost = disagreement(agreement, limit, computed_in);
+  const auto lost = find_logprob_mismatch(check, limit, computed_in);
   if (lost && trainer_->sampled_weights(state_.rl).merges() && config_.rollout.weights == "exact") {
     log_.warning("self-test: with the adapter merged " + *lost +
                  "; from here on the sampler applies it as training does, which takes longer");
     state_.rl.adapter_apart = true;
-    agreement = trainer_->agreement(state_);
+    check = trainer_->check_logprobs(state_);
   }
-  require_agreement(agreement, limit, computed_in);
-  console_.line(agreement_sentence(agreement, objective().requirements()));
-  if (const auto doubt = agreement_warning(agreement, computed_in)) log_.warning(*doubt);
+  require_logprobs_match(check, limit, computed_in);
+  console_.line(describe_logprob_check(check, objective().requirements()));
+  if (const auto doubt = logprob_check_warning(check, computed_in)) log_.warning(*doubt);
 }
 
 void Run::record_step(const char* phase, Json metrics, double seconds) {
@@ -269,7 +269,7 @@ bool Run::saved_for_interrupt() {
   checkpoints_.wait();
   if (!checkpoints_.last_holds(state_)) save();
   console_.end_progress();
-  log_.print_summary(problems_, demonstrations_);
+  log_.print_summary(prompt_sources_, demonstrations_);
   console_.result("interrupted at step " + std::to_string(state_.step()) + "; saved " + last_checkpoint().string() +
                   "\ncontinue with: " + checkpoints_.resume_command());
   return true;

@@ -15,7 +15,7 @@
 #include "keel/train/run_log.h"
 #include "keel/train/run_watcher.h"
 #include "keel/train/sft_trainer.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -35,12 +35,12 @@ class Run {
   ExitCode run();
 
   const LoadedModel& policy() const { return policy_; }
-  const Problems& problems() const { return problems_; }
+  const PromptSources& prompt_sources() const { return prompt_sources_; }
   const Demonstrations& demonstrations() const { return demonstrations_; }
   /// As it is carried out: with the lengths that passes over the data stand for.
   const Config& config() const { return config_; }
   /// What an evaluation is made on.
-  HeldOut held_out() { return evaluator_.held_out(); }
+  HeldOutPrompts held_out() { return evaluator_.held_out(); }
   Objective objective() const { return current_objective(config_, state_.rl); }
   /// These two follow a folder that was moved.
   std::filesystem::path folder() const { return folder_.current_path(); }
@@ -69,7 +69,7 @@ class Run {
   Config config_;
   Console& console_;
   LoadedModel policy_;
-  Problems problems_;
+  PromptSources prompt_sources_;
   Demonstrations demonstrations_;
   RunFolder folder_;
   Trackers trackers_;

@@ -21,7 +21,7 @@ std::string interval_text(const std::optional<Interval>& interval, int64_t promp
 
 }  // namespace
 
-void RunLog::passed_over(const SkippedCounts& rows) {
+void RunLog::skipped_rows(const SkippedCounts& rows) {
   passed_over_.bad += rows.bad;
   passed_over_.too_long += rows.too_long;
   if (!rows.first.empty() && !std::exchange(told_of_passed_over_, true)) warning("passed over " + rows.first);
@@ -72,7 +72,7 @@ void RunLog::warm_up_step(const SftMetrics& numbers, int64_t done, int64_t steps
   show_step(line, done, steps);
 }
 
-void RunLog::supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out) {
+void RunLog::supervised_loss(const SftEvalLoss& measured, int64_t step, const std::string& left_out) {
   if (!left_out.empty() && !std::exchange(told_of_not_measured_, true)) warning("loss on held-out rows: " + left_out);
   const std::string line = str_cat("step ", step, ": loss ", fixed(measured.loss, 4), " on ", measured.tokens,
                                    " tokens of ", measured.rows, " held-out row", measured.rows == 1 ? "" : "s");
@@ -106,20 +106,20 @@ void RunLog::note_step(const std::string& standing, int64_t steps_left, double s
 
 void RunLog::step(const StepMetrics& numbers, int64_t done, double seconds) {
   const int64_t steps = config_.train.steps;
-  const auto of_tokens = [&](double TokenNumbers::*number, int digits) {
+  const auto of_tokens = [&](double TokenMetrics::*number, int digits) {
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
   };
   const std::string standing = str_cat("RL ", done, "/", steps, "  reward ", shown(numbers.rollouts.reward_mean, 3));
   const std::string line =
-      standing + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
-      of_tokens(&TokenNumbers::masked, 4) + "  divergence " + of_tokens(&TokenNumbers::divergence_mean, 5) +
+      standing + "  entropy " + of_tokens(&TokenMetrics::entropy, 3) + "  blocked " +
+      of_tokens(&TokenMetrics::masked, 4) + "  divergence " + of_tokens(&TokenMetrics::divergence_mean, 5) +
       "  length " + fixed(numbers.rollouts.length_mean, 1) + "  mismatch " +
       (numbers.tokens ? scientific(numbers.tokens->mismatch_mean) : "-") + "  " + fixed(seconds, 2) + " s";
   {
     const std::scoped_lock lock(mutex_);
     note_step(standing, steps - done, seconds);
-    evaluations_left_ = evaluations_after(config_, done - 1);
-    evaluation_next_ = evaluations_left_ > evaluations_after(config_, done);
+    evaluations_left_ = remaining_evaluations(config_, done - 1);
+    evaluation_next_ = evaluations_left_ > remaining_evaluations(config_, done);
   }
   show_step(line, done, steps);
   count_lesson(numbers);
@@ -153,11 +153,11 @@ std::string RunLog::live_text(const std::string& stage) const {
   return left < 1 ? text : text + ", " + format_duration(left) + " left";
 }
 
-void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds) {
+void RunLog::evaluation(const Evaluation& result, const HeldOutPrompts& held_out, int64_t step, double seconds) {
   {
     const std::scoped_lock lock(mutex_);
     evaluation_seconds_ = seconds;
-    evaluations_left_ = evaluations_after(config_, config_.train.steps - steps_left_);
+    evaluations_left_ = remaining_evaluations(config_, config_.train.steps - steps_left_);
     evaluation_next_ = false;
     ended_at_ = steady_seconds();
   }
@@ -174,14 +174,14 @@ void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64
                   (prompts == 1 ? " prompt" : " prompts"));
 }
 
-void RunLog::print_summary(const Problems& problems, const Demonstrations& demonstrations) {
+void RunLog::print_summary(const PromptSources& prompt_sources, const Demonstrations& demonstrations) {
   for (const std::string& sentence : tally_.warnings()) warning(sentence);
-  const std::string left_out = problems.left_out_sentence(passed_over_);
+  const std::string left_out = prompt_sources.describe_skipped(passed_over_);
   if (!left_out.empty()) warning("training: " + left_out);
   if (2 * empty_steps_ > rl_steps_)
     warning(
         str_cat("training: in ", empty_steps_, " of ", rl_steps_, " steps there was nothing to learn: ", why_empty_));
-  const std::string not_learned = demonstrations.left_out_sentence(demonstrations.skipped());
+  const std::string not_learned = demonstrations.describe_skipped(demonstrations.skipped());
   if (!not_learned.empty()) warning("supervised: " + not_learned);
 }
 

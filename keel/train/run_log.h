@@ -11,9 +11,9 @@
 #include "keel/reward/score.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 #include "keel/train/start/demonstrations.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 namespace keel {
 
@@ -29,7 +29,7 @@ class RunLog {
   void progress(const std::string& text) { console_.progress(text); }
 
   /// Rows that gave no prompt are counted, and the first of them is told.
-  void passed_over(const SkippedCounts& rows);
+  void skipped_rows(const SkippedCounts& rows);
   /// Where failures do not stop the run, the log has them all, and the first is told.
   void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
   void skipped_update(int64_t step, const std::string& trained_on);
@@ -38,18 +38,18 @@ class RunLog {
   void begin_rl(int64_t done);
   /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
   void warm_up_step(const SftMetrics& numbers, int64_t done, int64_t steps, double seconds);
-  void supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out);
+  void supervised_loss(const SftEvalLoss& measured, int64_t step, const std::string& left_out);
   /// The first of the rows that gave nothing to learn is told.
   void supervised_rows_passed_over(const SkippedCounts& rows);
   void step(const StepMetrics& numbers, int64_t done, double seconds);
-  void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds);
+  void evaluation(const Evaluation& result, const HeldOutPrompts& held_out, int64_t step, double seconds);
   void best(const BestEvaluation& best);
 
   /// One line on where the run stands: the step, the `stage` that is under way, the time left. By any thread.
   std::string live_text(const std::string& stage) const;
 
   /// What was counted.
-  void print_summary(const Problems& problems, const Demonstrations& demonstrations);
+  void print_summary(const PromptSources& prompt_sources, const Demonstrations& demonstrations);
 
  private:
   void show_step(const std::string& line, int64_t done, int64_t steps);

@@ -48,7 +48,7 @@ void RunWatcher::on_experience(const Experience& experience) {
 
 void RunWatcher::record_tokens(const Experience& experience) {
   constexpr int64_t kSample = 16;  // completions of a step
-  RecordedShare share{.seed = config_.run.seed};
+  RecordSelection share{.seed = config_.run.seed};
   if (config_.record.tokens == "sample") share.rollouts = kSample;
   records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts,
                    experience.trained_index, share, policy_.tokenizer);

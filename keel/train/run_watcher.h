@@ -7,7 +7,7 @@
 #include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/sample_recorder.h"
 #include "keel/train/metrics/token_records.h"
 #include "keel/train/run_log.h"
 #include "keel/train/step_watcher.h"
@@ -33,7 +33,7 @@ class RunWatcher : public StepWatcher {
   void add_metrics(const char* phase, const Json& metrics);
   void add_sample(const Json& sample) { folder_.add_sample(sample); }
 
-  void on_skipped_rows(const SkippedCounts& rows) override { log_.passed_over(rows); }
+  void on_skipped_rows(const SkippedCounts& rows) override { log_.skipped_rows(rows); }
   void on_warning(const std::string& sentence) override { log_.warning(sentence); }
   void on_scored(const ScoreReport& report, size_t completions) override;
   void on_experience(const Experience& experience) override;
@@ -50,7 +50,7 @@ class RunWatcher : public StepWatcher {
   RunFolder& folder_;
   Trackers& trackers_;
   RunLog& log_;
-  std::optional<SampleNotes> notes_;     // of the present step
+  std::optional<SampleRecorder> notes_;  // of the present step
   std::optional<TokenRecords> records_;  // the same, where its tokens are recorded
   Json facts_;                           // for them: what decides
 };

@@ -66,7 +66,7 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
 SftTrainer::SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
                        Demonstrations& demonstrations)
     : config_(config),
-      network_(policy.model, execution_of(config)),
+      network_(policy.model, execution_options(config)),
       demonstrations_(demonstrations),
       options_(config.sft_optimizer()),
       optimizer_(masters, config.sft_optimizer()) {}
@@ -80,7 +80,7 @@ double SftTrainer::learning_rate(const TrainState& state) const {
 
 SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
   SftMetrics metrics{.lr = learning_rate(state), .noisy = state.sft.noisy};
-  const UpdateOptions pass{.dropout = dropout_of(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
+  const UpdateOptions pass{.dropout = next_dropout(config_, state), .loss_scale = optimizer_.loss_scale().value_or(1)};
   const int64_t targets = target_count(sequences);
   metrics.loss = accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, pass);
   if (demonstrations_.from_files()) metrics.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
@@ -104,12 +104,12 @@ SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, Tr
   return metrics;
 }
 
-std::optional<SupervisedLoss> SftTrainer::held_out_loss() {
+std::optional<SftEvalLoss> SftTrainer::held_out_loss() {
   constexpr int64_t kRowsAtOnce = 64;
   RowStream<SupervisedRow>* rows = demonstrations_.held_out();
   if (rows == nullptr) return std::nullopt;
   rows->go_back_to({});
-  SupervisedLoss result;
+  SftEvalLoss result;
   double negative_logp = 0;
   while (true) {
     std::vector<SupervisedSequence> sequences;

@@ -8,7 +8,7 @@
 #include "keel/model/loaded_model.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 #include "keel/train/start/demonstrations.h"
 #include "keel/train/step_watcher.h"
 
@@ -28,7 +28,7 @@ class SftTrainer {
 
   /// The mean over all targets of the rows that are kept for it. Nothing where there are none; Interrupted when someone
   /// asks to stop.
-  std::optional<SupervisedLoss> held_out_loss();
+  std::optional<SftEvalLoss> held_out_loss();
 
   /// Between steps, of a task: which demonstrations come next. What to tell where the noise-free ones did not teach
   /// what they should have.

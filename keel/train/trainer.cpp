@@ -40,8 +40,8 @@ RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& met
 
 void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& metrics,
                                      StepWatcher& watcher) const {
-  metrics.passed_over = batch.passed_over;
-  metrics.prompt_limit = problems_.prompt_limit();
+  metrics.skipped_rows = batch.skipped_rows;
+  metrics.prompt_limit = prompt_sources_.prompt_limit();
   metrics.scores = batch.scores;
   metrics.sampling_weights = config_.rollout.weights;
   metrics.logit_noise = config_.rollout.logit_noise;
@@ -51,7 +51,7 @@ void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState
   metrics.sampled_tokens = static_cast<double>(batch.tokens);
   metrics.reward_seconds = batch.reward_seconds;
   metrics.rollout_seconds = batch.rollout_seconds;
-  watcher.on_skipped_rows(batch.passed_over);
+  watcher.on_skipped_rows(batch.skipped_rows);
   for (const std::string& warning : batch.warnings) watcher.on_warning(warning);
   watcher.on_scored(batch.scores, batch.completions);
 }
@@ -81,7 +81,7 @@ void Trainer::compute_advantages(Experience& experience, const Objective& object
       keel::compute_advantages(objective.method.advantage, experience.rollouts, config_.critic,
                                penalty ? penalty->tokens : std::vector<std::vector<double>>{}, objective.advantage_eps);
   if (penalty) metrics.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
-  metrics.values = value_numbers(experience.rollouts, experience.token_advantages);
+  metrics.values = compute_value_metrics(experience.rollouts, experience.token_advantages);
 }
 
 void Trainer::update_policy(const Experience& experience, const Objective& objective, TrainState& state,
@@ -89,7 +89,7 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   watcher.on_experience(experience);
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
-  TokenMetrics tokens;
+  TokenMetricSums tokens;
   BlockedTokens blocked;
   GradientNorms norms;
   Stage stage(watcher.meters->training, "update",
@@ -105,7 +105,7 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
       stage.set(done, seen_tokens += t.policy.logp.size(0));
     };
     const UpdateOptions pass{.temperature = config_.rollout.temperature,
-                             .dropout = dropout_of(config_, state),
+                             .dropout = next_dropout(config_, state),
                              .loss_scale = optimizer_.loss_scale().value_or(1),
                              .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
     accumulate_policy_gradients(network_, objective, pass, tokens_per_batch, scored, minibatch, observe);
@@ -170,8 +170,8 @@ void Trainer::certify(const Experience& experience, const RlState& state, StepMe
   metrics.certificate = compute_certificate(network_, experience.scored(), objective_.requirements(),
                                             {.temperature = config_.rollout.temperature,
                                              .tokens_per_batch = config_.train.tokens_per_batch,
-                                             .range = problems_.reward_range(),
-                                             .horizon = longest_completion(config_)});
+                                             .range = prompt_sources_.reward_range(),
+                                             .horizon = resolve_max_new_tokens(config_)});
   metrics.certificate_seconds = watch.lap();
 }
 
@@ -206,7 +206,7 @@ SamplingRequest Trainer::sampling_request() const {
   return {.samples_per_prompt = config_.rollout.samples_per_prompt,
           .temperature = config_.rollout.temperature,
           .logit_noise = config_.rollout.logit_noise,
-          .max_new_tokens = longest_completion(config_),
+          .max_new_tokens = resolve_max_new_tokens(config_),
           .stop_ids = policy_.stop_ids,
           .stop_strings = config_.rollout.stop_strings,
           .seed = config_.run.seed,
@@ -215,33 +215,34 @@ SamplingRequest Trainer::sampling_request() const {
           .hidden_states = objective_.requirements().hidden_states};
 }
 
-Agreement Trainer::agreement(const TrainState& state) const {
+LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   constexpr int64_t kPrompts = 4;
-  PromptStream stream = problems_.training();
+  PromptStream stream = prompt_sources_.training();
   stream.seek(state.rl.prompts);
   // With exact weights and without noise, whatever the run samples with: that those differ is their purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
-  return sampler_trainer_agreement(sampled_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
-                                   request, config_.train.tokens_per_batch);
+  return check_sampler_matches_trainer(sampled_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
+                                       request, config_.train.tokens_per_batch);
 }
 
 Objective current_objective(const Config& config, const RlState& state) {
   Objective objective =
-      make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+      make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   if (objective.adapt_target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
   if (objective.reward_kl.target && state.kl_coefficient) objective.reward_kl.coefficient = *state.kl_coefficient;
   return objective;
 }
 
-Trainer::Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, AuxiliaryWeights saved)
+Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
+                 AuxiliaryWeights saved)
     : config_(config),
       policy_(policy),
-      problems_(problems),
+      prompt_sources_(prompt_sources),
       objective_(current_objective(config, {})),
-      network_(policy.model, execution_of(config)),
+      network_(policy.model, execution_options(config)),
       optimizer_(saved.masters.value_or(MasterWeights(policy.model.trained())), config.optimizer),
-      sampler_(config, policy, problems, sampling_request()),
+      sampler_(config, policy, prompt_sources, sampling_request()),
       past_policies_(config, sampler_, policy.model.device()) {
   if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen();
   if (saved.reference) reference_.emplace(*saved.reference, network_.execution());
@@ -254,7 +255,7 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const Problems
 }
 
 SampledWeights Trainer::sampled_weights(const RlState& state) const {
-  return {policy_.model, masters(), execution_of(config_, state.adapter_apart)};
+  return {policy_.model, masters(), execution_options(config_, state.adapter_apart)};
 }
 
 StepResult Trainer::step(TrainState& state) {

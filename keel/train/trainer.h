@@ -8,10 +8,10 @@
 #include "keel/train/batch_sampler.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 #include "keel/train/past_policies.h"
-#include "keel/train/start/agreement.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/logprob_check.h"
+#include "keel/train/start/prompt_sources.h"
 #include "keel/train/step_watcher.h"
 
 namespace keel {
@@ -39,7 +39,8 @@ class Trainer {
  public:
   /// Everything that is given by reference must outlive it. A reference and a critic that the configuration asks for,
   /// and that were not saved, start as the current policy.
-  Trainer(const Config& config, const LoadedModel& policy, const Problems& problems, AuxiliaryWeights saved = {});
+  Trainer(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
+          AuxiliaryWeights saved = {});
 
   /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
   /// the step then has not happened.
@@ -47,7 +48,7 @@ class Trainer {
   StepResult step(TrainState& state);
 
   /// How far sampler and trainer are apart at equal weights, on the next prompts.
-  Agreement agreement(const TrainState& state) const;
+  LogprobCheck check_logprobs(const TrainState& state) const;
 
   const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // if the objective needs it
   const CriticTraining* critic() const { return critic_ ? &*critic_ : nullptr; }     // if the advantage needs it
@@ -80,7 +81,7 @@ class Trainer {
 
   const Config& config_;
   const LoadedModel& policy_;
-  const Problems& problems_;
+  const PromptSources& prompt_sources_;
   const Objective objective_;          // as configured; current_objective() has what a step uses
   const CausalLm network_;             // of the policy
   std::optional<CausalLm> reference_;  // the policy when RL started

@@ -12,7 +12,7 @@
 #include "keel/rollout/rounding.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
-#include "keel/train/start/agreement.h"
+#include "keel/train/start/logprob_check.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/critic_training.h"
 #include "keel/train/update/gradients.h"
@@ -361,13 +361,13 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
                                       .max_sequences = max_sequences,
                                       .top_k = 20,
                                       .hidden_states = true};
-        const Agreement agreement =
-            sampler_trainer_agreement({model}, model, tokenizer, problems(*task, 16), request, 1 << 20);
-        EXPECT_GT(agreement.tokens, 128);
+        const LogprobCheck check =
+            check_sampler_matches_trainer({model}, model, tokenizer, problems(*task, 16), request, 1 << 20);
+        EXPECT_GT(check.tokens, 128);
         const double limit = type == at::kFloat ? 1e-4 : type == at::kHalf ? 3e-3 : 2e-2;
-        EXPECT_LT(agreement.max_difference, limit) << shape.hidden_size << " " << type;
-        EXPECT_LT(agreement.topk_difference, limit) << shape.hidden_size << " " << type;
-        EXPECT_LT(agreement.total_variation, limit) << shape.hidden_size << " " << type;
+        EXPECT_LT(check.max_difference, limit) << shape.hidden_size << " " << type;
+        EXPECT_LT(check.topk_difference, limit) << shape.hidden_size << " " << type;
+        EXPECT_LT(check.total_variation, limit) << shape.hidden_size << " " << type;
       }
 }
 

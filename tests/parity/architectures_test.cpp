@@ -11,7 +11,7 @@
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 #include "keel/model/network/packed_forward.h"
-#include "keel/train/start/agreement.h"
+#include "keel/train/start/logprob_check.h"
 
 namespace keel {
 namespace {
@@ -117,13 +117,13 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
       for (size_t i = 0; i < 3 + 5 * p; ++i)
         prompts[p].tokens.push_back(static_cast<int32_t>((7 * i + p) % opened.config.vocab_size));
     }
-    const Agreement agreement = sampler_trainer_agreement(
+    const LogprobCheck check = check_sampler_matches_trainer(
         {model}, model, tokenizer, prompts,
         {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
-    EXPECT_LT(agreement.max_difference, 5e-5);
-    EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
-    require_agreement(
-        sampler_trainer_agreement({narrow}, narrow, tokenizer, prompts,
+    EXPECT_LT(check.max_difference, 5e-5);
+    EXPECT_EQ(check.tokens, 3 * 2 * 24);
+    require_logprobs_match(
+        check_sampler_matches_trainer({narrow}, narrow, tokenizer, prompts,
                                   {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096),
         /*limit=*/0, narrow.compute_type());
   }

@@ -88,7 +88,7 @@ TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
   options.overlong_penalty = 0.9;
   const auto judged = [&](std::vector<std::string> functions) {
     options.functions = std::move(functions);
-    const RewardSum reward = make_reward(options, {}, {}, /*longest_completion=*/20);
+    const RewardSum reward = make_reward(options, {}, {}, /*max_new_tokens=*/20);
     return verdicts(reward, batch.samples(), reward.judge(batch.samples()));
   };
   const auto rewards = [](const std::vector<Verdict>& result) {

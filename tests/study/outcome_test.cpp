@@ -35,7 +35,7 @@ TEST(Outcome, IsOfTheLastTheFirstAndTheBestSteps) {
   rows += R"({"phase":"eval","step":12,"eval/accuracy":0.75,"eval/low":0.7,"eval/high":0.8,"eval/count":10})"
           "\n";
   write_atomically(folder.path / "metrics.jsonl", rows);
-  const Outcome outcome = outcome_of(folder.path, 20, {"trust_region/masked", "not/there"});
+  const Outcome outcome = measure_run(folder.path, 20, {"trust_region/masked", "not/there"});
   EXPECT_DOUBLE_EQ(outcome.measures.at(measure::kFinal), (9 + 10 + 11 + 12) / 4.0);  // a third of 12
   EXPECT_DOUBLE_EQ(outcome.measures.at(measure::kEarly), 2.5);
   EXPECT_DOUBLE_EQ(outcome.measures.at(measure::kBest), 10);

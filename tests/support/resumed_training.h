@@ -20,14 +20,14 @@ class ResumedTraining {
  public:
   explicit ResumedTraining(const Config& config, const SavedTraining& from = {warm_model()})
       : ResumedTraining(config, from,
-                        [](const Config& of, const LoadedModel& policy) { return Problems(of, policy); }) {}
-  template <class MakeProblems>
-  ResumedTraining(const Config& config, const SavedTraining& from, const MakeProblems& make_problems)
+                        [](const Config& of, const LoadedModel& policy) { return PromptSources(of, policy); }) {}
+  template <class MakePromptSources>
+  ResumedTraining(const Config& config, const SavedTraining& from, const MakePromptSources& make_prompt_sources)
       : config_(config),
         policy_(starting_with(config, from.weights)),
-        problems_(make_problems(config_, policy_)),
+        prompt_sources_(make_prompt_sources(config_, policy_)),
         state_(from.state),
-        trainer_(config_, policy_, problems_, {.masters = compute_as_configured(policy_, config)}) {
+        trainer_(config_, policy_, prompt_sources_, {.masters = compute_as_configured(policy_, config)}) {
     if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, state_, "a test");
   }
   ResumedTraining(const ResumedTraining&) = delete;
@@ -49,7 +49,7 @@ class ResumedTraining {
  private:
   Config config_;
   LoadedModel policy_;
-  Problems problems_;
+  PromptSources prompt_sources_;
   TrainState state_;
   Trainer trainer_;
 };

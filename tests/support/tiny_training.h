@@ -60,7 +60,7 @@ inline const ModelWeights& warm_model() {
     use_threads(config.run.threads);
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
-    const LoadedModel policy = starting_model(config, at::kCPU);
+    const LoadedModel policy = load_starting_model(config, at::kCPU);
     Demonstrations demonstrations(config, policy);
     SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
     TrainState state;
@@ -87,7 +87,7 @@ inline void clear_gradients(const std::vector<NamedWeight>& weights) {
 /// The model that a configuration starts with, with other weights, in float32.
 inline LoadedModel starting_with(const Config& config, const ModelWeights& weights) {
   use_threads(config.run.threads);  // as a run does
-  LoadedModel start = starting_model(config, at::kCPU);
+  LoadedModel start = load_starting_model(config, at::kCPU);
   copy_weights(weights, start.model);
   return start;
 }
@@ -100,12 +100,12 @@ inline MasterWeights compute_as_configured(LoadedModel& model, const Config& con
 class TinyTraining : private StepWatcher {
  public:
   /// The policy starts from nothing, or from these weights; so does the reference, unless another one is given.
-  explicit TinyTraining(const Config& config) : TinyTraining(config, starting_model(config, at::kCPU).model) {}
+  explicit TinyTraining(const Config& config) : TinyTraining(config, load_starting_model(config, at::kCPU).model) {}
   TinyTraining(const Config& config, const ModelWeights& start, std::optional<ModelWeights> reference = {})
       : config_(config),
         policy_(starting_with(config, start)),
-        problems_(config, policy_),
-        trainer_(config_, policy_, problems_,
+        prompt_sources_(config, policy_),
+        trainer_(config_, policy_, prompt_sources_,
                  {.masters = compute_as_configured(policy_, config), .reference = std::move(reference)}),
         sampler_(policy_.model),
         old_(policy_.model) {}
@@ -146,7 +146,7 @@ class TinyTraining : private StepWatcher {
   const std::vector<Rollout>& rollouts() const { return experience_->rollouts; }
   const std::vector<std::vector<float>>& advantages() const { return experience_->token_advantages.advantages; }
   double temperature() const { return config_.rollout.temperature; }
-  int64_t completion_limit() const { return longest_completion(config_); }
+  int64_t max_completion_tokens() const { return resolve_max_new_tokens(config_); }
 
  private:
   void on_experience(const Experience& experience) override {
@@ -161,7 +161,7 @@ class TinyTraining : private StepWatcher {
 
   Config config_;
   LoadedModel policy_;
-  Problems problems_;
+  PromptSources prompt_sources_;
   TrainState state_{.phase = Phase::kRl};
   Trainer trainer_;
   ModelWeights sampler_, old_;

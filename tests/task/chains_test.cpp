@@ -179,7 +179,7 @@ TEST(Chains, HaveTheLengthsOfTheirDefinitionInTokens) {
     const Tokenizer tokenizer = task->tokenizer();
     const int64_t n = row.options.steps;
     EXPECT_EQ(tokenizer.size(), 9 + row.options.modulus + row.options.words) << row.name;
-    EXPECT_EQ(task->completion_limit(), 7 * n + 5);
+    EXPECT_EQ(task->max_completion_tokens(), 7 * n + 5);
     for (uint64_t index = 0; index < 100; ++index) {
       const Demonstration demonstration = task->demonstrate(0, index, /*noisy=*/true);
       const std::vector<int32_t> prompt = tokenizer.encode(demonstration.problem.prompt);

@@ -36,8 +36,8 @@ TEST(CountdownTask, DemonstratesSolutionsThatAreRightAndFit) {
       ASSERT_LE(static_cast<int64_t>(prompt.size()), 120) << shown.problem.prompt;
       longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     }
-    EXPECT_LE(longest, made->completion_limit()) << difficulty;
-    EXPECT_GE(2 * longest, made->completion_limit()) << difficulty;
+    EXPECT_LE(longest, made->max_completion_tokens()) << difficulty;
+    EXPECT_GE(2 * longest, made->max_completion_tokens()) << difficulty;
   }
 }
 
@@ -168,7 +168,7 @@ TEST(TaskTable, HelpsWithNamesAndSaysWhereRemovedTasksWent) {
 
 TEST(SplitOf, HoldsOutOneInEight) {
   int64_t held_out = 0;
-  for (int i = 0; i < 80000; ++i) held_out += split_of("problem " + std::to_string(i)) == Split::kHeldOut;
+  for (int i = 0; i < 80000; ++i) held_out += choose_split("problem " + std::to_string(i)) == Split::kHeldOut;
   EXPECT_NEAR(static_cast<double>(held_out) / 80000, 0.125, 4 * 0.0012);  // four standard deviations
 }
 

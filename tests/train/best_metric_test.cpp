@@ -12,15 +12,15 @@ namespace {
 TEST(TheBestMetric, HasTheNameOfTheMeanInThisRun) {
   Config config = tiny_run("dppo_tv");
   const LoadedModel policy = starting_with(config, warm_model());
-  const Problems problems(config, policy);
-  EXPECT_EQ(best_metric_key("auto", problems), "eval/accuracy");  // a task's answers are right or wrong
+  const PromptSources prompt_sources(config, policy);
+  EXPECT_EQ(best_metric_key("auto", prompt_sources), "eval/accuracy");  // a task's answers are right or wrong
   for (const char* metric : {"none", "auto", "eval/accuracy", "eval/low"}) {
     config.checkpoint.best_metric = metric;
-    EXPECT_NO_THROW(require_best_metric(config, problems)) << metric;
+    EXPECT_NO_THROW(require_best_metric(config, prompt_sources)) << metric;
   }
   config.checkpoint.best_metric = "eval/reward";
   EXPECT_THAT(
-      error_of(2, [&] { require_best_metric(config, problems); }),
+      error_of(2, [&] { require_best_metric(config, prompt_sources); }),
       testing::AllOf(testing::HasSubstr("checkpoint.best_metric is eval/reward"), testing::HasSubstr("eval/accuracy")));
 }
 

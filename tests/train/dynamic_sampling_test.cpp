@@ -32,7 +32,7 @@ class FirstWins : public Reward {
 /// The prompts of the task at these places, or all in their order, of which some are flat.
 auto problems_with(std::set<uint64_t> flat, std::vector<uint64_t> places = {}) {
   return [=](const Config& config, const LoadedModel& policy) {
-    Problems of_task(config, policy);
+    PromptSources of_task(config, policy);
     PromptStream all = of_task.training();
     const auto prompt_at = [all, places](uint64_t place) mutable -> std::variant<Prompt, SkippedRow> {
       all.seek(places.empty() ? place : places.at(place));
@@ -40,7 +40,7 @@ auto problems_with(std::set<uint64_t> flat, std::vector<uint64_t> places = {}) {
     };
     std::vector<RewardTerm> terms;
     terms.push_back({.name = "mine", .weight = 1, .sources = {}, .reward = std::make_unique<FirstWins>(flat)});
-    return Problems(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
+    return PromptSources(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
   };
 }
 
@@ -64,7 +64,7 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   EXPECT_EQ(outcome.experience.rollouts.size(), 12);
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(outcome.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
   EXPECT_EQ(run.state().rl.prompts, 6);
-  Json row = step_row(outcome.metrics);
+  Json row = metrics_row(outcome.metrics);
   EXPECT_EQ(row.at("rollout/batches"), 2);
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
   EXPECT_EQ(row.at("rollout/groups_dropped"), 3);
@@ -75,10 +75,10 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(6, 8, 9));
   EXPECT_EQ(run.state().rl.prompts, 10);
-  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups_dropped"), 1);
+  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups_dropped"), 1);
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(10, 11, 12));
-  EXPECT_EQ(step_row(outcome.metrics).at("rollout/batches"), 1);
+  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/batches"), 1);
 }
 
 TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
@@ -107,7 +107,7 @@ struct Warned : StepWatcher {
 
 TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
   const auto every_second_row = [](const Config& config, const LoadedModel& policy) {
-    PromptStream all = Problems(config, policy).training();
+    PromptStream all = PromptSources(config, policy).training();
     const auto prompt_at = [all](uint64_t place) mutable -> std::variant<Prompt, SkippedRow> {
       if (place % 2 == 1) return SkippedRow{SkippedRow::Why::kBad, "odd"};
       all.seek(place / 2);
@@ -116,7 +116,7 @@ TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
     std::vector<RewardTerm> terms;
     terms.push_back(
         {.name = "mine", .weight = 1, .sources = {}, .reward = std::make_unique<FirstWins>(std::set<uint64_t>{0})});
-    return Problems(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
+    return PromptSources(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
   };
   ResumedTraining run(dynamic_run(), {warm_model()}, every_second_row);
   Warned watcher;
@@ -142,8 +142,8 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   Warned warned;
   StepResult outcome = run.step(warned);
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(4));
-  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups"), 1);
-  EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups_dropped"), 5);
+  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups"), 1);
+  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups_dropped"), 5);
   EXPECT_EQ(run.state().rl.updates, 1);  // of three groups one is there
   EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
@@ -153,8 +153,8 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   for (int step = 2; step <= 3; ++step) {
     outcome = run.step(warned);
     EXPECT_TRUE(outcome.experience.rollouts.empty());
-    EXPECT_EQ(step_row(outcome.metrics).at("rollout/groups"), 0);
-    EXPECT_EQ(step_row(outcome.metrics).at("reward/mean"), 0);
+    EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups"), 0);
+    EXPECT_EQ(metrics_row(outcome.metrics).at("reward/mean"), 0);
     EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
   }
   EXPECT_EQ(run.state().rl.updates, 1);

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 StepMetrics sound_step() {
   StepMetrics numbers;
-  numbers.tokens = TokenNumbers{};
+  numbers.tokens = TokenMetrics{};
   numbers.tokens->entropy = 0.5;
   numbers.rollouts = {.reward_mean = 0.5, .reward_std = 0.5, .zero_std_groups = 0.25, .truncated = 0.5};
   return numbers;

@@ -69,7 +69,7 @@ TEST(Mismatch, OfEveryKindIsTrainedWith) {
       EXPECT_GT(numbers.gradients->mean, 0) << precision.name;
       EXPECT_EQ(numbers.skipped_updates, 0) << precision.name;
       EXPECT_EQ(numbers.tokens->invalid_tokens, 0) << precision.name;
-      const Json row = step_row(numbers);
+      const Json row = metrics_row(numbers);
       EXPECT_EQ(row.at("mismatch/weights"), precision.name);
       EXPECT_EQ(row.at("mismatch/logit_noise"), 0.1);
     }

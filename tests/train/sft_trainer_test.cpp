@@ -13,7 +13,7 @@ namespace {
 TEST(SftTrainer, KeepsALossThatIsNotFiniteOutOfItsAverage) {
   Config config = tiny_run("dppo_tv");
   config.sft.steps = 100;
-  const LoadedModel policy = starting_model(config, at::kCPU);
+  const LoadedModel policy = load_starting_model(config, at::kCPU);
   Demonstrations demonstrations(config, policy);
   SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
   TrainState state;

@@ -37,11 +37,11 @@ struct HandWrittenStep {
 /// staleness left.
 std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   const LoadedModel policy = starting_with(config, warm_model());
-  Problems problems(config, policy);
+  PromptSources prompt_sources(config, policy);
   const Objective objective = current_objective(config, {});
   const Requirements needs = objective.requirements();
   Optimizer optimizer(MasterWeights(policy.model.trained()), config.optimizer);
-  PromptStream stream = problems.training();
+  PromptStream stream = prompt_sources.training();
   std::vector<HandWrittenStep> done;
   std::vector<uint64_t> updates{0};  // when each step began
   for (int64_t step = 0; step < steps; ++step) {
@@ -51,13 +51,13 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
     std::vector<Rollout> rollouts = RolloutEngine(sampling_model({behavior}, config.rollout.weights), policy.tokenizer)
                                         .generate(prompts, {.samples_per_prompt = config.rollout.samples_per_prompt,
                                                             .temperature = config.rollout.temperature,
-                                                            .max_new_tokens = longest_completion(config),
+                                                            .max_new_tokens = resolve_max_new_tokens(config),
                                                             .stop_ids = policy.stop_ids,
                                                             .seed = config.run.seed,
                                                             .policy_version = updates[began_with],
                                                             .top_k = needs.top_k,
                                                             .hidden_states = needs.hidden_states});
-    score_in_order(rollouts, prompts, policy.tokenizer, problems.reward());
+    score_in_order(rollouts, prompts, policy.tokenizer, prompt_sources.reward());
     annotate(rollouts, policy.model, behavior, nullptr, nullptr, needs, config.rollout.temperature,
              config.train.tokens_per_batch);
     const TokenAdvantages computed = compute_advantages(objective.method.advantage, rollouts, config.critic);
@@ -175,7 +175,7 @@ TEST(Staleness, KeepsOneCopyOfThePolicyForEachStepThatTheSamplerIsBehind) {
 /// Problems of the task, whose reward fails where a prompt's place is `bad`.
 auto failing_at(uint64_t bad) {
   return [bad](const Config& config, const LoadedModel& policy) {
-    Problems of_task(config, policy);
+    PromptSources of_task(config, policy);
     std::vector<RewardTerm> terms;
     terms.push_back({.name = "mine",
                      .weight = 1,
@@ -184,7 +184,7 @@ auto failing_at(uint64_t bad) {
                        if (prompt.id == bad) fail(ExitCode::kRewardProgramFailed, "prompt ", bad, " is cursed");
                        return static_cast<double>(text.size() % 2);
                      })});
-    return Problems(of_task.training(), RewardSum(std::move(terms), OnError::kStop));
+    return PromptSources(of_task.training(), RewardSum(std::move(terms), OnError::kStop));
   };
 }
 

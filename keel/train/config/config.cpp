@@ -10,7 +10,7 @@
 #include "keel/core/strings.h"
 #include "keel/evaluation/statistics.h"
 #include "keel/task/task_table.h"
-#include "keel/train/config/changed_keys.h"
+#include "keel/train/config/non_default_keys.h"
 #include "keel/train/config/sft_settings.h"
 
 namespace keel {
@@ -86,15 +86,15 @@ ConfigTree with_all_linear(ConfigTree tree) {
 
 /// Settings of what is switched off.
 std::vector<std::string> unread_settings(const Config& config) {
-  std::vector<std::string> notes = unread_with_sft(config);
+  std::vector<std::string> notes = unused_sft_settings(config);
   if (!config.rollout.dynamic_sampling && config.rollout.max_batches != RolloutOptions().max_batches)
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
     notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
   for (const std::string& function : config.reward.functions)
-    if (const std::optional<double> from = overlong_from(function); from && *from >= longest_completion(config))
+    if (const std::optional<double> from = overlong_from(function); from && *from >= resolve_max_new_tokens(config))
       notes.push_back("reward.functions: " + function + " does nothing: no completion has more than " +
-                      std::to_string(longest_completion(config)) + " tokens");
+                      std::to_string(resolve_max_new_tokens(config)) + " tokens");
   const std::vector<double>& weights = config.reward.weights;
   if (!weights.empty() && config.reward.overlong_buffer == 0 &&
       std::count(weights.begin(), weights.end(), 0) == std::ssize(weights))
@@ -111,7 +111,7 @@ std::vector<std::string> unread_settings(const Config& config) {
   if (optimizer.schedule_per == "step" && !optimizer.lr_varies())
     notes.push_back("optimizer.schedule_per does nothing: the learning rate is constant, and there is no warm-up");
   const ReferenceOptions& reference = config.reference;
-  for (const std::string& key : changed_keys(reference)) {
+  for (const std::string& key : non_default_keys(reference)) {
     const bool of_reward = key.starts_with("kl_in_reward");
     const char* weight = of_reward ? "kl_in_reward" : "kl_coefficient";
     if ((of_reward ? reference.kl_in_reward : reference.kl_coefficient) == 0)
@@ -149,8 +149,8 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   config.describe(table);
   table.load(with_all_linear(tree));
   require_rank(tree, table, config);
-  choose_length(tree, "train", config.train.steps, config.train.data_epochs);
-  choose_sft_length(tree, config.sft);
+  resolve_length(tree, "train", config.train.steps, config.train.data_epochs);
+  resolve_sft_length(tree, config.sft);
   refuse_typed_for_rl(tree, config);
   try {
     check_consistency(config, purpose);
@@ -170,7 +170,7 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   return config;
 }
 
-std::string typed_name(const ConfigTree& tree, const std::string& option) {
+std::string command_line_name(const ConfigTree& tree, const std::string& option) {
   if (on_command_line(tree, option)) return option;
   const std::string section = option.substr(0, option.find('.'));  // `model: FOLDER` is model.path
   const Json* value =
@@ -187,25 +187,25 @@ bool is_read_of_task(const Config& c, const std::string& key) {
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c, Purpose purpose) {
-  task_row(c.task.name);  // refuses unknown names
+  find_task(c.task.name);  // refuses unknown names
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  for (const std::string& key : changed_keys(c.model))
+  for (const std::string& key : non_default_keys(c.model))
     if (!c.model.path.empty() && key != "path" && key != "random_weights")
       refuse("model.", key, " is set, but model.path is ", c.model.path,
              ", which says the network's shape itself; remove one of the two");
   if (c.model.path.empty() && c.model.random_weights)
     refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
   const bool has_files = !c.data.files.empty() || !c.data.eval_files.empty();
-  if (has_files && !changed_keys(c.task).empty())
-    refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from ",
+  if (has_files && !non_default_keys(c.task).empty())
+    refuse("task.", non_default_keys(c.task)[0], " is set, but prompts come from ",
            c.data.files.empty() ? "data.eval_files" : "data.files", "; remove one of the two");
-  for (const std::string& key : changed_keys(c.data))
-    if (!has_files && !c.has_rl() && !reads_with_sft_files(key))
+  for (const std::string& key : non_default_keys(c.data))
+    if (!has_files && !c.has_rl() && !applies_to_sft_files(key))
       refuse("data.", key, " is about the prompts of RL, which this run has none of; ",
              key == "answer_key"          ? "sft.completion_key names the column of what is to be said"
              : key == "max_prompt_tokens" ? "sft.max_tokens bounds the rows"
                                           : "remove it");
-    else if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)) && !is_read_of_task(c, key))
+    else if (!has_files && (c.sft.files.empty() || !applies_to_sft_files(key)) && !is_read_of_task(c, key))
       refuse("data.", key, " is set, but no data.files are, and the built-in task ", c.task.name,
              " does not read it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())
@@ -220,7 +220,7 @@ void check_sources(const Config& c, Purpose purpose) {
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
         "set rollout.max_new_tokens, the longest completion (TRL's default is 512 tokens, and so is verl's)");
   check_sft(c);
-  for (const std::string& key : changed_keys(c.lora))
+  for (const std::string& key : non_default_keys(c.lora))
     if (!c.lora.adapter.empty() && key != "adapter" && key != "dropout") refuse_beside_adapter("", "lora." + key, c);
   const std::vector<std::string>& layers = c.lora.target_modules;
   for (auto layer = layers.begin(); layer != layers.end(); ++layer)
@@ -237,8 +237,8 @@ void check_critic(const Config& c, const Objective& objective) {
            c.objective.advantage ? "" : objective.method.name, ", which needs the values of a critic, but critic.body ",
            "is none; set critic.body to separate or shared, or objective.advantage to group_mean, grpo, rloo, ",
            "reinforce_pp or reinforce_pp_baseline");
-  if (!objective.requirements().value && !changed_keys(c.critic).empty())
-    refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
+  if (!objective.requirements().value && !non_default_keys(c.critic).empty())
+    refuse("critic.", non_default_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
            c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
            " reads no values; remove it, or set objective.advantage=gae or objective.method=ppo_gae");
   if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // of data_epochs plan_steps() looks at it
@@ -281,9 +281,9 @@ void check_reward_penalties(const Config& c, const Objective& objective) {
     refuse("reference.kl_in_reward_horizon is ", objective.reward_kl.horizon, ", but a step has ",
            c.rollouts_per_step(),
            " completions, with which the weight could fall to 0 at once; expected a number above ", fastest);
-  if (c.reward.overlong_buffer > longest_completion(c))
+  if (c.reward.overlong_buffer > resolve_max_new_tokens(c))
     refuse("reward.overlong_buffer is ", c.reward.overlong_buffer, ", but no completion is longer than ",
-           longest_completion(c), " tokens (rollout.max_new_tokens); lower it");
+           resolve_max_new_tokens(c), " tokens (rollout.max_new_tokens); lower it");
 }
 
 }  // namespace
@@ -293,7 +293,7 @@ void check_consistency(const Config& c, Purpose purpose) {
   require_no_tilde("run.dir", c.run.dir);
   check_sources(c, purpose);
   // Refuses what the method does not have or would not read.
-  const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);
+  const Objective objective = make_objective(c.objective, static_cast<double>(resolve_max_new_tokens(c)), c.reference);
   check_critic(c, objective);
   if (c.rollout.logit_noise > 0 && objective.requirements().hidden_states)
     refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but the method ", objective.method.name,
@@ -358,8 +358,8 @@ void check_consistency(const Config& c, Purpose purpose) {
   check_positions(c, longest_prompt(*task, c.run.seed, encode), shape.max_position_embeddings);
 }
 
-int64_t longest_completion(const Config& c) {
-  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : make_task(c.task)->completion_limit();
+int64_t resolve_max_new_tokens(const Config& c) {
+  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : make_task(c.task)->max_completion_tokens();
 }
 
 size_t longest_prompt(const Task& task, uint64_t seed,
@@ -372,8 +372,8 @@ size_t longest_prompt(const Task& task, uint64_t seed,
 }
 
 void check_positions(const Config& c, size_t prompt_tokens, int64_t positions) {
-  int64_t longest = longest_completion(c);
-  if (c.sft.steps > 0 && c.sft.files.empty()) longest = std::max(longest, make_task(c.task)->completion_limit());
+  int64_t longest = resolve_max_new_tokens(c);
+  if (c.sft.steps > 0 && c.sft.files.empty()) longest = std::max(longest, make_task(c.task)->max_completion_tokens());
   const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
   if (needed <= positions) return;
   const std::string which =

@@ -142,20 +142,20 @@ void add_removed_settings(OptionTable& table);
 /// A run's length is said in steps or in passes over the data. What is typed wins over the file; where one place says
 /// both, as the file of a run that was started does, they must agree, which is seen when the data is open.
 /// `section` is train or sft.
-void choose_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
-                   std::optional<double>& data_epochs);
+void resolve_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
+                    std::optional<double>& data_epochs);
 
 /// Loads and checks a configuration; notes on settings that do nothing are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);
 
 /// The name under which a setting stands on the command line; empty: it does not.
-std::string typed_name(const ConfigTree& tree, const std::string& option);
+std::string command_line_name(const ConfigTree& tree, const std::string& option);
 
 /// Settings that contradict each other are refused (exit code 2).
 void check_consistency(const Config& config, Purpose purpose = Purpose::kTraining);
 
 /// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
-int64_t longest_completion(const Config& config);
+int64_t resolve_max_new_tokens(const Config& config);
 
 /// Tokens of the longest prompt among the first problems of a task.
 size_t longest_prompt(const Task& task, uint64_t seed,

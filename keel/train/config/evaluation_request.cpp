@@ -6,7 +6,7 @@ EvaluationRequest evaluation_request(const Config& config, const LoadedModel& po
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
           .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p},
-          .max_new_tokens = longest_completion(config),
+          .max_new_tokens = resolve_max_new_tokens(config),
           .stop_ids = policy.stop_ids,
           .stop_strings = config.rollout.stop_strings,
           .seed = config.run.seed,

@@ -8,15 +8,15 @@ namespace {
 
 /// Whether a length is typed; null says that there is none of this kind.
 bool is_typed(const ConfigTree& tree, const std::string& option) {
-  const std::string name = typed_name(tree, option);
+  const std::string name = command_line_name(tree, option);
   const Json* value = name.empty() ? nullptr : find_non_null(tree, name);
   return value != nullptr;
 }
 
 }  // namespace
 
-void choose_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
-                   std::optional<double>& data_epochs) {
+void resolve_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
+                    std::optional<double>& data_epochs) {
   if (!data_epochs) return;
   const std::string in_steps = section + ".steps", in_epochs = section + ".data_epochs";
   const bool steps_typed = is_typed(tree, in_steps), epochs_typed = is_typed(tree, in_epochs);

@@ -5,8 +5,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
-#include "keel/train/config/changed_keys.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/non_default_keys.h"
 
 namespace keel {
 namespace {
@@ -60,7 +60,7 @@ void refuse_typed_rate(const ConfigTree& tree, const std::string& key) {
 
 }  // namespace
 
-ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
+ConfigTree to_sft_config(ConfigTree tree, std::vector<std::string>& notes) {
   constexpr const char* kOfRows[] = {"files", "eval_files", "held_out", "prompt_key"};
   const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
                         (!tree.value.contains("train") || is_section(tree, "train"));
@@ -88,12 +88,12 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
   return tree;
 }
 
-void choose_sft_length(const ConfigTree& tree, SftOptions& sft) {
+void resolve_sft_length(const ConfigTree& tree, SftOptions& sft) {
   if (!sft.files.empty() && !sft.data_epochs && find_non_null(tree, "sft.steps") == nullptr) sft.data_epochs = 1;
-  choose_length(tree, "sft", sft.steps, sft.data_epochs);
+  resolve_length(tree, "sft", sft.steps, sft.data_epochs);
 }
 
-bool reads_with_sft_files(const std::string& key) {
+bool applies_to_sft_files(const std::string& key) {
   static const std::set<std::string> kRead = {"chat", "system_prompt", "shuffle", "bad_rows", "chat_template_kwargs"};
   return kRead.contains(key);
 }
@@ -132,13 +132,13 @@ void check_sft(const Config& c) {
 
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config) {
   if (config.has_rl()) return;
-  for (const std::string& key : changed_keys(config.optimizer)) refuse_typed_rate(tree, key);
+  for (const std::string& key : non_default_keys(config.optimizer)) refuse_typed_rate(tree, key);
 }
 
-std::vector<std::string> unread_with_sft(const Config& config) {
+std::vector<std::string> unused_sft_settings(const Config& config) {
   std::vector<std::string> notes;
   const SftOptions& sft = config.sft;
-  for (const std::string& key : changed_keys(sft)) {
+  for (const std::string& key : non_default_keys(sft)) {
     if (!sft.has_steps())
       notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
     else if (sft.files.empty() && kOfFiles.contains(key))
@@ -163,17 +163,17 @@ std::vector<std::string> unread_with_sft(const Config& config) {
     for (const std::string& key : keys)
       if (section != "train" || !kRead.contains(key)) of_rl.push_back(section + "." + key);
   };
-  add("rollout", changed_keys(config.rollout));
-  add("reward", changed_keys(config.reward));
-  add("objective", changed_keys(config.objective));
-  add("reference", changed_keys(config.reference));
-  add("critic", changed_keys(config.critic));
-  add("optimizer", changed_keys(config.optimizer));
-  add("train", changed_keys(config.train));
-  add("eval", changed_keys(config.eval));
-  add("task", changed_keys(config.task));
-  std::vector<std::string> of_data = changed_keys(config.data);
-  std::erase_if(of_data, reads_with_sft_files);
+  add("rollout", non_default_keys(config.rollout));
+  add("reward", non_default_keys(config.reward));
+  add("objective", non_default_keys(config.objective));
+  add("reference", non_default_keys(config.reference));
+  add("critic", non_default_keys(config.critic));
+  add("optimizer", non_default_keys(config.optimizer));
+  add("train", non_default_keys(config.train));
+  add("eval", non_default_keys(config.eval));
+  add("task", non_default_keys(config.task));
+  std::vector<std::string> of_data = non_default_keys(config.data);
+  std::erase_if(of_data, applies_to_sft_files);
   add("data", of_data);
   if (!of_rl.empty())
     notes.push_back(joined(of_rl) + (of_rl.size() == 1 ? " does" : " do") +

@@ -12,13 +12,13 @@ struct SftOptions;
 
 /// What `keel sft` makes of its settings: where they name no sft.files, the files of section data are those to imitate,
 /// and there is no RL phase. What it writes down is a configuration like any other. Notes to print are appended.
-ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes);
+ConfigTree to_sft_config(ConfigTree tree, std::vector<std::string>& notes);
 
 /// sft.steps or sft.data_epochs; files without either are passed over once.
-void choose_sft_length(const ConfigTree& tree, SftOptions& sft);
+void resolve_sft_length(const ConfigTree& tree, SftOptions& sft);
 
 /// Whether supervised updates on files read a key of section data.
-bool reads_with_sft_files(const std::string& key);
+bool applies_to_sft_files(const std::string& key);
 
 /// Settings of the supervised phase that contradict each other or the rest are refused.
 void check_sft(const Config& config);
@@ -27,6 +27,6 @@ void check_sft(const Config& config);
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config);
 
 /// Notes on settings that do nothing in a run with, or without, a supervised phase.
-std::vector<std::string> unread_with_sft(const Config& config);
+std::vector<std::string> unused_sft_settings(const Config& config);
 
 }  // namespace keel

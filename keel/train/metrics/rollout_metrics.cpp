@@ -43,7 +43,7 @@ bool equal_rewards(std::span<const Rollout> group) {
   return std::adjacent_find(rewards.begin(), rewards.end(), std::not_equal_to<>()) == rewards.end();
 }
 
-RolloutMetrics rollout_numbers(std::span<const Rollout> rollouts, int64_t group) {
+RolloutMetrics compute_rollout_metrics(std::span<const Rollout> rollouts, int64_t group) {
   const double count = static_cast<double>(rollouts.size());
   RolloutMetrics numbers;
   if (const std::vector<double> rewards = rewards_of(rollouts); !rewards.empty()) {
@@ -69,7 +69,8 @@ int64_t token_count(std::span<const Rollout> rollouts) {
   return tokens;
 }
 
-std::optional<ValueMetrics> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages) {
+std::optional<ValueMetrics> compute_value_metrics(std::span<const Rollout> rollouts,
+                                                  const TokenAdvantages& advantages) {
   if (advantages.returns.empty()) return std::nullopt;
   std::vector<double> values, returns, errors;
   for (size_t i = 0; i < rollouts.size(); ++i) {

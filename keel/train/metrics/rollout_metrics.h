@@ -27,7 +27,7 @@ struct GroupMetrics {
 bool equal_rewards(std::span<const Rollout> group);
 
 /// `group` completions of one prompt lie side by side.
-RolloutMetrics rollout_numbers(std::span<const Rollout> rollouts, int64_t group);
+RolloutMetrics compute_rollout_metrics(std::span<const Rollout> rollouts, int64_t group);
 
 int64_t token_count(std::span<const Rollout> rollouts);
 
@@ -38,6 +38,6 @@ struct ValueMetrics {
 };
 
 /// Nothing without a critic.
-std::optional<ValueMetrics> value_numbers(std::span<const Rollout> rollouts, const TokenAdvantages& advantages);
+std::optional<ValueMetrics> compute_value_metrics(std::span<const Rollout> rollouts, const TokenAdvantages& advantages);
 
 }  // namespace keel

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "keel/objective/regions/divergence.h"
-#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/sample_recorder.h"
 
 namespace keel {
 namespace {
@@ -57,8 +57,8 @@ std::vector<double> round_numbers(int first_power, int last_power) {
 
 }  // namespace
 
-void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
-                       bool equal_parameters, const Tensor& reference_kl) {
+void TokenMetricSums::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
+                          bool equal_parameters, const Tensor& reference_kl) {
   const at::NoGradGuard no_grad;
   if (policy.logp.numel() == 0) return;
   const Tensor ratio = probability_ratio(policy.logp, policy.behavior_logp);
@@ -112,7 +112,7 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
   maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
 }
 
-std::optional<TokenNumbers> TokenMetrics::numbers() const {
+std::optional<TokenMetrics> TokenMetricSums::numbers() const {
   if (!sums_.defined()) return std::nullopt;
   const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
   const auto total = [&](Sum which) { return sums[which].item<double>(); };
@@ -123,7 +123,7 @@ std::optional<TokenNumbers> TokenMetrics::numbers() const {
   };
   const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
   const bool any_masked = total(kMasked) > 0;
-  return TokenNumbers{
+  return TokenMetrics{
       .entropy = share(kEntropy, kTokens),
       .kl_behavior = share(kKlBehavior, kTokens),
       .prob_difference_max = largest(kRiseMax),
@@ -151,9 +151,9 @@ std::optional<TokenNumbers> TokenMetrics::numbers() const {
   };
 }
 
-TokenHistogram TokenHistogram::of_divergences() { return TokenHistogram(round_numbers(-8, 1)); }
+TokenHistogram TokenHistogram::for_divergences() { return TokenHistogram(round_numbers(-8, 1)); }
 
-TokenHistogram TokenHistogram::of_ratios() {
+TokenHistogram TokenHistogram::for_ratios() {
   std::vector<double> limits = round_numbers(-8, -1);
   limits.pop_back();  // 0.5, which is 1 - 0.5
   const std::vector<double> away = round_numbers(-4, -1);

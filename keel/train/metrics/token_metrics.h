@@ -16,7 +16,7 @@
 namespace keel {
 
 /// What is told of the tokens of a step: means, shares of them, extremes.
-struct TokenNumbers {
+struct TokenMetrics {
   double entropy = 0, kl_behavior = 0;
   double prob_difference_max = 0, prob_difference_min = 0;  // of pi - mu
   std::optional<double> kl_reference;                       // where there is a reference
@@ -40,9 +40,9 @@ class TokenHistogram {
   explicit TokenHistogram(std::vector<double> limits) : limits_(std::move(limits)) {}
 
   /// Of |pi - mu| and its kin, which are 0 or above: three limits for each power of ten from 1e-8 to 100.
-  static TokenHistogram of_divergences();
+  static TokenHistogram for_divergences();
   /// Of pi / mu: the same steps away from 1, on either side of it.
-  static TokenHistogram of_ratios();
+  static TokenHistogram for_ratios();
 
   /// Numbers that are not finite are left out.
   void add(const Tensor& values);
@@ -58,7 +58,7 @@ class TokenHistogram {
 
 /// Sums over the tokens of a step, kept on the device and read once: the trust region's effect, and pi's drift from mu.
 /// It owns the sums.
-class TokenMetrics {
+class TokenMetricSums {
  public:
   /// Adds the tokens of a chunk. `equal_parameters`: no update since they were sampled, so that |pi - mu| is the
   /// mismatch between sampler and trainer and not the policy's drift. `reference_kl`: of each token, or undefined.
@@ -66,11 +66,11 @@ class TokenMetrics {
            const Tensor& reference_kl = {});
 
   /// Nothing where there was no token.
-  std::optional<TokenNumbers> numbers() const;
+  std::optional<TokenMetrics> numbers() const;
 
  private:
   Tensor sums_, maxima_;  // float64, see the .cpp for the order
-  TokenHistogram divergences_ = TokenHistogram::of_divergences(), ratios_ = TokenHistogram::of_ratios();
+  TokenHistogram divergences_ = TokenHistogram::for_divergences(), ratios_ = TokenHistogram::for_ratios();
   bool has_reference_ = false;
 };
 

@@ -8,7 +8,7 @@
 #include "keel/core/console.h"
 #include "keel/core/random.h"
 #include "keel/objective/regions/divergence.h"
-#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/sample_recorder.h"
 
 namespace keel {
 namespace {
@@ -17,7 +17,7 @@ constexpr size_t kRowsAtOnce = 65'536;                        // some 15 MB of t
 constexpr size_t kMaxPrompt = 2000, kMaxPrompts = 1'000'000;  // bytes of a prompt's text, and of all of a file
 
 /// Draws so many of them, without repetition.
-std::vector<int64_t> drawn(std::vector<int64_t> from, const RecordedShare& share, int64_t step) {
+std::vector<int64_t> drawn(std::vector<int64_t> from, const RecordSelection& share, int64_t step) {
   const size_t count = std::min(from.size(), static_cast<size_t>(share.rollouts.value_or(std::ssize(from))));
   if (count == from.size()) return from;
   Draws draws(share.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
@@ -88,7 +88,7 @@ class Decisions {
 
 TokenRecords::TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
                            std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
-                           const RecordedShare& share, const Tokenizer& tokenizer)
+                           const RecordSelection& share, const Tokenizer& tokenizer)
     : folder_(std::move(folder)),
       step_(step),
       prompts_(prompts),
@@ -171,7 +171,8 @@ Json TokenRecords::prompts() const {
   for (const int64_t place : places) {
     const Prompt& prompt = prompts_[place];
     const size_t most = std::min(kMaxPrompt, kMaxPrompts / places.size());
-    texts.get_ref<Json::object_t&>().emplace_back(std::to_string(prompt.id), as_text(shorten(prompt.text, most)));
+    texts.get_ref<Json::object_t&>().emplace_back(std::to_string(prompt.id),
+                                                  escape_invalid_utf8(shorten(prompt.text, most)));
   }
   return texts;
 }

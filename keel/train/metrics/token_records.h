@@ -18,7 +18,7 @@
 namespace keel {
 
 /// Which completions of a step are recorded.
-struct RecordedShare {
+struct RecordSelection {
   std::optional<int64_t> rollouts = {};  // so many, drawn; nothing: all
   uint64_t seed = 0;                     // of the draw, with the step
 };
@@ -31,7 +31,7 @@ class TokenRecords {
   /// Creates `folder`. `places` are the indices of the trained rollouts. The arguments must outlive the records.
   TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
                std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
-               const RecordedShare& share, const Tokenizer& tokenizer);
+               const RecordSelection& share, const Tokenizer& tokenizer);
 
   /// Notes the decisions on a part of an update's tokens; `rollouts[s]` is the rollout of sequence s.
   void add(const TokenUpdate& tokens, std::span<const int64_t> rollouts);

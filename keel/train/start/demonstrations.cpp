@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/task/task_table.h"
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 namespace keel {
 namespace {
@@ -94,7 +94,7 @@ void Demonstrations::require_rows() {
   files_->train.next(1);
   files_->train.go_back_to({});
   if (!files_->held_out || !files_->held_out->next(1).empty()) return;
-  const std::string left_out = left_out_sentence(files_->held_out->skipped());
+  const std::string left_out = describe_skipped(files_->held_out->skipped());
   if (files_->eval_files)
     fail(ExitCode::kBadInput, "sft.eval_files: there is nothing to measure the loss on: ", left_out);
   fail(ExitCode::kBadInput, "sft.held_out keeps none of the ", files_->identity.rows, " rows to measure the loss on",
@@ -112,23 +112,23 @@ SkippedCounts Demonstrations::skipped() const {
   return survey_ ? survey_->skipped : files_->train.skipped();
 }
 
-int64_t whole_part_of_passes(double exact) {
+int64_t round_up_epochs(double exact) {
   constexpr double kRounding = 1e-9;
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(exact - kRounding)), 1);
 }
 
 int64_t Demonstrations::planned_rows() const {
-  return whole_part_of_passes(*data_epochs_ * static_cast<double>(rows_per_pass()));
+  return round_up_epochs(*data_epochs_ * static_cast<double>(rows_per_epoch()));
 }
 
-int64_t Demonstrations::steps_of_passes(const SftState& state) const {
+int64_t Demonstrations::planned_steps(const SftState& state) const {
   const int64_t left = std::max<int64_t>(planned_rows() - state.rows, 0);
   return state.steps + (left + batch_ - 1) / batch_;
 }
 
 /// Without the rows that are left out, where it is known which these are.
 double Demonstrations::passes(const SftState& state) const {
-  if (data_epochs_) return static_cast<double>(state.rows) / static_cast<double>(rows_per_pass());
+  if (data_epochs_) return static_cast<double>(state.rows) / static_cast<double>(rows_per_epoch());
   return static_cast<double>(state.position) / static_cast<double>(files_->identity.rows);
 }
 
@@ -146,14 +146,14 @@ RowLengths Demonstrations::lengths() {
     return some.empty() ? 0 : tokens / count;
   };
   RowLengths lengths;
-  lengths.rows_of_update = lengths.most_rows = static_cast<double>(batch_);
+  lengths.mean_rows_per_update = lengths.max_rows_per_update = static_cast<double>(batch_);
   if (data_epochs_) {
     const int64_t rows_in_all = planned_rows(), updates = (rows_in_all + batch_ - 1) / batch_;
-    lengths.most_rows = static_cast<double>(std::min(batch_, rows_in_all));
-    lengths.rows_of_update = static_cast<double>(rows_in_all) / static_cast<double>(updates);
+    lengths.max_rows_per_update = static_cast<double>(std::min(batch_, rows_in_all));
+    lengths.mean_rows_per_update = static_cast<double>(rows_in_all) / static_cast<double>(updates);
   }
   double count = 0;
-  lengths.tokens_of_row = mean(files_->train, count, few);
+  lengths.mean_tokens_per_row = mean(files_->train, count, few);
   if (!files_->held_out) return lengths;
   const double kept = mean(*files_->held_out, count, kRows);
   if (count == kRows)  // and more
@@ -176,8 +176,8 @@ std::vector<std::string> Demonstrations::warnings() const {
       "meant"};
 }
 
-std::string Demonstrations::left_out_sentence(const SkippedCounts& skipped) const {
-  return left_out_text(skipped, "row", limit_name_ + ", " + std::to_string(limit_));
+std::string Demonstrations::describe_skipped(const SkippedCounts& skipped) const {
+  return skipped_rows_text(skipped, "row", limit_name_ + ", " + std::to_string(limit_));
 }
 
 }  // namespace keel

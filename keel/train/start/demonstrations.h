@@ -14,14 +14,14 @@ namespace keel {
 
 /// How long the rows of files are, and how many an update has.
 struct RowLengths {
-  double rows_of_update = 0;   // on average: the last of a number of passes has what is left
-  double most_rows = 0;        // of an update
-  double tokens_of_row = 0;    // on average
-  double held_out_tokens = 0;  // of all rows that the loss is measured on
+  double mean_rows_per_update = 0;  // on average: the last of a number of passes has what is left
+  double max_rows_per_update = 0;   // of an update
+  double mean_tokens_per_row = 0;   // on average
+  double held_out_tokens = 0;       // of all rows that the loss is measured on
 };
 
 /// Rounds rows or steps of fractional passes up, to at least 1: 0.1 of 30 are 3, despite floating-point error.
-int64_t whole_part_of_passes(double exact);
+int64_t round_up_epochs(double exact);
 
 /// The supervised phase's sequences: the rows of the user's files, or the demonstrations of a built-in task; none
 /// without such a phase. It owns the rows or the task and borrows nothing.
@@ -42,8 +42,8 @@ class Demonstrations {
   void require_rows();
 
   /// With a length in passes over files: updates made plus those that the remaining rows take. Reads all rows, once.
-  int64_t steps_of_passes(const SftState& state) const;
-  uint64_t rows_per_pass() const { return survey().items; }
+  int64_t planned_steps(const SftState& state) const;
+  uint64_t rows_per_epoch() const { return survey().items; }
   /// Of all passes.
   int64_t planned_rows() const;
   /// Passes that the state has made.
@@ -62,7 +62,7 @@ class Demonstrations {
   /// Rows that are passed over in a pass, where all were looked at; else those since the files were opened.
   SkippedCounts skipped() const;
   /// "2 rows left out: longer than sft.max_tokens, 64"; empty where there are none.
-  std::string left_out_sentence(const SkippedCounts& skipped) const;
+  std::string describe_skipped(const SkippedCounts& skipped) const;
   /// In tokens; longer rows are left out.
   int64_t limit() const { return limit_; }
 

@@ -4,23 +4,23 @@
 
 namespace keel {
 
-void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const SftState& state) {
+void plan_sft_steps(Config& config, const Demonstrations& demonstrations, const SftState& state) {
   SftOptions& sft = config.sft;
   if (!sft.data_epochs || !demonstrations.from_files()) return;
-  const int64_t steps = demonstrations.steps_of_passes(state);
+  const int64_t steps = demonstrations.planned_steps(state);
   if (sft.steps != 0 && sft.steps != steps)
     fail(ExitCode::kBadConfiguration, "sft.steps is ", sft.steps, ", but sft.data_epochs, ", *sft.data_epochs,
-         ", over ", demonstrations.rows_per_pass(), " rows are ", steps, " updates of ", sft.batch,
+         ", over ", demonstrations.rows_per_epoch(), " rows are ", steps, " updates of ", sft.batch,
          " (sft.batch); remove one of the two");
   sft.steps = steps;
 }
 
-void plan_steps(Config& config, const Problems& problems) {
+void plan_steps(Config& config, const PromptSources& prompt_sources) {
   TrainOptions& train = config.train;
   if (!train.data_epochs) return;
-  const double prompts = static_cast<double>(problems.prompts_per_pass());
+  const double prompts = static_cast<double>(prompt_sources.prompts_per_epoch());
   const double exact = *train.data_epochs * prompts / static_cast<double>(train.prompts_per_step);
-  const int64_t steps = whole_part_of_passes(exact);
+  const int64_t steps = round_up_epochs(exact);
   if (train.steps != 0 && train.steps != steps)
     fail(ExitCode::kBadConfiguration, "train.steps is ", train.steps, ", but train.data_epochs, ", *train.data_epochs,
          ", over ", prompts, " prompts are ", steps, " steps of ", train.prompts_per_step,
@@ -32,13 +32,13 @@ void plan_steps(Config& config, const Problems& problems) {
          " steps, so that the policy would never learn; lower the one or raise the other");
 }
 
-int64_t evaluations_after(const Config& config, int64_t done) {
+int64_t remaining_evaluations(const Config& config, int64_t done) {
   const int64_t steps = config.train.steps, every = config.eval.every;
   if (config.eval.prompts == 0 || done >= steps) return 0;
   return 1 + (every > 0 ? (steps - 1) / every - done / every : 0);
 }
 
-int64_t loss_measurements(const SftOptions& sft) {
+int64_t num_loss_evaluations(const SftOptions& sft) {
   return 2 + (sft.eval_every > 0 && sft.steps > 0 ? (sft.steps - 1) / sft.eval_every : 0);
 }
 

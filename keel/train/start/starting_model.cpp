@@ -36,21 +36,21 @@ void check_model_and_data(const Config& config) {
          "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
 }
 
-LoadedModel starting_model(const Config& config, at::Device device) {
+LoadedModel load_starting_model(const Config& config, at::Device device) {
   check_model_and_data(config);
   const std::string path = model_path(config);
   LoadedModel start = [&] {
     if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
-    if (!path.empty()) return load_whole_model(path, device);
+    if (!path.empty()) return load_verified_model(path, device);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
-    ModelWeights model = ModelWeights::random(starting_shape(config), config.run.seed, device);
+    ModelWeights model = ModelWeights::random(starting_model_config(config), config.run.seed, device);
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
   return start;
 }
 
-at::ScalarType chosen_precision(RunOptions& run, at::Device device) {
+at::ScalarType resolve_precision(RunOptions& run, at::Device device) {
   const at::ScalarType type = compute_type(run.precision, device);
   run.precision = precision_word(type);
   return type;
@@ -58,13 +58,13 @@ at::ScalarType chosen_precision(RunOptions& run, at::Device device) {
 
 LoadedModel starting_model_without_weights(const Config& config) {
   const std::filesystem::path path = find_model(model_path(config));
-  if (!is_folder(path) || config.model.random_weights) return starting_model(config, at::kCPU);
+  if (!is_folder(path) || config.model.random_weights) return load_starting_model(config, at::kCPU);
   WeightSource zeros = safetensors_weights(path);
   zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
   return load_folder(path, at::kCPU, &zeros);
 }
 
-ModelConfig starting_shape(const Config& config) {
+ModelConfig starting_model_config(const Config& config) {
   if (!config.model.path.empty()) return load_shape(model_path(config));
   return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
@@ -84,16 +84,16 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
   base.adapter["base_model_name_or_path"] = config.model.path;
 }
 
-void require_undamaged(const std::filesystem::path& folder) {
+void verify_checksums(const std::filesystem::path& folder) {
   if (!path_exists(folder / "manifest.json")) return;
   if (const auto damage = find_damage_in(folder, {}))
     fail(ExitCode::kBadInput, folder.string(), " is damaged: ", *damage,
          "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
 }
 
-LoadedModel load_whole_model(const std::string& name, at::Device device) {
+LoadedModel load_verified_model(const std::string& name, at::Device device) {
   const std::filesystem::path path = find_model(name);
-  require_undamaged(path);
+  verify_checksums(path);
   const std::optional<WeightSource> trained = float32_weights(path);
   return trained ? load_folder(path, device, &*trained) : load_model(name, device);
 }
@@ -113,11 +113,11 @@ uint32_t base_checksum(const ModelWeights& model) {
   return checksum.value();
 }
 
-Execution execution_of(const Config& config, bool adapter_apart) {
+Execution execution_options(const Config& config, bool adapter_apart) {
   return {config.rollout.bitwise, config.train.recompute_activations, adapter_apart};
 }
 
-Dropout dropout_of(const Config& config, const TrainState& state) {
+Dropout next_dropout(const Config& config, const TrainState& state) {
   return {.share = config.lora.dropout,
           .seed = config.run.seed,
           .update = static_cast<uint64_t>(state.sft.steps + state.rl.updates)};

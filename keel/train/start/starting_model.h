@@ -11,16 +11,16 @@ void check_model_and_data(const Config& config);
 
 /// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
 /// speaks the task's words. In float32 until it is told to compute in another type, once an adapter is on it.
-LoadedModel starting_model(const Config& config, at::Device device);
+LoadedModel load_starting_model(const Config& config, at::Device device);
 
 /// What the network is to compute in, and puts that in the place of run.precision's auto.
-at::ScalarType chosen_precision(RunOptions& run, at::Device device);
+at::ScalarType resolve_precision(RunOptions& run, at::Device device);
 
 /// The same with zeros for weights, which take no memory, where model.path is a folder: for checks before reading them.
 LoadedModel starting_model_without_weights(const Config& config);
 
 /// Its architecture alone.
-ModelConfig starting_shape(const Config& config);
+ModelConfig starting_model_config(const Config& config);
 
 /// Refuses a model that this machine has no memory to train: the system might kill the process without a message.
 void require_memory(const ModelConfig& shape, const Config& config);
@@ -35,15 +35,15 @@ std::string adapter_fingerprint(const std::filesystem::path& adapter);
 uint32_t base_checksum(const ModelWeights& model);
 
 /// How a run computes its networks.
-Execution execution_of(const Config& config, bool adapter_apart = false);
+Execution execution_options(const Config& config, bool adapter_apart = false);
 
 /// The dropout of the next update. The updates of both phases count, so that no two have the same noise.
-Dropout dropout_of(const Config& config, const TrainState& state);
+Dropout next_dropout(const Config& config, const TrainState& state);
 
 /// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
-void require_undamaged(const std::filesystem::path& folder);
+void verify_checksums(const std::filesystem::path& folder);
 
 /// load_model of an undamaged folder; a checkpoint gives its float32 weights, whatever their type in the folder.
-LoadedModel load_whole_model(const std::string& name, at::Device device);
+LoadedModel load_verified_model(const std::string& name, at::Device device);
 
 }  // namespace keel

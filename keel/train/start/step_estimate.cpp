@@ -111,7 +111,7 @@ class Network {
 
 }  // namespace
 
-DeviceSpeed measured_speed(at::Device device, at::ScalarType type) {
+DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type) {
   const at::NoGradGuard no_grad;
   const int64_t rows = device.is_cuda() ? 8192 : 512, width = device.is_cuda() ? 4096 : 768;
   const Tensor x = at::ones({rows, width}, at::TensorOptions(type).device(device)), turned = x.t();
@@ -129,7 +129,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
                            const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
                            const DeviceSpeed& speed) {
   const Network network(config, shape, type, speed);
-  const int64_t completion = longest_completion(config), rollouts = config.rollouts_per_step();
+  const int64_t completion = resolve_max_new_tokens(config), rollouts = config.rollouts_per_step();
   const int64_t prompts = config.train.prompts_per_step * prompt_tokens, tokens = rollouts * completion + prompts;
   StepEstimate estimate = network.held(tokens, config.optimizer.moments == "8bit");
   const bool lora = config.lora.used();
@@ -164,10 +164,10 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   return estimate;
 }
 
-StepEstimate estimate_supervised_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
+StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
                                       const RowLengths& rows, const DeviceSpeed& speed) {
   const Network network(config, shape, type, speed);
-  const double tokens = rows.rows_of_update * rows.tokens_of_row, most = rows.most_rows * rows.tokens_of_row;
+  const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row, most = rows.max_rows_per_update * rows.mean_tokens_per_row;
   const auto batches = [&](double count) {
     return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
   };

@@ -16,7 +16,7 @@ struct DeviceSpeed {
 };
 
 /// Measured in a tenth of a second.
-DeviceSpeed measured_speed(at::Device device, at::ScalarType type);
+DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type);
 
 /// What a step takes, as far as sizes tell: for people who plan, before anything is loaded.
 struct StepEstimate {
@@ -38,7 +38,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
                            const DeviceSpeed& speed);
 
 /// Of a supervised update on rows of files, and of measuring the loss on those that are kept for it.
-StepEstimate estimate_supervised_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                                      const RowLengths& rows, const DeviceSpeed& speed);
+StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
+                               const RowLengths& rows, const DeviceSpeed& speed);
 
 }  // namespace keel

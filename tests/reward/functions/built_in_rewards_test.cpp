@@ -135,7 +135,7 @@ TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPe
   RewardOptions options;
   options.overlong_buffer = 20;
   options.overlong_penalty = 0.5;
-  const RewardSum sum = make_reward(options, {}, {}, /*longest_completion=*/100);
+  const RewardSum sum = make_reward(options, {}, {}, /*max_new_tokens=*/100);
   EXPECT_EQ(sum.judge(batch.samples()).totals, (Rewards{1, 1, 0.75, 0.5}));
   ASSERT_EQ(sum.terms().size(), 2u);
   EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
@@ -341,8 +341,8 @@ TEST(RewardFiles, AreRecordedByTheirFullPaths) {
         {"pattern:my.py ", "pattern:my.py "},
         {"http://host:1/words.txt", "http://host:1/words.txt"}};
     for (const auto& [written, wanted] : cases) {
-      EXPECT_EQ(with_full_paths(written), wanted);
-      EXPECT_EQ(with_full_paths(wanted), wanted);
+      EXPECT_EQ(with_absolute_paths(written), wanted);
+      EXPECT_EQ(with_absolute_paths(wanted), wanted);
     }
   });
 }
@@ -350,20 +350,20 @@ TEST(RewardFiles, AreRecordedByTheirFullPaths) {
 TEST(RewardFiles, InFoldersWithOddNamesStillMeanTheSame) {
   in_folder_with("it's a folder", {"my.py", "judge.sh"}, [] {
     const std::string here = std::filesystem::current_path().string() + "/";
-    EXPECT_EQ(with_full_paths("python:my.py"), "python:" + here + "my.py");
-    const std::string full = with_full_paths("exec:sh judge.sh");
+    EXPECT_EQ(with_absolute_paths("python:my.py"), "python:" + here + "my.py");
+    const std::string full = with_absolute_paths("exec:sh judge.sh");
     EXPECT_THAT(*shell_words(full.substr(5)), testing::ElementsAre("sh", here + "judge.sh"));
   });
   // What separates the parts of a function cannot be told from such a name: it stays as it was written.
   for (const char* name : {"a @b", "a.py:b"})
-    in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_full_paths("python:my.py"), "python:my.py"); });
+    in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_absolute_paths("python:my.py"), "python:my.py"); });
 }
 
 TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
   in_folder_with("plain", {"my.py"}, [] {
     RewardOptions options;
     for (const std::string function : {"python:my.py:reward @a", "exec:cat my.py"}) {
-      options.functions = {function, with_full_paths(function)};
+      options.functions = {function, with_absolute_paths(function)};
       const RewardSum reward = make_reward(options);
       EXPECT_EQ(reward.terms()[0].name, function);
       EXPECT_EQ(reward.terms()[1].name, function + " (2)");

@@ -43,12 +43,12 @@ TEST(TokenHistogram, LimitsAreRoundNumbersInRisingOrder) {
     histogram.add(at::tensor(ends, at::kDouble));
     return histogram.read().value().limits;
   };
-  EXPECT_THAT(limits_between(TokenHistogram::of_divergences(), {0.1, 2}),
+  EXPECT_THAT(limits_between(TokenHistogram::for_divergences(), {0.1, 2}),
               ElementsAre(DoubleEq(0.1), DoubleEq(0.2), DoubleEq(0.5), 1, 2));
-  EXPECT_THAT(limits_between(TokenHistogram::of_ratios(), {0.2, 0.9}),
+  EXPECT_THAT(limits_between(TokenHistogram::for_ratios(), {0.2, 0.9}),
               ElementsAre(DoubleEq(0.2), 0.5, DoubleEq(0.8), DoubleEq(0.9)));
-  EXPECT_THAT(limits_between(TokenHistogram::of_ratios(), {1.2, 5}), ElementsAre(DoubleEq(1.2), 1.5, 2, 5));
-  for (const TokenHistogram& histogram : {TokenHistogram::of_divergences(), TokenHistogram::of_ratios()}) {
+  EXPECT_THAT(limits_between(TokenHistogram::for_ratios(), {1.2, 5}), ElementsAre(DoubleEq(1.2), 1.5, 2, 5));
+  for (const TokenHistogram& histogram : {TokenHistogram::for_divergences(), TokenHistogram::for_ratios()}) {
     const std::vector<double> limits = limits_between(histogram, {0, 1e9});
     EXPECT_EQ(std::adjacent_find(limits.begin(), limits.end(), std::greater_equal<>()), limits.end());
     EXPECT_LT(limits.size(), 80u) << "a row of metrics.jsonl is not to be long";

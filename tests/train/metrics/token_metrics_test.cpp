@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 
 namespace keel {
 namespace {
@@ -16,7 +16,7 @@ struct Tokens {
   int64_t clamped = 0;
   std::vector<double> topk_mu = {};  // the likeliest tokens of each, one after another
 
-  void add_to(TokenMetrics& metrics, bool equal_parameters) const {
+  void add_to(TokenMetricSums& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
     TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
     if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
@@ -32,17 +32,17 @@ struct Tokens {
 };
 
 /// The numbers that the tokens add to the row of a step.
-Json token_row(const TokenMetrics& metrics) {
-  const Json with = step_row(StepMetrics{.tokens = metrics.numbers()}), without = step_row(StepMetrics{});
+Json token_row(const TokenMetricSums& metrics) {
+  const Json with = metrics_row(StepMetrics{.tokens = metrics.numbers()}), without = metrics_row(StepMetrics{});
   Json row = Json::object();
   for (const auto& [name, value] : with.items())
     if (!without.contains(name) && !value.is_structured()) row[name] = value;
   return row;
 }
 
-TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
+TEST(TokenMetricSums, AreTheHandComputedSharesAndMeansOverAllChunks) {
   const double infinite = std::numeric_limits<double>::infinity();
-  TokenMetrics metrics;
+  TokenMetricSums metrics;
   Tokens{{0.5, 0.2}, {0.4, 0.4}, {1, -1}, {1, 0}, {0.1, 0.2}, {1, 2}, {0, 1}, {0.5, 1.5}}.add_to(metrics, true);
   Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}, {1, 1}, {2, -1}}.add_to(metrics, false);
   const Json row = token_row(metrics);
@@ -73,7 +73,7 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
     ASSERT_TRUE(row.contains(name)) << name;
     EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
   }
-  const TokenNumbers numbers = metrics.numbers().value();
+  const TokenMetrics numbers = metrics.numbers().value();
   ASSERT_TRUE(numbers.divergences && numbers.ratios);
   EXPECT_EQ(numbers.divergences->count, 3);  // the finite ones
   EXPECT_NEAR(numbers.divergences->sum, 0.6, 1e-6);
@@ -81,7 +81,7 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
   EXPECT_NEAR(numbers.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
 }
 
-TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
+TEST(TokenMetricSums, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
   // In float32 r - 1 - log r is rounding of either sign here; the truth is half of the squared log-ratio.
   std::vector<double> mu;
   for (int i = 0; i < 1000; ++i) mu.push_back(0.001 + 0.9 * i / 1000);
@@ -90,7 +90,7 @@ TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
     const Tensor logp = (behavior_logp + log_ratio).clamp_max(0), advantages = at::ones_like(logp);
     const TokenDecision decision{advantages, advantages.to(at::kBool), advantages, advantages,
                                  {},         at::zeros({}, at::kLong)};
-    TokenMetrics metrics;
+    TokenMetricSums metrics;
     metrics.add({.logp = logp, .entropy = advantages}, {logp, behavior_logp, advantages}, decision, false);
     const Json row = token_row(metrics);
     const Tensor exact = (logp.to(at::kDouble) - behavior_logp.to(at::kDouble));
@@ -99,8 +99,8 @@ TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
   }
 }
 
-TEST(TokenMetrics, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability) {
-  TokenMetrics metrics;
+TEST(TokenMetricSums, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability) {
+  TokenMetricSums metrics;
   // Fallen by 0.75, by 0.75 with a positive advantage, by 0.5, by 0.25, risen by 0.75: two of five are bad.
   Tokens{{0.125, 0.125, 0.25, 0.25, 0.875},
          {0.875, 0.875, 0.75, 0.5, 0.125},
@@ -118,12 +118,12 @@ TEST(TokenMetrics, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability)
   EXPECT_FALSE(row.contains("trust_region/topk_mass"));       // nor recorded
 }
 
-TEST(TokenMetrics, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
-  TokenMetrics rise, fall, stay;
+TEST(TokenMetricSums, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
+  TokenMetricSums rise, fall, stay;
   Tokens{{0.5, 0.75}, {0.25, 0.625}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(rise, false);
   Tokens{{0.25, 0.625}, {0.5, 0.75}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(fall, false);
   Tokens{{0.5}, {0.5}, {1}, {1}, {0}, {0}}.add_to(stay, false);
-  const auto extremes = [](const TokenMetrics& metrics) {
+  const auto extremes = [](const TokenMetricSums& metrics) {
     const Json row = token_row(metrics);
     return std::pair{row.at("policy/prob_difference_min").get<double>(),
                      row.at("policy/prob_difference_max").get<double>()};
@@ -135,8 +135,8 @@ TEST(TokenMetrics, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
   EXPECT_EQ(extremes(stay), (std::pair{0.0, 0.0}));
 }
 
-TEST(TokenMetrics, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
-  TokenMetrics metrics;
+TEST(TokenMetricSums, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
+  TokenMetricSums metrics;
   Tokens first{{0.5, 0.5}, {0.5, 0.5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, second = first;
   first.topk_mu = {0.5, 0.25, 0.5, 0.375};
   second.topk_mu = {0.625, 0.375, 0.125, 0.125};
@@ -146,8 +146,8 @@ TEST(TokenMetrics, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
   EXPECT_NEAR(row.at("trust_region/topk_mass").get<double>(), (0.75 + 0.875 + 1 + 0.25) / 4, 1e-6);
 }
 
-TEST(TokenMetrics, AddUpTheClampsOfAllChunksAndStayFinite) {
-  TokenMetrics metrics;
+TEST(TokenMetricSums, AddUpTheClampsOfAllChunksAndStayFinite) {
+  TokenMetricSums metrics;
   const double infinite = std::numeric_limits<double>::infinity();
   Tokens far{{0.9, 1e-30, 0.5}, {1e-30, 0.9, 0.5}, {1, 1, 1}, {0, 1, 1}, {infinite, infinite, infinite}, {0, 0, 0}};
   for (const int64_t clamped : {2, 0, 3}) {  // what the method says of them, not what pi/mu would have
@@ -163,16 +163,16 @@ TEST(TokenMetrics, AddUpTheClampsOfAllChunksAndStayFinite) {
   EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none
 }
 
-TEST(TokenMetrics, CountWhatIsNoLogProbability) {
-  TokenMetrics metrics;  // above 1, and 0, whose logarithm is -inf: the trainer's twice, the sampler's once
+TEST(TokenMetricSums, CountWhatIsNoLogProbability) {
+  TokenMetricSums metrics;  // above 1, and 0, whose logarithm is -inf: the trainer's twice, the sampler's once
   Tokens{{0.5, 1.5, 0, 0.5}, {0.5, 0.5, 0.5, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}}.add_to(metrics,
                                                                                                                 false);
   const Json row = token_row(metrics);
   EXPECT_EQ(row.at("policy/invalid_tokens"), 3);
 }
 
-TEST(TokenMetrics, OfNoTokensSayNothing) {
-  TokenMetrics metrics;
+TEST(TokenMetricSums, OfNoTokensSayNothing) {
+  TokenMetricSums metrics;
   Tokens{}.add_to(metrics, true);
   EXPECT_FALSE(metrics.numbers());
   EXPECT_TRUE(token_row(metrics).empty());

@@ -34,9 +34,9 @@ ModelWeights adapted(const ModelWeights& base, const LoraOptions& options) {
   return model;
 }
 
-Agreement agreement_with_itself(const SampledWeights& model) {
+LogprobCheck check_against_itself(const SampledWeights& model) {
   const Tokenizer tokenizer = tiny_tokenizer();
-  return sampler_trainer_agreement(
+  return check_sampler_matches_trainer(
       model, {model.weights, model.execution}, tokenizer, tiny_prompts(),
       {.samples_per_prompt = 16, .max_new_tokens = 24, .stop_at_eos = false, .seed = 5, .top_k = 5}, 512);
 }
@@ -46,18 +46,18 @@ TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
     SampledWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
     model.masters = model.weights.compute_in(type);
     EXPECT_TRUE(model.merges());
-    const Agreement merged = agreement_with_itself(model);
+    const LogprobCheck merged = check_against_itself(model);
     model.execution.adapter_apart = true;
     EXPECT_FALSE(model.merges());
-    const Agreement apart = agreement_with_itself(model);
-    EXPECT_EQ(disagreement(apart, 0, type), std::nullopt);
+    const LogprobCheck apart = check_against_itself(model);
+    EXPECT_EQ(find_logprob_mismatch(apart, 0, type), std::nullopt);
     EXPECT_TRUE(SamplingModel(model).weights().has_adapter());
     // In bf16 merging rounds every weight of the layer again.
     if (type == at::kBFloat16) {
       EXPECT_LT(apart.mean_difference, merged.mean_difference);
     }
-    const Agreement without = sampler_trainer_agreement(model, model.weights.without_adapter(), tiny_tokenizer(),
-                                                        tiny_prompts(), {.max_new_tokens = 12}, 512);
+    const LogprobCheck without = check_sampler_matches_trainer(model, model.weights.without_adapter(), tiny_tokenizer(),
+                                                               tiny_prompts(), {.max_new_tokens = 12}, 512);
     EXPECT_GT(without.mean_difference, 0.01) << "the adapter matters";
   }
 }

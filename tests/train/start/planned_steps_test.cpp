@@ -11,15 +11,15 @@ namespace {
 using testing::HasSubstr;
 
 /// Ten rows of which three give no prompt.
-Problems seven_of_ten() {
-  return Problems(PromptStream(
-                      [](uint64_t place) -> std::variant<Prompt, SkippedRow> {
-                        if (place % 10 == 2) return SkippedRow{SkippedRow::Why::kTooLong, "long"};
-                        if (place % 10 >= 8) return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
-                        return Prompt{.id = place, .tokens = {1}, .text = "", .source = "", .answer = {}};
-                      },
-                      10),
-                  RewardSum({}, {}));
+PromptSources seven_of_ten() {
+  return PromptSources(PromptStream(
+                           [](uint64_t place) -> std::variant<Prompt, SkippedRow> {
+                             if (place % 10 == 2) return SkippedRow{SkippedRow::Why::kTooLong, "long"};
+                             if (place % 10 >= 8) return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
+                             return Prompt{.id = place, .tokens = {1}, .text = "", .source = "", .answer = {}};
+                           },
+                           10),
+                       RewardSum({}, {}));
 }
 
 Config planned(double epochs, int64_t prompts_per_step, int64_t said = 0) {
@@ -57,16 +57,16 @@ TEST(PlannedSteps, EvaluationsAreThoseOfTheIntervalAndTheLast) {
   config.eval.every = 3;
   // Before the first step, and after 3, 6 and 7.
   const std::vector<int64_t> left = {3, 3, 3, 2, 2, 2, 1, 0, 0};
-  for (int64_t done = 0; done <= 8; ++done) EXPECT_EQ(evaluations_after(config, done), left.at(done)) << done;
+  for (int64_t done = 0; done <= 8; ++done) EXPECT_EQ(remaining_evaluations(config, done), left.at(done)) << done;
   config.train.steps = 6;
-  EXPECT_EQ(evaluations_after(config, 0), 2);  // after 3, and after 6 once
+  EXPECT_EQ(remaining_evaluations(config, 0), 2);  // after 3, and after 6 once
   config.eval.every = 0;
-  EXPECT_EQ(evaluations_after(config, 5), 1);
+  EXPECT_EQ(remaining_evaluations(config, 5), 1);
   config.eval.prompts = 0;
-  EXPECT_EQ(evaluations_after(config, 0), 0);
+  EXPECT_EQ(remaining_evaluations(config, 0), 0);
   config = Config();
   config.train.steps = 0;
-  EXPECT_EQ(evaluations_after(config, 0), 0);
+  EXPECT_EQ(remaining_evaluations(config, 0), 0);
 }
 
 }  // namespace

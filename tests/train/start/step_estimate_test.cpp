@@ -34,9 +34,10 @@ TEST(StepEstimate, ASupervisedUpdateHasNoSamplerAndThreePassesOverItsTokens) {
   shape.num_hidden_layers = 2;
   shape.hidden_size = 64;
   shape.vocab_size = 100;
-  RowLengths rows{.rows_of_update = 4, .most_rows = 4, .tokens_of_row = 1000, .held_out_tokens = 4000};
+  RowLengths rows{
+      .mean_rows_per_update = 4, .max_rows_per_update = 4, .mean_tokens_per_row = 1000, .held_out_tokens = 4000};
   const auto estimate = [&] {
-    return estimate_supervised_step(config, shape, at::kFloat, rows, {.operations = 1e6, .bytes = 1e9});
+    return estimate_sft_step(config, shape, at::kFloat, rows, {.operations = 1e6, .bytes = 1e9});
   };
   const auto weights = static_cast<double>(shape.parameter_count());
   EXPECT_EQ(estimate().weights + estimate().learning, 16 * shape.parameter_count());
@@ -46,10 +47,10 @@ TEST(StepEstimate, ASupervisedUpdateHasNoSamplerAndThreePassesOverItsTokens) {
   EXPECT_LE(estimate().update_seconds, 2 * 6 * weights * 4000 / 1e6);
   EXPECT_NEAR(estimate().update_seconds, 3 * estimate().evaluation_seconds, 1e-3);
   const StepEstimate whole = estimate();
-  rows.rows_of_update = 2;  // the last one has none
+  rows.mean_rows_per_update = 2;  // the last one has none
   EXPECT_NEAR(estimate().update_seconds, whole.update_seconds / 2, 1e-3);
   EXPECT_EQ(estimate().activations, whole.activations);
-  rows.rows_of_update = 4;
+  rows.mean_rows_per_update = 4;
   config.train.recompute_activations = true;
   EXPECT_NEAR(estimate().update_seconds, whole.update_seconds * 4 / 3, 1e-3);
   EXPECT_LT(estimate().activations, whole.activations);

@@ -56,16 +56,17 @@ TEST(TokenAdvantages, SaysHowMuchOfTheReturnsTheValuesExplain) {
   // variance 0.0625: three quarters are explained.
   const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
-  const std::optional<ValueMetrics> numbers = value_numbers(rollouts, compute_advantages("gae", rollouts, options));
+  const std::optional<ValueMetrics> numbers =
+      compute_value_metrics(rollouts, compute_advantages("gae", rollouts, options));
   ASSERT_TRUE(numbers);
   EXPECT_NEAR(numbers->explained_variance.value(), 0.75, 1e-6);
   EXPECT_NEAR(numbers->value_mean, 0.5, 1e-6);
   EXPECT_NEAR(numbers->return_mean, 0.5, 1e-6);
   const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
-  const std::optional<ValueMetrics> equal = value_numbers(flat, compute_advantages("gae", flat, options));
+  const std::optional<ValueMetrics> equal = compute_value_metrics(flat, compute_advantages("gae", flat, options));
   ASSERT_TRUE(equal);
   EXPECT_FALSE(equal->explained_variance);  // nothing to explain
-  EXPECT_FALSE(value_numbers(flat, compute_advantages("grpo", flat, {})));
+  EXPECT_FALSE(compute_value_metrics(flat, compute_advantages("grpo", flat, {})));
 }
 
 Config with_critic(const std::string& body) {

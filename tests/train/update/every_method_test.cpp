@@ -127,7 +127,7 @@ class PlainPolicy {
     const at::NoGradGuard no_grad;
     const Tensor pi = full_log_probabilities(ReferenceModel(run_.model()), run_);
     const double sequences = static_cast<double>(run_.rollouts().size());
-    const double limit = static_cast<double>(run_.completion_limit());
+    const double limit = static_cast<double>(run_.max_completion_tokens());
     const Requirements needs = run_.objective().requirements();
     const Tensor rewards = at_tokens(run_, [&](size_t i) { return run_.rollouts()[i].reward - others_reward(i); });
     const Tensor tv = recorded_total_variation(pi), excess = (sampled(pi) - sampled(mu_)).exp() - 1;
@@ -186,7 +186,7 @@ class PlainPolicy {
       if (kind == "token_mean") return 1 / tokens;
       if (kind == "seq_mean_token_mean") return 1 / sequences / static_cast<double>(run_.rollouts()[i].tokens.size());
       if (kind == "seq_mean_token_sum") return 1 / sequences;
-      return 1 / sequences / static_cast<double>(run_.completion_limit());
+      return 1 / sequences / static_cast<double>(run_.max_completion_tokens());
     });
   }
 
@@ -208,7 +208,7 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
 /// Steps of two updates each, the second one off-policy: every update's gradient of every parameter is autograd's. So
 /// many steps, or more where tight thresholds let nothing pass at first.
 void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
-  TinyTraining run(config, warm_model(), /*reference=*/starting_model(config, at::kCPU).model);
+  TinyTraining run(config, warm_model(), /*reference=*/load_starting_model(config, at::kCPU).model);
   std::optional<PlainPolicy> plain;
   std::vector<double> norms;  // of each update's gradient, by autograd
   double moved = 0;
@@ -225,7 +225,7 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   };
   for (int step = 0; step < steps || (moved <= 1 && step < 3); ++step) {
     norms.clear();
-    const Json row = step_row(run.step());
+    const Json row = metrics_row(run.step());
     ASSERT_EQ(static_cast<int64_t>(norms.size()), config.train.epochs);
     expect_norms(row, norms, config.optimizer.max_grad_norm);
     for (const char* key : {"optimizer/grad_norm", "policy/entropy", "trust_region/masked", "ratio/mean"})
@@ -283,7 +283,7 @@ TEST(EveryMethod, SeesNoDivergenceBeforeTheFirstUpdate) {
     config.rollout.weights = "exact";
     config.train.epochs = 1;  // one update: everything is measured before it
     TinyTraining run(config);
-    const TokenNumbers tokens = run.step().tokens.value();
+    const TokenMetrics tokens = run.step().tokens.value();
     EXPECT_LT(tokens.divergence_max, 1e-5);
     EXPECT_EQ(tokens.masked, 0.0);
   }

@@ -111,7 +111,7 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     EXPECT_EQ(run.advantages(), expected.advantages);
     EXPECT_NE(run.advantages(),
               compute_advantages(run.objective().method.advantage, run.rollouts(), config.critic).advantages);
-    const Json row = step_row(second);
+    const Json row = metrics_row(second);
     EXPECT_EQ(row.at("reward/kl_coefficient"), second.reward_kl->coefficient);
     EXPECT_EQ(row.at("reward/kl"), second.reward_kl->kl);
   }

@@ -31,7 +31,7 @@ TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
   mixed.append({{5, 6}}, true), mixed.append({{7, 8}}, false), mixed.append({{2}}, true);
   mixed.behavior_logp = {-1, -2, -3};
   EXPECT_EQ(mixed.trained_positions(), (std::vector<int64_t>{0, 1, 4}));
-  EXPECT_EQ(rollout_numbers(rollouts, 2).length_mean, (5 + 3) / 2.0);
+  EXPECT_EQ(compute_rollout_metrics(rollouts, 2).length_mean, (5 + 3) / 2.0);
   const CausalLm model = tiny_model(tiny_config(6, 2, false));
   annotate(rollouts, model, model, nullptr, nullptr, {.recomputed_logp = true}, 1.0, 100);
   const std::vector<float>& all = rollouts[0].tokens.recomputed_logp;

@@ -40,7 +40,7 @@ TEST(Truncated, CountInTheAdvantagesOfOthersAndInNoUpdate) {
   EXPECT_EQ(masked.advantages(), plain.advantages());
   EXPECT_EQ(decided, of_finished * config.train.epochs);
   EXPECT_EQ(numbers.trained_tokens, static_cast<double>(decided));
-  EXPECT_EQ(step_row(numbers).at("completion/masked"), before.rollouts.truncated);
+  EXPECT_EQ(metrics_row(numbers).at("completion/masked"), before.rollouts.truncated);
 }
 
 TEST(Truncated, AreNoUpdateWhereNothingElseIsThere) {

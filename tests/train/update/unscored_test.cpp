@@ -72,7 +72,7 @@ class UnjudgedStep : public testing::Test {
     write_atomically(function_, function);
     training_ = std::make_unique<TinyTraining>(config);
     before_ = copy_of(training_->model());
-    return step_row(training_->step());
+    return metrics_row(training_->step());
   }
   bool has_learned() const {
     const std::vector<NamedTensor> now = training_->model().parameters(), then = before_->parameters();

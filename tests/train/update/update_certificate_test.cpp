@@ -18,7 +18,7 @@ TEST(UpdateCertificate, ComesWithTheFirstStepAndThenEverySoMany) {
     TinyTraining run(config);
     for (int64_t step = 1; step <= 7; ++step) {
       const bool due = every == 1 || (every == 3 && (step == 1 || step == 4 || step == 7));
-      const Json row = step_row(run.step());
+      const Json row = metrics_row(run.step());
       for (const char* name : {"gain", "max_penalty", "average_penalty", "average_penalty_low", "bound",
                                "standard_error", "improved", "divergence"})
         EXPECT_EQ(row.contains(std::string("certificate/") + name), due) << name << ", step " << step;
@@ -33,7 +33,7 @@ TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
   std::optional<ImprovementCertificate> certificate;
   run.when_ready = [&] {
     certificate = compute_certificate(run.model(), run.experience().scored(), run.objective().requirements(),
-                                 {1.0, 60, RewardRange{0, 1}, run.completion_limit()});
+                                 {1.0, 60, RewardRange{0, 1}, run.max_completion_tokens()});
   };
   run.step();
   ASSERT_TRUE(certificate);
@@ -49,7 +49,7 @@ TEST(UpdateCertificate, SeesNoImprovementInARunThatDoesNotLearn) {
   TinyTraining run(config, warm_model());
   int above = 0, taught = 0;
   for (int step = 0; step < 30; ++step) {
-    const Json row = step_row(run.step());
+    const Json row = metrics_row(run.step());
     above += row.at("certificate/bound").get<double>() > 0;
     taught += row.at("reward/zero_std_groups").get<double>() < 1;
     EXPECT_EQ(row.at("certificate/improved"), 0) << row.dump();
@@ -69,7 +69,7 @@ TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItEx
   config.train.epochs = 1;
   config.optimizer.lr = 3e-5;
   TinyTraining run(config, warm_model());
-  const Json row = step_row(run.step());
+  const Json row = metrics_row(run.step());
   const auto number = [&](const char* name) { return row.at(name).get<double>(); };
   EXPECT_GT(number("certificate/gain"), 2 * number("certificate/standard_error")) << row.dump();
   const double penalty = std::min(number("certificate/max_penalty"), number("certificate/average_penalty"));

@@ -11,7 +11,7 @@ namespace keel {
 
 /// What is in the files that configurations name: rows, reward functions and their programs, the model and the adapter
 /// that a run starts from. A file is read again where it was changed since.
-class RunFiles {
+class FileHashes {
  public:
   /// Of each file its hash. What cannot be found is no error here: the run says what it misses.
   Json of(Config config);

@@ -1,4 +1,4 @@
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,15 +16,15 @@ using testing::HasSubstr;
 TEST(TheProblems, AreRefusedToAModelThatDoesNotSpeakTheTasksVocabulary) {
   const Config config = tiny_run("dppo_tv");
   LoadedModel policy = starting_with(config, warm_model());
-  EXPECT_NO_THROW(Problems(config, policy));
+  EXPECT_NO_THROW(PromptSources(config, policy));
   TaskOptions larger = config.task;
   larger.modulus = 7, larger.words = 24;
   policy.tokenizer = make_task(larger)->tokenizer();
-  EXPECT_NO_THROW(Problems(config, policy));
+  EXPECT_NO_THROW(PromptSources(config, policy));
   // The first reads any text, byte by byte; the second refuses <bos>.
   for (const Tokenizer& other : {byte_tokenizer(), make_task({.name = "countdown"})->tokenizer()}) {
     policy.tokenizer = other;
-    EXPECT_THAT(error_of(2, [&] { Problems(config, policy); }),
+    EXPECT_THAT(error_of(2, [&] { PromptSources(config, policy); }),
                 AllOf(HasSubstr("the task chains"), HasSubstr("\"<bos> "), HasSubstr("set data.files")));
   }
 }

@@ -14,10 +14,10 @@
 namespace keel {
 
 /// Remembers what was decided about every token of a few chosen rollouts, for samples.jsonl. It owns the notes.
-class SampleNotes {
+class SampleRecorder {
  public:
   /// Chooses up to `count` rollouts: those with a non-zero advantage first, in order.
-  SampleNotes(std::span<const std::vector<float>> advantages, int64_t count);
+  SampleRecorder(std::span<const std::vector<float>> advantages, int64_t count);
 
   /// Notes the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. What
   /// is noted last (the last epoch) stays.
@@ -37,7 +37,7 @@ class SampleNotes {
 };
 
 /// Files hold text alone: bytes that are a part of a character are written as \xe2.
-std::string as_text(std::string_view bytes);
+std::string escape_invalid_utf8(std::string_view bytes);
 
 /// The completion's tokens as they read in the text, in UTF-8: bytes that are a part of a character are \xe2. A model's
 /// output layer may be wider than its vocabulary: an id without a token is shown by its number.
@@ -46,7 +46,7 @@ std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollou
 /// The same of one token, as it reads within a text.
 std::string token_text(const Tokenizer& tokenizer, int32_t id);
 
-/// What samples.jsonl says of any completion; per-token numbers are added by SampleNotes.
+/// What samples.jsonl says of any completion; per-token numbers are added by SampleRecorder.
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer);
 

@@ -17,13 +17,13 @@
 namespace keel {
 
 /// Prompts to evaluate on.
-struct HeldOut {
+struct HeldOutPrompts {
   std::vector<Prompt> prompts;
-  SkippedCounts left_out;                       // rows that were passed over on the way to them
-  std::string prompt_limit;                     // what the too long ones are longer than: "data.max_prompt_tokens, 64"
-  uint64_t rows = 0;                            // of data.eval_files; 0: there are none
-  uint64_t rows_behind = 0;                     // the last prompt, in those or, with data.held_out, in data.files
-  std::vector<std::string> files_without = {};  // of which all rows do
+  SkippedCounts skipped;                       // rows that were passed over on the way to them
+  std::string prompt_limit;                    // what the too long ones are longer than: "data.max_prompt_tokens, 64"
+  uint64_t rows = 0;                           // of data.eval_files; 0: there are none
+  uint64_t remaining_rows = 0;                 // the last prompt, in those or, with data.held_out, in data.files
+  std::vector<std::string> unused_files = {};  // of which all rows do
 
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
@@ -35,16 +35,16 @@ struct HeldOut {
 
 /// The prompts of a run and the rewards of completions: from the user's files and reward functions, or from a built-in
 /// task. It owns all of them and borrows nothing.
-class Problems {
+class PromptSources {
  public:
   /// The policy's tokenizer and chat template write the prompts.
-  Problems(const Config& config, const LoadedModel& policy);
+  PromptSources(const Config& config, const LoadedModel& policy);
 
   /// Nothing where the run has no RL: then nobody may ask for prompts or rewards.
-  static Problems of_run(const Config& config, const LoadedModel& policy);
+  static PromptSources for_run(const Config& config, const LoadedModel& policy);
 
   /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.
-  Problems(PromptStream training, RewardSum reward);
+  PromptSources(PromptStream training, RewardSum reward);
 
   /// Endless, at its beginning: a reader copies it and moves the copy. The run's position is RlState::prompts.
   const PromptStream& training() const { return *training_; }
@@ -54,7 +54,7 @@ class Problems {
 
   /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
   /// many. An Error where there are rows and all of them are left out.
-  HeldOut held_out(int64_t count);
+  HeldOutPrompts held_out(int64_t count);
 
   /// Whether problems are kept for evaluation at all.
   bool has_held_out() const { return held_out_.has_value(); }
@@ -76,20 +76,20 @@ class Problems {
   const DataIdentity& data() const { return data_; }
 
   /// Rows of the files to evaluate on whose prompts are trained on; where rows are read late, 0.
-  uint64_t trained_on() const { return trained_on_; }
+  uint64_t eval_rows_in_training() const { return eval_rows_in_training_; }
 
   /// How many prompts one pass over the training files gives; reads them all, once.
-  uint64_t prompts_per_pass() const;
+  uint64_t prompts_per_epoch() const;
 
   /// Longer prompts of files are left out; in tokens.
   int64_t prompt_limit() const { return prompt_limit_; }
   /// Tokens of the longest prompt that there may be: that limit, or the longest among the first problems of a task.
   int64_t longest_prompt() const { return longest_prompt_; }
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64"; empty where there are none.
-  std::string left_out_sentence(const SkippedCounts& skipped) const;
+  std::string describe_skipped(const SkippedCounts& skipped) const;
 
  private:
-  Problems() = default;
+  PromptSources() = default;
   void open_files(const Config& config, const LoadedModel& policy);
   void open_task(const Config& config, const LoadedModel& policy);
 
@@ -100,8 +100,8 @@ class Problems {
   std::vector<std::string> notes_, warnings_;
   DataIdentity data_;
   std::shared_ptr<const Dataset> eval_files_;
-  uint64_t trained_on_ = 0;
-  mutable std::optional<uint64_t> prompts_per_pass_;
+  uint64_t eval_rows_in_training_ = 0;
+  mutable std::optional<uint64_t> prompts_per_epoch_;
   int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;
 };
@@ -110,6 +110,6 @@ class Problems {
 std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateWords& words);
 
 /// "2 rows left out: longer than sft.max_tokens, 64" of these `items`; empty where there are none.
-std::string left_out_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit);
+std::string skipped_rows_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit);
 
 }  // namespace keel

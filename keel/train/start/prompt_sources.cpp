@@ -1,4 +1,4 @@
-#include "keel/train/start/problems.h"
+#include "keel/train/start/prompt_sources.h"
 
 #include <algorithm>
 #include <functional>
@@ -21,10 +21,10 @@ std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& p
   return [stops](std::string_view completion) {
     std::string spelled(completion);
     for (const std::string& stop : stops) {
-      if (stop == kStopWord || stop.empty() || !completion.ends_with(stop)) continue;
+      if (stop == kEosText || stop.empty() || !completion.ends_with(stop)) continue;
       spelled.resize(completion.size() - stop.size());
       spelled += ' ';
-      spelled += kStopWord;
+      spelled += kEosText;
       break;
     }
     return spelled;
@@ -42,7 +42,7 @@ bool knows_words(const LoadedModel& policy, const Tokenizer& own, const std::str
 
 /// To a model that speaks another language the prompts say nothing, and none of its answers is right.
 void check_vocabulary(const Config& config, const Task& task, const LoadedModel& policy) {
-  if (!task_row(config.task.name).own_vocabulary) return;
+  if (!find_task(config.task.name).own_vocabulary) return;
   const std::string prompt = task.problem(config.run.seed, 0, Split::kTrain).prompt;
   if (!knows_words(policy, task.tokenizer(), prompt))
     fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) speaks a vocabulary of its own, in ",
@@ -54,21 +54,21 @@ void check_vocabulary(const Config& config, const Task& task, const LoadedModel&
 
 }  // namespace
 
-Problems::Problems(const Config& config, const LoadedModel& policy) {
+PromptSources::PromptSources(const Config& config, const LoadedModel& policy) {
   if (config.data.files.empty())
     open_task(config, policy);
   else
     open_files(config, policy);
 }
 
-Problems Problems::of_run(const Config& config, const LoadedModel& policy) {
-  return config.has_rl() ? Problems(config, policy) : Problems();
+PromptSources PromptSources::for_run(const Config& config, const LoadedModel& policy) {
+  return config.has_rl() ? PromptSources(config, policy) : PromptSources();
 }
 
-Problems::Problems(PromptStream training, RewardSum reward)
+PromptSources::PromptSources(PromptStream training, RewardSum reward)
     : training_(std::move(training)), reward_(std::make_shared<const RewardSum>(std::move(reward))) {}
 
-void Problems::open_task(const Config& config, const LoadedModel& policy) {
+void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
   const PromptEncoder encoder(policy.tokenizer, policy.templates);
@@ -99,14 +99,14 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
         return task->check({prompt.text, prompt.answer}, respelled(completion));
       },
       [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); },
-      longest_completion(config)));
+      resolve_max_new_tokens(config)));
   warnings_ = reward_->source_warnings({config.task.name});
   task_alone_ = config.reward.functions.empty() && config.reward.overlong_buffer == 0;
 }
 
-void Problems::open_files(const Config& config, const LoadedModel& policy) {
+void PromptSources::open_files(const Config& config, const LoadedModel& policy) {
   DataOptions options = config.data;
-  const int64_t room = policy.model.config().max_position_embeddings - longest_completion(config);
+  const int64_t room = policy.model.config().max_position_embeddings - resolve_max_new_tokens(config);
   if (room < 1)
     fail(ExitCode::kBadConfiguration, "rollout.max_new_tokens is ", config.rollout.max_new_tokens,
          ", but the model has ", policy.model.config().max_position_embeddings,
@@ -116,11 +116,11 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
     options.max_prompt_tokens = room;
     limit = "what the model's max_position_embeddings, " +
             std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
-            std::to_string(longest_completion(config)) + ",";
+            std::to_string(resolve_max_new_tokens(config)) + ",";
   }
   prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
   limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
-  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, longest_completion(config)));
+  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, resolve_max_new_tokens(config)));
   OpenedDataset opened = open_dataset(
       options, config.run.seed, policy.tokenizer, policy.templates,
       [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },
@@ -135,60 +135,61 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   notes_ = std::move(opened.notes);
   data_ = std::move(opened.identity);
   eval_files_ = std::move(opened.eval_files);
-  trained_on_ = opened.trained_on;
+  eval_rows_in_training_ = opened.eval_rows_in_training;
 }
 
-uint64_t Problems::prompts_per_pass() const {
-  if (!prompts_per_pass_) prompts_per_pass_ = training_->survey().items;
-  return *prompts_per_pass_;
+uint64_t PromptSources::prompts_per_epoch() const {
+  if (!prompts_per_epoch_) prompts_per_epoch_ = training_->survey().items;
+  return *prompts_per_epoch_;
 }
 
-HeldOut Problems::held_out(int64_t count) {
+HeldOutPrompts PromptSources::held_out(int64_t count) {
   if (!held_out_) return {};
   const SkippedCounts before = held_out_->skipped();
   held_out_->seek(0);
-  HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped(), .prompt_limit = limit_name_};
-  result.left_out.too_long -= before.too_long;
-  result.left_out.bad -= before.bad;
+  HeldOutPrompts result{
+      .prompts = held_out_->next(count), .skipped = held_out_->skipped(), .prompt_limit = limit_name_};
+  result.skipped.too_long -= before.too_long;
+  result.skipped.bad -= before.bad;
   const uint64_t position = held_out_->position();
   if (eval_files_) {
     result.rows = eval_files_->rows();
-    result.files_without = eval_files_->files_behind(position);
+    result.unused_files = eval_files_->files_behind(position);
   }
-  if (task_ == nullptr) result.rows_behind = (eval_files_ ? result.rows : data_.rows) - position;
+  if (task_ == nullptr) result.remaining_rows = (eval_files_ ? result.rows : data_.rows) - position;
   if (result.prompts.empty() && !result.note().empty())
     fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
   return result;
 }
 
-std::string HeldOut::note() const {
-  const std::string text = left_out_text(left_out, "prompt", prompt_limit);
-  return text.empty() ? text : text + "; the first is " + left_out.first;
+std::string HeldOutPrompts::note() const {
+  const std::string text = skipped_rows_text(skipped, "prompt", prompt_limit);
+  return text.empty() ? text : text + "; the first is " + skipped.first;
 }
 
-std::string HeldOut::extent() const {
+std::string HeldOutPrompts::extent() const {
   std::vector<std::string> why;
-  if (rows_behind > 0) why.push_back("eval.prompts");
-  if (left_out.too_long > 0) why.push_back(std::to_string(left_out.too_long) + " too long");
-  if (left_out.bad > 0) why.push_back(std::to_string(left_out.bad) + " bad");
+  if (remaining_rows > 0) why.push_back("eval.prompts");
+  if (skipped.too_long > 0) why.push_back(std::to_string(skipped.too_long) + " too long");
+  if (skipped.bad > 0) why.push_back(std::to_string(skipped.bad) + " bad");
   const std::vector<size_t> numbers = problem_numbers(prompts);
   const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
   const bool repeats = problems < prompts.size();
   const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")",
                     different = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
   if (why.empty()) return repeats ? different + " in " + count + " rows" : "";
-  const std::string which = rows == 0 ? (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons
+  const std::string which = rows == 0 ? (remaining_rows > 0 ? "the first " : "") + count + " of them" + reasons
                                       : count + " of " + std::to_string(rows) + " rows" + reasons;
   return which + (repeats ? ", " + different : "") +
-         (rows == 0 || files_without.empty() ? "" : "; none of " + joined(files_without));
+         (rows == 0 || unused_files.empty() ? "" : "; none of " + joined(unused_files));
 }
 
-std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {
-  return left_out_text(skipped, "prompt", limit_name_);
+std::string PromptSources::describe_skipped(const SkippedCounts& skipped) const {
+  return skipped_rows_text(skipped, "prompt", limit_name_);
 }
 
-std::optional<RewardRange> Problems::reward_range() const {
-  return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->largest_reward()}) : std::nullopt;
+std::optional<RewardRange> PromptSources::reward_range() const {
+  return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->max_reward()}) : std::nullopt;
 }
 
 std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateWords& words) {
@@ -196,7 +197,7 @@ std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string&
   return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), words);
 }
 
-std::string left_out_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit) {
+std::string skipped_rows_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit) {
   const auto counted = [](uint64_t count, const std::string& what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
   };

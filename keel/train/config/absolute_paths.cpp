@@ -1,20 +1,20 @@
-#include "keel/train/config/full_paths.h"
+#include "keel/train/config/absolute_paths.h"
 
 #include "keel/core/files/file.h"
 
 namespace keel {
 
-std::array<std::vector<std::string>*, 4> row_files(Config& config) {
+std::array<std::vector<std::string>*, 4> data_file_lists(Config& config) {
   return {&config.data.files, &config.data.eval_files, &config.sft.files, &config.sft.eval_files};
 }
 
-Config with_full_paths(Config config) {
+Config with_absolute_paths(Config config) {
   std::error_code unseen;  // of a name too long, say, which is refused where it is read
   for (std::string* path : {&config.model.path, &config.lora.adapter})
     if (!path->empty() && std::filesystem::exists(*path, unseen)) *path = full_path(*path);
-  for (std::vector<std::string>* names : row_files(config))
+  for (std::vector<std::string>* names : data_file_lists(config))
     for (std::string& name : *names) name = full_path(name);
-  for (std::string& function : config.reward.functions) function = with_full_paths(function);
+  for (std::string& function : config.reward.functions) function = with_absolute_paths(function);
   // A name without a slash is looked for among the system's programs.
   std::string& python = config.reward.python;
   if (python.find('/') != std::string::npos) python = full_path(python);

@@ -9,7 +9,7 @@ namespace keel {
 
 /// Keys of a section that are not at their defaults.
 template <class Options>
-std::vector<std::string> changed_keys(Options options) {
+std::vector<std::string> non_default_keys(Options options) {
   Options plain;
   OptionTable now, before;
   options.describe(now);

@@ -1,4 +1,4 @@
-#include "keel/train/start/agreement.h"
+#include "keel/train/start/logprob_check.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -19,20 +19,20 @@ namespace {
 const SamplingRequest kEverything{
     .samples_per_prompt = 4, .temperature = 0.8, .max_new_tokens = 12, .seed = 5, .top_k = 5, .hidden_states = true};
 
-Agreement agreement_of(const ModelWeights& sampler, const ModelWeights& trainer, const SamplingRequest& request) {
+LogprobCheck run_check(const ModelWeights& sampler, const ModelWeights& trainer, const SamplingRequest& request) {
   const Tokenizer tokenizer = tiny_tokenizer();
-  return sampler_trainer_agreement({sampler}, trainer, tokenizer, tiny_prompts(), request, 64);
+  return check_sampler_matches_trainer({sampler}, trainer, tokenizer, tiny_prompts(), request, 64);
 }
 
 TEST(SelfTest, FindsNothingButRoundingAtEqualWeights) {
   const ModelWeights model = tiny_model(tiny_config(6, 2, false));
-  const Agreement agreement = agreement_of(model, model, kEverything);
-  EXPECT_GT(agreement.tokens, 100);
-  for (const double difference : {agreement.max_difference, agreement.topk_difference, agreement.total_variation}) {
+  const LogprobCheck check = run_check(model, model, kEverything);
+  EXPECT_GT(check.tokens, 100);
+  for (const double difference : {check.max_difference, check.topk_difference, check.total_variation}) {
     EXPECT_GT(difference, 0);  // or nothing was compared
     EXPECT_LT(difference, 1e-5);
   }
-  require_agreement(agreement, 1e-5);
+  require_logprobs_match(check, 1e-5);
 }
 
 TEST(SelfTest, ComparesOnlyWhatWasRecorded) {
@@ -40,46 +40,46 @@ TEST(SelfTest, ComparesOnlyWhatWasRecorded) {
   SamplingRequest request = kEverything;
   request.top_k = 0;
   request.hidden_states = false;
-  const Agreement agreement = agreement_of(model, model, request);
-  EXPECT_GT(agreement.max_difference, 0);
-  EXPECT_EQ(agreement.topk_difference, 0);
-  EXPECT_EQ(agreement.total_variation, 0);
+  const LogprobCheck check = run_check(model, model, request);
+  EXPECT_GT(check.max_difference, 0);
+  EXPECT_EQ(check.topk_difference, 0);
+  EXPECT_EQ(check.total_variation, 0);
 }
 
 TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
   const ModelWeights sampler = tiny_model(tiny_config(6, 2, false)), trainer = copy_of(sampler);
   trainer.head().value().mul_(1.2);
-  const Agreement agreement = agreement_of(sampler, trainer, kEverything);
-  EXPECT_GT(agreement.max_difference, 1e-3);
-  EXPECT_GT(agreement.topk_difference, 1e-3);
-  EXPECT_GT(agreement.total_variation, 1e-3);
+  const LogprobCheck check = run_check(sampler, trainer, kEverything);
+  EXPECT_GT(check.max_difference, 1e-3);
+  EXPECT_GT(check.topk_difference, 1e-3);
+  EXPECT_GT(check.total_variation, 1e-3);
 }
 
 TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     ModelWeights model = tiny_model(tiny_config(6, 2, false));
     model.compute_in(type);
-    const Agreement agreement = agreement_of(model, model, kEverything);
-    EXPECT_GT(agreement.max_difference, 1e-5);  // more than float32 has
-    EXPECT_GT(agreement.mean_difference, 0);
-    EXPECT_LT(agreement.mean_difference, 0.01);
-    EXPECT_LT(agreement.mean_difference, agreement.max_difference);
-    require_agreement(agreement, 0, type);
+    const LogprobCheck check = run_check(model, model, kEverything);
+    EXPECT_GT(check.max_difference, 1e-5);  // more than float32 has
+    EXPECT_GT(check.mean_difference, 0);
+    EXPECT_LT(check.mean_difference, 0.01);
+    EXPECT_LT(check.mean_difference, check.max_difference);
+    require_logprobs_match(check, 0, type);
   }
-  const Agreement far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
-  EXPECT_THAT(error_of(4, [&] { require_agreement(far, 0, at::kBFloat16); }),
+  const LogprobCheck far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
+  EXPECT_THAT(error_of(4, [&] { require_logprobs_match(far, 0, at::kBFloat16); }),
               testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens, the limit is 0.01"));
-  EXPECT_THAT(agreement_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
-  EXPECT_FALSE(agreement_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
-  EXPECT_FALSE(agreement_warning(far, at::kFloat));
+  EXPECT_THAT(logprob_check_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
+  EXPECT_FALSE(logprob_check_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
+  EXPECT_FALSE(logprob_check_warning(far, at::kFloat));
 }
 
 TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
-  const auto message = [](const Agreement& agreement, double limit) {
-    return error_of(4, [&] { require_agreement(agreement, limit); });
+  const auto message = [](const LogprobCheck& check, double limit) {
+    return error_of(4, [&] { require_logprobs_match(check, limit); });
   };
-  require_agreement({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
-  require_agreement({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
+  require_logprobs_match({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
+  require_logprobs_match({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
   EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0), testing::HasSubstr("the limit is 0.0001"));
   EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}, 1e-3),
               testing::HasSubstr("|pi - mu| is up to 0.5 over 7 tokens, the limit is 0.001"));

@@ -1,4 +1,4 @@
-#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/sample_recorder.h"
 
 #include <ATen/ATen.h>
 
@@ -23,7 +23,7 @@ Json shared_or_each(const std::vector<float>& tokens) {
 constexpr size_t kMaxAnswer = 2000;  // bytes; the tests of a program may be megabytes
 
 std::string shown_piece(const std::string& piece, int32_t id, const Tokenizer& tokenizer) {
-  return id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">";
+  return id < tokenizer.size() ? escape_invalid_utf8(piece) : "<id " + std::to_string(id) + ">";
 }
 
 /// The answer that the reward compares with, whole where it is not too long to read.
@@ -34,7 +34,7 @@ Json shown_answer(const Json& answer) {
 
 }  // namespace
 
-std::string as_text(std::string_view bytes) {
+std::string escape_invalid_utf8(std::string_view bytes) {
   std::string text;
   while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
     char escaped[8];
@@ -59,15 +59,15 @@ std::string token_text(const Tokenizer& tokenizer, int32_t id) {
   return shown_piece(tokenizer.pieces(ids, id).front(), id, tokenizer);
 }
 
-SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {
+SampleRecorder::SampleRecorder(std::span<const std::vector<float>> advantages, int64_t count) {
   for (const bool informative : {true, false})
     for (size_t i = 0; i < advantages.size() && static_cast<int64_t>(notes_.size()) < count; ++i)
       if (std::ranges::any_of(advantages[i], [](float a) { return a != 0; }) == informative)
         notes_[static_cast<int64_t>(i)];
 }
 
-void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
-                      const TokenPolicy& policy, const TokenDecision& decision) {
+void SampleRecorder::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
+                         const TokenPolicy& policy, const TokenDecision& decision) {
   const int64_t end = begin + policy.logp.size(0);
   int64_t first = 0;  // target at which the sequence starts
   for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {
@@ -101,8 +101,9 @@ Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rol
   return row;
 }
 
-std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
-                                    std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const {
+std::vector<Json> SampleRecorder::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
+                                       std::span<const std::vector<float>> advantages,
+                                       const Tokenizer& tokenizer) const {
   const auto finite = [](const std::vector<float>& values) {
     Json array = Json::array();
     for (const float value : values) array.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));

@@ -1,4 +1,4 @@
-#include "keel/train/start/used_settings.h"
+#include "keel/train/start/resolved_config.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -73,21 +73,21 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   used.drop("lora.");  // the adapter's own file says what it is
   used["lora.adapter"] = config.lora.adapter;
   used["lora.dropout"] = config.lora.dropout;
-  used[kUsedAdapterWeights] = adapter_fingerprint(config.lora.adapter);
+  used[kAdapterFingerprintKey] = adapter_fingerprint(config.lora.adapter);
   used["lora.parameters"] = count_of(policy.model.adapter());
   for (const auto& [key, name] :
        {std::pair{"r", "rank"}, {"lora_alpha", "alpha"}, {"target_modules", "target_modules"}})
     if (policy.adapter.contains(key)) used[std::string("lora.") + name] = policy.adapter[key];
 }
 
-void use_problems(Settings& used, const Config& config, const Problems& problems) {
+void use_problems(Settings& used, const Config& config, const PromptSources& prompt_sources) {
   if (config.data.files.empty()) {
     used.drop("data.");
     if (config.task.name != "chains")
       used.drop_all({"task.modulus", "task.steps", "task.words", "task.careful", "task.error", "task.mode"});
   } else {
     used.drop("task.");
-    used["data.max_prompt_tokens"] = problems.prompt_limit();
+    used["data.max_prompt_tokens"] = prompt_sources.prompt_limit();
   }
   if (!config.rollout.dynamic_sampling) used.drop("rollout.max_batches");
   const bool by_default = config.reward.functions.empty();
@@ -98,13 +98,13 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
   used["reward.files"] = reward_files(config.reward);
   if (!config.eval.prompts)
     used["eval.prompts"] = config.data.files.empty() ? Json(config.prompts_per_evaluation()) : Json("all rows");
-  if (config.eval.prompts == 0 || !problems.has_held_out()) used.drop("eval.");
+  if (config.eval.prompts == 0 || !prompt_sources.has_held_out()) used.drop("eval.");
 }
 
 /// In place of the thresholds and words that null leaves to the method: the method's own.
 void use_objective(Settings& used, const Config& config) {
   const Objective objective =
-      make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+      make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   used["objective.method"] = objective.method.name;
   used["objective.advantage"] = objective.method.advantage;
   used["objective.aggregation"] = objective.method.aggregation;
@@ -149,7 +149,7 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
   const Json configured = to_json(config);
   if (!config.has_rl()) used.drop("data.");
   for (const auto& [key, value] : configured["data"].items())
-    if (reads_with_sft_files(key)) used["data." + key] = value;
+    if (applies_to_sft_files(key)) used["data." + key] = value;
   if (config.has_rl()) return;
   for (const char* section : {"task.", "rollout.", "reward.", "objective.", "reference.", "critic.", "optimizer.",
                               "health.", "eval.", "train."})
@@ -160,14 +160,14 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
 
 }  // namespace
 
-Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems,
-                   const Demonstrations& demonstrations) {
+Json resolved_config(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
+                     const Demonstrations& demonstrations) {
   Settings used(config);
   used["run.threads"] = at::get_num_threads();
-  used["rollout.max_new_tokens"] = longest_completion(config);
+  used["rollout.max_new_tokens"] = resolve_max_new_tokens(config);
   used["train.sequences_per_update"] = config.sequences_per_update();
   use_model(used, config, policy);
-  use_problems(used, config, problems);
+  use_problems(used, config, prompt_sources);
   use_objective(used, config);
   use_critic(used, config);
   use_demonstrations(used, config, demonstrations);

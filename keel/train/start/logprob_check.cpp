@@ -1,4 +1,4 @@
-#include "keel/train/start/agreement.h"
+#include "keel/train/start/logprob_check.h"
 
 #include <ATen/ATen.h>
 
@@ -28,9 +28,9 @@ constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  
 
 }  // namespace
 
-Agreement sampler_trainer_agreement(const SampledWeights& sampled, const CausalLm& trainer, const Tokenizer& tokenizer,
-                                    std::span<const Prompt> prompts, const SamplingRequest& request,
-                                    int64_t tokens_per_batch) {
+LogprobCheck check_sampler_matches_trainer(const SampledWeights& sampled, const CausalLm& trainer,
+                                           const Tokenizer& tokenizer, std::span<const Prompt> prompts,
+                                           const SamplingRequest& request, int64_t tokens_per_batch) {
   const std::vector<Rollout> rollouts = RolloutEngine(SamplingModel(sampled), tokenizer).generate(prompts, request);
   std::vector<std::vector<float>> worthless;  // nothing is learned from these
   for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.trained_count(), 0.0f);
@@ -39,59 +39,59 @@ Agreement sampler_trainer_agreement(const SampledWeights& sampled, const CausalL
   const SelectedRollouts chosen = select_rollouts({rollouts, worthless, sampled.weights.head().value()}, all);
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
-  Agreement agreement;
+  LogprobCheck check;
   double sum = 0;
   const auto note = [](double& so_far, double difference) { so_far = std::max(so_far, difference); };
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, trainer.device())) {
     const TokenInputs known = gather_token_inputs(batch, chosen, records);
     const TokenStats stats = token_statistics(trainer, batch, request.temperature, known.behavior);
     const Tensor apart = distances(stats.logp, known.policy.behavior_logp);
-    agreement.tokens += batch.target_count();
+    check.tokens += batch.target_count();
     sum += apart.sum().item<double>();
-    note(agreement.max_difference, apart.max().item<double>());
+    note(check.max_difference, apart.max().item<double>());
     if (records.top_k > 0)
-      note(agreement.topk_difference, distances(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
-    if (records.hidden_states) note(agreement.total_variation, far_if_nan(stats.full_tv).max().item<double>());
+      note(check.topk_difference, distances(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
+    if (records.hidden_states) note(check.total_variation, far_if_nan(stats.full_tv).max().item<double>());
   }
-  if (agreement.tokens > 0) agreement.mean_difference = sum / static_cast<double>(agreement.tokens);
-  return agreement;
+  if (check.tokens > 0) check.mean_difference = sum / static_cast<double>(check.tokens);
+  return check;
 }
 
-std::string agreement_sentence(const Agreement& agreement, const Requirements& needs) {
-  std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) +
-                     " tokens: |pi - mu| is on average " + scientific(agreement.mean_difference) + ", at most " +
-                     scientific(agreement.max_difference);
-  if (needs.top_k > 0) text += ", of the likeliest tokens " + scientific(agreement.topk_difference);
-  if (needs.hidden_states) text += ", largest total variation " + scientific(agreement.total_variation);
+std::string describe_logprob_check(const LogprobCheck& check, const Requirements& needs) {
+  std::string text = "self-test: sampler and trainer agree on " + std::to_string(check.tokens) +
+                     " tokens: |pi - mu| is on average " + scientific(check.mean_difference) + ", at most " +
+                     scientific(check.max_difference);
+  if (needs.top_k > 0) text += ", of the likeliest tokens " + scientific(check.topk_difference);
+  if (needs.hidden_states) text += ", largest total variation " + scientific(check.total_variation);
   return text;
 }
 
-std::optional<std::string> disagreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
+std::optional<std::string> find_logprob_mismatch(const LogprobCheck& check, double limit, at::ScalarType computed_in) {
   const bool narrow = is_narrow(computed_in);
   const double most = limit > 0 ? limit : narrow ? kMeanOfNarrow : kMostInFloat32;
-  std::vector<std::pair<const char*, double>> held = {{"|pi - mu| is on average", agreement.mean_difference}};
+  std::vector<std::pair<const char*, double>> held = {{"|pi - mu| is on average", check.mean_difference}};
   if (!narrow)
-    held = {{"|pi - mu| is up to", agreement.max_difference},
-            {"|pi - mu| of the sampler's likeliest tokens is up to", agreement.topk_difference},
-            {"the total variation of their next-token distributions is up to", agreement.total_variation}};
+    held = {{"|pi - mu| is up to", check.max_difference},
+            {"|pi - mu| of the sampler's likeliest tokens is up to", check.topk_difference},
+            {"the total variation of their next-token distributions is up to", check.total_variation}};
   for (const auto& [what, difference] : held) {
     if (difference <= most) continue;
     std::ostringstream text;
-    text << what << " " << difference << " over " << agreement.tokens << " tokens, the limit is " << most;
+    text << what << " " << difference << " over " << check.tokens << " tokens, the limit is " << most;
     return text.str();
   }
   return std::nullopt;
 }
 
-void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
-  if (const auto found = disagreement(agreement, limit, computed_in))
+void require_logprobs_match(const LogprobCheck& check, double limit, at::ScalarType computed_in) {
+  if (const auto found = find_logprob_mismatch(check, limit, computed_in))
     fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", *found,
          ". Every ratio would be wrong by that much; report this");
 }
 
-std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in) {
-  if (!is_narrow(computed_in) || agreement.max_difference <= kDoubtful) return std::nullopt;
-  return "sampler and trainer give a token probabilities that differ by " + scientific(agreement.max_difference) +
+std::optional<std::string> logprob_check_warning(const LogprobCheck& check, at::ScalarType computed_in) {
+  if (!is_narrow(computed_in) || check.max_difference <= kDoubtful) return std::nullopt;
+  return "sampler and trainer give a token probabilities that differ by " + scientific(check.max_difference) +
          " at equal weights, by rounding to " + precision_word(computed_in) +
          " alone; run.precision=float32 has no such gap";
 }

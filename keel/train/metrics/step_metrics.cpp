@@ -1,4 +1,4 @@
-#include "keel/train/metrics/step_row.h"
+#include "keel/train/metrics/step_metrics.h"
 
 #include <cmath>
 
@@ -48,7 +48,7 @@ void put_values(Json& row, const ValueMetrics& numbers) {
   put(row, "critic/explained_variance", numbers.explained_variance);
 }
 
-void put_tokens(Json& row, const TokenNumbers& numbers) {
+void put_tokens(Json& row, const TokenMetrics& numbers) {
   row["policy/entropy"] = numbers.entropy;
   row["policy/kl_behavior"] = numbers.kl_behavior;
   row["policy/prob_difference_max"] = numbers.prob_difference_max;
@@ -102,9 +102,9 @@ void put_certificate(Json& row, const ImprovementCertificate& certificate) {
 
 }  // namespace
 
-Json step_row(const StepMetrics& numbers) {
+Json metrics_row(const StepMetrics& numbers) {
   Json row;
-  put_passed_over(row, numbers.passed_over, numbers.prompt_limit);
+  put_passed_over(row, numbers.skipped_rows, numbers.prompt_limit);
   row["time/reward"] = numbers.reward_seconds;
   put_scores(row, numbers.scores);
   row["mismatch/weights"] = numbers.sampling_weights;
@@ -140,7 +140,7 @@ Json step_row(const StepMetrics& numbers) {
   return row;
 }
 
-Json step_row(const SftMetrics& numbers) {
+Json metrics_row(const SftMetrics& numbers) {
   Json row;
   row["optimizer/lr"] = numbers.lr;
   put_gradients(row, "optimizer", numbers.gradients);
@@ -157,7 +157,7 @@ Json step_row(const SftMetrics& numbers) {
   return row;
 }
 
-Json step_row(const SupervisedLoss& measured) {
+Json metrics_row(const SftEvalLoss& measured) {
   return {{"sft/eval_loss", measured.loss}, {"sft/eval_tokens", measured.tokens}, {"sft/eval_rows", measured.rows}};
 }
 

@@ -1,4 +1,4 @@
-#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/sample_recorder.h"
 
 #include <gtest/gtest.h>
 

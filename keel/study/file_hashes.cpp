@@ -1,4 +1,4 @@
-#include "keel/study/run_files.h"
+#include "keel/study/file_hashes.h"
 
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "keel/model/folder/model_folder.h"
 #include "keel/reward/reward_files.h"
 #include "keel/train/checkpoint/run_models.h"
-#include "keel/train/config/full_paths.h"
+#include "keel/train/config/absolute_paths.h"
 
 namespace keel {
 namespace {
@@ -24,7 +24,7 @@ std::string stamp_of(const std::string& file) {
 
 }  // namespace
 
-void RunFiles::add_file(const std::filesystem::path& file, Json& found) {
+void FileHashes::add_file(const std::filesystem::path& file, Json& found) {
   const std::string name = full_path(file);
   const std::string stamp = stamp_of(name);
   Read& known = read_[name];
@@ -32,14 +32,14 @@ void RunFiles::add_file(const std::filesystem::path& file, Json& found) {
   found[name] = known.hash;
 }
 
-void RunFiles::add_model(const std::filesystem::path& model, Json& found) {
+void FileHashes::add_model(const std::filesystem::path& model, Json& found) {
   if (!is_folder(model)) return add_file(model, found);
   std::error_code unseen;
   for (const std::string& name : list_directory(model))
     if (!name.starts_with('.') && std::filesystem::is_regular_file(model / name, unseen)) add_file(model / name, found);
 }
 
-Json RunFiles::of(Config config) {
+Json FileHashes::of(Config config) {
   Json found = Json::object();
   const auto add = [&](const auto& what) {
     try {
@@ -48,7 +48,7 @@ Json RunFiles::of(Config config) {
       // There is no such file, model or adapter.
     }
   };
-  for (const std::vector<std::string>* names : row_files(config))
+  for (const std::vector<std::string>* names : data_file_lists(config))
     add([&] {
       for (const std::filesystem::path& file : expand_names(*names)) add_file(file, found);
     });

@@ -25,8 +25,8 @@ struct RewardKlMetrics {
 
 /// What is known of an RL step, in the order in which it comes to be known.
 struct StepMetrics {
-  SkippedCounts passed_over = {};  // rows that gave no prompt
-  int64_t prompt_limit = 0;        // tokens; longer prompts are passed over
+  SkippedCounts skipped_rows = {};  // rows that gave no prompt
+  int64_t prompt_limit = 0;         // tokens; longer prompts are passed over
   ScoreReport scores = {};
   std::string sampling_weights = "exact";  // rollout.weights
   double logit_noise = 0;
@@ -37,7 +37,7 @@ struct StepMetrics {
   std::optional<RewardKlMetrics> reward_kl = {};  // with a KL in the rewards
   std::optional<ValueMetrics> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
-  std::optional<TokenNumbers> tokens = {};        // of all updates
+  std::optional<TokenMetrics> tokens = {};        // of all updates
   std::vector<BlockedToken> blocked = {};         // the tokens that they blocked most often
   std::optional<GradientMetrics> gradients = {};  // the policy's
   std::optional<double> loss_scale = {};          // of the policy's next update, in float16
@@ -53,7 +53,7 @@ struct StepMetrics {
 };
 
 /// The loss on rows that are kept for it: the mean over all tokens that would be learned.
-struct SupervisedLoss {
+struct SftEvalLoss {
   double loss = 0;
   int64_t tokens = 0, rows = 0;
 };
@@ -74,8 +74,8 @@ struct SftMetrics {
 };
 
 /// The same for metrics.jsonl, whose keys docs/metrics.md explains; what was not measured is left out.
-Json step_row(const StepMetrics& numbers);
-Json step_row(const SftMetrics& numbers);
-Json step_row(const SupervisedLoss& measured);
+Json metrics_row(const StepMetrics& numbers);
+Json metrics_row(const SftMetrics& numbers);
+Json metrics_row(const SftEvalLoss& measured);
 
 }  // namespace keel

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <stdexcept>
+
 #include "keel/core/tensor/precision.h"
 #include "keel/ops/layer_ops.h"
 #include "keel/ops/ordered_linear.h"
@@ -132,6 +134,7 @@ at::ScalarType Weight::product_type() const { return multiplies_narrow(value()) 
 
 GradientSinks::GradientSinks(const std::vector<NamedWeight>& weights) {
   for (const NamedWeight& weight : weights) {
+    if (weight.weight.sink()) throw std::logic_error(weight.name + " is trained by another optimizer already");
     const at::TensorOptions options = at::TensorOptions(at::kFloat).device(weight.weight.device());
     sinks_.push_back(std::make_shared<GradientSink>(at::zeros(weight.weight.shape(), options)));
     weight.weight.learn_into(sinks_.back());

@@ -88,7 +88,7 @@ struct NamedWeight {
   Weight weight;
 };
 
-/// Owns the gradient sums of weights: they learn while it exists.
+/// Owns the gradient sums of weights, which are trained while it exists. A weight has at most one sink.
 class GradientSinks {
  public:
   explicit GradientSinks(const std::vector<NamedWeight>& weights);

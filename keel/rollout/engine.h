@@ -34,8 +34,9 @@ struct RolloutOptions {
 
 /// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once
 /// for all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt +
-/// i, and its noise depends on the seed, that id and the position alone. Owns its view of the weights, which shares
-/// their memory; borrows the tokenizer.
+/// i, and its noise depends on the seed, that id and the position alone. Owns a
+/// SamplingModel, which shares some weights' memory and holds packed, joined or rounded copies of others: make a new
+/// engine after every update. Borrows the tokenizer.
 class RolloutEngine {
  public:
   RolloutEngine(SamplingModel model, const Tokenizer& tokenizer) : model_(std::move(model)), tokenizer_(tokenizer) {}

@@ -46,7 +46,8 @@ class CheckpointWriter {
   /// Returns the seconds that writes took since the last call.
   double take_write_seconds() { return std::exchange(write_seconds_, 0); }
 
-  /// Warns if a resumed run loses its best checkpoint, or will keep it although it is chosen by `metric` now.
+  /// Warns if a resumed run has lost its best checkpoint (then state.best is cleared), or keeps it although `metric`
+  /// chooses another now.
   void check_best(TrainState& state, const std::string& metric);
 
   std::string resume_command() const;

@@ -32,10 +32,10 @@ bool Evaluator::due() const {
 
 bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   if (!due()) return false;
-  watcher_.collecting = true;
   const HeldOutPrompts held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
+  watcher_.collecting = true;
   log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
   const RolloutEngine engine(SamplingModel(trainer.sampled_weights(state_.rl)), policy_.tokenizer);

@@ -28,7 +28,7 @@ struct OpenedRun {
   std::string id;                         // by which the run knows its checkpoints
   std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run
   AuxiliaryWeights companions = {};
-  std::vector<NamedTensor> optimizer = {};  // moments
+  std::vector<NamedTensor> optimizer = {};  // moments, past policies and the loss scale
   std::vector<std::string> warnings = {};   // about what the folder had
   std::vector<std::string> changes = {};    // since the checkpoint, of what may change
 };

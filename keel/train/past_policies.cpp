@@ -96,8 +96,8 @@ RolloutBatch PastPolicies::next_batch(const TrainState& state, const SampledWeig
   if (ahead_->count() == 0) ahead_->seek(state.rl.prompts);  // the run begins, or is resumed
   request_batches(step, std::min(step + staleness, end), meters);
   RolloutBatch batch = ahead_->take();
+  if (past_.back().step < step) add_current();  // first: if memory runs out here, a checkpoint still holds what it needs
   std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= step - staleness; });
-  if (past_.empty() || past_.back().step < step) add_current();
   request_batches(step + 1, std::min(step + staleness + 1, end), meters);
   return batch;
 }

@@ -19,7 +19,7 @@ namespace keel {
 /// configuration, the policy and the demonstrations.
 class SftTrainer {
  public:
-  /// Everything must outlive it.
+  /// Everything but `masters`, which are shared, must outlive it.
   SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
          Demonstrations& demonstrations);
 

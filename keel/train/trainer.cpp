@@ -149,7 +149,7 @@ void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& me
     judge(critic_->update(config_.planned_critic_updates(state.rl.steps) + static_cast<double>(number),
                           config_.planned_critic_updates(config_.train.steps), of_step));
   const bool overflowed = !sound && excused;
-  state.count_update(sound, overflowed);
+  state.count_skipped(sound, overflowed);
   if (!sound) watcher.on_skipped_update(overflowed);
 }
 

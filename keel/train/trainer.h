@@ -22,7 +22,7 @@ struct StepResult {
   StepMetrics metrics;
 };
 
-/// What a trainer uses besides the policy, as a resumed run has saved it.
+/// What a trainer uses besides the policy's weights: the masters, and what a resumed run has saved.
 struct AuxiliaryWeights {
   std::optional<MasterWeights> masters = {};  // of the policy; none: its weights are their own
   std::optional<ModelWeights> reference = {};

@@ -14,7 +14,8 @@ struct NamedTensor {
 };
 
 /// The float32 masters of the weights that are trained: what an update changes and a checkpoint holds. A weight that
-/// computes in float32 is its own master. The optimizer owns them; others read them.
+/// computes in float32 is its own master. Copies share the tensors. The optimizer that is given a copy changes them; a
+/// snapshot has tensors of its own.
 class MasterWeights {
  public:
   MasterWeights() = default;

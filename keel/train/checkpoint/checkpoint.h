@@ -18,7 +18,7 @@ namespace keel {
 /// folder's weights and lies, in PEFT's files, in the folder `adapter`.
 struct Checkpoint {
   LoadedModel policy;                  // of the masters; an adapter is merged into its weights
-  std::vector<NamedTensor> optimizer;  // of the policy and the critic
+  std::vector<NamedTensor> optimizer;  // moments of policy and critic, past policies, loss scale
   TrainState state;
   RunFolder::Lines lines;                 // of the run's growing files
   Json config;                            // the resolved configuration

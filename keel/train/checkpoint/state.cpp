@@ -115,7 +115,7 @@ void require_consistent(const TrainState& s, const Json& json, int64_t step, con
 
 }  // namespace
 
-void TrainState::count_update(bool made, bool overflowed) {
+void TrainState::count_skipped(bool made, bool overflowed) {
   skipped += made ? 0 : 1;
   if (!overflowed) skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
 }

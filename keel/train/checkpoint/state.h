@@ -32,10 +32,11 @@ struct SftState {
   std::optional<int64_t> last_evaluation = {};  // the step of the last held-out loss
 };
 
-/// Progress of the RL phase. The trainer reads and writes it here.
+/// Progress of the RL phase. The trainer reads and writes it here; Run writes health and adapter_apart, Evaluator
+/// last_evaluation, opening a run data.
 struct RlState {
   int64_t steps = 0;
-  int64_t updates = 0;
+  int64_t updates = 0;                        // of the policy, skipped ones included: keys of dropout
   uint64_t prompts = 0;                       // position in the prompt stream where the next step begins
   std::optional<Thresholds> thresholds = {};  // of an adaptive trust region, once they moved
   std::optional<double> kl_coefficient = {};  // of an adaptive KL in the rewards, once it moved
@@ -67,9 +68,9 @@ struct TrainState {
   /// Steps done, over all phases.
   int64_t step() const { return sft.steps + rl.steps; }
 
-  /// Counts an update that was made, or one that was skipped because a gradient was not finite, which a loss scale may
-  /// have made overflow.
-  void count_update(bool made, bool overflowed = false);
+  /// Counts an update in skipped and skipped_in_a_row: a non-finite gradient skipped it, unless `made`. `overflowed`: a
+  /// smaller loss scale may fix it.
+  void count_skipped(bool made, bool overflowed = false);
 
   /// Notes the row of an evaluation of this step, by the key that best_metric_key() gives, and tells whether it is
   /// better than all before: of equal ones the first stays the best. A row without a number there is not compared.

@@ -55,7 +55,7 @@ class Measurement {
  public:
   Measurement(const std::string& shape, at::Device device, bool bitwise)
       : config_(bench_shape(shape)), tokenizer_(bench_vocabulary(config_.vocab_size)), device_(device) {
-    model_.weights.compute_in(at::kBFloat16);
+    model_.weights.set_compute_type(at::kBFloat16);
     model_.execution.bitwise = bitwise;
   }
 
@@ -99,7 +99,7 @@ class Measurement {
   ModelConfig config_;
   Tokenizer tokenizer_;
   at::Device device_;
-  SampledWeights model_{ModelWeights::random(config_, 0, device_)};
+  SamplerWeights model_{ModelWeights::random(config_, 0, device_)};
 };
 
 void print_mixed(const Measurement& measurement) {

@@ -99,8 +99,7 @@ class Update {
     }
     batches_ = pack(sequences, tokens_per_batch, device_);
     return cost_of(device_, 3, [&] {
-      for (const PackedBatch& batch : batches_)
-        accumulate_gradients(model_, batch, {}, Scope::kToken, all_one);
+      for (const PackedBatch& batch : batches_) accumulate_gradients(model_, batch, {}, Scope::kToken, all_one);
       optimizer_.step(1e-6);
     });
   }
@@ -117,7 +116,9 @@ class Update {
 
  private:
   Update(ModelWeights weights, at::Device device, bool bitwise)
-      : optimizer_(weights.compute_in(at::kBFloat16), {}), model_(weights, {.bitwise = bitwise}), device_(device) {}
+      : optimizer_(weights.set_compute_type(at::kBFloat16), {}),
+        model_(weights, {.bitwise = bitwise}),
+        device_(device) {}
 
   Optimizer optimizer_;
   CausalLm model_;

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     prompts[i].tokens.assign(32, static_cast<int32_t>(i + 5));
   }
   const auto sample = [&](const ModelWeights& weights, bool apart = false) {
-    RolloutEngine(SamplingModel({weights, {}, {.adapter_apart = apart}}), tokenizer)
+    RolloutEngine(SamplingModel({weights, {}, {.separate_adapter = apart}}), tokenizer)
         .generate(prompts, {.samples_per_prompt = 4, .max_new_tokens = 32, .stop_at_eos = false});
   };
   constexpr int kRounds = 7;

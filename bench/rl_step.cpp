@@ -48,7 +48,7 @@ void measure(const Workload& workload, at::Device device) {
   config.train.recompute_activations = workload.recompute;
   const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
   LoadedModel policy = random_model(workload.shape, device, type, workload.lora_rank);
-  MasterWeights masters = policy.model.compute_in(type);
+  MasterWeights masters = policy.model.set_compute_type(type);
   const double drawn = watch.lap();
   PromptSources prompt_sources = random_prompt_sources(policy.model.config().vocab_size, workload.prompt_tokens);
   TrainState state;

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   Config config = load_config(tree, notes);
   use_threads(config.run.threads);
   LoadedModel policy = load_starting_model(config, open_device(config.run.device));
-  MasterWeights masters = policy.model.compute_in(resolve_precision(config.run, policy.model.device()));
+  MasterWeights masters = policy.model.set_compute_type(resolve_precision(config.run, policy.model.device()));
   PromptSources prompt_sources(config, policy);
   TrainState state;
   Trainer trainer(config, policy, prompt_sources, {.masters = std::move(masters)});

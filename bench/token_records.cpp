@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   config.train.tokens_per_batch = 32768;
   config.record.certificate_every = 0;
   LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, at::kFloat);
-  MasterWeights masters = policy.model.compute_in(on_gpu ? at::kBFloat16 : at::kFloat);
+  MasterWeights masters = policy.model.set_compute_type(on_gpu ? at::kBFloat16 : at::kFloat);
   PromptSources prompt_sources = random_prompt_sources(policy.model.config().vocab_size, on_gpu ? 512 : 16);
   TrainState state;
   Trainer trainer(config, policy, prompt_sources, {.masters = std::move(masters)});

@@ -60,7 +60,7 @@ std::vector<Offer> values_of(const Option& option) {
   for (const std::string& choice : option.limits.choices()) values.push_back({choice});
   if (!values.empty()) return values;
   if (option.path == "objective.method") {  // checked where the table of methods is
-    for (const Method& method : methods()) values.push_back({method.name, first_sentence(method.sentence)});
+    for (const Method& method : methods()) values.push_back({method.name, first_sentence(method.summary)});
     return values;
   }
   if (option.path == "task.name") {  // checked where the table of tasks is

@@ -51,11 +51,12 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   const GgufFormat& format = format_of(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());
-  if (const int64_t context = gguf_context(config, path.string()); context < config.max_position_embeddings)
+  if (const int64_t context = gguf_context_length(config, path.string()); context < config.max_position_embeddings)
     messages.line("its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
                   config.model_type + ": the file has this as its longest context, where it was " +
                   format_count(config.max_position_embeddings));
-  const std::vector<std::string> ends = ends_lost_in_gguf(loaded), sampling = sampling_asked_for(loaded.generation);
+  const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
+                                 sampling = sampling_asked_for(loaded.generation);
   if (!ends.empty())
     messages.line("completions of the model also end at " + joined(ends) +
                   ", for which the file has no place: it names " + "three tokens that do");
@@ -77,7 +78,7 @@ ExitCode convert(const ConvertArguments& arguments) {
     fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf, or the name of a folder");
   Console messages(stderr);
   const std::string name = resolve_model(arguments.input, &messages);
-  const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);
+  const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : locate_model(name);
   if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
   if (arguments.dtype == kQ8_0)
     fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ", arguments.output,
@@ -93,7 +94,7 @@ ExitCode convert(const ConvertArguments& arguments) {
     verify_checksums(path);
     const ModelFolder model = ModelFolder::open(path);
     const std::optional<WeightSource> trained = float32_weights(path);
-    write_model_alone(model, trained ? *trained : model.weights(), arguments.output, dtype);
+    write_model_only(model, trained ? *trained : model.weights(), arguments.output, dtype);
     return tell(model.config.model_type, model.config.parameter_count());
   }
   const GgufModel model = GgufModel::open(path);

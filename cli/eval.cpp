@@ -305,7 +305,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
-  const MasterWeights masters = loaded.model.compute_in(resolve_precision(config.run, loaded.model.device()));
+  const MasterWeights masters = loaded.model.set_compute_type(resolve_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
   const EvaluationRequest request = evaluation_request(config, loaded, updates);
   PromptSources prompt_sources(config, loaded);

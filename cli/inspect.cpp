@@ -226,7 +226,7 @@ Findings inspect(const fs::path& path) {
 /// What is not there may be in the cache, unless it is named like a file.
 fs::path resolve_path(const std::string& name) {
   const std::string extension = fs::path(name).extension().string();
-  return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
+  return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : locate_model(name);
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) { return Json(shape).dump(); }

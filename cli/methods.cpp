@@ -11,16 +11,16 @@
 namespace keel::cli {
 
 std::string description(const Method& method) {
-  std::string text = method.name + ": " + method.sentence + "\n\n  " + method.equation + "\n\n";
+  std::string text = method.name + ": " + method.summary + "\n\n  " + method.equation + "\n\n";
   const auto add = [&](std::string name, const std::string& value) {
     name.resize(std::max<size_t>(name.size(), 12), ' ');
     text += "  " + name + " " + value + "\n";
   };
   add("advantage", method.advantage);
   add("aggregation", method.aggregation);
-  for (const auto& [name, value] : parameters(method.region))
+  for (const auto& [name, value] : number_parameters(method.region))
     add(name, std::isinf(value) ? "none" : short_number(value));
-  for (const auto& [name, word] : word_parameters(method.region)) add(name, word);
+  for (const auto& [name, word] : choice_parameters(method.region)) add(name, word);
   add("source", method.source);
   return text;
 }
@@ -36,9 +36,9 @@ CommandHandler add_methods(CommandLine& line) {
   Command command = line.add("methods", "The table of objectives: equation, defaults, source");
   command.option("NAME", *name, "One method in full").words(method_names());
   return [name] {
-    if (!name->empty()) std::fputs(description(method_named(*name, "no method")).c_str(), stdout);
+    if (!name->empty()) std::fputs(description(find_method(*name, "no method")).c_str(), stdout);
     for (const Method& method : methods())
-      if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.sentence.c_str());
+      if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());
     return ExitCode::kDone;
   };
 }

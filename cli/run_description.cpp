@@ -31,9 +31,9 @@ namespace {
 
 /// Words that take the place of what the row's equation says: "divergence", "anchor".
 std::vector<std::string> changed_words(const Objective& objective) {
-  const auto own = word_parameters(method_named(objective.method.name, "").region);
+  const auto own = choice_parameters(find_method(objective.method.name, "").region);
   std::vector<std::string> changed;
-  for (const auto& [name, word] : word_parameters(objective.method.region))
+  for (const auto& [name, word] : choice_parameters(objective.method.region))
     if (std::find(own.begin(), own.end(), std::pair(name, word)) == own.end()) changed.push_back(name + " " + word);
   return changed;
 }
@@ -41,14 +41,14 @@ std::vector<std::string> changed_words(const Objective& objective) {
 std::string describe_method(const Objective& objective) {
   std::vector<std::string> values;
   const TrustRegion& region = objective.method.region;
-  for (const auto& [name, value] : parameters(region))
-    if (is_read(region, name))
+  for (const auto& [name, value] : number_parameters(region))
+    if (has_effect(region, name))
       values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)) +
                        (name == "low" && value >= 1 && std::holds_alternative<PpoClip>(region)
                             ? " (blocks nothing: no ratio is below 0)"
                             : ""));
-  for (const auto& [name, word] : word_parameters(region))
-    if (is_read(region, name)) values.push_back(name + " = " + word);
+  for (const auto& [name, word] : choice_parameters(region))
+    if (has_effect(region, name)) values.push_back(name + " = " + word);
   const std::vector<std::string> changed = changed_words(objective);
   return entry("method",
                objective.method.name + ": " + objective.method.equation + "\n" +
@@ -59,7 +59,7 @@ std::string describe_method(const Objective& objective) {
 
 int64_t largest_of(const ModelWeights& model) {
   int64_t largest = 0;
-  for (const NamedWeight& weight : model.trained()) largest = std::max(largest, weight.weight.value().numel());
+  for (const NamedWeight& weight : model.trainable()) largest = std::max(largest, weight.weight.value().numel());
   return largest;
 }
 
@@ -108,8 +108,8 @@ std::string describe_reward(const Config& config) {
     weighted.push_back(short_number(i < reward.weights.size() ? reward.weights[i] : 1) + " x " + functions[i]);
   if (reward.overlong_buffer > 0)
     weighted.push_back(short_number(reward.overlong_penalty) + " x overlong (the last " +
-                       std::to_string(reward.overlong_buffer) + " of " + counted(resolve_max_new_tokens(config), "token") +
-                       ")");
+                       std::to_string(reward.overlong_buffer) + " of " +
+                       counted(resolve_max_new_tokens(config), "token") + ")");
   return entry("reward",
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
@@ -185,8 +185,8 @@ std::string describe_supervised_estimate(const SupervisedTime& time, const Confi
                                           : counted(measured, "measurement") + " of the loss of about " +
                                                 format_duration(time.step.evaluation_seconds) + " each, ") +
                            "all about " + format_duration(time.all) + "\nwhere rows have " +
-                           format_count(std::llround(time.rows.mean_tokens_per_row)) + " tokens, as the first ones have; " +
-                           kGuess);
+                           format_count(std::llround(time.rows.mean_tokens_per_row)) +
+                           " tokens, as the first ones have; " + kGuess);
 }
 
 /// Of people's time and of memory, before anything is loaded; supervised updates on files may come before.
@@ -349,16 +349,15 @@ std::string explain_additions(const Objective& objective, const Config& config) 
   if (objective.kl_coefficient > 0)
     text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
             config.reference.estimator + "\n";
-  if (const RewardKl& kl = objective.reward_kl; kl.coefficient > 0)
+  if (const RewardKlPenalty& kl = objective.reward_kl; kl.coefficient > 0)
     text += "  reference   the policy when RL starts; rewards lose " + short_number(kl.coefficient) + " x KL by " +
             config.reference.kl_in_reward_estimator +
             (kl.target ? ", which moves to keep a KL of " + short_number(*kl.target) : "") + "\n";
   if (objective.entropy_coefficient != 0)
     text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";
-  if (objective.adapt_target_kept)
-    text +=
-        "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) + " % of the tokens inside\n";
+  if (objective.target_kept)
+    text += "  thresholds  move to keep " + short_number(100 * *objective.target_kept) + " % of the tokens inside\n";
   return text;
 }
 
@@ -368,12 +367,12 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const OptimizerOptions& optimizer = config.optimizer;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
   const int64_t body = critic.has_separate_body() ? shape.parameter_count() - lm_head : 0;
-  std::string text =
-      "  critic      a value head on " +
-      std::string(critic.has_separate_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
-      format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
-      short_number(critic_optimizer_options(critic, config.optimizer).lr) +
-      (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
+  std::string text = "  critic      a value head on " +
+                     std::string(critic.has_separate_body() ? "a body of its own, which starts as the policy's"
+                                                            : "the policy's body") +
+                     ": " + format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
+                     short_number(critic_optimizer_options(critic, config.optimizer).lr) +
+                     (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
           ", advantages whitened; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";

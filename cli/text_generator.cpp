@@ -98,7 +98,7 @@ LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::s
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged({});
   }
-  loaded.model.compute_in(compute_type(arguments.precision, loaded.model.device()));
+  loaded.model.set_compute_type(compute_type(arguments.precision, loaded.model.device()));
   return loaded;
 }
 

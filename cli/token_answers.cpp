@@ -86,8 +86,8 @@ Json json_of(const Decisions& d) {
 
 Json json_of(const MethodAnswer& a, size_t most_types) {
   Json parameter_values = Json::object();
-  for (const auto& [name, value] : parameters(a.asked.region)) parameter_values[name] = number_or_null(value);
-  for (const auto& [name, word] : word_parameters(a.asked.region)) parameter_values[name] = word;
+  for (const auto& [name, value] : number_parameters(a.asked.region)) parameter_values[name] = number_or_null(value);
+  for (const auto& [name, word] : choice_parameters(a.asked.region)) parameter_values[name] = word;
   Json types = Json::array();
   for (const TypeDifference& type : a.types) {
     if (types.size() == most_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;

@@ -157,14 +157,14 @@ class PolicyLoss {
 
 /// What is said about the tokens, checked as if pi were mu: what the head will say needs no check.
 void check_known(const TrustRegion& region, const std::string& method, const TokenInputs& known) {
-  TokenPolicy policy = known.policy;
+  LossInputs policy = known.policy;
   check_log_probs("behavior_logp", policy.behavior_logp, {});
   policy.logp = policy.behavior_logp;
   policy.topk_logp = policy.topk_behavior_logp;
   const Requirements needs = requirements(region);
   if (needs.hidden_states) policy.divergence = at::zeros_like(policy.logp);
-  check_token_policy(policy, needs);
-  check_for_region(region, policy, method);
+  check_loss_inputs(policy, needs);
+  check_region_inputs(region, policy, method);
 }
 
 /// The sampler's likeliest tokens, for the rows that are judged by them.

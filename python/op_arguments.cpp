@@ -17,7 +17,7 @@ std::vector<int64_t> integers(const char* name, const OptionalTensor& tensor) {
 }
 
 Tensor flags(const char* name, const OptionalTensor& given, const Tensor& like) {
-  return given ? checked_flags(name, *given, like) : Tensor();
+  return given ? as_bool_flags(name, *given, like) : Tensor();
 }
 
 std::vector<int64_t> lengths_or_one(const OptionalTensor& lengths, int64_t tokens) {

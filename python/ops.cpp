@@ -17,7 +17,7 @@
 #include "keel/objective/checks.h"
 #include "keel/objective/methods.h"
 #include "keel/objective/regions/divergence.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "python/op_arguments.h"
 
 namespace keel {
@@ -66,22 +66,22 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
     const TrustRegion region = region_of(region_name, names, numbers, word_names, words);
     check_float_vector("logp", logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
-    const TokenPolicy policy{.logp = logp,
-                             .behavior_logp = behavior_logp,
-                             .advantages = advantages,
-                             .mask = flags("mask", mask, logp),
-                             .lengths = length,
-                             .groups = groups_or_one(groups, length.size()),
-                             .old_logp = or_none(old_logp),
-                             .other_logp = or_none(other_logp),
-                             .behavior_other_logp = or_none(behavior_other_logp),
-                             .old_other_logp = or_none(old_other_logp),
-                             .topk_behavior_logp = or_none(topk_behavior_logp),
-                             .topk_logp = or_none(topk_logp),
-                             .sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp),
-                             .divergence = or_none(divergence)};
-    check_token_policy(policy, requirements(region));
-    check_for_region(region, policy, region_name);
+    const LossInputs policy{.logp = logp,
+                            .behavior_logp = behavior_logp,
+                            .advantages = advantages,
+                            .mask = flags("mask", mask, logp),
+                            .lengths = length,
+                            .groups = groups_or_one(groups, length.size()),
+                            .old_logp = or_none(old_logp),
+                            .other_logp = or_none(other_logp),
+                            .behavior_other_logp = or_none(behavior_other_logp),
+                            .old_other_logp = or_none(old_other_logp),
+                            .topk_behavior_logp = or_none(topk_behavior_logp),
+                            .topk_logp = or_none(topk_logp),
+                            .sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp),
+                            .divergence = or_none(divergence)};
+    check_loss_inputs(policy, requirements(region));
+    check_region_inputs(region, policy, region_name);
     const TokenDecision decision = token_coefficients(region, policy);
     // Copies, because an operator's results may not share memory with its arguments and a region may hand one through.
     const auto copy = [](const Tensor& t) { return t.clone(at::MemoryFormat::Contiguous); };
@@ -106,7 +106,7 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       check_distributions("behavior_logp", behavior_logp);
       return kind == "full_tv" ? full_tv(logp, behavior_logp) : full_kl(logp, behavior_logp);
     }
-    TokenPolicy policy{.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)};
+    LossInputs policy{.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)};
     policy.other_logp = or_none(other_logp);
     policy.behavior_other_logp = or_none(behavior_other_logp);
     const bool topk = kind == "topk_tv" || kind == "topk_kl";
@@ -115,7 +115,7 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       policy.topk_logp = or_none(topk_logp);
       policy.sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp);
     }
-    check_token_policy(policy, {.top_k = topk ? 1 : 0});
+    check_loss_inputs(policy, {.top_k = topk ? 1 : 0});
     if (!topk) {
       using Function = Tensor (*)(const Tensor&, const Tensor&);
       constexpr std::array<std::pair<const char*, Function>, 4> kBySample{
@@ -265,7 +265,7 @@ Tensor certificate_op(const Tensor& logp, const Tensor& behavior_logp, const Ten
                       const OptionalTensor& lengths, const OptionalTensor& groups, double lowest, double highest,
                       int64_t horizon, const std::string& divergence) {
   return for_python([&]() -> Tensor {
-    check_token_policy({.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)}, {});
+    check_loss_inputs({.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)}, {});
     check_float_vector("tv", tv, logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
     const RewardRange range{.lowest = lowest, .highest = highest};
@@ -297,11 +297,11 @@ std::string methods_op() {
   Json table = Json::array();
   for (const Method& method : methods()) {
     Json params = Json::object();
-    for (const auto& [name, value] : parameters(method.region))
+    for (const auto& [name, value] : number_parameters(method.region))
       params[name] = std::isfinite(value) ? Json(value) : Json();
-    for (const auto& [name, value] : word_parameters(method.region)) params[name] = value;
+    for (const auto& [name, value] : choice_parameters(method.region)) params[name] = value;
     table.push_back({{"name", method.name},
-                     {"sentence", method.sentence},
+                     {"sentence", method.summary},
                      {"equation", method.equation},
                      {"source", method.source},
                      {"advantage", method.advantage},

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   const at::Device device = open_device(argv[7]);
   ModelWeights model = ModelWeights::random(config, 0, device);
   write_model_folder(argv[5], model, tokenizer, Json::object(), {});
-  if (device.is_cuda()) model.compute_in(at::kBFloat16);
+  if (device.is_cuda()) model.set_compute_type(at::kBFloat16);
   const int64_t sequences = std::atol(argv[2]), prompt_tokens = std::atol(argv[3]), tokens = std::atol(argv[4]);
   // Different prompts, as the other side computes every row's own.
   std::vector<Prompt> prompts(sequences);

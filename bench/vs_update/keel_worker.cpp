@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   const at::Device device = open_device(argv[6]);
   ModelWeights model = ModelWeights::random(config, 0, device);
   write_model_folder(argv[4], model, bench_vocabulary(config.vocab_size), Json::object(), {});
-  MasterWeights masters = model.compute_in(device.is_cuda() ? at::kBFloat16 : at::kFloat);
+  MasterWeights masters = model.set_compute_type(device.is_cuda() ? at::kBFloat16 : at::kFloat);
   const CausalLm network(model);
   const int64_t sequences = std::atol(argv[2]), tokens = std::atol(argv[3]);
   std::vector<std::vector<int32_t>> texts(sequences);

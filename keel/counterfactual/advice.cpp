@@ -23,7 +23,7 @@ std::vector<std::string> thresholds_of(const AskedMethod& asked) {
 }
 
 double number_of(const TrustRegion& region, const std::string& parameter) {
-  for (const auto& [name, value] : parameters(region))
+  for (const auto& [name, value] : number_parameters(region))
     if (name == parameter) return value;
   fail(ExitCode::kInternal, "no parameter ", parameter);
 }
@@ -69,7 +69,7 @@ AskedMethod with_threshold(const AskedMethod& asked, double value) {
     set += str_cat(set.empty() ? "" : ",", name, "=", each);
   }
   result.name = asked.method + ":" + set;
-  if (const auto found = contradiction(result.region))
+  if (const auto found = check_parameters(result.region))
     fail(ExitCode::kBadConfiguration, asked.method, ": ", found->reason);
   return result;
 }
@@ -127,7 +127,7 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
                                                                          {"high", "delta_high"},
                                                                          {"ratio_cap", "ratio_cap"},
                                                                          {"anchor", "anchor"}};
-  const TrustRegion chosen = with_threshold(asked, threshold).region, own = method_named(asked.method, "").region;
+  const TrustRegion chosen = with_threshold(asked, threshold).region, own = find_method(asked.method, "").region;
   const std::vector<std::string> thresholds = thresholds_of(asked);
   // What the configuration says and the method does not have, or has by another name, would contradict it.
   std::map<std::string, std::string> by_key;
@@ -139,11 +139,11 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
     else
       others.push_back(name + "=" + value);
   };
-  for (const auto& [name, value] : parameters(chosen))
+  for (const auto& [name, value] : number_parameters(chosen))
     if (std::ranges::find(thresholds, name) != thresholds.end() || value != number_of(own, name))
       add(name, std::isinf(value) ? "null" : str_cat(value), /*by_name=*/std::isinf(value));
-  const auto own_words = word_parameters(own);
-  for (const auto& [name, word] : word_parameters(chosen))
+  const auto own_words = choice_parameters(own);
+  for (const auto& [name, word] : choice_parameters(chosen))
     if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
   std::string settings = "objective.method=" + asked.method;
   for (const auto& [name, key] : kKeys) settings += " objective." + key + "=" + by_key[name];

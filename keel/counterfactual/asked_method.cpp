@@ -37,7 +37,7 @@ AskedMethod asked_method(const std::string& text) {
   if (asked.method.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, "--method has \"", text,
          "\"; expected NAME, or NAME:PARAMETER=VALUE,PARAMETER=VALUE, as dppo_tv:low=0.1,high=0.2");
-  const Method& row = method_named(asked.method, "--method has");
+  const Method& row = find_method(asked.method, "--method has");
   Json parameters = Json::object();
   if (colon != std::string::npos)
     for (const std::string& assignment : separated(text.substr(colon + 1), ',')) {

@@ -23,11 +23,11 @@ StepFacts step_facts(const Json& facts, const std::string& place) {
   const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& said) { said.get_to(value); }); };
   StepFacts result;
   get("step", result.step);
-  read("method", [&](const Json& said) { result.method = method_named(said.get<std::string>(), "no method").name; });
+  read("method", [&](const Json& said) { result.method = find_method(said.get<std::string>(), "no method").name; });
   read("parameters", [&](const Json& said) { result.region = make_region(result.method, said); });
   get("top_k", result.top_k);
   get("kl_coefficient", result.kl_coefficient);
-  read("kl_estimator", [&](const Json& said) { result.kl_estimator = kl_estimator(said.get<std::string>()); });
+  read("kl_estimator", [&](const Json& said) { result.kl_estimator = parse_kl_estimator(said.get<std::string>()); });
   get("whole_sequences", result.whole_sequences);
   get("whole_batch", result.whole_batch);
   get("rollouts", result.rollouts);

@@ -17,7 +17,7 @@ bool begins_unit(const TokenRow& row, const TokenRow& before, Scope scope) {
 }
 
 std::string word_of(const TrustRegion& region, const std::string& parameter) {
-  for (const auto& [name, word] : word_parameters(region))
+  for (const auto& [name, word] : choice_parameters(region))
     if (name == parameter) return word;
   return "";
 }
@@ -106,7 +106,7 @@ TokenDecision TokensToDecide::decided_by(const AskedMethod& asked) const {
   require_scope(asked, facts_);
   const Requirements needs = requirements(asked.region);
   TrustRegion region = asked.region;
-  TokenPolicy policy = policy_;
+  LossInputs policy = policy_;
   if (needs.recomputed_logp) {
     policy.old_logp = needed(asked, &TokenRow::log_recomputed, "log_recomputed", "objective.method=" + asked.method);
     policy.old_other_logp = column(&TokenRow::log_other_recomputed);
@@ -117,9 +117,9 @@ TokenDecision TokensToDecide::decided_by(const AskedMethod& asked) const {
                   word_of(region, "divergence") == "topk_kl" ? "full_kl" : "full_tv");
   try {
     const bool needs_more = needs.recomputed_logp || needs.hidden_states || needs.top_k > 0;
-    if (needs_more || !is_checked_) check_token_policy(policy, requirements(region));
+    if (needs_more || !is_checked_) check_loss_inputs(policy, requirements(region));
     is_checked_ = is_checked_ || !needs_more;
-    check_for_region(region, policy, asked.method);
+    check_region_inputs(region, policy, asked.method);
   } catch (const Error& error) {
     fail(error.code(), asked.name, ": cannot judge the record of step ", facts_.step, ": ", error.what());
   }

@@ -41,7 +41,7 @@ class TokensToDecide {
 
   const std::vector<TokenRow>& rows_;
   const StepFacts& facts_;
-  TokenPolicy policy_;
+  LossInputs policy_;
   mutable bool is_checked_ = false;  // policy_, for methods that need no more
 };
 

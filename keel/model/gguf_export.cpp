@@ -28,7 +28,7 @@ template <class... Parts>
 }
 
 const GgufArchitecture& architecture_of(const ModelConfig& config, const std::string& place) {
-  // A Mistral is a Llama there; its window is gguf_context's.
+  // A Mistral is a Llama there; its window is gguf_context_length's.
   const std::string type = config.model_type == "mistral" ? "llama" : config.model_type;
   std::vector<std::string> known = {"mistral"};
   for (const GgufArchitecture& each : gguf_architectures()) {
@@ -145,7 +145,7 @@ void add_model(const ModelConfig& c, const GgufArchitecture& architecture, const
                GgufWriter& writer) {
   const auto key = [&](const char* name) { return architecture.key(name); };
   writer.add_count(key("vocab_size"), c.vocab_size);
-  writer.add_count(key(gguf::kContextLength), gguf_context(c, place));
+  writer.add_count(key(gguf::kContextLength), gguf_context_length(c, place));
   writer.add_count(key(gguf::kEmbeddingLength), c.hidden_size);
   writer.add_count(key(gguf::kBlockCount), c.num_hidden_layers);
   writer.add_count(key(gguf::kFeedForwardLength), c.intermediate_size);
@@ -265,7 +265,7 @@ int64_t file_type(const GgufFormat& format) {
 
 }  // namespace
 
-std::vector<std::string> ends_lost_in_gguf(const LoadedModel& loaded) { return ends_of(loaded).lost; }
+std::vector<std::string> stop_tokens_lost_in_gguf(const LoadedModel& loaded) { return ends_of(loaded).lost; }
 
 GgufMatrices gguf_matrices(const ModelConfig& config, const GgufFormat& format, const std::string& place) {
   GgufMatrices matrices;
@@ -279,7 +279,7 @@ GgufMatrices gguf_matrices(const ModelConfig& config, const GgufFormat& format, 
   return matrices;
 }
 
-int64_t gguf_context(const ModelConfig& config, const std::string& place) {
+int64_t gguf_context_length(const ModelConfig& config, const std::string& place) {
   const bool slides = std::count(config.sliding.begin(), config.sliding.end(), true) > 0;
   if (!slides || architecture_of(config, place).sliding_period > 0) return config.max_position_embeddings;
   return std::min(config.max_position_embeddings, config.sliding_window);

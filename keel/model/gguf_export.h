@@ -27,10 +27,10 @@ struct GgufMatrices {
 GgufMatrices gguf_matrices(const ModelConfig& config, const GgufFormat& format, const std::string& place);
 
 /// The texts of tokens that end a completion of the model and that the file has no place for: it has three.
-std::vector<std::string> ends_lost_in_gguf(const LoadedModel& loaded);
+std::vector<std::string> stop_tokens_lost_in_gguf(const LoadedModel& loaded);
 
 /// The longest context that the file says: the model's, or the window of its sliding layers where files of its
 /// architecture know none. Up to there the window changes nothing.
-int64_t gguf_context(const ModelConfig& config, const std::string& place);
+int64_t gguf_context_length(const ModelConfig& config, const std::string& place);
 
 }  // namespace keel

@@ -34,7 +34,7 @@ ChatTemplates templates_of(const std::filesystem::path& folder) {
 
 /// A folder of the cache without any tokenizer was not downloaded to the end; others the tokenizer judges itself.
 void check_downloaded_tokenizer(const std::filesystem::path& folder) {
-  const std::string finish = how_to_finish_download(folder);
+  const std::string finish = download_hint(folder);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
     if (finish.empty() || path_exists(folder / name)) return;
   fail(ExitCode::kBadInput, folder.string(), ": no tokenizer.json; ", finish);
@@ -56,7 +56,7 @@ LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make
   const GgufModel gguf = GgufModel::open(path);
   const GgufTokenizer files = gguf.tokenizer();
   WeightSource source{
-      .place = path.string(), .shapes = {}, .read = [&](const std::string& name) { return gguf.read(name); }};
+      .origin = path.string(), .shapes = {}, .read = [&](const std::string& name) { return gguf.read(name); }};
   for (const GgufParameter& parameter : gguf.parameters()) source.shapes[parameter.name] = parameter.shape;
   const Json chat_template = files.tokenizer_config.value("chat_template", Json());
   return {.model = make(from_config_json(gguf.config(), path.string()), source),
@@ -75,7 +75,7 @@ bool is_gguf(const std::filesystem::path& path, const std::string& name) {
 }  // namespace
 
 LoadedModel load_model(const std::string& name, at::Device device) {
-  const std::filesystem::path path = find_model(name);
+  const std::filesystem::path path = locate_model(name);
   if (!is_gguf(path, name)) return load_folder(path, device);
   return from_gguf(path, [&](const ModelConfig& config, const WeightSource& weights) {
     return ModelWeights::load(config, weights, device);
@@ -89,16 +89,16 @@ LoadedModel load_folder(const std::filesystem::path& path, at::Device device, co
       weights != nullptr ? *weights : safetensors_weights(path));
 }
 
-LoadedModel load_untrained(const std::string& name, uint64_t seed, at::Device device) {
+LoadedModel load_with_random_weights(const std::string& name, uint64_t seed, at::Device device) {
   const MakeNetwork make = [&](const ModelConfig& config, const WeightSource&) {
     return ModelWeights::random(config, seed, device);
   };
-  const std::filesystem::path path = find_model(name);
+  const std::filesystem::path path = locate_model(name);
   return is_gguf(path, name) ? from_gguf(path, make) : from_folder(path, make, {});
 }
 
-ModelConfig load_shape(const std::string& name) {
-  const std::filesystem::path path = find_model(name);
+ModelConfig load_model_config(const std::string& name) {
+  const std::filesystem::path path = locate_model(name);
   if (!is_gguf(path, name)) return ModelFolder::open(path).config;
   return from_config_json(GgufModel::open(path).config(), path.string());
 }

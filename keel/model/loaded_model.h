@@ -26,13 +26,13 @@ struct LoadedModel {
 LoadedModel load_model(const std::string& name, at::Device device);
 
 /// The same with fresh random weights: only the architecture and the tokenizer come from there.
-LoadedModel load_untrained(const std::string& name, uint64_t seed, at::Device device);
+LoadedModel load_with_random_weights(const std::string& name, uint64_t seed, at::Device device);
 
 /// From a Hugging Face folder, with other weights than its own where `weights` is given.
 LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights = nullptr);
 
 /// The architecture alone, without reading weights.
-ModelConfig load_shape(const std::string& name);
+ModelConfig load_model_config(const std::string& name);
 
 /// The token ids of a text: with what the tokenizer's post-processor adds, such as <bos>. Special tokens spelled out in
 /// the text stay text, unless they are to be read.

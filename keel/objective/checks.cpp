@@ -7,8 +7,8 @@
 
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"
-#include "keel/objective/regions/region_settings.h"
-#include "keel/objective/regions/sequence_sums.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/sequence_reducer.h"
 
 namespace keel {
 namespace {
@@ -96,7 +96,7 @@ void check_other(const char* name, const Tensor& other_logp, const char* logp_na
   refuse_first(name, other_logp, (sum - 1).abs() > kRowTolerance, mask, wanted.c_str());
 }
 
-void check_topk(const TokenPolicy& p) {
+void check_topk(const LossInputs& p) {
   const auto check_rows = [&](const char* name, const Tensor& rows) {
     check_type(name, rows, p.logp);
     if (rows.dim() != 2 || rows.size(0) != p.logp.numel() || rows.size(1) == 0)
@@ -129,12 +129,12 @@ void check_topk(const TokenPolicy& p) {
 }
 
 /// One number for each of the sequence's valid tokens, or the first two places that differ.
-void check_one_advantage(const TokenPolicy& p, const std::string& method) {
+void check_one_advantage(const LossInputs& p, const std::string& method) {
   const Tensor advantages = p.advantages.to(at::kCPU, at::kDouble).contiguous();
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones(advantages.sizes(), at::kBool);
   const double* a = advantages.data_ptr<double>();
   const bool* valid = mask.data_ptr<bool>();
-  for_each_sequence(lengths_of(p), [&](size_t, size_t begin, size_t end) {
+  for_each_sequence(sequence_lengths(p), [&](size_t, size_t begin, size_t end) {
     while (begin < end && !valid[begin]) ++begin;
     for (size_t i = begin; i < end; ++i)
       if (valid[i] && std::abs(a[i] - a[begin]) > kEqualTolerance * std::abs(a[begin]))
@@ -158,7 +158,7 @@ void check_float_vector(const char* name, const Tensor& tensor, const Tensor& li
          like.defined() ? shape_of(like) : "[N]", ": one number per token, sequences one after another");
 }
 
-Tensor checked_flags(const char* name, const Tensor& flags, const Tensor& like) {
+Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like) {
   check_place(name, flags, like);
   if (flags.scalar_type() == at::kBool) return flags;
   if (flags.is_complex()) fail(ExitCode::kBadConfiguration, name, " is complex; expected booleans, or 0 and 1");
@@ -201,7 +201,7 @@ void check_magnitude(const char* name, const Tensor& values, const Tensor& mask)
   refuse_first(name, values, values.abs() > 1e30, mask, "a number from -1e30 to 1e30, so that sums stay finite");
 }
 
-void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
+void check_loss_inputs(const LossInputs& p, const Requirements& needs) {
   check_float_vector("logp", p.logp);
   check_float_vector("behavior_logp", p.behavior_logp, p.logp);
   check_float_vector("advantages", p.advantages, p.logp);
@@ -240,7 +240,7 @@ namespace {
 constexpr double kRounding = 1e-4;  // what a float32 sum over a vocabulary may be off by
 
 /// Rows may be narrower than K, where the vocabulary is, but not wider: then k is not what was meant.
-void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
+void check_width(const LossInputs& p, int64_t k, const std::string& method) {
   if (k == 0 || p.topk_behavior_logp.size(1) <= k) return;
   fail(ExitCode::kBadConfiguration, "topk_behavior_logp has rows of ", p.topk_behavior_logp.size(1), " tokens, but ",
        method, "'s parameter \"k\" is ", k,
@@ -249,17 +249,17 @@ void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
 
 }  // namespace
 
-void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std::string& method) {
+void check_region_inputs(const TrustRegion& region, const LossInputs& p, const std::string& method) {
   const Requirements needs = requirements(region);
-  if (properties(region).weighs_whole_sequences) check_one_advantage(p, method);
+  if (properties(region).one_weight_per_sequence) check_one_advantage(p, method);
   if (p.divergence.defined() && needs.hidden_states && !needs.exact_kl)
     refuse_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
   check_width(p, needs.top_k, method);
-  if (!too_long(region, static_cast<double>(p.logp.numel()))) return;  // nor is then any sequence of them
+  if (!check_length(region, static_cast<double>(p.logp.numel()))) return;  // nor is then any sequence of them
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);
   const bool* valid = mask.data_ptr<bool>();
-  for_each_sequence(lengths_of(p), [&](size_t s, size_t begin, size_t end) {
-    const auto found = too_long(region, static_cast<double>(std::count(valid + begin, valid + end, true)));
+  for_each_sequence(sequence_lengths(p), [&](size_t s, size_t begin, size_t end) {
+    const auto found = check_length(region, static_cast<double>(std::count(valid + begin, valid + end, true)));
     if (found) fail(ExitCode::kBadConfiguration, method, ": sequence ", s, ": ", found->reason);
   });
 }

@@ -16,7 +16,7 @@ namespace keel {
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like = {});
 
 /// Flags [N] as booleans, where they are booleans or numbers that are all 0 or 1.
-Tensor checked_flags(const char* name, const Tensor& flags, const Tensor& like);
+Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like);
 
 /// Finite and not above 0 wherever the mask [N] (undefined: everywhere) is true; [N] or [N, K].
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
@@ -35,11 +35,11 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 
 /// The fields of the policy that the requirements name are there, agree with one another, and can be what they say:
 /// log-probs, rows of at most probability 1, divergences.
-void check_token_policy(const TokenPolicy& policy, const Requirements& needs);
+void check_loss_inputs(const LossInputs& policy, const Requirements& needs);
 
 /// What a region's own maths asks of a sound policy: one advantage for all tokens of a sequence where the region has
 /// one weight for the sequence, exact divergences that are what it measures, rows of at most k likeliest tokens, and no
 /// sequence too long for its parameters.
-void check_for_region(const TrustRegion& region, const TokenPolicy& policy, const std::string& method);
+void check_region_inputs(const TrustRegion& region, const LossInputs& policy, const std::string& method);
 
 }  // namespace keel

@@ -16,7 +16,7 @@ namespace keel {
 namespace {
 
 bool has_number(const TrustRegion& region, const std::string& parameter) {
-  for (const auto& [name, value] : parameters(region))
+  for (const auto& [name, value] : number_parameters(region))
     if (name == parameter) return true;
   return false;
 }
@@ -26,7 +26,7 @@ std::string way_out(const Method& method, const std::string& option, double valu
   const std::vector<std::string> names = parameter_names(method.region);
   std::ostringstream text;
   text << (names.empty() ? "; it has none" : "; it has: ") << joined(names) << ". ";
-  for (const auto& [name, number] : parameters(method.region)) {
+  for (const auto& [name, number] : number_parameters(method.region)) {
     if (option == "ratio_cap" || name == "ratio_cap" || name == "dual") continue;  // a cap is no threshold
     text << "Set what you mean by its name, such as objective.parameters='[\"" << name << "=" << value << "\"]'. ";
     break;
@@ -109,8 +109,8 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments,
 
 /// `keys` says where each parameter was set; no completion has more than `longest` tokens.
 void refuse_contradictions(const Method& method, const std::map<std::string, std::string>& keys, double longest) {
-  auto found = contradiction(method.region);
-  if (!found) found = too_long(method.region, longest);
+  auto found = check_parameters(method.region);
+  if (!found) found = check_length(method.region, longest);
   if (found) {
     const auto key = keys.find(found->parameter);
     fail(ExitCode::kBadConfiguration, "objective.", key == keys.end() ? "parameters" : key->second, ": ", method.name,
@@ -119,7 +119,8 @@ void refuse_contradictions(const Method& method, const std::map<std::string, std
 }
 
 /// Advantages that the method cannot use, or settings that it would not read.
-void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options, const RewardKl& reward_kl) {
+void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options,
+                               const RewardKlPenalty& reward_kl) {
   if (method.advantage == "gae" && requirements(method.region).scope == Scope::kSequence)
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"gae\", which gives every token its own advantage, but ",
          "the method ", method.name, " judges whole sequences; choose group_mean, grpo, rloo, reinforce_pp or ",
@@ -159,7 +160,7 @@ void check_adaptation(const Method& method, const std::optional<double>& target_
          has_both ? " leaves no token outside and holds none back" : " has no thresholds \"low\" and \"high\" to move",
          "; it has: ", joined(parameter_names(method.region)),
          ". Remove it, or choose a method such as dppo_tv or grpo");
-  for (const auto& [name, value] : parameters(method.region))
+  for (const auto& [name, value] : number_parameters(method.region))
     if ((name == "low" || name == "high") && !(value > 0 && std::isfinite(value)))
       fail(ExitCode::kBadConfiguration, "objective.parameters: target_kept moves the threshold \"", name, "\" of ",
            method.name, ", which starts at ", value,
@@ -171,12 +172,12 @@ template <class Family>
 void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>& rows) {
   for (const MethodRow<Family>& row : rows) {
     TrustRegion region = std::visit([](const auto& r) -> TrustRegion { return r; }, row.region);
-    table.push_back({row.name, row.sentence, row.equation, row.source, row.advantage, row.aggregation, region});
+    table.push_back({row.name, row.summary, row.equation, row.source, row.advantage, row.aggregation, region});
   }
 }
 
 /// What is said of known methods that are not in the table; their names are a letter away from others.
-std::string word_on_absent(const std::string& name) {
+std::string unsupported_method_hint(const std::string& name) {
   for (const char* of_preferences : {"dpo", "kto", "orpo", "rpo", "cpo", "simpo"})
     if (name == of_preferences) return "it learns from preferences, and the methods here from rewards; ";
   for (const char* other : {"trpo", "vapo", "opo", "remax"})
@@ -260,14 +261,14 @@ const std::vector<Method>& methods() {
   static const std::vector<Method> table = [] {
     std::vector<Method> rows;
     const auto add = [&rows](const auto&... families) { (add_family(rows, families), ...); };
-    add(dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(), correction_rows(),
-        whole_sequence_rows(), cppo_rows(), whole_update_rows());
+    add(dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(), rollout_correction_rows(),
+        sequence_level_rows(), cppo_rows(), batch_level_rows());
     return rows;
   }();
   return table;
 }
 
-const Method& method_named(const std::string& name, const std::string& what) {
+const Method& find_method(const std::string& name, const std::string& what) {
   // The names of the papers and of the goldens, and names of other programs whose defaults differ.
   static const std::map<std::string, std::string> same{
       {"ppo_clip", "ppo"}, {"dppo_binary_tv", "dppo_tv"}, {"dppo_binary_kl", "dppo_kl"}};
@@ -282,14 +283,14 @@ const Method& method_named(const std::string& name, const std::string& what) {
   const auto elsewhere = similar.find(name);
   const std::optional<std::string> near =
       elsewhere == similar.end() ? nearest_method(lower_case(name), names) : elsewhere->second;
-  std::string hint = word_on_absent(lower_case(name));
+  std::string hint = unsupported_method_hint(lower_case(name));
   if (hint.empty() && near) hint = "did you mean " + *near + "? ";
   fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", hint,
        "`keel methods`, in Python keel.methods(), lists the known ones");
 }
 
 TrustRegion make_region(const std::string& method, const Json& parameters) {
-  TrustRegion region = method_named(method, "no method").region;
+  TrustRegion region = find_method(method, "no method").region;
   std::map<std::string, std::string> given;
   for (const auto& [name, value] : parameters.items()) {
     const auto [first, fresh] = given.emplace(parameter_name(name), name);
@@ -298,7 +299,7 @@ TrustRegion make_region(const std::string& method, const Json& parameters) {
            "\" are the same one; keep one of them");
     set_parameter(region, method, name, value);
   }
-  if (const auto found = contradiction(region)) fail(ExitCode::kBadConfiguration, method, ": ", found->reason);
+  if (const auto found = check_parameters(region)) fail(ExitCode::kBadConfiguration, method, ": ", found->reason);
   return region;
 }
 
@@ -308,15 +309,15 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   objective.horizon = options.horizon.value_or(default_horizon);
   objective.entropy_coefficient = options.entropy_coefficient;
   objective.kl_coefficient = reference.kl_coefficient;
-  objective.kl_estimator = kl_estimator(reference.estimator);
+  objective.kl_estimator = parse_kl_estimator(reference.estimator);
   objective.reward_kl = {.coefficient = reference.kl_in_reward,
-                         .estimator = kl_estimator(reference.kl_in_reward_estimator),
+                         .estimator = parse_kl_estimator(reference.kl_in_reward_estimator),
                          .target = reference.kl_in_reward_target,
-                         .horizon = reference.kl_in_reward_horizon.value_or(RewardKl().horizon)};
+                         .horizon = reference.kl_in_reward_horizon.value_or(RewardKlPenalty().horizon)};
   std::vector<std::string> assignments = options.parameters;
-  objective.adapt_target_kept = take_target_kept(assignments);
+  objective.target_kept = take_target_kept(assignments);
   Method& method = objective.method;
-  method = method_named(options.method, "objective.method is");
+  method = find_method(options.method, "objective.method is");
   set_delta(method, options);
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);
@@ -328,7 +329,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
   refuse_what_has_no_effect(method, options, objective.reward_kl);
-  check_adaptation(method, objective.adapt_target_kept);
+  check_adaptation(method, objective.target_kept);
   return objective;
 }
 

@@ -7,7 +7,7 @@
 #include "keel/core/json.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/reference_kl.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 
 namespace keel {
 
@@ -44,13 +44,13 @@ struct ReferenceOptions {
 /// A row with the options applied, and what is added to it.
 struct Objective {
   Method method;
-  double advantage_eps = kAdvantageEps;          // of the advantage grpo
-  double horizon = 0;                            // the constant of seq_mean_token_sum_norm
-  double entropy_coefficient = 0;                // of grad H, for every token
-  double kl_coefficient = 0;                     // beta of the KL to the reference; 0: there is none
-  KlEstimator kl_estimator = KlEstimator::kK3;   // of that KL
-  RewardKl reward_kl = {};                       // what the rewards lose to the same reference
-  std::optional<double> adapt_target_kept = {};  // share of tokens to keep, when the thresholds move by themselves
+  double advantage_eps = kAdvantageEps;         // of the advantage grpo
+  double horizon = 0;                           // the constant of seq_mean_token_sum_norm
+  double entropy_coefficient = 0;               // of grad H, for every token
+  double kl_coefficient = 0;                    // beta of the KL to the reference; 0: there is none
+  KlEstimator kl_estimator = KlEstimator::kK3;  // of that KL
+  RewardKlPenalty reward_kl = {};               // what the rewards lose to the same reference
+  std::optional<double> target_kept = {};       // share of tokens to keep, when the thresholds move by themselves
   Requirements requirements() const;
 };
 
@@ -59,7 +59,7 @@ const std::vector<Method>& methods();
 
 /// The row of that name, or of the papers' name for it (ppo_clip, dppo_binary_tv, dppo_binary_kl). An unknown one is an
 /// error (exit code 2) that starts with `what` and suggests the nearest.
-const Method& method_named(const std::string& name, const std::string& what);
+const Method& find_method(const std::string& name, const std::string& what);
 
 /// A region from a method's name and its parameters by name, numbers and words. Besides the table's rows it knows
 /// ppo_clip, dppo_binary_tv and dppo_binary_kl, and C (or c) for ratio_cap. Unknown ones are errors (exit code 2), and

@@ -22,13 +22,13 @@ Tensor excess(const Tensor& d) { return (-d).clamp(-kMaxLogRatio, kMaxLogRatio).
 
 }  // namespace
 
-double next_coefficient(const RewardKl& kl, double observed, int64_t completions) {
+double next_kl_coefficient(const RewardKlPenalty& kl, double observed, int64_t completions) {
   if (!kl.target || !std::isfinite(observed)) return kl.coefficient;
   const double error = std::clamp(observed / *kl.target - 1, -0.2, 0.2);
   return kl.coefficient * (1 + error * static_cast<double>(completions) / kl.horizon);
 }
 
-KlEstimator kl_estimator(const std::string& word) {
+KlEstimator parse_kl_estimator(const std::string& word) {
   if (word == "k1") return KlEstimator::kK1;
   if (word == "k2") return KlEstimator::kK2;
   if (word == "k3") return KlEstimator::kK3;
@@ -53,8 +53,8 @@ Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor
   return mask.defined() ? constant.masked_fill(mask.logical_not(), 0) : constant;
 }
 
-Tensor reference_kl_clamped(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
-                            const Tensor& mask) {
+Tensor reference_kl_clamp_count(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
+                                const Tensor& mask) {
   const at::NoGradGuard no_grad;
   const Tensor clamped = count_clamped(log_ratio(logp, reference_logp, mask));
   return estimator == KlEstimator::kK3 ? clamped : at::zeros_like(clamped);

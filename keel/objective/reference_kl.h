@@ -16,14 +16,14 @@ namespace keel {
 enum class KlEstimator { kK1, kK2, kK3 };
 
 /// By its configuration word: "k1", "k2" or "k3".
-KlEstimator kl_estimator(const std::string& word);
+KlEstimator parse_kl_estimator(const std::string& word);
 
 // Tensors are [N], of one float type. The mask [N], bool, may be left out: every token is then valid. A masked token
 // gives 0 whatever its log-probs are. The clamp of a ratio, goldens/README.md, is inside exp alone, and the coefficient
 // does not vanish there. Tokens sampled from another policy are not reweighted.
 
 /// The KL to the reference taken off the rewards: every token's reward loses beta k (arXiv 1909.08593).
-struct RewardKl {
+struct RewardKlPenalty {
   double coefficient = 0;  // beta; 0: nothing is taken off
   KlEstimator estimator = KlEstimator::kK1;
   std::optional<double> target = {};  // the KL of a token that beta is moved to keep; none: it stays
@@ -32,7 +32,7 @@ struct RewardKl {
 
 /// beta after a step of that many completions whose KL was `observed`, where there is a target, by the paper's rule:
 /// beta (1 + clip(observed / target - 1, -0.2, 0.2) completions / horizon).
-double next_coefficient(const RewardKl& kl, double observed, int64_t completions);
+double next_kl_coefficient(const RewardKlPenalty& kl, double observed, int64_t completions);
 
 /// The estimate for each token.
 Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp, const Tensor& mask = {});
@@ -47,7 +47,7 @@ Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor
                                 const Tensor& mask = {});
 
 /// How many log-ratios the clamp before exp changes in them; only k3 has an exp. [].
-Tensor reference_kl_clamped(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
-                            const Tensor& mask = {});
+Tensor reference_kl_clamp_count(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
+                                const Tensor& mask = {});
 
 }  // namespace keel

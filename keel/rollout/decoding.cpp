@@ -63,7 +63,7 @@ class PromptAttention {
   PromptAttention(const SamplingModel& model, const std::vector<Segment>& segments, const BlockRows& rows,
                   const BlockStore& store)
       : rows_(rows), store_(store) {
-    if (attends_by_flash(model) && !model.execution().bitwise) flash_.emplace(segments, model.device());
+    if (uses_flash_attention(model) && !model.execution().bitwise) flash_.emplace(segments, model.device());
   }
   Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
     if (!flash_) return rows_.attend(store_.layer(layer), rule, heads);
@@ -224,7 +224,7 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
   TokenColumns& tokens = rollout.tokens;
   const auto number = [row](const Tensor& x) { return x.const_data_ptr<float>()[row]; };
   if (!std::isfinite(number(drawn.logp)))
-    fail_not_finite(model_.weights(), "prompt " + std::to_string(prompts_[sequence.group].id) + ", token " +
+    fail_non_finite(model_.weights(), "prompt " + std::to_string(prompts_[sequence.group].id) + ", token " +
                                           std::to_string(tokens.size()) + " of a completion");
   const auto token = static_cast<int32_t>(drawn.tokens.const_data_ptr<int64_t>()[row]);
   tokens.append({&token, 1}, /*are_trained=*/true);

@@ -68,7 +68,7 @@ const SamplingPrecision& sampling_precision(const std::string& name) {
   fail(ExitCode::kBadConfiguration, "rollout.weights is \"", name, "\"; known: ", joined(known));
 }
 
-SamplingModel sampling_model(const SampledWeights& weights, const std::string& precision) {
+SamplingModel sampling_model(const SamplerWeights& weights, const std::string& precision) {
   return {weights, sampling_precision(precision).rounding};
 }
 

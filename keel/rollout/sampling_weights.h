@@ -21,6 +21,6 @@ const SamplingPrecision& sampling_precision(const std::string& name);
 /// The sampler of a precision: with the model's own weights ("exact"), or with a copy whose linear layers are rounded
 /// as low-precision inference engines do it; embedding, norms and head stay as they are. A rounded sampler gives the
 /// trust region a real mismatch between mu and pi to hold.
-SamplingModel sampling_model(const SampledWeights& weights, const std::string& precision);
+SamplingModel sampling_model(const SamplerWeights& weights, const std::string& precision);
 
 }  // namespace keel

@@ -52,7 +52,8 @@ Json FileHashes::of(Config config) {
     add([&] {
       for (const std::filesystem::path& file : expand_names(*names)) add_file(file, found);
     });
-  if (!config.model.path.empty()) add([&] { add_model(find_model(resolve_model(config.model.path, nullptr)), found); });
+  if (!config.model.path.empty())
+    add([&] { add_model(locate_model(resolve_model(config.model.path, nullptr)), found); });
   if (!config.lora.adapter.empty()) add([&] { add_model(resolve_adapter(config.lora.adapter, nullptr), found); });
   found["reward.files"] = reward_files(config.reward);
   return found;

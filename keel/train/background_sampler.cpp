@@ -36,8 +36,8 @@ BackgroundSampler::~BackgroundSampler() {
   changed_.notify_all();
 }
 
-void BackgroundSampler::request(const SampledWeights& weights, uint64_t policy_version,
-                            std::shared_ptr<StepMeters> meters) {
+void BackgroundSampler::request(const SamplerWeights& weights, uint64_t policy_version,
+                                std::shared_ptr<StepMeters> meters) {
   synchronize(device_);  // the other thread's stream does not wait for the copy by itself
   const auto throw_if_cancelled = [this] {
     const std::scoped_lock lock(mutex_);

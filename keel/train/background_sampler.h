@@ -32,7 +32,7 @@ class BackgroundSampler {
   void seek(uint64_t position) { position_ = position; }
 
   /// Requests a batch; the meters show its progress when its turn comes.
-  void request(const SampledWeights& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
+  void request(const SamplerWeights& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
 
   /// Batches that were requested and not taken.
   size_t count() const { return requested_.size(); }

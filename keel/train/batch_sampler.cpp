@@ -25,7 +25,7 @@ BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, cons
                            SamplingRequest request)
     : config_(config), policy_(policy), prompt_sources_(prompt_sources), request_(std::move(request)) {}
 
-RolloutBatch BatchSampler::sample(uint64_t position, const SampledWeights& weights, uint64_t policy_version,
+RolloutBatch BatchSampler::sample(uint64_t position, const SamplerWeights& weights, uint64_t policy_version,
                                   const Events& events) {
   Stopwatch watch(weights.weights.device());
   RolloutBatch batch{.weights = weights, .policy_version = policy_version};

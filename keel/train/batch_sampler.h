@@ -17,7 +17,7 @@ namespace keel {
 
 /// The rollouts of a step with their rewards, and the metrics of all that was sampled for them.
 struct RolloutBatch {
-  SampledWeights weights;  // that sampled it
+  SamplerWeights weights;  // that sampled it
   std::vector<Prompt> prompts = {};
   std::vector<Rollout> rollouts = {};  // in the order of the prompts, samples_per_prompt each
   uint64_t policy_version = 0;         // of every token
@@ -49,7 +49,7 @@ class BatchSampler {
   };
 
   /// Samples the batch that begins at this position of the prompt stream, with these weights.
-  RolloutBatch sample(uint64_t position, const SampledWeights& weights, uint64_t policy_version, const Events& events);
+  RolloutBatch sample(uint64_t position, const SamplerWeights& weights, uint64_t policy_version, const Events& events);
 
  private:
   std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,

@@ -90,7 +90,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
-  MasterWeights masters = policy.model.compute_in(type);
+  MasterWeights masters = policy.model.set_compute_type(type);
   PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);
   if (config.has_rl()) require_best_metric(config, prompt_sources);

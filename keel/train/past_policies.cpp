@@ -87,7 +87,7 @@ PastPolicies::PastPolicies(const Config& config, BatchSampler& sampler, at::Devi
 
 /// Step n (from 0) trains on a batch sampled with the weights that step n - staleness began with, or step 0. It was
 /// requested that many steps ago; now the batch of step n + staleness is requested, with the current weights.
-RolloutBatch PastPolicies::next_batch(const TrainState& state, const SampledWeights& current,
+RolloutBatch PastPolicies::next_batch(const TrainState& state, const SamplerWeights& current,
                                       const std::shared_ptr<StepMeters>& meters) {
   const auto add_current = [&] { past_.push_back({state.rl.steps, state.updates, snapshot(current)}); };
   const int64_t step = state.rl.steps, staleness = config_.rollout.staleness;
@@ -96,7 +96,8 @@ RolloutBatch PastPolicies::next_batch(const TrainState& state, const SampledWeig
   if (ahead_->count() == 0) ahead_->seek(state.rl.prompts);  // the run begins, or is resumed
   request_batches(step, std::min(step + staleness, end), meters);
   RolloutBatch batch = ahead_->take();
-  if (past_.back().step < step) add_current();  // first: if memory runs out here, a checkpoint still holds what it needs
+  if (past_.back().step < step)
+    add_current();  // first: if memory runs out here, a checkpoint still holds what it needs
   std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= step - staleness; });
   request_batches(step + 1, std::min(step + staleness + 1, end), meters);
   return batch;
@@ -111,7 +112,7 @@ void PastPolicies::request_batches(int64_t first, int64_t end, const std::shared
   }
 }
 
-SampledWeights PastPolicies::snapshot(const SampledWeights& current) const {
+SamplerWeights PastPolicies::snapshot(const SamplerWeights& current) const {
   return current.snapshot(/*with_masters=*/current.weights.has_adapter() || config_.rollout.weights != "exact");
 }
 
@@ -126,7 +127,7 @@ std::vector<NamedTensor> PastPolicies::state() const {
   return state;
 }
 
-void PastPolicies::load(const std::vector<NamedTensor>& state, const TrainState& at, const SampledWeights& current,
+void PastPolicies::load(const std::vector<NamedTensor>& state, const TrainState& at, const SamplerWeights& current,
                         const std::string& place) {
   const PastTensors saved = past_tensors(state, place);
   require_past_steps(saved, at.rl.steps, config_.rollout.staleness, place);

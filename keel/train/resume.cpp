@@ -7,8 +7,8 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
-#include "keel/core/tensor/device.h"
 #include "keel/core/str_cat.h"
+#include "keel/core/tensor/device.h"
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/reward/reward_options.h"
@@ -16,8 +16,8 @@
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/absolute_paths.h"
 #include "keel/train/start/planned_steps.h"
-#include "keel/train/start/starting_model.h"
 #include "keel/train/start/resolved_config.h"
+#include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -183,7 +183,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
          checkpoint.string(), " belongs to those; restore the model");
-  policy.adapter = put_adapter(checkpoint, base);
+  policy.adapter = set_adapter(checkpoint, base);
   policy.model = std::move(base);
 }
 
@@ -258,7 +258,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   else
     require_same_start(config, checkpoint);
   require_same_start_adapter(config, checkpoint);
-  MasterWeights masters = checkpoint.policy.model.compute_in(type);
+  MasterWeights masters = checkpoint.policy.model.set_compute_type(type);
   PromptSources prompt_sources = PromptSources::for_run(config, checkpoint.policy);
   Demonstrations demonstrations(config, checkpoint.policy);
   if (config.has_rl()) require_best_metric(config, prompt_sources);

@@ -249,17 +249,17 @@ Checkpoint Run::checkpoint() const {
   const MasterWeights& masters = trainer_ ? trainer_->masters() : warm_up_->masters();
   const CriticTraining* critic = trainer_ ? trainer_->critic() : nullptr;
   require_finite_weights(masters, critic ? &critic->masters() : nullptr, state_, config_, folder_.checkpoints());
-  const auto of = [](const MasterWeights& all) { return [&](const Weight& weight) { return all.of(weight); }; };
+  const auto of = [](const MasterWeights& all) { return [&](const Weight& weight) { return all.value_of(weight); }; };
   LoadedModel policy = policy_;
-  policy.model = policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_all(of(masters));
+  policy.model = policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_replaced(of(masters));
   Checkpoint checkpoint{.policy = std::move(policy),
                         .optimizer = warm_up_ ? warm_up_->optimizer_state() : trainer_->optimizer_state(),
                         .state = state_,
                         .lines = {},
                         .config = to_json(config_),
                         .run = id_,
-                        .adapter = masters.of(policy_.model.adapter_weights())};
-  if (critic != nullptr) checkpoint.critic = critic->critic().with_all(of(critic->masters()));
+                        .adapter = masters.value_of(policy_.model.adapter_weights())};
+  if (critic != nullptr) checkpoint.critic = critic->critic().with_replaced(of(critic->masters()));
   return checkpoint;
 }
 

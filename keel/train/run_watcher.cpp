@@ -14,8 +14,9 @@ namespace {
 Json facts_of(const Config& config, const Objective& objective, const LoadedModel& policy) {
   const Method& method = objective.method;
   Json values = Json::object();
-  for (const auto& [name, value] : parameters(method.region)) values[name] = std::isinf(value) ? Json() : Json(value);
-  for (const auto& [name, word] : word_parameters(method.region)) values[name] = word;
+  for (const auto& [name, value] : number_parameters(method.region))
+    values[name] = std::isinf(value) ? Json() : Json(value);
+  for (const auto& [name, word] : choice_parameters(method.region)) values[name] = word;
   return {{"method", method.name},
           {"parameters", values},
           {"advantage", method.advantage},

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/objective/adaptive.h"
+#include "keel/objective/adaptive_thresholds.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
@@ -29,7 +29,7 @@ StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
 RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
-  const SampledWeights weights = sampled_weights(state.rl);
+  const SamplerWeights weights = sampled_weights(state.rl);
   RolloutBatch batch = stale ? past_policies_.next_batch(state, weights, watcher.meters)
                              : sampler_.sample(state.rl.prompts, weights, static_cast<uint64_t>(state.updates),
                                                {watcher.meters->sampling});
@@ -178,13 +178,13 @@ void Trainer::certify(const Experience& experience, const RlState& state, StepMe
 /// Sets what adapts for the next step: the coefficient of a KL in the rewards, and the region's thresholds.
 void Trainer::adapt(const Objective& objective, const Experience& experience, RlState& state,
                     StepMetrics& metrics) const {
-  const RewardKl& kl = objective.reward_kl;
+  const RewardKlPenalty& kl = objective.reward_kl;
   if (kl.target && metrics.reward_kl)
-    state.kl_coefficient = next_coefficient(kl, metrics.reward_kl->kl, std::ssize(experience.rollouts));
-  if (!objective.adapt_target_kept) return;
-  metrics.thresholds = thresholds_of(objective.method.region);
+    state.kl_coefficient = next_kl_coefficient(kl, metrics.reward_kl->kl, std::ssize(experience.rollouts));
+  if (!objective.target_kept) return;
+  metrics.thresholds = get_thresholds(objective.method.region);
   if (!metrics.tokens) return;  // no rollout has a reward
-  state.thresholds = adapted(objective, thresholds_of(objective_.method.region), 1 - metrics.tokens->outside);
+  state.thresholds = adapt_thresholds(objective, get_thresholds(objective_.method.region), 1 - metrics.tokens->outside);
 }
 
 /// The rollouts of each update, over all epochs. Those without a reward, and truncated ones with train.mask_truncated,
@@ -229,7 +229,7 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
 Objective current_objective(const Config& config, const RlState& state) {
   Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
-  if (objective.adapt_target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
+  if (objective.target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
   if (objective.reward_kl.target && state.kl_coefficient) objective.reward_kl.coefficient = *state.kl_coefficient;
   return objective;
 }
@@ -241,20 +241,20 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
       prompt_sources_(prompt_sources),
       objective_(current_objective(config, {})),
       network_(policy.model, execution_options(config)),
-      optimizer_(saved.masters.value_or(MasterWeights(policy.model.trained())), config.optimizer),
+      optimizer_(saved.masters.value_or(MasterWeights(policy.model.trainable())), config.optimizer),
       sampler_(config, policy, prompt_sources, sampling_request()),
       past_policies_(config, sampler_, policy.model.device()) {
   if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen();
   if (saved.reference) reference_.emplace(*saved.reference, network_.execution());
   if (!config.critic.enabled()) return;
-  Critic critic =
-      saved.critic ? *std::move(saved.critic) : Critic::of(policy.model, masters(), config.critic.has_separate_body());
-  const MasterWeights critic_masters = critic.compute_as(network_);
+  Critic critic = saved.critic ? *std::move(saved.critic)
+                               : Critic::create(policy.model, masters(), config.critic.has_separate_body());
+  const MasterWeights critic_masters = critic.match_compute_type(network_);
   critic_.emplace(std::move(critic), critic_masters, config.critic,
                   critic_optimizer_options(config.critic, config.optimizer));
 }
 
-SampledWeights Trainer::sampled_weights(const RlState& state) const {
+SamplerWeights Trainer::sampled_weights(const RlState& state) const {
   return {policy_.model, masters(), execution_options(config_, state.adapter_apart)};
 }
 

@@ -54,7 +54,7 @@ class Trainer {
   const CriticTraining* critic() const { return critic_ ? &*critic_ : nullptr; }     // if the advantage needs it
   const MasterWeights& masters() const { return optimizer_.masters(); }
   /// What samples are drawn with.
-  SampledWeights sampled_weights(const RlState& state) const;
+  SamplerWeights sampled_weights(const RlState& state) const;
 
   /// The optimizers' moments, of the policy and the critic, and the past policies.
   std::vector<NamedTensor> optimizer_state() const;

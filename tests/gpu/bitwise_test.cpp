@@ -14,7 +14,7 @@ class GpuBitwise : public testing::TestWithParam<at::ScalarType> {
  protected:
   ModelWeights model(const ModelConfig& config) const {
     ModelWeights result = tiny_model(config, 1, cuda_);
-    result.compute_in(GetParam());
+    result.set_compute_type(GetParam());
     return result;
   }
   Tensor random(std::vector<int64_t> shape, uint64_t seed) const {
@@ -88,8 +88,8 @@ TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
     ModelWeights adapted = model(config);
     adapted.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
     for (const NamedTensor& part : adapted.adapter()) part.value.copy_(random_normal(part.value.sizes(), 9) * 0.5);
-    adapted.compute_in(GetParam());
-    const SampledWeights sampled{adapted, {}, kBitwise};
+    adapted.set_compute_type(GetParam());
+    const SamplerWeights sampled{adapted, {}, kBitwise};
     EXPECT_EQ(different_bits(sampled, {adapted, kBitwise}).first, 0);
     EXPECT_GT(different_bits(sampled, {adapted.without_adapter(), kBitwise}).first, 300) << "the adapter matters";
   }
@@ -102,8 +102,8 @@ TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {
   const std::vector<Rollout> rollouts = bitwise_rollouts({ModelWeights::random(config, 1, cuda_)}, prompts);
   const auto gradients = [&](bool same_bits) {
     ModelWeights weights = ModelWeights::random(config, 1, cuda_);
-    weights.compute_in(GetParam());
-    const GradientSinks sinks(weights.trained());
+    weights.set_compute_type(GetParam());
+    const GradientSinks sinks(weights.trainable());
     const CausalLm trained(weights, {.bitwise = same_bits});
     for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, cuda_)) {
       const Tensor hidden = packed_hidden_states(trained, batch.tokens, batch.positions, batch.segments);

@@ -223,7 +223,7 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
   const Tokenizer tokenizer = task->tokenizer();
   const ModelConfig shape = small_shape(tokenizer.size());
   const ModelWeights host = ModelWeights::random(shape, 3, at::kCPU), device = ModelWeights::random(shape, 3, cuda);
-  const GradientSinks host_gradients(host.trained()), device_gradients(device.trained());
+  const GradientSinks host_gradients(host.trainable()), device_gradients(device.trainable());
   const std::vector<Prompt> prompts = problems(*task, 6);
   std::vector<std::vector<int32_t>> completions;
   std::vector<TrainingSequence> sequences;
@@ -240,9 +240,9 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
     return token_statistics(model, batch, 1.0).logp.cpu();
   };
   EXPECT_LT((backward(host) - backward(device)).abs().max().item<double>(), 1e-4);
-  for (size_t i = 0; i < host.trained().size(); ++i) {
+  for (size_t i = 0; i < host.trainable().size(); ++i) {
     const Tensor want = host_gradients.sums()[i], got = device_gradients.sums()[i].cpu();
-    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host.trained()[i].name;
+    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host.trainable()[i].name;
   }
 }
 
@@ -275,17 +275,17 @@ struct TrainingCase {
 TEST(Network, GivesTheGradientsOfFloat32InNarrowNumbers) {
   const TrainingCase given;
   const ModelWeights host = ModelWeights::random(given.shape, 3, at::kCPU);
-  const GradientSinks host_gradients(host.trained());
+  const GradientSinks host_gradients(host.trainable());
   given.add_gradients(host);
   for (const auto& [type, bound] : {std::pair{at::kBFloat16, 0.04}, {at::kHalf, 0.006}}) {
     ModelWeights device = ModelWeights::random(given.shape, 3, open_device("cuda"));
-    device.compute_in(type);
-    const GradientSinks device_gradients(device.trained());
+    device.set_compute_type(type);
+    const GradientSinks device_gradients(device.trainable());
     given.add_gradients(device);
-    for (size_t i = 0; i < host.trained().size(); ++i) {
+    for (size_t i = 0; i < host.trainable().size(); ++i) {
       const Tensor want = host_gradients.sums()[i], got = device_gradients.sums()[i];
       EXPECT_EQ(got.scalar_type(), at::kFloat);
-      EXPECT_LT(((got.cpu() - want).norm() / want.norm()).item<double>(), bound) << host.trained()[i].name;
+      EXPECT_LT(((got.cpu() - want).norm() / want.norm()).item<double>(), bound) << host.trainable()[i].name;
     }
   }
 }
@@ -295,7 +295,7 @@ TEST(Training, HasTheSameBitsAgainWhereAskedFor) {
   add_in_one_order(true);
   const auto trained = [&] {
     ModelWeights model = ModelWeights::random(given.shape, 3, open_device("cuda"));
-    const MasterWeights masters = model.compute_in(at::kBFloat16);
+    const MasterWeights masters = model.set_compute_type(at::kBFloat16);
     Optimizer optimizer(masters, {.lr = 1e-3});
     for (int update = 0; update < 5; ++update) {
       given.add_gradients(model);
@@ -323,7 +323,7 @@ TEST(Critic, LearnsAsOnTheCpu) {
   const CriticOptions options{.body = "separate"};
   const auto trained = [&](at::Device device) {
     const ModelWeights policy = ModelWeights::random(small_shape(tokenizer.size()), 3, device);
-    const Critic critic = Critic::of(policy, {}, options.own_body());
+    const Critic critic = Critic::create(policy, {}, options.own_body());
     CriticTraining training(critic, MasterWeights(critic.weights()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
     for (int64_t update = 0; update < 5; ++update) {
@@ -355,7 +355,7 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
       for (const int64_t max_sequences : {7, 1024}) {
         ModelWeights model = ModelWeights::random(model_config(shape, tokenizer.size()), 3, cuda);
-        model.compute_in(type);
+        model.set_compute_type(type);
         const SamplingRequest request{.samples_per_prompt = 8,
                                       .max_new_tokens = 33,
                                       .max_sequences = max_sequences,

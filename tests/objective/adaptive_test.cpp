@@ -1,4 +1,4 @@
-#include "keel/objective/adaptive.h"
+#include "keel/objective/adaptive_thresholds.h"
 
 #include <gtest/gtest.h>
 

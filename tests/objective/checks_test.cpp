@@ -12,43 +12,43 @@ namespace {
 Tensor floats(std::vector<double> values) { return at::tensor(values, at::kDouble).to(at::kFloat); }
 Tensor flags(std::vector<int64_t> values) { return at::tensor(values, at::kLong).to(at::kBool); }
 
-TokenPolicy sound() {
+LossInputs sound() {
   return {.logp = floats({-1, -0.5, -2}), .behavior_logp = floats({-1, -0.6, -2}), .advantages = floats({1, -1, 1})};
 }
 
 /// The message, which the caller of a library sees, with exit code 2.
-std::string complaint(const TokenPolicy& policy, const Requirements& needs = {}) {
-  return error_of(2, [&] { check_token_policy(policy, needs); });
+std::string complaint(const LossInputs& policy, const Requirements& needs = {}) {
+  return error_of(2, [&] { check_loss_inputs(policy, needs); });
 }
 
 TEST(Checks, LetSoundInputPass) {
-  check_token_policy(sound(), {});
-  TokenPolicy at_the_edge = sound();
+  check_loss_inputs(sound(), {});
+  LossInputs at_the_edge = sound();
   at_the_edge.logp = floats({0, -1e30, -0.0});
-  check_token_policy(at_the_edge, {});
+  check_loss_inputs(at_the_edge, {});
 }
 
 TEST(Checks, NameTheArgumentAndItsFirstOffendingPlace) {
   const double nan = std::nan(""), inf = kUnlimited;
   for (const double bad : {nan, inf, -inf, 1e-6}) {
-    TokenPolicy policy = sound();
+    LossInputs policy = sound();
     policy.behavior_logp = floats({-1, bad, bad});
     EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_logp[1] is "));
     policy.mask = flags({1, 0, 1});
     EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_logp[2] is "));
     policy.mask = flags({1, 0, 0});
-    check_token_policy(policy, {});
+    check_loss_inputs(policy, {});
   }
 }
 
 TEST(Checks, WantTheOthersToBelongToTheToken) {
-  TokenPolicy policy = sound();
+  LossInputs policy = sound();
   policy.other_logp = (1 - policy.logp.exp()).log();
   policy.behavior_other_logp = (1 - policy.behavior_logp.exp()).log();
-  check_token_policy(policy, {});
+  check_loss_inputs(policy, {});
   policy.logp = floats({-1, 0, -2});
   policy.other_logp = floats({-0.4586751, -kUnlimited, -0.1454135});  // a token of probability 1 has no other
-  check_token_policy(policy, {});
+  check_loss_inputs(policy, {});
   policy.other_logp = floats({-0.4586751, -0.1, -0.1454135});
   EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is -0.1; expected log(1 - exp(logp))"));
   policy.other_logp = floats({-0.4586751, 1e-3, -0.1454135});
@@ -59,11 +59,11 @@ TEST(Checks, WantTheOthersToBelongToTheToken) {
   policy.behavior_other_logp = floats({-0.4586751, std::nan(""), -0.1454135});
   EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_other_logp[1] is "));
   policy.mask = flags({1, 0, 1});
-  check_token_policy(policy, {});
+  check_loss_inputs(policy, {});
 }
 
 TEST(Checks, WantOneTypeOneDeviceOneShape) {
-  TokenPolicy policy = sound();
+  LossInputs policy = sound();
   policy.logp = policy.logp.to(at::kHalf);
   EXPECT_THAT(complaint(policy), testing::HasSubstr("logp is Half; expected float32 or float64"));
   policy = sound();
@@ -88,7 +88,7 @@ TEST(Checks, WantWhatTheRegionNeeds) {
 }
 
 TEST(Checks, RefuseRowsThatAreNoDistributions) {
-  TokenPolicy policy = sound();
+  LossInputs policy = sound();
   const auto rows = [](double second) { return at::tensor({0.5, 0.2, 0.6, 0.3, 0.1, second}).view({3, 2}).log(); };
   policy.logp = policy.behavior_logp = rows(0.05).select(1, 0).to(at::kFloat);  // the first of each row
   policy.topk_behavior_logp = rows(0.05).to(at::kFloat);
@@ -96,16 +96,16 @@ TEST(Checks, RefuseRowsThatAreNoDistributions) {
   policy.sampled_in_topk = flags({1, 1, 1});
   EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("topk_logp[2] is 1.05"));
   policy.topk_logp = rows(0.8).to(at::kFloat);
-  check_token_policy(policy, {.top_k = 2});
+  check_loss_inputs(policy, {.top_k = 2});
 }
 
 TEST(Checks, RefuseARowThatDoesNotHoldTheSampledTokenItClaims) {
-  TokenPolicy policy{.logp = floats({-1, -1}), .behavior_logp = floats({-1, -1}), .advantages = floats({1, 1})};
+  LossInputs policy{.logp = floats({-1, -1}), .behavior_logp = floats({-1, -1}), .advantages = floats({1, 1})};
   policy.topk_behavior_logp = policy.topk_logp = floats({-1, -2, -3, -2}).view({2, 2});
   policy.sampled_in_topk = flags({1, 1});
   EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[1] is 1; expected 0"));
   policy.sampled_in_topk = flags({1, 0});
-  check_token_policy(policy, {.top_k = 2});
+  check_loss_inputs(policy, {.top_k = 2});
   policy.topk_logp = floats({-2, -1, -3, -2}).view({2, 2});  // the sampled token's two log-probs, at two places
   EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[0]"));
 }
@@ -113,27 +113,27 @@ TEST(Checks, RefuseARowThatDoesNotHoldTheSampledTokenItClaims) {
 TEST(Checks, TakeFlagsThatAreBooleansOrZeroAndOne) {
   const Tensor like = floats({0, 0, 0});
   const auto complaint_about = [&](const Tensor& given) {
-    return error_of(2, [&] { checked_flags("mask", given, like); });
+    return error_of(2, [&] { as_bool_flags("mask", given, like); });
   };
-  EXPECT_TRUE(checked_flags("mask", floats({1, 0, 1}), like).equal(flags({1, 0, 1})));
-  EXPECT_TRUE(checked_flags("mask", flags({1, 0, 1}), like).equal(flags({1, 0, 1})));
+  EXPECT_TRUE(as_bool_flags("mask", floats({1, 0, 1}), like).equal(flags({1, 0, 1})));
+  EXPECT_TRUE(as_bool_flags("mask", flags({1, 0, 1}), like).equal(flags({1, 0, 1})));
   EXPECT_THAT(complaint_about(floats({1, 0.5, 1})), testing::StartsWith("mask[1] is 0.5"));
   EXPECT_THAT(complaint_about(floats({1, 0, std::nan("")})), testing::StartsWith("mask[2] is nan"));
   EXPECT_THAT(complaint_about(floats({1, 0})), testing::HasSubstr("the shape [2]; expected [3]"));
 }
 
 TEST(Checks, WantOneAdvantagePerSequenceWhereARegionHasOneWeightForIt) {
-  TokenPolicy policy = sound();  // advantages 1, -1, 1
+  LossInputs policy = sound();  // advantages 1, -1, 1
   policy.lengths = {1, 2};
   const auto complaint_of = [&](const TrustRegion& region) {
-    return error_of(2, [&] { check_for_region(region, policy, "gspo"); });
+    return error_of(2, [&] { check_region_inputs(region, policy, "gspo"); });
   };
   for (const TrustRegion& region : std::vector<TrustRegion>{Gspo{}, Gmpo{}, Vespo{}, Topr{}, DsV32{}})
     EXPECT_THAT(complaint_of(region), testing::StartsWith("advantages[2] is 1, but advantages[1]"));
   for (const TrustRegion& region : std::vector<TrustRegion>{Dppo{}, TrmMax{}, Tvpo{}, Cppo{}})
-    check_for_region(region, policy, "another");
+    check_region_inputs(region, policy, "another");
   policy.mask = flags({1, 1, 0});
-  check_for_region(Gspo{}, policy, "gspo");
+  check_region_inputs(Gspo{}, policy, "gspo");
 }
 
 TEST(Checks, WantAHorizonThatKeepsTheWeightsOfCppoFromBelowZero) {
@@ -143,8 +143,8 @@ TEST(Checks, WantAHorizonThatKeepsTheWeightsOfCppoFromBelowZero) {
   EXPECT_FALSE((Cppo{.w_min = 0.5, .horizon = 8}.has_negative_weight(15)));  // 1 - 0.5 * 14/7
   EXPECT_TRUE((Cppo{.w_min = 0.5, .horizon = 8}.has_negative_weight(16)));
   EXPECT_FALSE((Cppo{.w_min = 0}.has_negative_weight(1e6)));
-  const TokenPolicy policy = sound();
-  EXPECT_THAT(error_of(2, [&] { check_for_region(Cppo{.w_min = 0, .horizon = 2}, policy, "cppo"); }),
+  const LossInputs policy = sound();
+  EXPECT_THAT(error_of(2, [&] { check_region_inputs(Cppo{.w_min = 0, .horizon = 2}, policy, "cppo"); }),
               testing::StartsWith("cppo: sequence 0: horizon is 2, too short for 3 tokens"));
 }
 

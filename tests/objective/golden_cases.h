@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/loss_inputs.h"
 #include "tests/support/goldens.h"
 
 namespace keel {
 
 /// A batch of batches.json whole: masked tokens, absurd values and all.
-inline TokenPolicy golden_policy(const Json& batch, at::ScalarType type) {
+inline LossInputs golden_policy(const Json& batch, at::ScalarType type) {
   const auto floats = [&](const char* name) { return at::tensor(numbers(batch.at(name)), at::kDouble).to(type); };
   const auto matrix = [&](const char* name) {
     std::vector<Tensor> rows;
@@ -23,7 +23,7 @@ inline TokenPolicy golden_policy(const Json& batch, at::ScalarType type) {
   const auto flags = [&](const char* name) {
     return at::tensor(batch.at(name).get<std::vector<int64_t>>(), at::kLong).to(at::kBool);
   };
-  TokenPolicy policy{floats("logp"), floats("behavior_logp"), floats("advantages")};
+  LossInputs policy{floats("logp"), floats("behavior_logp"), floats("advantages")};
   policy.mask = flags("mask");
   policy.lengths = batch.at("lengths").get<std::vector<int64_t>>();
   policy.groups = batch.at("groups").get<std::vector<int64_t>>();

@@ -8,7 +8,7 @@
 #include "keel/core/options/options.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "tests/support/errors.h"
 
 namespace keel {
@@ -25,7 +25,7 @@ const std::map<std::string, std::pair<std::string, Field>> kOptionOf{
 
 std::map<std::string, double> parameter_map(const TrustRegion& region) {
   std::map<std::string, double> result;
-  for (const auto& [name, value] : parameters(region)) result[name] = value;
+  for (const auto& [name, value] : number_parameters(region)) result[name] = value;
   return result;
 }
 
@@ -33,7 +33,7 @@ TEST(Methods, HaveUniqueNamesAndSayWhatTheyAre) {
   std::set<std::string> names;
   for (const Method& row : methods()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " stands twice in the table";
-    for (const std::string& text : {row.name, row.sentence, row.equation, row.source})
+    for (const std::string& text : {row.name, row.summary, row.equation, row.source})
       EXPECT_FALSE(text.empty()) << row.name;
   }
   for (const char* name : {"dppo_tv", "dppo_kl", "grpo", "grpo_clip_higher", "pg_is"})
@@ -272,7 +272,7 @@ TEST(MakeObjective, KnowsThePapersNamesOfItsRows) {
 
 TEST(MakeObjective, MovesOnlyThresholdsThatHoldTokensBack) {
   ObjectiveOptions options{.method = "dppo_tv", .parameters = {"target_kept=0.99"}};
-  EXPECT_EQ(make_objective(options, 1).adapt_target_kept, 0.99);
+  EXPECT_EQ(make_objective(options, 1).target_kept, 0.99);
   for (const char* method : {"drpo", "pg_is", "up_grpo", "m2po", "cispo"}) {  // delta, none, low alone, budget, a clip
     options.method = method;
     const std::string message = error_of(2, [&] { make_objective(options, 1); });
@@ -321,9 +321,9 @@ TEST(Requirements, AskForAsManyOfTheLikeliestTokensAsTheRowIsTold) {
 TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {
   int checked = 0;
   for (const Method& row : methods()) {
-    for (const auto& [name, word] : word_parameters(row.region)) {
+    for (const auto& [name, word] : choice_parameters(row.region)) {
       TrustRegion region = make_region(row.name, {{name, word}});
-      EXPECT_EQ(word_parameters(region), word_parameters(row.region)) << row.name << "." << name;
+      EXPECT_EQ(choice_parameters(region), choice_parameters(row.region)) << row.name << "." << name;
       ++checked;
     }
   }
@@ -333,7 +333,7 @@ TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {
 TEST(Requirements, FollowTheWordsOfARegion) {
   int anchors = 0, divergences = 0, levels = 0;
   for (const Method& row : methods()) {
-    for (const auto& [name, word] : word_parameters(row.region)) {
+    for (const auto& [name, word] : choice_parameters(row.region)) {
       const auto with = [&, parameter = name](const char* value) {
         Json words{{parameter, value}};
         const bool from_the_sampler =

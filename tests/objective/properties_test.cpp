@@ -5,7 +5,7 @@
 #include <random>
 
 #include "keel/objective/methods.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "tests/objective/written_objectives.h"
 #include "tests/support/effort.h"
 #include "tests/support/errors.h"
@@ -20,7 +20,7 @@ Tensor uniform(at::IntArrayRef shape, double low, double high) {
 }
 
 /// Log-probs from -120 to 0, often at one of the ends or at each other; advantages 0, ordinary, tiny and huge.
-TokenPolicy edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
+LossInputs edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
   at::manual_seed(seed);
   const auto log_probs = [&](at::IntArrayRef shape) {
     const Tensor kind = at::rand(shape, at::kDouble);
@@ -29,8 +29,8 @@ TokenPolicy edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
   };
   const Tensor kind = at::rand({count}, at::kDouble), size = (uniform({count}, -30, 14)).exp();
   const Tensor signs = at::where(at::rand({count}) < 0.5, at::ones({count}), -at::ones({count}));
-  TokenPolicy p{log_probs({count}), log_probs({count}),
-                (signs * size).masked_fill(kind < 0.1, 0).masked_fill(kind > 0.95, 1e6).to(type)};
+  LossInputs p{log_probs({count}), log_probs({count}),
+               (signs * size).masked_fill(kind < 0.1, 0).masked_fill(kind > 0.95, 1e6).to(type)};
   p.behavior_logp = at::where(at::rand({count}) < 0.1, p.logp, p.behavior_logp);
   p.old_logp = log_probs({count});
   p.mask = at::rand({count}) < 0.9;
@@ -45,7 +45,7 @@ TokenPolicy edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
 
 TEST(EveryMethod, GivesFiniteCoefficientsForEdgeTokens) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
-    const TokenPolicy policy = edge_tokens(count(20000, 100000), 7, type);
+    const LossInputs policy = edge_tokens(count(20000, 100000), 7, type);
     for (const Method& row : methods()) {
       const TokenDecision decision = token_coefficients(row.region, policy);
       EXPECT_TRUE(decision.coefficient.isfinite().all().item<bool>()) << row.name << " " << c10::toString(type);
@@ -63,8 +63,8 @@ TEST(EveryMethod, GivesFiniteCoefficientsForEdgeTokens) {
 }
 
 /// Tokens [begin, begin + count) of a larger batch, cut into sequences anew.
-TokenPolicy part_of(const TokenPolicy& p, int64_t begin, int64_t count, std::mt19937_64& random) {
-  TokenPolicy part = p;
+LossInputs part_of(const LossInputs& p, int64_t begin, int64_t count, std::mt19937_64& random) {
+  LossInputs part = p;
   for (Tensor* tensor : {&part.logp, &part.behavior_logp, &part.advantages, &part.mask, &part.old_logp,
                          &part.topk_behavior_logp, &part.topk_logp, &part.sampled_in_topk, &part.divergence})
     *tensor = tensor->narrow(0, begin, count);
@@ -81,25 +81,25 @@ TEST(EveryMethod, GivesFiniteCoefficientsForSmallEdgeBatches) {
   constexpr int64_t kPool = 20000, kLongest = 12;
   const int64_t batches = count(10000, 100000);
   std::mt19937_64 random(5);
-  const TokenPolicy pools[] = {edge_tokens(kPool, 3, at::kFloat), edge_tokens(kPool, 4, at::kDouble)};
+  const LossInputs pools[] = {edge_tokens(kPool, 3, at::kFloat), edge_tokens(kPool, 4, at::kDouble)};
   for (int64_t i = 0; i < batches; ++i) {
     const Method& row = methods()[static_cast<size_t>(i) % methods().size()];
     const int64_t count = 1 + static_cast<int64_t>(random() % kLongest);
     const int64_t begin = static_cast<int64_t>(random() % (kPool - count));
-    const TokenPolicy batch = part_of(pools[random() % 2], begin, count, random);
+    const LossInputs batch = part_of(pools[random() % 2], begin, count, random);
     ASSERT_TRUE(token_coefficients(row.region, batch).coefficient.isfinite().all().item<bool>())
         << row.name << ", tokens from " << begin << ", " << count;
   }
 }
 
 TEST(EveryMethod, TakesNoTokensAtAll) {
-  const TokenPolicy nothing = edge_tokens(0, 1, at::kFloat);
+  const LossInputs nothing = edge_tokens(0, 1, at::kFloat);
   for (const Method& row : methods())
     EXPECT_EQ(token_coefficients(row.region, nothing).coefficient.numel(), 0) << row.name;
 }
 
 TEST(SequenceMethods, RefuseLengthsThatDoNotAddUp) {
-  TokenPolicy policy = edge_tokens(20, 1, at::kFloat);
+  LossInputs policy = edge_tokens(20, 1, at::kFloat);
   policy.lengths = {10, 9};
   EXPECT_NE(error_of(70, [&] { token_coefficients(Gspo{}, policy); }).find("20 tokens"), std::string::npos);
   policy.lengths = {10, 10};
@@ -110,7 +110,7 @@ TEST(SequenceMethods, RefuseLengthsThatDoNotAddUp) {
 TEST(Dppo, NeverBlocksAnUpdateTowardsTheSamplingPolicy) {
   int blocked = 0;
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
-    const TokenPolicy p = edge_tokens(100000, 11, type);
+    const LossInputs p = edge_tokens(100000, 11, type);
     const Tensor towards = (p.advantages > 0)
                                .logical_and(p.logp <= p.behavior_logp)
                                .logical_or((p.advantages < 0).logical_and(p.logp >= p.behavior_logp))
@@ -129,8 +129,8 @@ TEST(Drpo, HasWeightZeroAtTheBoundaryAndNoJumpThere) {
   for (const double advantage : {2.0, -3.0}) {
     const auto g = [&](double distance) {
       const double pi = mu + (advantage > 0 ? distance : -distance);
-      const TokenPolicy p{at::full({1}, std::log(pi), at::kDouble), at::full({1}, std::log(mu), at::kDouble),
-                          at::full({1}, advantage, at::kDouble)};
+      const LossInputs p{at::full({1}, std::log(pi), at::kDouble), at::full({1}, std::log(mu), at::kDouble),
+                         at::full({1}, advantage, at::kDouble)};
       return token_coefficients(Drpo{.delta = delta}, p).coefficient.item<double>();
     };
     EXPECT_NEAR(g(delta), 0, 1e-14);
@@ -163,7 +163,7 @@ TEST(WrittenObjectives, HaveTheCoefficientAsTheirDerivative) {
       x.logp = to_vector(logp), x.behavior_logp = x.old_logp = to_vector(mu);
       x.advantages.assign(length, seed % 2 == 0 ? 1.5 : -0.7);
       x.keep.assign(length, true), x.valid.assign(length, true), x.params = row.params;
-      const TokenPolicy policy{logp, mu, at::tensor(x.advantages, at::kDouble)};
+      const LossInputs policy{logp, mu, at::tensor(x.advantages, at::kDouble)};
       const std::vector<double> g = to_vector(token_coefficients(region, policy).coefficient);
       const auto total = [&](size_t t, double change) {
         WrittenTokens y = x;

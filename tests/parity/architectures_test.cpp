@@ -55,9 +55,10 @@ void accumulate_next_token_gradients(const CausalLm& model, const Packed& packed
   const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments)
                             .index_select(0, at::tensor(rows, at::kLong));
   const Tensor targets = packed.tokens.index_select(0, at::tensor(next, at::kLong));
-  hidden.backward(model.lm_head(1.0).backward(
-      hidden.detach(), targets, Scope::kToken,
-      [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients { return {at::ones_like(stats.logp), {}}; }));
+  hidden.backward(model.lm_head(1.0).backward(hidden.detach(), targets, Scope::kToken,
+                                              [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
+                                                return {at::ones_like(stats.logp), {}};
+                                              }));
 }
 
 /// Words enough for the vocabulary; only ids matter here.
@@ -101,7 +102,7 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
     for (const auto& [weight_name, weight] : model.network())
       output.emplace_back("gradient." + weight_name, weight.sink()->sum());
     ModelWeights narrow = ModelWeights::from_tensors(opened.config, model.parameters(), at::kCPU, name);
-    narrow.compute_in(at::kBFloat16);
+    narrow.set_compute_type(at::kBFloat16);
     output.emplace_back("logits.bfloat16", logits_of(narrow, packed));
     const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
     output.emplace_back("greedy", greedy_tokens(model, tokenizer, packed));
@@ -117,14 +118,14 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
       for (size_t i = 0; i < 3 + 5 * p; ++i)
         prompts[p].tokens.push_back(static_cast<int32_t>((7 * i + p) % opened.config.vocab_size));
     }
-    const LogprobCheck check = check_sampler_matches_trainer(
-        {model}, model, tokenizer, prompts,
-        {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
+    const LogprobCheck check =
+        check_sampler_matches_trainer({model}, model, tokenizer, prompts,
+                                      {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
     EXPECT_LT(check.max_difference, 5e-5);
     EXPECT_EQ(check.tokens, 3 * 2 * 24);
     require_logprobs_match(
         check_sampler_matches_trainer({narrow}, narrow, tokenizer, prompts,
-                                  {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096),
+                                      {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096),
         /*limit=*/0, narrow.compute_type());
   }
 }

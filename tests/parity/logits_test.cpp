@@ -42,7 +42,7 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
     for (const auto& [name, type] :
          {std::pair{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}}) {
       ModelWeights computing = ModelWeights::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
-      computing.compute_in(type);
+      computing.set_compute_type(type);
       expected.emplace_back(name, all_logits(computing, tokens));
     }
     write_safetensors(path / "expected.safetensors", expected, {});

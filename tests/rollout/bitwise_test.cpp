@@ -23,7 +23,7 @@ TEST(Bitwise, AnAdapterIsAppliedAsInTraining) {
   ModelWeights model = tiny_model(tiny_config(6, 2, false));
   model.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
   for (const NamedTensor& tensor : model.adapter()) tensor.value.copy_(random_normal(tensor.value.sizes(), 9) * 0.5);
-  const SampledWeights sampled{model, {}, kBitwise};
+  const SamplerWeights sampled{model, {}, kBitwise};
   EXPECT_EQ(different_bits(sampled, {model, kBitwise}).first, 0);
   EXPECT_GT(different_bits({model}, model).first, 0);
   EXPECT_GT(different_bits(sampled, {model.without_adapter(), kBitwise}).first, 300) << "the adapter matters";
@@ -34,7 +34,7 @@ TEST(Bitwise, GradientsAreThoseOfTheUsualWay) {
   for (const auto& [name, config] : bitwise_families()) {
     const auto gradients = [&](bool same_bits) {
       const CausalLm model(tiny_model(config), {.bitwise = same_bits});
-      const GradientSinks sinks(model.weights().trained());
+      const GradientSinks sinks(model.weights().trainable());
       const std::vector<Rollout> rollouts = bitwise_rollouts({tiny_model(config)}, prompts);
       for (const PackedBatch& batch : pack(training_sequences(rollouts), 150, at::kCPU)) {
         const Tensor hidden = packed_hidden_states(model, batch.tokens, batch.positions, batch.segments);

@@ -29,7 +29,7 @@ const int64_t kPrompts = count(50, 125), kRollouts = kPrompts * kSamples;
 constexpr double kSampledAt = 0.9, kNearTie = 1e-4;
 constexpr uint64_t kSeed = 11;
 
-SampledWeights model_of_independence() {
+SamplerWeights model_of_independence() {
   ModelConfig config = tiny_config(4, 2, false, /*width=*/8, kVocabulary);
   config.hidden_size = 32;
   config.intermediate_size = 48;
@@ -64,7 +64,7 @@ std::vector<Prompt> each_for_itself(const std::vector<Prompt>& prompts) {
   return result;
 }
 
-std::vector<Rollout> sampled(const SampledWeights& model, bool shared, int64_t max_sequences) {
+std::vector<Rollout> sampled(const SamplerWeights& model, bool shared, int64_t max_sequences) {
   const Tokenizer tokenizer = numbered_words();
   SamplingRequest request{.samples_per_prompt = shared ? kSamples : 1,
                           .temperature = kSampledAt,
@@ -77,7 +77,7 @@ std::vector<Rollout> sampled(const SampledWeights& model, bool shared, int64_t m
 }
 
 /// The logits [tokens, V] of a rollout's tokens by one forward pass over all of them.
-Tensor full_forward(const SampledWeights& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
+Tensor full_forward(const SamplerWeights& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end() - 1);
@@ -109,7 +109,7 @@ struct Differences {
   double logp = 0, gap = 0;  // largest, of log-probabilities of equal tokens; of tokens that differ
 };
 
-Differences differences(const SampledWeights& model, const std::vector<Rollout>& ones,
+Differences differences(const SamplerWeights& model, const std::vector<Rollout>& ones,
                         const std::vector<Rollout>& others) {
   const std::vector<Prompt> prompts = each_for_itself(many_prompts());
   Differences found;
@@ -143,7 +143,7 @@ std::string in_short(double number) {
 class Independence : public testing::Test {
  protected:
   /// Compares every way with a rollout that is alone with its prompt.
-  void compare(const SampledWeights& model, const std::function<void(const char* way, const Differences&)>& judge) {
+  void compare(const SamplerWeights& model, const std::function<void(const char* way, const Differences&)>& judge) {
     const std::vector<Rollout> alone = sampled(model, /*shared=*/false, 1);
     ASSERT_EQ(static_cast<int64_t>(alone.size()), kRollouts);
     std::set<size_t> lengths;
@@ -176,7 +176,7 @@ TEST_F(Independence, OfRolloutsFromTheirNeighboursButForNearTies) {
 }
 
 TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
-  SampledWeights model = model_of_independence();
+  SamplerWeights model = model_of_independence();
   model.execution.bitwise = true;
   compare(model, [](const char* way, const Differences& found) {
     EXPECT_EQ(found.tokens, 0) << way;
@@ -186,7 +186,7 @@ TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
 
 TEST_F(Independence, IsMeasuredByTheNoiseThatTheSamplerAdds) {
   // Every token is the best by the noise and the full forward pass, or as good as it; another token is far from it.
-  const SampledWeights model = model_of_independence();
+  const SamplerWeights model = model_of_independence();
   const std::vector<Prompt> prompts = many_prompts();
   const std::vector<Rollout> rollouts = sampled(model, /*shared=*/true, 64);
   int64_t tokens = 0, far = 0;

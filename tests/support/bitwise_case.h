@@ -38,9 +38,9 @@ inline std::vector<std::pair<const char*, ModelConfig>> bitwise_families() {
   return {{"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}, {"gemma2", gemma2}, {"gemma3", gemma3}};
 }
 
-constexpr Execution kBitwise{.bitwise = true};
+constexpr ExecutionOptions kBitwise{.bitwise = true};
 
-inline std::vector<Rollout> bitwise_rollouts(const SampledWeights& model, const std::vector<Prompt>& prompts) {
+inline std::vector<Rollout> bitwise_rollouts(const SamplerWeights& model, const std::vector<Prompt>& prompts) {
   const Tokenizer tokenizer = tiny_tokenizer();
   return RolloutEngine(SamplingModel(model), tokenizer)
       .generate(prompts, {.samples_per_prompt = 3,
@@ -53,7 +53,7 @@ inline std::vector<Rollout> bitwise_rollouts(const SampledWeights& model, const 
 }
 
 /// Tokens whose log-probability, or log(1 - p) or entropy, the trainer and the sampler have other bits of; all tokens.
-inline std::pair<int64_t, int64_t> different_bits(const SampledWeights& sampler, const CausalLm& trainer) {
+inline std::pair<int64_t, int64_t> different_bits(const SamplerWeights& sampler, const CausalLm& trainer) {
   const std::vector<Prompt> prompts = tiny_prompts();
   const std::vector<Rollout> rollouts = bitwise_rollouts(sampler, prompts);
   std::vector<std::span<const float>> logp, other_logp, entropy;

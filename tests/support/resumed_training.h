@@ -42,7 +42,8 @@ class ResumedTraining {
     return copy;
   }
   ModelWeights masters() const {
-    return policy_.model.with_all([&](const Weight& weight) { return trainer_.masters().of(weight).clone(); });
+    return policy_.model.with_replaced(
+        [&](const Weight& weight) { return trainer_.masters().value_of(weight).clone(); });
   }
   const TrainState& state() const { return state_; }
 

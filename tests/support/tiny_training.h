@@ -62,7 +62,7 @@ inline const ModelWeights& warm_model() {
     config.sft.lr = 1e-2;
     const LoadedModel policy = load_starting_model(config, at::kCPU);
     Demonstrations demonstrations(config, policy);
-    SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
+    SftTrainer warm_up(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
     TrainState state;
     StepWatcher no_watcher;
     for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, no_watcher);
@@ -93,7 +93,7 @@ inline LoadedModel starting_with(const Config& config, const ModelWeights& weigh
 }
 
 inline MasterWeights compute_as_configured(LoadedModel& model, const Config& config) {
-  return model.model.compute_in(compute_type(config.run.precision, at::kCPU));
+  return model.model.set_compute_type(compute_type(config.run.precision, at::kCPU));
 }
 
 /// A trainer without a run around it, and what a test wants to do between the stages of its steps.
@@ -122,10 +122,10 @@ class TinyTraining : private StepWatcher {
 
   /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
   Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const AuxLoss& also = {}) const {
-    clear_gradients(model().trained());
+    clear_gradients(model().trainable());
     accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .aux_loss = also},
                                 tokens_per_batch, experience().scored(), all_rollouts(), observe);
-    return gradients_of(model().trained());
+    return gradients_of(model().trainable());
   }
   std::vector<int64_t> all_rollouts() const {
     std::vector<int64_t> all(rollouts().size());

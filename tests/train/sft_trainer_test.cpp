@@ -15,7 +15,7 @@ TEST(SftTrainer, KeepsALossThatIsNotFiniteOutOfItsAverage) {
   config.sft.steps = 100;
   const LoadedModel policy = load_starting_model(config, at::kCPU);
   Demonstrations demonstrations(config, policy);
-  SftTrainer warm_up(config, policy, MasterWeights(policy.model.trained()), demonstrations);
+  SftTrainer warm_up(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
   TrainState state;
   StepWatcher no_watcher;
   warm_up.step(demonstrations.next(state.sft), state, no_watcher);

@@ -40,7 +40,7 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   PromptSources prompt_sources(config, policy);
   const Objective objective = current_objective(config, {});
   const Requirements needs = objective.requirements();
-  Optimizer optimizer(MasterWeights(policy.model.trained()), config.optimizer);
+  Optimizer optimizer(MasterWeights(policy.model.trainable()), config.optimizer);
   PromptStream stream = prompt_sources.training();
   std::vector<HandWrittenStep> done;
   std::vector<uint64_t> updates{0};  // when each step began

@@ -61,9 +61,9 @@ int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
 }
 
 double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
-  if (!value.is_number() || std::abs(value.get<double>()) > kMostLoraAlpha)
+  if (!value.is_number() || std::abs(value.get<double>()) > kMaxLoraAlpha)
     fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; expected a number up to ",
-         kMostLoraAlpha);
+         kMaxLoraAlpha);
   return value.get<double>();
 }
 

@@ -78,8 +78,8 @@ void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::Sc
   });
 }
 
-void write_model_alone(const ModelFolder& from, const WeightSource& weights, const fs::path& folder,
-                       std::optional<at::ScalarType> dtype) {
+void write_model_only(const ModelFolder& from, const WeightSource& weights, const fs::path& folder,
+                      std::optional<at::ScalarType> dtype) {
   write_new_folder(folder, [&](const fs::path& partial) {
     const Tokenizer tokenizer =
         Tokenizer::load(from.path);  // first: a run that goes on may remove its folder meanwhile

@@ -17,7 +17,7 @@ void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& f
 
 /// The model of another folder alone, without what training keeps beside it in a checkpoint; without a `dtype` the
 /// weights stay in theirs. `weights` are the folder's own, or what they were rounded from.
-void write_model_alone(const ModelFolder& from, const WeightSource& weights, const std::filesystem::path& folder,
-                       std::optional<at::ScalarType> dtype);
+void write_model_only(const ModelFolder& from, const WeightSource& weights, const std::filesystem::path& folder,
+                      std::optional<at::ScalarType> dtype);
 
 }  // namespace keel

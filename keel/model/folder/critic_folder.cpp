@@ -56,9 +56,9 @@ ModelWeights read_body(const std::filesystem::path& folder, at::Device device) {
 }  // namespace
 
 void write_critic(const std::filesystem::path& folder, const Critic& critic) {
-  if (!critic.body) return write_parameters(folder / kHeadFile, MasterWeights().of(critic.weights()));
+  if (!critic.body) return write_parameters(folder / kHeadFile, MasterWeights().value_of(critic.weights()));
   create_directories(folder / kFolder);
-  write_parameters(folder / kFolder / "model.safetensors", MasterWeights().of(critic.weights()));
+  write_parameters(folder / kFolder / "model.safetensors", MasterWeights().value_of(critic.weights()));
   write_atomically(folder / kFolder / "config.json", token_classifier_json(critic.body->config()).dump(2) + "\n");
 }
 

@@ -73,7 +73,7 @@ std::filesystem::path cached_snapshot(const std::string& name) {
   return is_folder(snapshot) ? snapshot : std::filesystem::path();
 }
 
-std::string how_to_finish_download(const std::filesystem::path& folder) {
+std::string download_hint(const std::filesystem::path& folder) {
   std::string name = folder.parent_path().parent_path().filename().string();
   if (folder.parent_path().filename() != "snapshots" || !name.starts_with(kModels)) return "";
   name = name.substr(std::string(kModels).size());

@@ -13,6 +13,6 @@ std::filesystem::path hub_cache();
 std::filesystem::path cached_snapshot(const std::string& name);
 
 /// How to get the rest of a folder in the cache that lacks a file; empty for folders elsewhere.
-std::string how_to_finish_download(const std::filesystem::path& folder);
+std::string download_hint(const std::filesystem::path& folder);
 
 }  // namespace keel

@@ -105,7 +105,7 @@ void require_whole_links(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder / name;
     const bool is_read = name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
     if (!is_read || path_exists(path)) continue;
-    const std::string finish = how_to_finish_download(folder);
+    const std::string finish = download_hint(folder);
     fail(ExitCode::kBadInput, path.string(), " is a link to nothing; ",
          finish.empty() ? "restore the file that it names, or remove the link" : finish);
   }
@@ -118,7 +118,7 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   refuse_adapter(path);
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
-         how_to_finish_download(path).empty() ? "expected a Hugging Face model folder" : how_to_finish_download(path));
+         download_hint(path).empty() ? "expected a Hugging Face model folder" : download_hint(path));
   require_whole_links(path);
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (path_exists(generation)) folder.generation = read_json_file(generation);
@@ -135,7 +135,7 @@ std::vector<int32_t> ModelFolder::stop_ids() const {
   return !ids.empty() ? ids : stop_ids_of(config.source, config.vocab_size, (path / "config.json").string());
 }
 
-std::filesystem::path find_model(const std::string& name) {
+std::filesystem::path locate_model(const std::string& name) {
   if (name.empty())
     fail(ExitCode::kBadInput,
          "the model's name is empty; expected a Hugging Face folder, a GGUF file, or owner/name in ",
@@ -163,7 +163,7 @@ std::filesystem::path find_model(const std::string& name) {
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   if (path_exists(folder / kWeights)) return {folder / kWeights};
   refuse_adapter(folder);
-  const std::string finish = how_to_finish_download(folder);
+  const std::string finish = download_hint(folder);
   if (!path_exists(folder / kIndex)) {
     const bool other_format =
         path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
@@ -199,7 +199,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
   };
   std::map<std::string, std::string> found;  // tensor to the name of its file
   const auto shards = std::make_shared<Shards>();
-  WeightSource source{.place = folder.string(), .shapes = {}, .read = {}};
+  WeightSource source{.origin = folder.string(), .shapes = {}, .read = {}};
   for (const auto& path : weight_files(folder)) {
     const size_t number = shards->files.size();
     shards->files.push_back(SafetensorsFile::open(path));

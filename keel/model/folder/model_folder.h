@@ -29,7 +29,7 @@ struct ModelFolder {
 
 /// The folder that a name means: a path, or `owner/name` in the local Hugging Face cache. A name that is neither is an
 /// error (exit code 3) that shows how to download it.
-std::filesystem::path find_model(const std::string& name);
+std::filesystem::path locate_model(const std::string& name);
 
 /// The files that a folder's weights are read from: model.safetensors, or else the shards that its index names.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);

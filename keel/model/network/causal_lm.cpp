@@ -42,13 +42,12 @@ NetworkProducts trained_products(const ModelWeights& weights, bool ordered) {
 
 }  // namespace
 
-CausalLm::CausalLm(const ModelWeights& weights, const Execution& execution)
+CausalLm::CausalLm(const ModelWeights& weights, const ExecutionOptions& execution)
     : Transformer(weights, execution, trained_products(weights, execution.bitwise)) {}
 
 LmHead CausalLm::lm_head(double temperature) const {
-  return LmHead(weights().head(), {.temperature = temperature,
-                                   .softcap = config().logit_softcap,
-                                   .bitwise = execution().bitwise});
+  return LmHead(weights().head(),
+                {.temperature = temperature, .softcap = config().logit_softcap, .bitwise = execution().bitwise});
 }
 
 }  // namespace keel

@@ -8,7 +8,7 @@ namespace keel {
 /// A causal language model as training computes it. Its LM head is apart, so that logits need never be stored.
 class CausalLm : public Transformer {
  public:
-  CausalLm(const ModelWeights& weights, const Execution& execution = {});
+  CausalLm(const ModelWeights& weights, const ExecutionOptions& execution = {});
 
   /// The LM head at a sampling temperature.
   LmHead lm_head(double temperature) const;

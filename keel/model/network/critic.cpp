@@ -4,23 +4,23 @@
 
 namespace keel {
 
-Critic Critic::of(const ModelWeights& policy, const MasterWeights& masters, bool own_body) {
+Critic Critic::create(const ModelWeights& policy, const MasterWeights& masters, bool own_body) {
   Critic critic{std::nullopt, ValueHead::zero(policy.config().hidden_size, policy.device())};
   if (!own_body) return critic;
   const at::NoGradGuard no_grad;
   ModelConfig shape = policy.config();
   shape.tie_word_embeddings = true;  // so that no LM head is copied and trained for nothing
-  std::vector<NamedTensor> weights = masters.of(policy.merged(masters).network());
+  std::vector<NamedTensor> weights = masters.value_of(policy.merged(masters).network());
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
   critic.body = ModelWeights::from_tensors(shape, weights, policy.device(), "the critic's body");
   return critic;
 }
 
-MasterWeights Critic::compute_as(const CausalLm& policy) {
+MasterWeights Critic::match_compute_type(const CausalLm& policy) {
   MasterWeights masters(weights());
   if (!body) return masters;
   ModelWeights own = body->weights();
-  own.compute_in(policy.compute_type());
+  own.set_compute_type(policy.compute_type());
   body = CausalLm(own, policy.execution());
   return masters;
 }
@@ -31,10 +31,10 @@ std::vector<NamedWeight> Critic::weights() const {
   return result;
 }
 
-Critic Critic::with_all(const ModelWeights::Replacement& replacement) const {
+Critic Critic::with_replaced(const ModelWeights::Replacement& replacement) const {
   const std::vector<NamedWeight> of_head = head.weights();
   Critic copy{std::nullopt, {replacement(of_head[0].weight), replacement(of_head[1].weight)}};
-  if (body) copy.body = CausalLm(body->weights().with_all(replacement));
+  if (body) copy.body = CausalLm(body->weights().with_replaced(replacement));
   return copy;
 }
 

@@ -15,17 +15,17 @@ struct Critic {
 
   /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's masters (of the
   /// merged weights, if there is an adapter), without the LM head.
-  static Critic of(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
+  static Critic create(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
 
   /// The body's hidden states are what the head reads.
   const CausalLm& body_or(const CausalLm& policy) const { return body ? *body : policy; }
 
   /// Rounds a body to the policy's compute type, to be computed as the policy is. Returns the masters of all weights.
-  MasterWeights compute_as(const CausalLm& policy);
+  MasterWeights match_compute_type(const CausalLm& policy);
 
   std::vector<NamedWeight> weights() const;
   /// With a replacement for each weight, to be saved: float32 weights may not be computed as the critic is.
-  Critic with_all(const ModelWeights::Replacement& replacement) const;
+  Critic with_replaced(const ModelWeights::Replacement& replacement) const;
 };
 
 }  // namespace keel

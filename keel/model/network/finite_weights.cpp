@@ -15,7 +15,7 @@ void require_finite(const ModelWeights& model, const std::string& place) {
   }
 }
 
-void fail_not_finite(const ModelWeights& model, const std::string& place) {
+void fail_non_finite(const ModelWeights& model, const std::string& place) {
   require_finite(model, place);
   fail(
       ExitCode::kHealthGuard, place,

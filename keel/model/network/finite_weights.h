@@ -12,6 +12,6 @@ void require_finite(const ModelWeights& model, const std::string& place = "");
 
 /// The error of a model whose log-probabilities are not finite at some place: the weight to blame, where it is a
 /// weight.
-[[noreturn]] void fail_not_finite(const ModelWeights& model, const std::string& place);
+[[noreturn]] void fail_non_finite(const ModelWeights& model, const std::string& place);
 
 }  // namespace keel

@@ -43,11 +43,11 @@ Tensor Linear::operator()(const Tensor& input, bool ordered, const Dropout& drop
 }
 
 Tensor Linear::merged_weight(const MasterWeights& masters) const {
-  const auto wide = [&](const Weight& x) { return masters.of(x).to(at::kFloat); };
+  const auto wide = [&](const Weight& x) { return masters.value_of(x).to(at::kFloat); };
   return lora_a.defined() ? at::addmm(wide(weight), wide(lora_b), wide(lora_a), 1, lora_scale) : wide(weight);
 }
 
-SampledLinear::SampledLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory)
+SamplerLinear::SamplerLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory)
     : layer_(layer), products_(products) {
   if (!products.packed) return;
   panels_ = PanelWeight({layer.weight.value()}, memory);
@@ -56,7 +56,7 @@ SampledLinear::SampledLinear(const Linear& layer, const SamplingProducts& produc
   panels_b_ = PanelWeight({layer.lora_b.value()}, memory);
 }
 
-Tensor SampledLinear::operator()(const Tensor& input) const {
+Tensor SamplerLinear::operator()(const Tensor& input) const {
   const Tensor x = products_.round_input ? products_.round_input(input) : input;
   if (!products_.packed) return layer_(x, products_.ordered);
   Tensor y = panels_(x);
@@ -64,8 +64,8 @@ Tensor SampledLinear::operator()(const Tensor& input) const {
   return panels_a_.defined() ? y + panels_b_(panels_a_(x)) * layer_.lora_scale : y;
 }
 
-JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products,
-                           PanelMemory& memory)
+FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products,
+                         PanelMemory& memory)
     : products_(products) {
   const std::vector<Tensor> weights = numbers_of(layers, &Linear::weight), biases = numbers_of(layers, &Linear::bias);
   if (products.packed)
@@ -75,7 +75,7 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, const Sampl
   if (!biases.empty()) bias_ = as_one(biases);
 }
 
-Tensor JoinedLinear::operator()(const Tensor& input) const {
+Tensor FusedLinear::operator()(const Tensor& input) const {
   const Tensor x = products_.round_input ? products_.round_input(input) : input;
   if (!products_.packed && !products_.ordered) return linear(x, weight_, bias_);
   Tensor y = products_.packed ? panels_(x) : ordered_linear(x, weight_);
@@ -83,7 +83,7 @@ Tensor JoinedLinear::operator()(const Tensor& input) const {
   return y;
 }
 
-Tensor JoinedLinear::gated(Activation activation, const Tensor& input) const {
+Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
   if (!products_.packed && !products_.ordered)
     return gated_linear(activation, products_.round_input ? products_.round_input(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);

@@ -39,9 +39,9 @@ struct SamplingProducts {
 };
 
 /// A linear layer that only samples.
-class SampledLinear {
+class SamplerLinear {
  public:
-  SampledLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory);
+  SamplerLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory);
   Tensor operator()(const Tensor& input) const;
 
  private:
@@ -51,11 +51,11 @@ class SampledLinear {
 };
 
 /// Several layers with one input as one product, where they only sample.
-class JoinedLinear {
+class FusedLinear {
  public:
   /// None of them has an adapter. Weights that are adjacent in memory (as join() leaves them) are not copied, except
   /// into panels.
-  JoinedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products, PanelMemory& memory);
+  FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products, PanelMemory& memory);
 
   /// The outputs of the layers for the rows [N, in], side by side: [N, out of all].
   Tensor operator()(const Tensor& input) const;

@@ -9,7 +9,7 @@ namespace keel {
 void LoraOptions::describe(OptionTable& table) {
   table.add("rank", rank, "Rank of the adapters that are trained in place of the weights; 0 trains the weights.",
             at_least(0).at_most(1 << 16));
-  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMostLoraAlpha));
+  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMaxLoraAlpha));
   table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
   table.add(
       "dropout", dropout,

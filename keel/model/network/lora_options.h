@@ -9,7 +9,7 @@ namespace keel {
 class OptionTable;
 
 /// Of either sign. More is a slip: what a layer puts out times that is beyond float32.
-inline constexpr double kMostLoraAlpha = 1e6;
+inline constexpr double kMaxLoraAlpha = 1e6;
 
 /// A low-rank adapter: which layers, and how wide; the section `lora` of a configuration.
 struct LoraOptions {

@@ -26,13 +26,13 @@ class MasterWeights {
   /// By name, in the order of weights().
   std::vector<NamedTensor> tensors() const;
   /// The master of the weight, or the numbers of one that is not trained.
-  const Tensor& of(const Weight& weight) const;
-  std::vector<NamedTensor> of(const std::vector<NamedWeight>& weights) const;
+  const Tensor& value_of(const Weight& weight) const;
+  std::vector<NamedTensor> value_of(const std::vector<NamedWeight>& weights) const;
 
   /// Rounds the masters to the weights.
   void update_weights() const;
   /// Copies of the masters, for copies of the weights in the same order.
-  MasterWeights copied_for(std::vector<NamedWeight> copies) const;
+  MasterWeights clone_for(std::vector<NamedWeight> copies) const;
 
  private:
   std::vector<NamedWeight> weights_;

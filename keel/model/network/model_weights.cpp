@@ -128,23 +128,23 @@ ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& s
   model.visit([&](const std::string& name, Weight&, const std::vector<int64_t>& shape) {
     const auto found = left.find(name);
     if (found == left.end())
-      fail(ExitCode::kBadInput, source.place, ": no tensor \"", name, "\" of shape ", text_of(shape),
+      fail(ExitCode::kBadInput, source.origin, ": no tensor \"", name, "\" of shape ", text_of(shape),
            "; its config.json asks for it", kOfOneModel);
     if (found->second != shape)
-      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" has shape ", text_of(found->second),
+      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" has shape ", text_of(found->second),
            ", its config.json asks for ", text_of(shape), kOfOneModel);
     left.erase(found);
   });
   for (const auto& [name, shape] : left)
     if (!may_be_surplus(name, config))
-      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" of shape ", text_of(shape),
+      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" of shape ", text_of(shape),
            " has no place in a ", config.model_type, " of ", config.num_hidden_layers,
            " layers as its config.json describes it", kOfOneModel);
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>&) {
     weight = Weight(source.read(name).to(device));
   });
   if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.value().cpu()))
-    fail(ExitCode::kBadInput, source.place, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
+    fail(ExitCode::kBadInput, source.origin, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
          "\", but tie_word_embeddings of its config.json is true, which makes them one; set tie_word_embeddings to "
          "false in config.json to use both");
   model.list_weights();
@@ -164,8 +164,8 @@ ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::ve
   return load(config, source, device);
 }
 
-MasterWeights ModelWeights::compute_in(at::ScalarType type) {
-  MasterWeights masters(trained());
+MasterWeights ModelWeights::set_compute_type(at::ScalarType type) {
+  MasterWeights masters(trainable());
   if (compute_type() == type && !has_adapter()) return masters;
   for (const auto* weights : {&network_, &adapter_})
     for (const NamedWeight& weight : *weights) weight.weight.set_value(weight.weight.value().to(type));
@@ -177,7 +177,7 @@ MasterWeights ModelWeights::compute_in(at::ScalarType type) {
   return masters;
 }
 
-void ModelWeights::put_adapter(const AdapterOf& adapter_of) {
+void ModelWeights::set_adapter(const AdapterOf& adapter_of) {
   visit_linears([&](const std::string& name, Linear& layer) {
     const std::optional<LowRank> adapter = adapter_of(name, layer.weight.shape()[0], layer.weight.shape()[1]);
     if (!adapter) return;
@@ -191,7 +191,7 @@ void ModelWeights::put_adapter(const AdapterOf& adapter_of) {
 void ModelWeights::add_adapter(const LoraOptions& options, uint64_t seed) {
   std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
   uint64_t number = 0;
-  put_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LowRank> {
+  set_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LowRank> {
     ++number;
     bool wanted = false;
     for (const std::string& module : options.target_modules) {
@@ -242,8 +242,8 @@ ModelWeights ModelWeights::merged(const MasterWeights& masters, Round round) con
   return copy;
 }
 
-ModelWeights ModelWeights::with_trained(const Replacement& replacement) const {
-  if (!has_adapter()) return with_all(replacement);
+ModelWeights ModelWeights::with_replaced_trainable(const Replacement& replacement) const {
+  if (!has_adapter()) return with_replaced(replacement);
   ModelWeights copy = *this;
   copy.visit_linears([&](const std::string&, Linear& layer) {
     for (Weight* weight : {&layer.lora_a, &layer.lora_b})
@@ -253,7 +253,7 @@ ModelWeights ModelWeights::with_trained(const Replacement& replacement) const {
   return copy;
 }
 
-ModelWeights ModelWeights::with_all(const Replacement& replacement) const {
+ModelWeights ModelWeights::with_replaced(const Replacement& replacement) const {
   ModelWeights copy = *this;
   copy.visit([&](const std::string&, Weight& weight, const auto&) { weight = Weight(replacement(weight)); });
   copy.list_weights();
@@ -264,7 +264,8 @@ ModelWeights ModelWeights::frozen() const {
   bool adds = !has_adapter();
   for (const NamedWeight& part : adapter_)
     adds = adds || (part.name.ends_with("lora_B.weight") && part.weight.value().any().item<bool>());
-  return adds ? with_trained([](const Weight& weight) { return weight.value().clone(); }) : without_adapter();
+  return adds ? with_replaced_trainable([](const Weight& weight) { return weight.value().clone(); })
+              : without_adapter();
 }
 
 }  // namespace keel

@@ -17,7 +17,7 @@ namespace keel {
 /// Weights to be loaded: which there are, and a function that reads one as a float32 tensor of the CPU that nothing
 /// else holds.
 struct WeightSource {
-  std::string place;  // for errors
+  std::string origin;  // for errors
   std::map<std::string, std::vector<int64_t>> shapes;
   std::function<Tensor(const std::string& name)> read;
 };
@@ -60,20 +60,20 @@ class ModelWeights {
   const std::vector<NamedWeight>& adapter_weights() const { return adapter_; }
   bool has_adapter() const { return !adapter_.empty(); }
   /// What training changes: the adapter's weights if there is an adapter, else the network's.
-  const std::vector<NamedWeight>& trained() const { return has_adapter() ? adapter_ : network_; }
+  const std::vector<NamedWeight>& trainable() const { return has_adapter() ? adapter_ : network_; }
   /// The numbers of both lists.
-  std::vector<NamedTensor> parameters() const { return MasterWeights().of(network_); }
-  std::vector<NamedTensor> adapter() const { return MasterWeights().of(adapter_); }
+  std::vector<NamedTensor> parameters() const { return MasterWeights().value_of(network_); }
+  std::vector<NamedTensor> adapter() const { return MasterWeights().value_of(adapter_); }
 
   /// Rounds all weights to a compute type. Returns the masters of those that are trained: their numbers before.
-  MasterWeights compute_in(at::ScalarType type);
+  MasterWeights set_compute_type(at::ScalarType type);
 
   /// Puts a fresh adapter on the layers that the options name, whole or by their ends (B is 0, so that nothing changes
-  /// yet). Its weights are in float32: compute_in() comes after.
+  /// yet). Its weights are in float32: set_compute_type() comes after.
   void add_adapter(const LoraOptions& options, uint64_t seed);
   /// The same with the adapters that a function gives to layers of shape [out, in], or not.
   using AdapterOf = std::function<std::optional<LowRank>(const std::string& layer, int64_t out, int64_t in)>;
-  void put_adapter(const AdapterOf& adapter_of);
+  void set_adapter(const AdapterOf& adapter_of);
 
   // The same network with other weights; everything else is shared.
 
@@ -83,8 +83,8 @@ class ModelWeights {
   ModelWeights merged(const MasterWeights& masters, Round round = nullptr) const;
   /// With a replacement for each trained weight, or for all weights.
   using Replacement = std::function<Tensor(const Weight& weight)>;
-  ModelWeights with_trained(const Replacement& replacement) const;
-  ModelWeights with_all(const Replacement& replacement) const;
+  ModelWeights with_replaced_trainable(const Replacement& replacement) const;
+  ModelWeights with_replaced(const Replacement& replacement) const;
   /// As it is now, whatever training does later. An adapter that adds nothing yet (all B are 0) is off.
   ModelWeights frozen() const;
 

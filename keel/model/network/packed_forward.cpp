@@ -18,7 +18,7 @@ PackedAttend kept(Attention attention) {
 
 }  // namespace
 
-bool attends_by_flash(const Transformer& model) {
+bool uses_flash_attention(const Transformer& model) {
   const ModelConfig& config = model.config();
   return PackedFlashAttention::takes({.softcap = config.attention_softcap, .window = config.sliding_window},
                                      model.device(), model.compute_type(), config.head_dim);
@@ -27,7 +27,7 @@ bool attends_by_flash(const Transformer& model) {
 Tensor packed_hidden_states(const Transformer& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments, const Dropout& dropout) {
   const int64_t count = tokens.size(0);
-  PackedAttend attend = attends_by_flash(model)
+  PackedAttend attend = uses_flash_attention(model)
                             ? kept(PackedFlashAttention(segments, model.device()))
                             : kept(PackedAttention(segments, count, model.config().sliding_window, model.device()));
   if (model.execution().bitwise) attend = kept(PackedBlockAttention(segments, count, model.device(), attend));

@@ -8,7 +8,7 @@
 namespace keel {
 
 /// Whether the network's layers are trained with flash attention, and prompts sampled from with it.
-bool attends_by_flash(const Transformer& model);
+bool uses_flash_attention(const Transformer& model);
 
 /// Hidden states [N, H] of packed tokens [N] at their positions [N], the way training computes them.
 Tensor packed_hidden_states(const Transformer& model, const Tensor& tokens, const Tensor& positions,

@@ -43,9 +43,9 @@ class SampledProducts : public LayerProducts {
  private:
   Activation activation_;
   int64_t queries_, keys_;  // outputs
-  SampledLinear output_, down_;
-  std::optional<JoinedLinear> query_key_value_, gate_up_;
-  std::vector<SampledLinear> separate_;  // query, key, value, gate, up
+  SamplerLinear output_, down_;
+  std::optional<FusedLinear> query_key_value_, gate_up_;
+  std::vector<SamplerLinear> separate_;  // query, key, value, gate, up
 };
 
 NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProducts& how, PanelMemory& memory) {
@@ -57,18 +57,18 @@ NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProd
 
 }  // namespace
 
-SampledWeights SampledWeights::snapshot(bool with_masters) const {
-  ModelWeights copy = weights.with_trained([](const Weight& weight) { return weight.value().clone(); });
-  MasterWeights copied = with_masters ? masters.copied_for(copy.trained()) : MasterWeights(copy.trained());
+SamplerWeights SamplerWeights::snapshot(bool with_masters) const {
+  ModelWeights copy = weights.with_replaced_trainable([](const Weight& weight) { return weight.value().clone(); });
+  MasterWeights copied = with_masters ? masters.clone_for(copy.trainable()) : MasterWeights(copy.trainable());
   return {std::move(copy), std::move(copied), execution};
 }
 
-SamplingModel::SamplingModel(const SampledWeights& from, const Rounding& rounding)
+SamplingModel::SamplingModel(const SamplerWeights& from, const Rounding& rounding)
     : SamplingModel(
           rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
           from.execution, rounding, PanelMemory()) {}
 
-SamplingModel::SamplingModel(const ModelWeights& weights, const Execution& execution, const Rounding& rounding,
+SamplingModel::SamplingModel(const ModelWeights& weights, const ExecutionOptions& execution, const Rounding& rounding,
                              PanelMemory memory)
     : Transformer(weights, execution,
                   sampled_products(weights, {execution.bitwise, rounding.activations, packs_weights(weights)}, memory)),

@@ -15,22 +15,22 @@ struct Rounding {
 
 /// The weights that samples are drawn with: the network's as training computes them, and the masters that merged or
 /// rounded ones are made of.
-struct SampledWeights {
+struct SamplerWeights {
   ModelWeights weights;
   MasterWeights masters = {};
-  Execution execution = {};
+  ExecutionOptions execution = {};
 
   /// Whether sampling merges an adapter that training applies on the way.
-  bool merges() const { return weights.has_adapter() && !execution.bitwise && !execution.adapter_apart; }
+  bool merges() const { return weights.has_adapter() && !execution.bitwise && !execution.separate_adapter; }
   /// As they are now, whatever training does later. Masters are copied only if a sampler is made of them.
-  SampledWeights snapshot(bool with_masters) const;
+  SamplerWeights snapshot(bool with_masters) const;
 };
 
 /// A network for sampling alone: adapters merged (unless they are kept apart), layers with one input joined to one
 /// product and, on a CPU in float32, weights packed for products of few rows.
 class SamplingModel : public Transformer {
  public:
-  SamplingModel(const SampledWeights& from, const Rounding& rounding = {});
+  SamplingModel(const SamplerWeights& from, const Rounding& rounding = {});
 
   Tensor forward(const ForwardInput& input) const override;
 
@@ -38,7 +38,8 @@ class SamplingModel : public Transformer {
   Tensor logits(const Tensor& hidden) const;
 
  private:
-  SamplingModel(const ModelWeights& weights, const Execution& execution, const Rounding& rounding, PanelMemory memory);
+  SamplingModel(const ModelWeights& weights, const ExecutionOptions& execution, const Rounding& rounding,
+                PanelMemory memory);
 
   Round round_keys_and_values_;
   PanelWeight head_panels_;  // on a CPU in float32

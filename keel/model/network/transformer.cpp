@@ -22,7 +22,7 @@ struct Transformer::Pass {
   Angles angles, sliding_angles;
 };
 
-Transformer::Transformer(ModelWeights weights, const Execution& execution, NetworkProducts products)
+Transformer::Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkProducts products)
     : weights_(std::move(weights)), execution_(execution), products_(std::move(products)) {
   if (execution.bitwise && !has_ordered_products(device(), compute_type()))
     fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but on a ", device().is_cpu() ? "CPU" : "GPU",

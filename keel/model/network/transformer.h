@@ -24,10 +24,10 @@ struct ForwardInput {
 };
 
 /// How a network computes.
-struct Execution {
+struct ExecutionOptions {
   bool bitwise = false;                // training and sampling add up in one order, whatever else is computed with it
   bool recompute_activations = false;  // a backward pass computes each layer again from its input
-  bool adapter_apart = false;          // sampling applies an adapter as training does, instead of merging it
+  bool separate_adapter = false;       // sampling applies an adapter as training does, instead of merging it
 };
 
 /// The matrix products of one layer. Training and sampling compute them differently; what is between them (norms,
@@ -46,14 +46,14 @@ using NetworkProducts = std::vector<std::shared_ptr<const LayerProducts>>;
 /// Tokens in, hidden states out, one code for all families, training and sampling. It shares its weights with others.
 class Transformer {
  public:
-  Transformer(ModelWeights weights, const Execution& execution, NetworkProducts products);
+  Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkProducts products);
   virtual ~Transformer() = default;
 
   /// Hidden states [N, H] after the final norm.
   virtual Tensor forward(const ForwardInput& input) const;
 
   const ModelWeights& weights() const { return weights_; }
-  const Execution& execution() const { return execution_; }
+  const ExecutionOptions& execution() const { return execution_; }
   const ModelConfig& config() const { return weights_.config(); }
   at::Device device() const { return weights_.device(); }
   at::ScalarType compute_type() const { return weights_.compute_type(); }
@@ -66,7 +66,7 @@ class Transformer {
   Residual layer(int64_t index, const Residual& in, const Pass& pass) const;
 
   ModelWeights weights_;
-  Execution execution_;
+  ExecutionOptions execution_;
   NetworkProducts products_;
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
 };

@@ -5,24 +5,24 @@
 #include <algorithm>
 #include <cmath>
 
-#include "keel/objective/regions/sequence_sums.h"
+#include "keel/objective/regions/sequence_reducer.h"
 
 namespace keel {
 
-TokenDecision Cppo::operator()(const TokenPolicy& p) const {
-  const Sequences sequences(p);
+TokenDecision Cppo::operator()(const LossInputs& p) const {
+  const SequenceReducer sequences(p);
   const Tensor divergence = binary_tv(p.logp, p.behavior_logp);
-  const Tensor earlier = sequences.sum_before(at::ones_like(divergence));  // t - 1
+  const Tensor earlier = sequences.exclusive_cumsum(at::ones_like(divergence));  // t - 1
   const Tensor steps =
-      std::isfinite(horizon) ? at::full_like(divergence, horizon) : sequences.spread(sequences.counts());
+      std::isfinite(horizon) ? at::full_like(divergence, horizon) : sequences.broadcast(sequences.counts());
   const Tensor weight = 1 - (1 - w_min) * earlier / (steps - 1).clamp_min(1);
   const Tensor allowed = std::isfinite(quantile)
-                             ? sequences.spread(sequences.quantile(divergence, quantile).clamp(delta_b, delta_b_max))
+                             ? sequences.broadcast(sequences.quantile(divergence, quantile).clamp(delta_b, delta_b_max))
                              : at::full_like(divergence, delta_b);
-  const Tensor saved = sequences.sum_before(weight * (allowed - divergence));
+  const Tensor saved = sequences.exclusive_cumsum(weight * (allowed - divergence));
   const Tensor threshold = (delta + saved).clamp_max(delta);
   const Tensor weighted = weight * divergence;
-  return hard_mask(p, capped_ratio(p, ratio_cap), leads_away(p).logical_and(weighted > threshold), weighted, threshold);
+  return hard_mask(p, capped_ratio(p, ratio_cap), moves_away(p).logical_and(weighted > threshold), weighted, threshold);
 }
 
 bool Cppo::has_negative_weight(double valid_tokens) const {
@@ -30,16 +30,16 @@ bool Cppo::has_negative_weight(double valid_tokens) const {
   return std::isfinite(horizon) && (1 - w_min) * (valid_tokens - 1) > std::max(horizon - 1, 1.0) * (1 + kRounding);
 }
 
-std::optional<Contradiction> Cppo::too_long(double valid_tokens) const {
+std::optional<InvalidParameter> Cppo::check_length(double valid_tokens) const {
   if (!has_negative_weight(valid_tokens)) return {};
-  return contradicting("horizon", "horizon is ", horizon, ", too short for ", valid_tokens,
-                       " tokens, whose weights would fall below 0; expected a horizon of at least ", valid_tokens,
-                       ", or null (None) for each sequence's own length");
+  return invalid_parameter("horizon", "horizon is ", horizon, ", too short for ", valid_tokens,
+                           " tokens, whose weights would fall below 0; expected a horizon of at least ", valid_tokens,
+                           ", or null (None) for each sequence's own length");
 }
 
 std::vector<MethodRow<CppoFamily>> cppo_rows() {
   return {{.name = "cppo",
-           .sentence = "DPPO's mask with a budget: what a prefix has spent is missing later.",
+           .summary = "DPPO's mask with a budget: what a prefix has spent is missing later.",
            .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and w_t |pi - mu| > c_t",
            .source = "arXiv 2606.10968",
            .advantage = "group_mean",

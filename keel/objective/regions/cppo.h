@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -15,16 +15,18 @@ namespace keel {
 struct Cppo {
   double delta = 0.15, w_min = 0.8, delta_b = 0.015, ratio_cap = kUnlimited;
   double quantile = kUnlimited, delta_b_max = kUnlimited, horizon = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("w_min", w_min, Limit::kFromZeroToOne);
-    visitor("delta_b", delta_b, Limit::kFromZero), visitor("ratio_cap", ratio_cap);
-    visitor("quantile", quantile, Limit::kFromZeroToOne), visitor("delta_b_max", delta_b_max);
-    visitor("horizon", horizon, Limit::kFromOne);
+    visitor("delta", delta), visitor("w_min", w_min, NumberRange::kUnitInterval);
+    visitor("delta_b", delta_b, NumberRange::kNonNegative), visitor("ratio_cap", ratio_cap);
+    visitor("quantile", quantile, NumberRange::kUnitInterval), visitor("delta_b_max", delta_b_max);
+    visitor("horizon", horizon, NumberRange::kAtLeastOne);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
-  std::optional<Contradiction> contradiction() const { return crossed("delta_b", delta_b, "delta_b_max", delta_b_max); }
-  std::optional<Contradiction> too_long(double valid_tokens) const;
+  std::optional<InvalidParameter> check_parameters() const {
+    return check_bounds("delta_b", delta_b, "delta_b_max", delta_b_max);
+  }
+  std::optional<InvalidParameter> check_length(double valid_tokens) const;
 
   /// Whether the weight of the last of so many valid tokens is below 0, because the horizon is shorter than they are.
   bool has_negative_weight(double valid_tokens) const;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "keel/core/tensor/tensor.h"
-#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/parameter_types.h"
 
 namespace keel {
 

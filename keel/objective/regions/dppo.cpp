@@ -6,16 +6,16 @@ namespace keel {
 namespace {
 
 /// Adds the gradient of -tau (log r)^2, which blocked tokens feel too.
-TokenDecision pulled_back(TokenDecision decision, const TokenPolicy& p, double tau) {
+TokenDecision pulled_back(TokenDecision decision, const LossInputs& p, double tau) {
   decision.coefficient = decision.coefficient - 2 * tau * (p.logp - p.behavior_logp);
   return decision;
 }
 
-MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& sentence, const std::string& measure,
+MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& summary, const std::string& measure,
                                const Dppo& region) {
   return {
       .name = name,
-      .sentence = sentence,
+      .summary = summary,
       .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and " + measure + " > high (A > 0) or low (A < 0)",
       .source = "arXiv 2602.04879, eq. 12 to 16",
       .advantage = "group_mean",
@@ -25,27 +25,28 @@ MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& sente
 
 }  // namespace
 
-TokenDecision Dppo::operator()(const TokenPolicy& p) const {
-  const auto [measured, measured_clamps] = divergence_of(p, divergence, anchor, support);
+TokenDecision Dppo::operator()(const LossInputs& p) const {
+  const auto [measured, measured_clamps] = token_divergence(p, divergence, anchor, support);
   const auto [weight, weight_clamps] = capped_ratio(p, ratio_cap);
-  const Tensor threshold = by_sign(p.advantages, high, low);
-  const Tensor blocked = leads_away(p, anchor).logical_and(measured > threshold);
+  const Tensor threshold = by_advantage_sign(p.advantages, high, low);
+  const Tensor blocked = moves_away(p, anchor).logical_and(measured > threshold);
   return hard_mask(p, {weight, weight_clamps + measured_clamps}, blocked, measured, threshold);
 }
 
-TokenDecision MinimalMask::operator()(const TokenPolicy& p) const {
+TokenDecision MinimalMask::operator()(const LossInputs& p) const {
   const Tensor difference = probability_difference(p.logp, anchor_logp(p, anchor));
   const Tensor blocked = (p.advantages < 0).logical_and(-difference >= delta);
-  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(), by_sign(p.advantages, kUnlimited, delta));
+  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(),
+                   by_advantage_sign(p.advantages, kUnlimited, delta));
 }
 
-TokenDecision Ipo::operator()(const TokenPolicy& p) const {
+TokenDecision Ipo::operator()(const LossInputs& p) const {
   const Tensor distance = binary_tv(p.logp, p.behavior_logp);
-  return pulled_back(hard_mask(p, ratio_of(p), distance > threshold, distance, at::full_like(distance, threshold)), p,
-                     tau);
+  return pulled_back(
+      hard_mask(p, importance_ratio(p), distance > threshold, distance, at::full_like(distance, threshold)), p, tau);
 }
 
-TokenDecision PrimeRlDefault::operator()(const TokenPolicy& p) const {
+TokenDecision PrimeRlDefault::operator()(const LossInputs& p) const {
   return pulled_back(Dppo{.low = low, .high = high}(p), p, tau);
 }
 
@@ -66,21 +67,21 @@ std::vector<MethodRow<DppoFamily>> dppo_rows() {
           dppo_row("dppo_full_kl", "A mask on the exact KL divergence to the sampling policy.",
                    "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
           {.name = "minimal_mask",
-           .sentence = "Only negative updates of tokens that already lost much probability are left out.",
+           .summary = "Only negative updates of tokens that already lost much probability are left out.",
            .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",
            .source = "arXiv 2602.04879, section 5.3",
            .advantage = "group_mean",
            .aggregation = "seq_mean_token_sum_norm",
            .region = MinimalMask{}},
           {.name = "ipo",
-           .sentence = "Tokens far from the sampling policy are left out, and all are pulled back to it.",
+           .summary = "Tokens far from the sampling policy are left out, and all are pulled back to it.",
            .equation = "g = M r A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
            .source = "prime-rl",
            .advantage = "group_mean",
            .aggregation = "token_mean",
            .region = Ipo{}},
           {.name = "prime_rl_default",
-           .sentence = "DPPO's mask on the total variation, with a pull back to the sampling policy.",
+           .summary = "DPPO's mask on the total variation, with a pull back to the sampling policy.",
            .equation = "g = M r A - 2 tau log r; blocked (M = 0): A (pi - mu) > 0 and |pi - mu| > high (A > 0) or low",
            .source = "prime-rl",
            .advantage = "group_mean",

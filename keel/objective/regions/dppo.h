@@ -4,27 +4,27 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
 /// DPPO (arXiv 2602.04879, eq. 12 to 16): min(r, cap) A, blocked when the update leads away from the anchor,
 /// A (pi - anchor) > 0, and the divergence from it is above `high` (A > 0) or `low` (A < 0). The importance ratio is
-/// over mu whatever the anchor. Exact divergences (full_tv, full_kl) come in through TokenPolicy::divergence.
+/// over mu whatever the anchor. Exact divergences (full_tv, full_kl) come in through LossInputs::divergence.
 struct Dppo {
   double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // thresholds of a total variation; a KL has its own row
   Divergence divergence = Divergence::kBinaryTv;
   Anchor anchor = Anchor::kBehavior;
   TopKSupport support = TopKSupport::kUnion;
-  double k = kPapersTopK;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  double k = kDefaultTopK;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("k", k, Limit::kTokenCount);
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("k", k, NumberRange::kTopK);
     visitor("divergence", divergence), visitor("anchor", anchor), visitor("support", support);
   }
-  Requirements requirements() const { return needs_of(divergence, k, anchor); }
+  Requirements requirements() const { return divergence_requirements(divergence, k, anchor); }
   RegionProperties properties() const { return {.tv_thresholds = if_total_variation(divergence, {"low", "high"})}; }
-  std::optional<Contradiction> contradiction() const { return unmeasurable(divergence, anchor); }
+  std::optional<InvalidParameter> check_parameters() const { return check_divergence(divergence, anchor); }
 };
 
 /// DPPO's smallest mask that still stabilises (section 5.3): min(r, cap) A, blocked when A < 0 and
@@ -32,7 +32,7 @@ struct Dppo {
 struct MinimalMask {
   double delta = 0.5, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("delta", delta), visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
   }
@@ -43,9 +43,9 @@ struct MinimalMask {
 /// prime-rl's IPO: r A where |pi - mu| <= threshold, and everywhere the pull-back -2 tau log r.
 struct Ipo {
   double threshold = 0.1, tau = 1e-3;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("threshold", threshold), visitor("tau", tau, Limit::kFromZero);
+    visitor("threshold", threshold), visitor("tau", tau, NumberRange::kNonNegative);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.tv_thresholds = {"threshold"}}; }
@@ -54,9 +54,9 @@ struct Ipo {
 /// prime-rl's default: DPPO's mask on the binary total variation, and everywhere the pull-back -2 tau log r.
 struct PrimeRlDefault {
   double low = 0.2, high = 0.2, tau = 1e-3;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("tau", tau, Limit::kFromZero);
+    visitor("low", low), visitor("high", high), visitor("tau", tau, NumberRange::kNonNegative);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.tv_thresholds = {"low", "high"}}; }

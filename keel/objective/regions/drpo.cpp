@@ -6,15 +6,15 @@ namespace keel {
 namespace {
 
 /// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
-TokenDecision quadratic(const TokenPolicy& p, const Clamped& ratio, const Tensor& step, double width) {
+TokenDecision quadratic(const LossInputs& p, const ClampedTensor& ratio, const Tensor& step, double width) {
   const Tensor weight = ratio.value * (1 - p.advantages.sign() * step / width), distance = step.abs();
-  return soft(p, {weight * p.advantages, ratio.count}, distance, width, distance > width);
+  return no_mask(p, {weight * p.advantages, ratio.count}, distance, width, distance > width);
 }
 
-MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& sentence, const std::string& equation,
+MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& summary, const std::string& equation,
                                const DrpoFamily& region) {
   return {.name = name,
-          .sentence = sentence,
+          .summary = summary,
           .equation = equation,
           .source = "arXiv 2606.09821",
           .advantage = "group_mean",
@@ -24,39 +24,39 @@ MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& sente
 
 }  // namespace
 
-TokenDecision Spo::operator()(const TokenPolicy& p) const {
-  const Clamped ratio = ratio_of(p);
+TokenDecision Spo::operator()(const LossInputs& p) const {
+  const ClampedTensor ratio = importance_ratio(p);
   return quadratic(p, ratio, ratio.value - 1, eps);
 }
 
-TokenDecision Drpo::operator()(const TokenPolicy& p) const {
+TokenDecision Drpo::operator()(const LossInputs& p) const {
   // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
   const auto measured = [&](Divergence which) {
-    return divergence_of(p, which, Anchor::kBehavior, support).value.clamp_max(kMaxLogRatio);
+    return token_divergence(p, which, Anchor::kBehavior, support).value.clamp_max(kMaxLogRatio);
   };
   const Tensor distance = measured(divergence);
   const Tensor own = measured(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
   const Tensor log_ratio = p.logp - p.behavior_logp;
   const Tensor change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
   const Tensor step = log_ratio.sign() * (own + change * (distance - own).clamp_min(0));
-  TokenDecision decision = quadratic(p, ratio_of(p), step, delta);
+  TokenDecision decision = quadratic(p, importance_ratio(p), step, delta);
   // Where pi = mu the token is pushed neither way, but its distribution may have moved all the same.
   decision.divergence = distance;
   decision.outside = distance > delta;
   return decision;
 }
 
-TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {
-  const Clamped ratio = ratio_of(p);
+TokenDecision MaskDrpo::operator()(const LossInputs& p) const {
+  const ClampedTensor ratio = importance_ratio(p);
   TokenDecision decision = quadratic(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
   decision.coefficient = at::where(decision.outside, decision.coefficient, ratio.value * p.advantages);
   return decision;
 }
 
-TokenDecision DrpoNoAbsAdvantage::operator()(const TokenPolicy& p) const {
+TokenDecision DrpoNoAbsAdvantage::operator()(const LossInputs& p) const {
   const Tensor step = probability_difference(p.logp, p.behavior_logp), distance = step.abs();
-  const auto [ratio, clamps] = ratio_of(p);
-  return soft(p, {ratio * (p.advantages - step / delta), clamps}, distance, delta, distance > delta);
+  const auto [ratio, clamps] = importance_ratio(p);
+  return no_mask(p, {ratio * (p.advantages - step / delta), clamps}, distance, delta, distance > delta);
 }
 
 std::vector<MethodRow<DrpoFamily>> drpo_rows() {

@@ -4,14 +4,14 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
 /// SPO (arXiv 2401.16025): J = r A - |A|/(2 eps) (r - 1)^2, g = r A (1 - sign(A)(r - 1)/eps).
 struct Spo {
   double eps = 0.2;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("eps", eps); }
   Requirements requirements() const { return {}; }
 };
@@ -27,22 +27,22 @@ struct Spo {
 /// whatever the rest of the distribution does. For the binary total variation, D = B, it is the published weight. This
 /// form is ours: no paper writes it.
 struct Drpo {
-  double delta = 0.5, k = kPapersTopK;
+  double delta = 0.5, k = kDefaultTopK;
   Divergence divergence = Divergence::kBinaryTv;
   TopKSupport support = TopKSupport::kUnion;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("k", k, Limit::kTokenCount);
+    visitor("delta", delta), visitor("k", k, NumberRange::kTopK);
     visitor("divergence", divergence), visitor("support", support);
   }
-  Requirements requirements() const { return needs_of(divergence, k); }
-  std::optional<Contradiction> contradiction() const { return unmeasurable(divergence); }
+  Requirements requirements() const { return divergence_requirements(divergence, k); }
+  std::optional<InvalidParameter> check_parameters() const { return check_divergence(divergence); }
 };
 
 /// Mask-DRPO: r A inside |pi - mu| <= delta, DRPO's weight outside.
 struct MaskDrpo {
   double delta = 0.15;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
   Requirements requirements() const { return {}; }
 };
@@ -50,7 +50,7 @@ struct MaskDrpo {
 /// DRPO's ablation without |A| in the penalty: g = r (A - (pi - mu)/delta).
 struct DrpoNoAbsAdvantage {
   double delta = 0.5;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
   Requirements requirements() const { return {}; }
 };

@@ -3,13 +3,13 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
 /// REINFORCE on the samples as they are: g = A.
 struct Reinforce {
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor&) {}
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
@@ -18,7 +18,7 @@ struct Reinforce {
 /// No region: the importance-weighted policy gradient, g = min(r, cap) A; a finite cap truncates the weights.
 struct PolicyGradient {
   double ratio_cap = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("ratio_cap", ratio_cap); }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
@@ -28,7 +28,7 @@ struct PolicyGradient {
 struct Cispo {
   double low = kUnlimited, high = 0.28;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }
   Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
   RegionProperties properties() const { return {.clips_ratio = true, .has_boundary = false}; }
@@ -37,8 +37,8 @@ struct Cispo {
 /// DRO as verl writes it: J = A log pi - beta/2 (log r)^2, g = A - beta log r.
 struct Dro {
   double beta = 0.1;
-  TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("beta", beta, Limit::kFromZero); }
+  TokenDecision operator()(const LossInputs& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("beta", beta, NumberRange::kNonNegative); }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
 };
@@ -46,8 +46,8 @@ struct Dro {
 /// A penalty on the ratio's distance from 1, J = r A - weight |r - 1|: g = r (A - weight sign(log r)).
 struct TvPenalty {
   double weight = 0.15;
-  TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, Limit::kFromZero); }
+  TokenDecision operator()(const LossInputs& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, NumberRange::kNonNegative); }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
 };
@@ -55,8 +55,8 @@ struct TvPenalty {
 /// A penalty on k3, J = r A - weight (r - 1 - log r): g = r A - weight (r - 1).
 struct K3Penalty {
   double weight = 0.15;
-  TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, Limit::kFromZero); }
+  TokenDecision operator()(const LossInputs& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, NumberRange::kNonNegative); }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
 };

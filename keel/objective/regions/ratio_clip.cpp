@@ -4,39 +4,39 @@
 
 namespace keel {
 
-TokenDecision PpoClip::operator()(const TokenPolicy& p) const {
-  const auto [ratio, clamps] = ratio_of(p, anchor);
-  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, ratio_leaves(p.advantages, ratio, low, high, dual),
-                   (ratio - 1).abs(), by_sign(p.advantages, high, low));
+TokenDecision PpoClip::operator()(const LossInputs& p) const {
+  const auto [ratio, clamps] = importance_ratio(p, anchor);
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, outside_ratio_clip(p.advantages, ratio, low, high, dual),
+                   (ratio - 1).abs(), by_advantage_sign(p.advantages, high, low));
 }
 
-TokenDecision RelaxedClip::operator()(const TokenPolicy& p) const {
-  const auto [ratio, clamps] = ratio_of(p);
+TokenDecision RelaxedClip::operator()(const LossInputs& p) const {
+  const auto [ratio, clamps] = importance_ratio(p);
   const Tensor rare = p.behavior_logp.exp() < alpha;
   const Tensor on_this_side = relaxed == Side::kBoth   ? rare
                               : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
                                                        : rare.logical_and(p.advantages < 0);
-  const Tensor blocked = ratio_leaves(p.advantages, ratio, low, high).logical_and(on_this_side.logical_not());
+  const Tensor blocked = outside_ratio_clip(p.advantages, ratio, low, high).logical_and(on_this_side.logical_not());
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, (ratio - 1).abs(),
-                   by_sign(p.advantages, high, low).masked_fill(on_this_side, kUnlimited));
+                   by_advantage_sign(p.advantages, high, low).masked_fill(on_this_side, kUnlimited));
 }
 
-TokenDecision Aspo::operator()(const TokenPolicy& p) const {
-  const auto [ratio, clamps] = ratio_of(p);
+TokenDecision Aspo::operator()(const LossInputs& p) const {
+  const auto [ratio, clamps] = importance_ratio(p);
   const Tensor weight = at::where(p.advantages > 0, ratio.reciprocal(), ratio).clamp_max(ratio_cap);
-  return hard_mask(p, {weight, clamps}, ratio_leaves(p.advantages, ratio, low, high), (ratio - 1).abs(),
-                   by_sign(p.advantages, high, low));
+  return hard_mask(p, {weight, clamps}, outside_ratio_clip(p.advantages, ratio, low, high), (ratio - 1).abs(),
+                   by_advantage_sign(p.advantages, high, low));
 }
 
-TokenDecision UpGrpo::operator()(const TokenPolicy& p) const {
-  const auto [ratio, clamps] = ratio_of(p);
+TokenDecision UpGrpo::operator()(const LossInputs& p) const {
+  const auto [ratio, clamps] = importance_ratio(p);
   const Tensor weight = at::where(p.advantages > 0, at::ones_like(ratio), ratio.clamp_max(ratio_cap));
-  return hard_mask(p, {weight, clamps}, ratio_leaves(p.advantages, ratio, low, kUnlimited, dual), (ratio - 1).abs(),
-                   by_sign(p.advantages, kUnlimited, low));
+  return hard_mask(p, {weight, clamps}, outside_ratio_clip(p.advantages, ratio, low, kUnlimited, dual),
+                   (ratio - 1).abs(), by_advantage_sign(p.advantages, kUnlimited, low));
 }
 
-TokenDecision IcePopDirect::operator()(const TokenPolicy& p) const {
-  const auto [ratio, clamps] = ratio_of(p);
+TokenDecision IcePopDirect::operator()(const LossInputs& p) const {
+  const auto [ratio, clamps] = importance_ratio(p);
   const Tensor blocked = (ratio < ratio_low).logical_or(ratio > ratio_high);
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, ratio, at::full_like(ratio, ratio_high));
 }
@@ -44,10 +44,10 @@ TokenDecision IcePopDirect::operator()(const TokenPolicy& p) const {
 namespace {
 
 /// A row of the DPPO paper's study: Clip-Higher, lifted for rare tokens.
-MethodRow<RatioClipFamily> relaxed_row(const std::string& name, const std::string& sentence, const std::string& blocked,
+MethodRow<RatioClipFamily> relaxed_row(const std::string& name, const std::string& summary, const std::string& blocked,
                                        Side side) {
   return {.name = name,
-          .sentence = sentence,
+          .summary = summary,
           .equation = "g = min(r, ratio_cap) A, r = pi/mu; blocked: " + blocked,
           .source = "arXiv 2602.04879, section 6",
           .advantage = "group_mean",
@@ -62,42 +62,42 @@ std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows() {
       "g = min(r, ratio_cap) A, r = pi/mu; blocked: A > 0 and r > 1 + high, A < 0 and r < 1 - low";
   const std::string with_dual = equation + " or r > dual";
   return {{.name = "grpo",
-           .sentence = "PPO's ratio clip with group advantages divided by their standard deviation.",
+           .summary = "PPO's ratio clip with group advantages divided by their standard deviation.",
            .equation = with_dual,
            .source = "arXiv 2402.03300",
            .advantage = "grpo",
            .aggregation = "seq_mean_token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
           {.name = "grpo_clip_higher",
-           .sentence = "The ratio clip with a wider upper bound, as the DPPO paper compares with.",
+           .summary = "The ratio clip with a wider upper bound, as the DPPO paper compares with.",
            .equation = with_dual,
            .source = "arXiv 2503.14476; arXiv 2602.04879, appendix C.1",
            .advantage = "group_mean",
            .aggregation = "seq_mean_token_sum_norm",
            .region = PpoClip{.low = 0.2, .high = 0.28}},
           {.name = "dr_grpo",
-           .sentence = "The ratio clip without division by the standard deviation or by the length.",
+           .summary = "The ratio clip without division by the standard deviation or by the length.",
            .equation = with_dual,
            .source = "arXiv 2503.20783",
            .advantage = "group_mean",
            .aggregation = "seq_mean_token_sum_norm",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
           {.name = "dapo",
-           .sentence = "The ratio clip with a wider upper bound, averaged over all tokens of the update.",
+           .summary = "The ratio clip with a wider upper bound, averaged over all tokens of the update.",
            .equation = with_dual,
            .source = "arXiv 2503.14476",
            .advantage = "grpo",
            .aggregation = "token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.28}},
           {.name = "ppo",
-           .sentence = "PPO's ratio clip, averaged over all tokens of the update.",
+           .summary = "PPO's ratio clip, averaged over all tokens of the update.",
            .equation = with_dual,
            .source = "arXiv 1707.06347; dual clip: arXiv 1912.09729",
            .advantage = "group_mean",
            .aggregation = "token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
           {.name = "ppo_gae",
-           .sentence = "PPO with a critic: the ratio clip, and advantages from learned values.",
+           .summary = "PPO with a critic: the ratio clip, and advantages from learned values.",
            .equation = with_dual,
            .source = "arXiv 1707.06347; advantages: arXiv 1506.02438; dual clip: arXiv 1912.09729",
            .advantage = "gae",
@@ -110,21 +110,21 @@ std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows() {
           relaxed_row("grpo_relax_both", "Clip-Higher, lifted for rare tokens.",
                       "A > 0 and r > 1 + high, A < 0 and r < 1 - low, unless mu < alpha", Side::kBoth),
           {.name = "aspo",
-           .sentence = "The ratio clip with the importance weight of positive tokens turned over.",
+           .summary = "The ratio clip with the importance weight of positive tokens turned over.",
            .equation = "g = min(1/r, ratio_cap) A (A > 0), min(r, ratio_cap) A (A < 0); blocked as by the ratio clip",
            .source = "arXiv 2510.06062, the authors' release",
            .advantage = "grpo",
            .aggregation = "token_mean",
            .region = Aspo{}},
           {.name = "up_grpo",
-           .sentence = "The ratio clip for negative tokens only; positive ones are taken as they are.",
+           .summary = "The ratio clip for negative tokens only; positive ones are taken as they are.",
            .equation = "g = A (A > 0), min(r, ratio_cap) A (A <= 0); blocked: A < 0 and r < 1 - low or r > dual",
            .source = "arXiv 2607.06987, as contributed to verl",
            .advantage = "grpo",
            .aggregation = "token_mean",
            .region = UpGrpo{}},
           {.name = "icepop_direct",
-           .sentence = "Tokens whose ratio leaves a fixed interval are left out, whichever way they pull.",
+           .summary = "Tokens whose ratio leaves a fixed interval are left out, whichever way they pull.",
            .equation = "g = min(r, ratio_cap) A; blocked: r outside [ratio_low, ratio_high]",
            .source = "arXiv 2510.18855, in prime-rl's form",
            .advantage = "group_mean",

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -13,9 +13,9 @@ namespace keel {
 struct PpoClip {
   double low = 0.2, high = 0.2, dual = kUnlimited, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("dual", dual, Limit::kFromOne);
+    visitor("low", low), visitor("high", high), visitor("dual", dual, NumberRange::kAtLeastOne);
     visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
   }
   Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
@@ -27,9 +27,9 @@ struct PpoClip {
 struct RelaxedClip {
   double low = 0.2, high = 0.28, alpha = 0.1, ratio_cap = kUnlimited;
   Side relaxed = Side::kBoth;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("alpha", alpha, Limit::kFromZeroToOne);
+    visitor("low", low), visitor("high", high), visitor("alpha", alpha, NumberRange::kUnitInterval);
     visitor("ratio_cap", ratio_cap), visitor("relaxed", relaxed);
   }
   Requirements requirements() const { return {}; }
@@ -40,7 +40,7 @@ struct RelaxedClip {
 /// the authors released it, without its entropy split.
 struct Aspo {
   double low = 0.2, high = 0.28, ratio_cap = 3;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
   }
@@ -51,9 +51,9 @@ struct Aspo {
 /// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; else min(r, cap) A with PPO's mask.
 struct UpGrpo {
   double low = 0.2, dual = 3, ratio_cap = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("dual", dual, Limit::kFromOne), visitor("ratio_cap", ratio_cap);
+    visitor("low", low), visitor("dual", dual, NumberRange::kAtLeastOne), visitor("ratio_cap", ratio_cap);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.clips_ratio = true}; }
@@ -62,15 +62,15 @@ struct UpGrpo {
 /// prime-rl's form of IcePop: min(r, cap) A, blocked when r is outside [ratio_low, ratio_high].
 struct IcePopDirect {
   double ratio_low = 0.2, ratio_high = 5, ratio_cap = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("ratio_low", ratio_low, Limit::kFromZero), visitor("ratio_high", ratio_high);
+    visitor("ratio_low", ratio_low, NumberRange::kNonNegative), visitor("ratio_high", ratio_high);
     visitor("ratio_cap", ratio_cap);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.clips_ratio = true}; }
-  std::optional<Contradiction> contradiction() const {
-    return crossed("ratio_low", ratio_low, "ratio_high", ratio_high);
+  std::optional<InvalidParameter> check_parameters() const {
+    return check_bounds("ratio_low", ratio_low, "ratio_high", ratio_high);
   }
 };
 

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -12,7 +12,7 @@ namespace keel {
 struct Sapo {
   double tau_positive = 1, tau_negative = 1.05;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("tau_positive", tau_positive), visitor("tau_negative", tau_negative), visitor("anchor", anchor);
   }
@@ -24,9 +24,9 @@ struct Sapo {
 /// r^(n+1)/(1 - low)^n below (A < 0), r^(1 - 1/m) (1 + high)^(1/m) above (A > 0).
 struct Dgpo {
   double low = 0.2, high = 0.28, n = 1, m = 2;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("n", n, Limit::kFromZero), visitor("m", m);
+    visitor("low", low), visitor("high", high), visitor("n", n, NumberRange::kNonNegative), visitor("m", m);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.clips_ratio = true}; }
@@ -37,17 +37,17 @@ struct Dgpo {
 /// 1/(1 - beta A) (A < 0).
 struct Maspo {
   double sigma = 1, alpha = 0.3, sigma_high = 10, beta = 0.03, factor_low = 0.1, factor_high = 10;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("sigma", sigma), visitor("alpha", alpha, Limit::kFromZero), visitor("sigma_high", sigma_high),
-        visitor("beta", beta, Limit::kFromZero);
-    visitor("factor_low", factor_low, Limit::kFromZero), visitor("factor_high", factor_high);
+    visitor("sigma", sigma), visitor("alpha", alpha, NumberRange::kNonNegative), visitor("sigma_high", sigma_high),
+        visitor("beta", beta, NumberRange::kNonNegative);
+    visitor("factor_low", factor_low, NumberRange::kNonNegative), visitor("factor_high", factor_high);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.has_boundary = false}; }
-  std::optional<Contradiction> contradiction() const {
-    const auto found = crossed("sigma", sigma, "sigma_high", sigma_high);
-    return found ? found : crossed("factor_low", factor_low, "factor_high", factor_high);
+  std::optional<InvalidParameter> check_parameters() const {
+    const auto found = check_bounds("sigma", sigma, "sigma_high", sigma_high);
+    return found ? found : check_bounds("factor_low", factor_low, "factor_high", factor_high);
   }
 };
 

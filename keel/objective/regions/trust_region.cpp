@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-void check_inputs(const Requirements& needs, const TokenPolicy& p) {
+void check_inputs(const Requirements& needs, const LossInputs& p) {
   const auto require = [](bool needed, const Tensor& given, const char* name) {
     if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region needs ", name, ", which is not given");
   };
@@ -19,7 +19,7 @@ void check_inputs(const Requirements& needs, const TokenPolicy& p) {
 }
 
 /// The policy with 0 in every number that the mask hides: whatever stood there, arithmetic on it stays finite.
-TokenPolicy without_hidden(TokenPolicy p) {
+LossInputs without_hidden(LossInputs p) {
   const Tensor hidden = p.mask.logical_not();
   for (const auto column : kTokenColumns)
     if (Tensor& x = p.*column; x.defined() && x.is_floating_point())
@@ -53,11 +53,11 @@ RegionProperties properties(const TrustRegion& region) {
       region);
 }
 
-TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& policy) {
+TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& policy) {
   const at::NoGradGuard no_grad;  // a coefficient scales the gradient and never carries one
   check_inputs(requirements(region), policy);
   const bool masked = policy.mask.defined();
-  const TokenPolicy seen = masked ? without_hidden(policy) : policy;
+  const LossInputs seen = masked ? without_hidden(policy) : policy;
   TokenDecision decision = std::visit([&](const auto& r) { return r(seen); }, region);
   decision.coefficient = decision.coefficient.detach();  // it may be an input, handed through
   decision.divergence = decision.divergence.detach();

@@ -2,15 +2,15 @@
 
 #include <variant>
 
-#include "keel/objective/regions/correction.h"
+#include "keel/objective/regions/batch_level.h"
 #include "keel/objective/regions/cppo.h"
 #include "keel/objective/regions/dppo.h"
 #include "keel/objective/regions/drpo.h"
 #include "keel/objective/regions/policy_gradient.h"
 #include "keel/objective/regions/ratio_clip.h"
+#include "keel/objective/regions/rollout_correction.h"
+#include "keel/objective/regions/sequence_level.h"
 #include "keel/objective/regions/soft.h"
-#include "keel/objective/regions/whole_sequence.h"
-#include "keel/objective/regions/whole_update.h"
 
 namespace keel {
 
@@ -28,8 +28,8 @@ struct Joined<std::variant<Regions...>, std::variant<Others...>, Families...>
 /// Every region. Each is a set of parameters, a function from tokens to decisions, and what it needs to be told. Their
 /// maths and their rows in the table of methods stand together, one pair of files per family. Conventions:
 /// tests/goldens/README.md.
-using TrustRegion = Joined<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily, CorrectionFamily,
-                           WholeSequenceFamily, CppoFamily, WholeUpdateFamily>::type;
+using TrustRegion = Joined<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily,
+                           RolloutCorrectionFamily, SequenceLevelFamily, CppoFamily, BatchLevelFamily>::type;
 
 /// What the region needs to know beyond log pi, log mu and the advantage.
 Requirements requirements(const TrustRegion& region);
@@ -38,6 +38,6 @@ Requirements requirements(const TrustRegion& region);
 RegionProperties properties(const TrustRegion& region);
 
 /// The coefficient of grad log pi for every token. Fails (exit code 70) when the policy lacks what the region requires.
-TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& policy);
+TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& policy);
 
 }  // namespace keel

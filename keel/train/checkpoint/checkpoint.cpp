@@ -122,7 +122,7 @@ uint64_t bytes_in(const std::vector<NamedTensor>& tensors) {
 /// All tensors as the files have them; headers, tokenizer and state come on top.
 uint64_t bytes_on_disk(const Checkpoint& checkpoint) {
   uint64_t bytes = bytes_in(beside_weights(checkpoint)) + bytes_in(checkpoint.adapter);
-  if (checkpoint.critic) bytes += bytes_in(MasterWeights().of(checkpoint.critic->weights()));
+  if (checkpoint.critic) bytes += bytes_in(MasterWeights().value_of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
     bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.of(weight.name));
   return bytes;
@@ -217,7 +217,7 @@ ModelWeights load_reference(const std::filesystem::path& folder, const LoadedMod
   ModelWeights reference =
       of_adapter ? policy.model.without_adapter() : read_model_folder(folder, policy.model.device());
   if (of_adapter && std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
-  reference.compute_in(policy.model.compute_type());
+  reference.set_compute_type(policy.model.compute_type());
   return reference;
 }
 
@@ -230,12 +230,12 @@ Checkpoint copied_to_host(Checkpoint checkpoint) {
   const auto copied = [](const Weight& weight) { return in_host_memory(weight.value()); };
   LoadedModel& policy = checkpoint.policy;
   // Training changes no weight that an adapter is merged into.
-  policy.model = policy.model.with_all([&](const Weight& weight) {
+  policy.model = policy.model.with_replaced([&](const Weight& weight) {
     return policy.adapter.empty() || !weight.device().is_cpu() ? copied(weight) : weight.value();
   });
   for (std::vector<NamedTensor>* tensors : {&checkpoint.optimizer, &checkpoint.adapter})
     for (NamedTensor& tensor : *tensors) tensor.value = in_host_memory(tensor.value);
-  if (std::optional<Critic>& critic = checkpoint.critic) critic = critic->with_all(copied);
+  if (std::optional<Critic>& critic = checkpoint.critic) critic = critic->with_replaced(copied);
   return checkpoint;
 }
 
@@ -255,7 +255,7 @@ bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available) {
 
 int64_t bytes_to_copy(const Checkpoint& checkpoint) {
   uint64_t bytes = bytes_in(checkpoint.optimizer) + bytes_in(checkpoint.adapter);
-  if (checkpoint.critic) bytes += bytes_in(MasterWeights().of(checkpoint.critic->weights()));
+  if (checkpoint.critic) bytes += bytes_in(MasterWeights().value_of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
     if (checkpoint.policy.adapter.empty() || !weight.value.is_cpu()) bytes += weight.value.nbytes();
   return static_cast<int64_t>(bytes);
@@ -340,7 +340,7 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
   const std::filesystem::path path = checkpoint / "optimizer.safetensors";
   if (!path_exists(checkpoint / "manifest.json") || !path_exists(path)) return std::nullopt;
   const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
-  WeightSource source{.place = path.string(), .shapes = {}, .read = [file](const std::string& name) {
+  WeightSource source{.origin = path.string(), .shapes = {}, .read = [file](const std::string& name) {
                         return file->read_float32(name + std::string(kMaster));
                       }};
   for (const TensorInfo& info : file->tensors())
@@ -349,7 +349,7 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
   return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
 }
 
-Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {
+Json set_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }
 

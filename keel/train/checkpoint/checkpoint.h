@@ -24,7 +24,7 @@ struct Checkpoint {
   Json config;                            // the resolved configuration
   std::optional<Critic> critic = {};      // of the masters
   std::string run = {};                   // its id; a checkpoint with another is never removed
-  std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
+  std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, set_adapter() reads them
 };
 
 /// The name of a step's folder.
@@ -73,7 +73,7 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
 /// The training state of a checkpoint. One of another format than this program's is refused by its number.
 TrainState load_state(const std::filesystem::path& checkpoint);
 
-/// The whole of it, refused alike. The adapter stays merged: put_adapter gives a network that it can be trained on.
+/// The whole of it, refused alike. The adapter stays merged: set_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
 /// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
@@ -89,7 +89,7 @@ Json portable_base_name(const Json& base);
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 
 /// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
-Json put_adapter(const std::filesystem::path& checkpoint, ModelWeights& base);
+Json set_adapter(const std::filesystem::path& checkpoint, ModelWeights& base);
 
 inline constexpr const char* kReferenceFolder = "reference";
 

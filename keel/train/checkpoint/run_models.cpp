@@ -135,7 +135,7 @@ std::string resolve_adapter(const std::string& name, Console* console) {
 }
 
 void require_adapter_base(const std::string& model, const std::string& adapter, const std::string& setting) {
-  const fs::path folder = model.empty() ? fs::path() : find_model(model);
+  const fs::path folder = model.empty() ? fs::path() : locate_model(model);
   if (!there_is(folder / "config.json")) return;  // a network from nothing, or a GGUF file
   const Json said = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
   const std::string base = word_of_base(said);

@@ -15,8 +15,9 @@ void add_removed_settings(OptionTable& t) {
   t.refuse("model.rms_norm_eps", kShape);
   t.refuse("data.special_tokens", "was removed (true). Fix: with data.chat=always special tokens in texts stay text");
   t.refuse("data.template_words", "was renamed. Fix: use data.chat_template_kwargs");
-  t.refuse("data.date",
-           "was removed (2024-07-26). Fix: remove it, or set a variable of the template with data.chat_template_kwargs");
+  t.refuse(
+      "data.date",
+      "was removed (2024-07-26). Fix: remove it, or set a variable of the template with data.chat_template_kwargs");
   t.refuse("data.check", "was removed. Fix: data.bad_rows=stop_late or skip_late reads rows when they are drawn");
   t.refuse("task.difficulty", "was removed. Fix: it is in the name: task.name=countdown_3");
   t.refuse("sft.warmup_ratio", "was removed. Fix: sft.warmup_updates below 1 is a share of the run");
@@ -26,7 +27,7 @@ void add_removed_settings(OptionTable& t) {
   t.refuse("reward.code_seconds", kProgram);
   t.refuse("reward.code_memory_mib", kProgram);
   t.refuse("reward.code_processes", "was removed (8). Fix: remove it");
-  t.refuse("objective.adapt_target_kept", "was removed. Fix: write target_kept=N in objective.parameters");
+  t.refuse("objective.target_kept", "was removed. Fix: write target_kept=N in objective.parameters");
   t.refuse("objective.adapt_rate", "was removed (1). Fix: remove it");
   t.refuse("critic.loss_weight", "was removed (0.1 of a shared body). Fix: remove it, or set critic.lr");
   t.refuse("critic.whiten", "was removed (true). Fix: remove it");

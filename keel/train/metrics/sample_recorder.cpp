@@ -67,7 +67,7 @@ SampleRecorder::SampleRecorder(std::span<const std::vector<float>> advantages, i
 }
 
 void SampleRecorder::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
-                         const TokenPolicy& policy, const TokenDecision& decision) {
+                         const LossInputs& policy, const TokenDecision& decision) {
   const int64_t end = begin + policy.logp.size(0);
   int64_t first = 0;  // target at which the sequence starts
   for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {

@@ -21,7 +21,7 @@ class SampleRecorder {
 
   /// Notes the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. What
   /// is noted last (the last epoch) stays.
-  void add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin, const TokenPolicy& policy,
+  void add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin, const LossInputs& policy,
            const TokenDecision& decision);
 
   /// One row per chosen rollout.

@@ -57,7 +57,7 @@ std::vector<double> round_numbers(int first_power, int last_power) {
 
 }  // namespace
 
-void TokenMetricSums::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
+void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision,
                           bool equal_parameters, const Tensor& reference_kl) {
   const at::NoGradGuard no_grad;
   if (policy.logp.numel() == 0) return;

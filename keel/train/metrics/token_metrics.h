@@ -62,7 +62,7 @@ class TokenMetricSums {
  public:
   /// Adds the tokens of a chunk. `equal_parameters`: no update since they were sampled, so that |pi - mu| is the
   /// mismatch between sampler and trainer and not the policy's drift. `reference_kl`: of each token, or undefined.
-  void add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision, bool equal_parameters,
+  void add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision, bool equal_parameters,
            const Tensor& reference_kl = {});
 
   /// Nothing where there was no token.

@@ -36,7 +36,7 @@ class Decisions {
  public:
   explicit Decisions(const TokenUpdate& t) {
     const at::NoGradGuard no_grad;
-    const TokenPolicy& p = t.policy;
+    const LossInputs& p = t.policy;
     add(&TokenRow::log_pi, p.logp);
     add(&TokenRow::log_other_pi, t.stats.other_logp);
     if (p.topk_logp.defined()) {

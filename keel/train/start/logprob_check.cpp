@@ -28,7 +28,7 @@ constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  
 
 }  // namespace
 
-LogprobCheck check_sampler_matches_trainer(const SampledWeights& sampled, const CausalLm& trainer,
+LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const CausalLm& trainer,
                                            const Tokenizer& tokenizer, std::span<const Prompt> prompts,
                                            const SamplingRequest& request, int64_t tokens_per_batch) {
   const std::vector<Rollout> rollouts = RolloutEngine(SamplingModel(sampled), tokenizer).generate(prompts, request);

@@ -23,7 +23,7 @@ struct LogprobCheck {
 /// with the same weights (an adapter is merged in the sampler's only, unless it is kept apart). What else the request
 /// has recorded, the likeliest tokens and the hidden states, is compared too. The two paths share one network, so what
 /// is left is rounding; a larger gap is a bug or a broken machine, and training on it would be wrong.
-LogprobCheck check_sampler_matches_trainer(const SampledWeights& sampled, const CausalLm& trainer,
+LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const CausalLm& trainer,
                                            const Tokenizer& tokenizer, std::span<const Prompt> prompts,
                                            const SamplingRequest& request, int64_t tokens_per_batch);
 

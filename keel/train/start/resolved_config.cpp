@@ -115,12 +115,12 @@ void use_objective(Settings& used, const Config& config) {
     return "objective." + (name == "low" || name == "high" ? "delta_" + name : name);
   };
   const TrustRegion& region = objective.method.region;
-  for (const auto& [name, value] : parameters(region))
-    if (is_read(region, name)) used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
-  for (const auto& [name, word] : word_parameters(region))
-    if (is_read(region, name)) used[path(name)] = word;
+  for (const auto& [name, value] : number_parameters(region))
+    if (has_effect(region, name)) used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
+  for (const auto& [name, word] : choice_parameters(region))
+    if (has_effect(region, name)) used[path(name)] = word;
   if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
-  if (objective.adapt_target_kept) used["objective.target_kept"] = *objective.adapt_target_kept;
+  if (objective.target_kept) used["objective.target_kept"] = *objective.target_kept;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");
   if (config.reference.kl_in_reward == 0) used.drop("reference.kl_in_reward_estimator");
   if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target)

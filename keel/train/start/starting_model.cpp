@@ -40,7 +40,7 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
   check_model_and_data(config);
   const std::string path = model_path(config);
   LoadedModel start = [&] {
-    if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
+    if (config.model.random_weights) return load_with_random_weights(path, config.run.seed, device);
     if (!path.empty()) return load_verified_model(path, device);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
     ModelWeights model = ModelWeights::random(starting_model_config(config), config.run.seed, device);
@@ -57,7 +57,7 @@ at::ScalarType resolve_precision(RunOptions& run, at::Device device) {
 }
 
 LoadedModel starting_model_without_weights(const Config& config) {
-  const std::filesystem::path path = find_model(model_path(config));
+  const std::filesystem::path path = locate_model(model_path(config));
   if (!is_folder(path) || config.model.random_weights) return load_starting_model(config, at::kCPU);
   WeightSource zeros = safetensors_weights(path);
   zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
@@ -65,7 +65,7 @@ LoadedModel starting_model_without_weights(const Config& config) {
 }
 
 ModelConfig starting_model_config(const Config& config) {
-  if (!config.model.path.empty()) return load_shape(model_path(config));
+  if (!config.model.path.empty()) return load_model_config(model_path(config));
   return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
 
@@ -92,7 +92,7 @@ void verify_checksums(const std::filesystem::path& folder) {
 }
 
 LoadedModel load_verified_model(const std::string& name, at::Device device) {
-  const std::filesystem::path path = find_model(name);
+  const std::filesystem::path path = locate_model(name);
   verify_checksums(path);
   const std::optional<WeightSource> trained = float32_weights(path);
   return trained ? load_folder(path, device, &*trained) : load_model(name, device);
@@ -113,7 +113,7 @@ uint32_t base_checksum(const ModelWeights& model) {
   return checksum.value();
 }
 
-Execution execution_options(const Config& config, bool adapter_apart) {
+ExecutionOptions execution_options(const Config& config, bool adapter_apart) {
   return {config.rollout.bitwise, config.train.recompute_activations, adapter_apart};
 }
 

@@ -35,7 +35,7 @@ std::string adapter_fingerprint(const std::filesystem::path& adapter);
 uint32_t base_checksum(const ModelWeights& model);
 
 /// How a run computes its networks.
-Execution execution_options(const Config& config, bool adapter_apart = false);
+ExecutionOptions execution_options(const Config& config, bool adapter_apart = false);
 
 /// The dropout of the next update. The updates of both phases count, so that no two have the same noise.
 Dropout next_dropout(const Config& config, const TrainState& state);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/loss_inputs.h"
 #include "keel/objective/value_loss.h"
 
 namespace keel {

@@ -76,11 +76,11 @@ TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts
   return known;
 }
 
-TokenPolicy with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
-                            int64_t begin) {
-  const TokenPolicy& all = known.policy;
+LossInputs with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
+                           int64_t begin) {
+  const LossInputs& all = known.policy;
   const int64_t count = stats.logp.size(0);
-  TokenPolicy policy;
+  LossInputs policy;
   for (const auto column : kTokenColumns)
     if ((all.*column).defined()) policy.*column = (all.*column).narrow(0, begin, count);
   if (count == all.behavior_logp.size(0)) {  // a part of the rows need not be whole sequences

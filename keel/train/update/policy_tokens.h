@@ -5,7 +5,7 @@
 
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/rollout.h"
-#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/loss_inputs.h"
 #include "keel/ops/lm_head.h"
 #include "keel/train/update/packing.h"
 
@@ -42,7 +42,7 @@ Tensor recorded(const PackedBatch& batch, const SelectedRollouts& chosen, TokenC
 
 /// What is known about a packed batch's targets before the network runs, as far as the method requires it.
 struct TokenInputs {
-  TokenPolicy policy;     // without logp and what else the network says
+  LossInputs policy;      // without logp and what else the network says
   BehaviorRows behavior;  // what the head is asked to compare with
   Tensor reference_logp;  // [M], when required
 };
@@ -50,7 +50,6 @@ struct TokenInputs {
 TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& chosen, const Requirements& needs);
 
 /// The targets [begin, begin + n) of what is known, with what the head says of them.
-TokenPolicy with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
-                            int64_t begin);
+LossInputs with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs, int64_t begin);
 
 }  // namespace keel

@@ -9,15 +9,15 @@ namespace keel {
 namespace {
 
 /// The tokens of several batches as those of one.
-TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
-  TokenPolicy all;
+LossInputs joined(const std::vector<LossInputs>& parts) {
+  LossInputs all;
   for (const auto column : kTokenColumns) {
     std::vector<Tensor> tensors;
-    for (const TokenPolicy& part : parts)
+    for (const LossInputs& part : parts)
       if ((part.*column).defined()) tensors.push_back(part.*column);
     if (!tensors.empty()) all.*column = at::cat(tensors);
   }
-  for (const TokenPolicy& part : parts) {
+  for (const LossInputs& part : parts) {
     all.lengths.insert(all.lengths.end(), part.lengths.begin(), part.lengths.end());
     all.groups.insert(all.groups.end(), part.groups.begin(), part.groups.end());
   }
@@ -36,7 +36,7 @@ TokenDecision rows_of(const TokenDecision& all, int64_t begin, int64_t count) {
 TokenDecision decide_together(const CausalLm& model, const Objective& objective, double temperature,
                               const std::vector<PackedBatch>& batches, const SelectedRollouts& chosen) {
   const Requirements needs = objective.requirements();
-  std::vector<TokenPolicy> parts;
+  std::vector<LossInputs> parts;
   for (const PackedBatch& batch : batches) {
     const TokenInputs known = gather_token_inputs(batch, chosen, needs);
     parts.push_back(
@@ -64,7 +64,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
     const Tensor weights = repeat_per_target(batch, weight_of);
     const auto coefficients = [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
       const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-      const TokenPolicy policy = with_statistics(known, stats, needs, begin);
+      const LossInputs policy = with_statistics(known, stats, needs, begin);
       TokenDecision decision =
           together ? rows_of(decided, first + begin, end - begin) : token_coefficients(objective.method.region, policy);
       Tensor kl;                           // to the reference
@@ -73,7 +73,8 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
         decision.coefficient =
             decision.coefficient +
             reference_kl_coefficient(objective.kl_estimator, objective.kl_coefficient, policy.logp, reference_logp);
-        decision.clamped = decision.clamped + reference_kl_clamped(objective.kl_estimator, policy.logp, reference_logp);
+        decision.clamped =
+            decision.clamped + reference_kl_clamp_count(objective.kl_estimator, policy.logp, reference_logp);
         kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
       const TokenUpdate tokens{batch, begin, stats, policy, decision, rows(weights), kl};

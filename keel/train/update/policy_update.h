@@ -16,7 +16,7 @@ struct TokenUpdate {
   const PackedBatch& batch;
   int64_t begin;
   const TokenStats& stats;
-  const TokenPolicy& policy;
+  const LossInputs& policy;
   const TokenDecision& decision;
   Tensor weights;            // [n] the aggregation's, which multiply the coefficients
   Tensor reference_kl = {};  // [n] the estimate of each token, where there is a reference

@@ -58,7 +58,7 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
   return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
 }
 
-std::optional<RewardPenalty> reward_penalty(const RewardKl& kl, std::span<const Rollout> rollouts) {
+std::optional<RewardPenalty> reward_penalty(const RewardKlPenalty& kl, std::span<const Rollout> rollouts) {
   if (kl.coefficient == 0 || rollouts.empty()) return std::nullopt;
   const auto wide = [](const std::vector<float>& numbers) { return at::tensor(numbers).to(at::kDouble); };
   RewardPenalty result{.tokens = {}, .coefficient = kl.coefficient};

@@ -36,6 +36,6 @@ struct RewardPenalty {
 };
 
 /// From the log-probabilities before the step's updates (annotate()); nothing where beta is 0 or there is no rollout.
-std::optional<RewardPenalty> reward_penalty(const RewardKl& kl, std::span<const Rollout> rollouts);
+std::optional<RewardPenalty> reward_penalty(const RewardKlPenalty& kl, std::span<const Rollout> rollouts);
 
 }  // namespace keel

@@ -26,7 +26,7 @@ RewardRange range_of(const std::vector<double>& rewards) {
   return {.lowest = *lowest, .highest = *highest};
 }
 
-Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
+Tensor total_variation(const LossInputs& policy, const Requirements& needs) {
   if (needs.hidden_states) return policy.divergence;
   if (needs.top_k > 0)
     return topk_tv(
@@ -37,7 +37,7 @@ Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
 }  // namespace
 
 std::optional<ImprovementCertificate> compute_certificate(const CausalLm& updated, const ScoredRollouts& scored,
-                                                     const Requirements& needs, const CertificateOptions& terms) {
+                                                          const Requirements& needs, const CertificateOptions& terms) {
   if (scored.rollouts.empty()) return std::nullopt;
   const Requirements wanted{.top_k = needs.top_k, .hidden_states = needs.hidden_states};
   std::vector<int64_t> all(scored.rollouts.size());
@@ -48,7 +48,7 @@ std::optional<ImprovementCertificate> compute_certificate(const CausalLm& update
   for (const PackedBatch& batch : pack(chosen.sequences, terms.tokens_per_batch, updated.device())) {
     const TokenInputs known = gather_token_inputs(batch, chosen, wanted);
     const TokenStats stats = token_statistics(updated, batch, terms.temperature, known.behavior);
-    const TokenPolicy policy = with_statistics(known, stats, wanted, /*begin=*/0);
+    const LossInputs policy = with_statistics(known, stats, wanted, /*begin=*/0);
     append(policy.logp, logp);
     append(policy.behavior_logp, behavior_logp);
     append(total_variation(policy, wanted), divergences);

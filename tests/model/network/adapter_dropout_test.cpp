@@ -43,7 +43,7 @@ Tensor plain_states(const CausalLm& model) {
 }
 
 std::vector<Tensor> thinned_gradients(const CausalLm& model, double share) {
-  const GradientSinks gradients(model.weights().trained());
+  const GradientSinks gradients(model.weights().trainable());
   const Tensor states = thinned_states(model, share);
   states.backward(random_normal(states.sizes(), 9));
   return gradients.sums();

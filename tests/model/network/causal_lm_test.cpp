@@ -20,7 +20,8 @@ struct Shape {
 
 class Shapes : public testing::TestWithParam<Shape> {
  protected:
-  ModelWeights model_ = tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
+  ModelWeights model_ =
+      tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
 };
 
 TEST_P(Shapes, ForwardEqualsAPlainFloat64Reimplementation) {
@@ -123,7 +124,7 @@ TEST(CausalLmRandom, FrozenIsTheSameRoundedAndWithoutMasters) {
   MasterWeights masters;
   for (ModelWeights* model : {&trained, &frozen}) {
     model->add_adapter({.rank = 2}, 3);
-    masters = model->compute_in(at::kBFloat16);
+    masters = model->set_compute_type(at::kBFloat16);
   }
   const auto want = trained.parameters(), got = frozen.parameters();
   for (size_t i = 0; i < want.size(); ++i) {
@@ -131,7 +132,7 @@ TEST(CausalLmRandom, FrozenIsTheSameRoundedAndWithoutMasters) {
     EXPECT_TRUE(got[i].value.equal(want[i].value)) << want[i].name;
   }
   EXPECT_EQ(masters.weights().size(), 2 * 7 * config.num_hidden_layers);
-  EXPECT_EQ(masters.of(frozen.trained()[0].weight).scalar_type(), at::kFloat);
+  EXPECT_EQ(masters.value_of(frozen.trainable()[0].weight).scalar_type(), at::kFloat);
 }
 
 TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {

@@ -49,10 +49,10 @@ TEST(ValueHead, HasTheGradientsOfAutograd) {
 
 TEST(Critic, HasABodyThatStartsAsThePolicysAndGoesItsOwnWay) {
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false));
-  const Critic critic = Critic::of(policy, {}, /*own_body=*/true);
+  const Critic critic = Critic::create(policy, {}, /*own_body=*/true);
   ASSERT_TRUE(critic.body);
   EXPECT_TRUE(at::equal(hidden_states(*critic.body), hidden_states(policy)));
-  const std::vector<NamedTensor> parameters = MasterWeights().of(critic.weights());
+  const std::vector<NamedTensor> parameters = MasterWeights().value_of(critic.weights());
   EXPECT_EQ(parameters.size(), policy.parameters().size() - 1 + 2);  // no LM head; a value head's weight and bias
   const Tensor before = hidden_states(policy);
   for (const NamedTensor& parameter : parameters) {
@@ -66,7 +66,7 @@ TEST(Critic, HasABodyThatStartsAsThePolicysAndGoesItsOwnWay) {
 
 TEST(Critic, WithoutABodyIsAHeadOnThePolicys) {
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true));
-  const Critic critic = Critic::of(policy, {}, /*own_body=*/false);
+  const Critic critic = Critic::create(policy, {}, /*own_body=*/false);
   EXPECT_EQ(critic.weights().size(), 2u);
   const CausalLm network(policy);
   EXPECT_EQ(&critic.body_or(network), &network);
@@ -81,9 +81,9 @@ class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // w
 TEST_P(SavedCritic, ComesBackToTheBit) {
   const auto [own_body, tied] = GetParam();
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, tied));
-  const Critic critic = Critic::of(policy, {}, own_body);
+  const Critic critic = Critic::create(policy, {}, own_body);
   uint64_t seed = 0;
-  for (const NamedTensor& parameter : MasterWeights().of(critic.weights())) {
+  for (const NamedTensor& parameter : MasterWeights().value_of(critic.weights())) {
     const at::NoGradGuard no_grad;
     parameter.value.copy_(random_normal(parameter.value.sizes(), ++seed));
   }
@@ -94,8 +94,8 @@ TEST_P(SavedCritic, ComesBackToTheBit) {
   const std::optional<Critic> back = read_critic(folder_, width, at::kCPU);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->body.has_value(), own_body);
-  const std::vector<NamedTensor> want = MasterWeights().of(critic.weights()),
-                                 got = MasterWeights().of(back->weights());
+  const std::vector<NamedTensor> want = MasterWeights().value_of(critic.weights()),
+                                 got = MasterWeights().value_of(back->weights());
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(got[i].name, want[i].name);

@@ -73,7 +73,7 @@ bool share_weights(const ModelWeights& one, const ModelWeights& other) {
 /// Adds 1 to everything that training may change.
 void train_a_bit(const ModelWeights& model) {
   const at::NoGradGuard no_grad;
-  for (const NamedWeight& weight : model.trained()) weight.weight.value().add_(1);
+  for (const NamedWeight& weight : model.trainable()) weight.weight.value().add_(1);
 }
 
 TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
@@ -112,11 +112,11 @@ TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
 TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
   ModelWeights model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
   const Tensor exact = hidden_of(model, kTokens).detach();
-  const MasterWeights masters = model.compute_in(at::kBFloat16);
+  const MasterWeights masters = model.set_compute_type(at::kBFloat16);
   for (const NamedTensor& weight : model.parameters()) EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
   for (const NamedTensor& weight : masters.tensors()) EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
   EXPECT_LT(relative_difference(hidden_of(model, kTokens), exact), 10 * 0x1p-8);
-  const GradientSinks gradients(model.trained());
+  const GradientSinks gradients(model.trainable());
   hidden_of(model, kTokens).sum().backward();
   EXPECT_GT(gradients.sums()[1].abs().sum().item<double>(), 0);
 
@@ -136,8 +136,8 @@ TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
 TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
   const ModelWeights model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
   EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
-  EXPECT_EQ(model.trained().size(), model.adapter().size());
-  const GradientSinks gradients(model.trained());
+  EXPECT_EQ(model.trainable().size(), model.adapter().size());
+  const GradientSinks gradients(model.trainable());
   hidden_of(model, kTokens).sum().backward();
   for (const NamedWeight& weight : model.network()) EXPECT_EQ(weight.weight.sink(), nullptr) << weight.name;
   for (const Tensor& gradient : gradients.sums()) EXPECT_GT(gradient.abs().sum().item<double>(), 0);

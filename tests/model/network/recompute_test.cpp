@@ -22,7 +22,7 @@ const std::vector<Segment> kSegments{{.begin = 0, .length = 4},
                                      {.begin = 7, .length = 2, .prefix_begin = 0, .prefix_length = 4},
                                      {.begin = 9, .length = 5}};
 
-constexpr Execution kRecompute{.recompute_activations = true};
+constexpr ExecutionOptions kRecompute{.recompute_activations = true};
 
 struct Pass {
   Tensor hidden;
@@ -31,7 +31,7 @@ struct Pass {
 
 /// Forward and backward; gradients of everything that is trained.
 Pass pass_of(const CausalLm& model, double weight = 1) {
-  const GradientSinks gradients(model.weights().trained());
+  const GradientSinks gradients(model.weights().trainable());
   const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
   hidden.backward((random_normal(hidden.sizes(), 9) * weight).to(hidden.scalar_type()));
   return {hidden.detach(), gradients.sums()};
@@ -45,7 +45,7 @@ void expect_the_same_bits(const ModelWeights& model, const std::string& what, bo
   ASSERT_EQ(again.gradients.size(), plain.gradients.size());
   bool any = false;
   for (size_t i = 0; i < plain.gradients.size(); ++i) {
-    EXPECT_TRUE(again.gradients[i].equal(plain.gradients[i])) << model.trained()[i].name;
+    EXPECT_TRUE(again.gradients[i].equal(plain.gradients[i])) << model.trainable()[i].name;
     any = any || plain.gradients[i].any().item<bool>();
   }
   EXPECT_TRUE(any);
@@ -68,7 +68,7 @@ TEST(Recompute, GivesTheGradientsOfThePlainPassToTheBit) {
   expect_the_same_bits(tiny_model(qwen), "qwen");
   expect_the_same_bits(tiny_model(like_gemma()), "gemma");
   ModelWeights narrow = tiny_model(tiny_config(4, 2, false));
-  narrow.compute_in(at::kBFloat16);
+  narrow.set_compute_type(at::kBFloat16);
   expect_the_same_bits(narrow, "bf16");
   expect_the_same_bits(tiny_model(tiny_config(4, 2, false)), "bitwise", /*bitwise=*/true);
 }
@@ -94,9 +94,9 @@ TEST(Recompute, LeavesLayersBelowAnAdapterAlone) {
 
 TEST(Recompute, IsACriticsToo) {
   const ModelWeights policy = tiny_model(tiny_config(4, 2, false));
-  Critic critic = Critic::of(policy, {}, /*own_body=*/true);
+  Critic critic = Critic::create(policy, {}, /*own_body=*/true);
   expect_the_same_bits(critic.body->weights(), "critic");
-  critic.compute_as({policy, kRecompute});
+  critic.match_compute_type({policy, kRecompute});
   EXPECT_TRUE(critic.body->execution().recompute_activations);
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "keel/objective/methods.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -15,10 +15,10 @@ namespace {
 ///                                                      in the sum, -20, 24 and -30, the last two's
 ///   log pi - log old   -49  39  29 |    1  0.5 | -29   four tokens'; on average the last sequence's
 ///   log old - log mu     0 -39   0 |   14  8.5 |  -1   one token's; in the sum, -39, 22.5 and -1, the first two's
-TokenPolicy far_tokens(at::ScalarType type) {
+LossInputs far_tokens(at::ScalarType type) {
   const auto tensor = [&](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(type); };
-  TokenPolicy p{tensor({-50, -1, -1, -1, -1, -100, -31}), tensor({-1, -1, -30, -16, -10, -1, -1}),
-                tensor({1, 1, 1, -1, -1, -1, 1})};
+  LossInputs p{tensor({-50, -1, -1, -1, -1, -100, -31}), tensor({-1, -1, -30, -16, -10, -1, -1}),
+               tensor({1, 1, 1, -1, -1, -1, 1})};
   p.old_logp = tensor({-1, -40, -30, -2, -1.5, -60, -2});
   p.mask = tensor({1, 1, 1, 1, 1, 0, 1}).to(at::kBool);
   p.lengths = {3, 3, 1};
@@ -68,7 +68,7 @@ TEST(ClampCount, FollowsTheAnchorTheLevelAndTheDivergence) {
 }
 
 TEST(ClampCount, OfTokensWithinTheBoundsIsZero) {
-  TokenPolicy p = far_tokens(at::kFloat);
+  LossInputs p = far_tokens(at::kFloat);
   p.logp = p.behavior_logp - 20;  // on the bound the clamp changes nothing
   p.mask = Tensor();
   EXPECT_EQ(token_coefficients(PolicyGradient{}, p).clamped.item<int64_t>(), 0);

@@ -23,7 +23,7 @@ void expect_divergence(double got, double want, at::ScalarType type) {
 }
 
 /// Every divergence of the sampled token and of the top K, by the goldens' name.
-std::map<std::string, Tensor> token_divergences(const TokenPolicy& p) {
+std::map<std::string, Tensor> token_divergences(const LossInputs& p) {
   std::map<std::string, Tensor> result{{"binary_tv", binary_tv(p.logp, p.behavior_logp)},
                                        {"binary_kl", binary_kl(p.logp, p.behavior_logp)},
                                        {"k1", k1(p.logp, p.behavior_logp)},

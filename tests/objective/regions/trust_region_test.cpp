@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "keel/objective/methods.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 
@@ -18,8 +18,8 @@ namespace {
 Tensor log_of(std::vector<double> probabilities) { return at::tensor(probabilities, at::kDouble).log(); }
 
 TEST(Dppo, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
-  const TokenPolicy policy{log_of({0.8, 0.8, 0.2, 0.2, 0.6}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}),
-                           at::tensor({1.0, -1.0, -2.0, 2.0, 3.0}, at::kDouble)};
+  const LossInputs policy{log_of({0.8, 0.8, 0.2, 0.2, 0.6}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}),
+                          at::tensor({1.0, -1.0, -2.0, 2.0, 3.0}, at::kDouble)};
   const TokenDecision decision = token_coefficients(Dppo{.low = 0.25, .high = 0.2, .ratio_cap = 1.5}, policy);
   const std::vector<double> g = to_vector(decision.coefficient), want{0, -1.5, 0, 0.8, 3.6};
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(g[i], want[i], 1e-12) << i;
@@ -33,7 +33,7 @@ Dppo kl_mask(double both) { return {.low = both, .high = both, .divergence = Div
 
 TEST(Dppo, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
   const Tensor logp = at::zeros({2}, at::kFloat), behavior_logp = at::full({2}, -3.0, at::kFloat);
-  const TokenPolicy policy{logp, behavior_logp, at::tensor({1.0f, -1.0f})};
+  const LossInputs policy{logp, behavior_logp, at::tensor({1.0f, -1.0f})};
   const TokenDecision decision = token_coefficients(kl_mask(1e30), policy);
   EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 1}));  // the second one comes back towards mu
   EXPECT_TRUE(decision.divergence.isinf().all().item<bool>());
@@ -43,7 +43,7 @@ TEST(Dppo, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
 
 TEST(Dppo, BlocksATokenWhoseProbabilityWasTooSmallForFloat) {
   // mu = e^-120 is 0 in float32 and pi / mu is infinite; the distance is pi, and far above the threshold.
-  const TokenPolicy policy{at::full({1}, -0.5, at::kFloat), at::full({1}, -120.0, at::kFloat), at::ones({1})};
+  const LossInputs policy{at::full({1}, -0.5, at::kFloat), at::full({1}, -120.0, at::kFloat), at::ones({1})};
   const TokenDecision tv = token_coefficients(Dppo{}, policy), kl = token_coefficients(kl_mask(0.05), policy);
   EXPECT_FALSE(tv.keep.item<bool>());
   EXPECT_FALSE(kl.keep.item<bool>());
@@ -51,8 +51,7 @@ TEST(Dppo, BlocksATokenWhoseProbabilityWasTooSmallForFloat) {
 }
 
 TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
-  const TokenPolicy policy{log_of({0.6, 0.3, 0.8}), log_of({0.5, 0.4, 0.5}),
-                           at::tensor({1.0, -1.0, -1.0}, at::kDouble)};
+  const LossInputs policy{log_of({0.6, 0.3, 0.8}), log_of({0.5, 0.4, 0.5}), at::tensor({1.0, -1.0, -1.0}, at::kDouble)};
   const TokenDecision decision = token_coefficients(PpoClip{.low = 0.2, .high = 0.1}, policy);
   EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 0, 1}));
   EXPECT_EQ(to_vector(decision.threshold), (std::vector<double>{0.1, 0.2, 0.2}));
@@ -61,9 +60,9 @@ TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
 }
 
 /// A policy with everything that any region may ask for: one sequence of two tokens.
-TokenPolicy complete_policy() {
+LossInputs complete_policy() {
   const auto numbers = [](std::vector<double> x) { return at::tensor(x, at::kDouble); };
-  TokenPolicy policy{numbers({-0.69, -1.01}), numbers({-0.7, -1.0}), numbers({1, -1})};
+  LossInputs policy{numbers({-0.69, -1.01}), numbers({-0.7, -1.0}), numbers({1, -1})};
   policy.old_logp = numbers({-0.65, -1.05});
   policy.topk_behavior_logp = numbers({-0.7, -1.0}).unsqueeze(1);
   policy.topk_logp = numbers({-0.69, -1.01}).unsqueeze(1);
@@ -74,7 +73,7 @@ TokenPolicy complete_policy() {
 
 TEST(TokenCoefficients, CarryNoGradientForAnyMethod) {
   for (const Method& method : methods()) {
-    TokenPolicy policy = complete_policy();
+    LossInputs policy = complete_policy();
     for (Tensor* input : {&policy.logp, &policy.advantages, &policy.divergence, &policy.topk_logp})
       input->requires_grad_();
     const TokenDecision decision = token_coefficients(method.region, policy);
@@ -89,8 +88,8 @@ TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
   int refused = 0;
   for (const Method& method : methods()) {
     const Requirements needs = requirements(method.region);
-    const auto check = [&](bool needed, Tensor TokenPolicy::* input) {
-      TokenPolicy policy = complete_policy();
+    const auto check = [&](bool needed, Tensor LossInputs::*input) {
+      LossInputs policy = complete_policy();
       policy.*input = Tensor();
       if (!needed) {
         EXPECT_NO_THROW(token_coefficients(method.region, policy)) << method.name;
@@ -99,11 +98,11 @@ TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
       EXPECT_NE(error_of(70, [&] { token_coefficients(method.region, policy); }).find("needs"), std::string::npos);
       ++refused;
     };
-    check(needs.recomputed_logp, &TokenPolicy::old_logp);
-    check(needs.top_k > 0, &TokenPolicy::topk_logp);
-    check(needs.top_k > 0, &TokenPolicy::topk_behavior_logp);
-    check(needs.top_k > 0, &TokenPolicy::sampled_in_topk);
-    check(needs.hidden_states, &TokenPolicy::divergence);
+    check(needs.recomputed_logp, &LossInputs::old_logp);
+    check(needs.top_k > 0, &LossInputs::topk_logp);
+    check(needs.top_k > 0, &LossInputs::topk_behavior_logp);
+    check(needs.top_k > 0, &LossInputs::sampled_in_topk);
+    check(needs.hidden_states, &LossInputs::divergence);
   }
   EXPECT_GE(refused, 5 + 3 * 4 + 4);  // corrections; top-K of DPPO and DRPO; exact ones of both; and newer rows
 }
@@ -111,7 +110,7 @@ TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
 TEST(TokenCoefficients, DependOnOtherTokensOnlyAsFarAsTheScopeSays) {
   // Two sequences; what stands in the second, or in the first one's other token, is changed.
   const auto policy_of = [](double second, double other) {
-    TokenPolicy policy = complete_policy();
+    LossInputs policy = complete_policy();
     for (Tensor* x : {&policy.logp, &policy.behavior_logp, &policy.advantages, &policy.old_logp, &policy.divergence,
                       &policy.topk_logp, &policy.topk_behavior_logp, &policy.sampled_in_topk})
       *x = at::cat({*x, *x});
@@ -137,7 +136,7 @@ TEST(TokenCoefficients, DependOnOtherTokensOnlyAsFarAsTheScopeSays) {
 
 TEST(TokenCoefficients, LetNothingOutOfMaskedSlots) {
   for (const Method& method : methods()) {
-    TokenPolicy plain = complete_policy(), padded = complete_policy();
+    LossInputs plain = complete_policy(), padded = complete_policy();
     const double nan = std::nan("");
     for (Tensor* x : {&padded.logp, &padded.behavior_logp, &padded.advantages, &padded.old_logp, &padded.divergence})
       *x = at::cat({x->narrow(0, 0, 1), at::full({1}, nan, at::kDouble), x->narrow(0, 1, 1)});
@@ -155,7 +154,7 @@ TEST(TokenCoefficients, LetNothingOutOfMaskedSlots) {
 }
 
 TEST(Dppo, TakesExactDivergencesFromWhoeverKnowsThem) {
-  TokenPolicy policy{log_of({0.6, 0.6, 0.4}), log_of({0.5, 0.5, 0.5}), at::tensor({1.0, 1.0, 1.0}, at::kDouble)};
+  LossInputs policy{log_of({0.6, 0.6, 0.4}), log_of({0.5, 0.5, 0.5}), at::tensor({1.0, 1.0, 1.0}, at::kDouble)};
   policy.divergence = at::tensor({0.19, 0.21, 0.9}, at::kDouble);
   const Dppo region{.low = 0.2, .high = 0.2, .divergence = Divergence::kFullTv};
   EXPECT_EQ(to_vector(token_coefficients(region, policy).keep), (std::vector<double>{1, 0, 1}));
@@ -169,7 +168,7 @@ TEST(Dppo, RefusesARecomputedAnchorForADivergenceFromTheSampler) {
 
 TEST(Dppo, JudgesDirectionAndDistanceByItsAnchor) {
   // pi = 0.7 lies above mu = 0.5 and below old = 0.9: up leads away from mu and towards old.
-  TokenPolicy policy{log_of({0.7, 0.7}), log_of({0.5, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
+  LossInputs policy{log_of({0.7, 0.7}), log_of({0.5, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
   policy.old_logp = log_of({0.9, 0.9});
   EXPECT_EQ(to_vector(token_coefficients(Dppo{}, policy).keep), (std::vector<double>{0, 1}));
   const TokenDecision recomputed = token_coefficients(Dppo{.anchor = Anchor::kRecomputed}, policy);
@@ -178,7 +177,7 @@ TEST(Dppo, JudgesDirectionAndDistanceByItsAnchor) {
 }
 
 TEST(TrmMax, BlocksAWholeSequenceButDecidesNothingAboutHiddenTokens) {
-  TokenPolicy policy{log_of({0.9, 0.5, 0.5, 0.5}), log_of({0.5, 0.5, 0.5, 0.5}), at::ones({4}, at::kDouble)};
+  LossInputs policy{log_of({0.9, 0.5, 0.5, 0.5}), log_of({0.5, 0.5, 0.5, 0.5}), at::ones({4}, at::kDouble)};
   policy.mask = at::tensor(std::vector<int64_t>{1, 1, 0, 1}, at::kLong).to(at::kBool);
   policy.lengths = {3, 1};
   const TokenDecision decision = token_coefficients(TrmMax{}, policy);
@@ -188,21 +187,21 @@ TEST(TrmMax, BlocksAWholeSequenceButDecidesNothingAboutHiddenTokens) {
 }
 
 /// Two ordinary tokens, and one whose log pi float32 has rounded to 0 beside log mu = -1e-9.
-TokenPolicy with_a_sure_token() {
-  TokenPolicy policy{at::tensor({-0.69f, -0.7f, 0.0f}), at::tensor({-0.7f, -0.69f, -1e-9f}), at::ones({3})};
+LossInputs with_a_sure_token() {
+  LossInputs policy{at::tensor({-0.69f, -0.7f, 0.0f}), at::tensor({-0.7f, -0.69f, -1e-9f}), at::ones({3})};
   policy.lengths = {2, 1};
   policy.old_logp = policy.behavior_logp;
   return policy;
 }
 
-TokenPolicy and_its_others(TokenPolicy policy) {
+LossInputs and_its_others(LossInputs policy) {
   policy.other_logp = at::tensor({-0.696f, -0.686f, -20.8f});
   policy.behavior_other_logp = policy.old_other_logp = at::tensor({-0.686f, -0.696f, -20.723266f});
   return policy;
 }
 
 TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
-  const TokenPolicy rounded = with_a_sure_token(), known = and_its_others(rounded);
+  const LossInputs rounded = with_a_sure_token(), known = and_its_others(rounded);
   const std::vector<TrustRegion> regions{TrmMax{}, TrmAvg{}, kl_mask(0.05),
                                          Dppo{.divergence = Divergence::kBinaryKl, .anchor = Anchor::kRecomputed}};
   for (const TrustRegion& region : regions) {
@@ -211,7 +210,7 @@ TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
     EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{1, 1, 1})) << region.index();
     EXPECT_LT(decision.divergence.max().item<double>(), 1e-3) << region.index();
     // The mask hides what stands beside a token, too.
-    TokenPolicy masked = known;
+    LossInputs masked = known;
     masked.mask = at::tensor(std::vector<int64_t>{1, 1, 0}, at::kLong).to(at::kBool);
     masked.other_logp = at::tensor({-0.696f, -0.686f, std::nanf("")});
     EXPECT_EQ(to_vector(token_coefficients(region, masked).divergence)[2], 0) << region.index();
@@ -220,7 +219,7 @@ TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
 
 TEST(Cppo, InterpolatesTheQuantileOfASequencesDistances) {
   // Distances .1, .3, .2, (hidden), .0; their 0.5-quantile is .15, their 0.9-quantile .2 + .7 (.3 - .2) = .27.
-  TokenPolicy policy{log_of({0.6, 0.8, 0.7, 0.99, 0.5}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}), at::ones({5}, at::kDouble)};
+  LossInputs policy{log_of({0.6, 0.8, 0.7, 0.99, 0.5}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}), at::ones({5}, at::kDouble)};
   policy.mask = at::tensor(std::vector<int64_t>{1, 1, 1, 0, 1}, at::kLong).to(at::kBool);
   for (const auto& [quantile, allowed] : {std::pair{0.5, 0.15}, std::pair{0.9, 0.27}}) {
     const Cppo region{.delta = 1, .w_min = 1, .delta_b = 0, .quantile = quantile};
@@ -248,8 +247,8 @@ TEST(Drpo, SaysHowFarADistributionMovedWhoseSampledTokenStayed) {
 }
 
 TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
-  TokenPolicy policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
-                     at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};
+  LossInputs policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
+                    at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};
   policy.divergence = at::tensor({0.25, 0.25, 0.25, 0.25}, at::kDouble);
   const Drpo region{.delta = 0.5, .divergence = Divergence::kFullTv};
   const std::vector<double> g = to_vector(token_coefficients(region, policy).coefficient);
@@ -266,7 +265,7 @@ std::vector<double> drpo_weights(const TrustRegion& region, const Tensor& logp, 
   const auto rows = [&](std::vector<double> x) {
     return at::tensor(x, at::kDouble).log().to(logp.scalar_type()).expand({tokens, 2});
   };
-  TokenPolicy policy{logp, behavior_logp, at::full_like(logp, advantage)};
+  LossInputs policy{logp, behavior_logp, at::full_like(logp, advantage)};
   policy.topk_behavior_logp = rows({0.4, 0.3});
   policy.topk_logp = rows({0.1, 0.3});
   policy.sampled_in_topk = at::zeros({tokens}, at::kBool);
@@ -326,7 +325,7 @@ TEST(Drpo, WithThePublishedDeltaStaysWithinEightPercentOfTheSurrogate) {
 
 TEST(MinimalMask, JudgesTheFallByItsAnchorAndWeighsByTheSampler) {
   // Fallen by 0.6 from mu and by 0.3 from old; by 0.3 and by 0.6; the third rises.
-  TokenPolicy policy{log_of({0.3, 0.3, 0.9}), log_of({0.9, 0.6, 0.3}), at::tensor({-1.0, -1.0, 1.0}, at::kDouble)};
+  LossInputs policy{log_of({0.3, 0.3, 0.9}), log_of({0.9, 0.6, 0.3}), at::tensor({-1.0, -1.0, 1.0}, at::kDouble)};
   policy.old_logp = log_of({0.6, 0.9, 0.3});
   const auto g = [&](const MinimalMask& region) { return to_vector(token_coefficients(region, policy).coefficient); };
   const auto expect = [&](const MinimalMask& region, const std::vector<double>& want) {
@@ -339,8 +338,8 @@ TEST(MinimalMask, JudgesTheFallByItsAnchorAndWeighsByTheSampler) {
 
 TEST(RatioClips, TakeACapOnTheWeightThatChangesNoDecision) {
   // r = 1.1, 8, 8, 0.5, 0.9; the second is blocked by every upper bound, the third is pulled back.
-  TokenPolicy policy{log_of({0.55, 0.8, 0.8, 0.25, 0.45}), log_of({0.5, 0.1, 0.1, 0.5, 0.5}),
-                     at::tensor({1.0, 1.0, -1.0, -1.0, -1.0}, at::kDouble)};
+  LossInputs policy{log_of({0.55, 0.8, 0.8, 0.25, 0.45}), log_of({0.5, 0.1, 0.1, 0.5, 0.5}),
+                    at::tensor({1.0, 1.0, -1.0, -1.0, -1.0}, at::kDouble)};
   int capped = 0;
   for (const char* name : {"grpo", "grpo_clip_higher", "dr_grpo", "dapo", "ppo", "ppo_gae", "up_grpo", "icepop_direct",
                            "m2po", "ds_v32", "grpo_relax_high", "grpo_relax_low", "grpo_relax_both"}) {
@@ -363,8 +362,8 @@ TEST(RatioClips, TakeACapOnTheWeightThatChangesNoDecision) {
 
 TEST(RelaxedClip, LetsRareTokensPassOnTheSideThatItIsLiftedOn) {
   // Common tokens that rise and fall too far, the same of rare ones, and two that stay inside. alpha is 0.1.
-  const TokenPolicy policy{log_of({0.75, 0.25, 0.09, 0.02, 0.6, 0.045}), log_of({0.5, 0.5, 0.05, 0.05, 0.5, 0.05}),
-                           at::tensor({1.0, -1.0, 1.0, -1.0, 1.0, -1.0}, at::kDouble)};
+  const LossInputs policy{log_of({0.75, 0.25, 0.09, 0.02, 0.6, 0.045}), log_of({0.5, 0.5, 0.05, 0.05, 0.5, 0.05}),
+                          at::tensor({1.0, -1.0, 1.0, -1.0, 1.0, -1.0}, at::kDouble)};
   const std::map<std::string, std::vector<double>> want{{"grpo_clip_higher", {0, 0, 0, 0, 1.2, -0.9}},
                                                         {"grpo_relax_high", {0, 0, 1.8, 0, 1.2, -0.9}},
                                                         {"grpo_relax_low", {0, 0, 0, -0.4, 1.2, -0.9}},
@@ -390,7 +389,7 @@ TEST(RelaxedClip, LetsRareTokensPassOnTheSideThatItIsLiftedOn) {
 }
 
 TEST(Cispo, HasNoLowerBoundUnlessItIsGivenOne) {
-  const TokenPolicy two{log_of({0.5, 0.25}), log_of({0.1, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
+  const LossInputs two{log_of({0.5, 0.25}), log_of({0.1, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
   const auto g = [&](const Json& parameters) {
     return to_vector(token_coefficients(make_region("cispo", parameters), two).coefficient);
   };

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "keel/objective/methods.h"
-#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/region_parameters.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -33,9 +33,9 @@ class TensorMemory {
 constexpr int64_t kLong = 20000;
 
 /// One long sequence amid as many tokens in sequences of one, each sequence a group of its own.
-TokenPolicy unequal_tokens() {
+LossInputs unequal_tokens() {
   const Tensor mu = -random_normal({2 * kLong}, 1).abs() - 0.5;
-  TokenPolicy p{(mu + 0.2 * random_normal({2 * kLong}, 2)).clamp_max(0), mu, {}};
+  LossInputs p{(mu + 0.2 * random_normal({2 * kLong}, 2)).clamp_max(0), mu, {}};
   p.lengths.assign(kLong + 1, 1);
   p.lengths[kLong / 2] = kLong;
   for (int64_t s = 0; s <= kLong; ++s) p.groups.push_back(s);
@@ -46,7 +46,7 @@ TokenPolicy unequal_tokens() {
 }
 
 /// A sequence of it, which starts at this token.
-TokenPolicy sequence_of(const TokenPolicy& p, int64_t begin, int64_t length) {
+LossInputs sequence_of(const LossInputs& p, int64_t begin, int64_t length) {
   const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, length); };
   return {.logp = rows(p.logp),
           .behavior_logp = rows(p.behavior_logp),
@@ -75,7 +75,7 @@ bool is_judged_alone(const TrustRegion& region) {
 }
 
 TEST(UnequalLengths, TakeMemoryForTheirTokensOnly) {
-  const TokenPolicy policy = unequal_tokens();
+  const LossInputs policy = unequal_tokens();
   for (const auto& [name, region] : wide_regions()) {
     const TensorMemory memory;
     token_coefficients(region, policy);
@@ -85,7 +85,7 @@ TEST(UnequalLengths, TakeMemoryForTheirTokensOnly) {
 }
 
 TEST(UnequalLengths, LeaveEverySequenceAsItIsAlone) {
-  const TokenPolicy policy = unequal_tokens();
+  const LossInputs policy = unequal_tokens();
   int regions = 0;
   for (const auto& [name, region] : wide_regions()) {
     if (!is_judged_alone(region)) continue;

@@ -30,8 +30,8 @@ const BoundaryCurve& curve_of(const RegionBoundary& boundary, bool positive) {
 /// As token records have them.
 Json parameters_of(const TrustRegion& region) {
   Json values = Json::object();
-  for (const auto& [name, value] : parameters(region)) values[name] = std::isinf(value) ? Json() : Json(value);
-  for (const auto& [name, word] : word_parameters(region)) values[name] = word;
+  for (const auto& [name, value] : number_parameters(region)) values[name] = std::isinf(value) ? Json() : Json(value);
+  for (const auto& [name, word] : choice_parameters(region)) values[name] = word;
   return values;
 }
 
@@ -94,8 +94,8 @@ TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
       const std::vector<Place> places = places_apart_from(boundary, positive);
       std::vector<double> log_mu, log_pi;
       for (const Place& place : places) log_mu.push_back(std::log(place.mu)), log_pi.push_back(std::log(place.pi));
-      TokenPolicy policy{at::tensor(log_pi, at::kDouble), at::tensor(log_mu, at::kDouble),
-                         at::full({static_cast<int64_t>(places.size())}, positive ? 1.0 : -1.0, at::kDouble)};
+      LossInputs policy{at::tensor(log_pi, at::kDouble), at::tensor(log_mu, at::kDouble),
+                        at::full({static_cast<int64_t>(places.size())}, positive ? 1.0 : -1.0, at::kDouble)};
       policy.lengths.assign(places.size(), 1);
       const TokenDecision decision = token_coefficients(method.region, policy);
       const std::vector<double> keep = to_vector(decision.keep);
@@ -109,11 +109,29 @@ TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
       }
     }
   }
-  EXPECT_EQ(drawn,
-            (std::set<std::string>{
-                "aspo", "dapo", "dgpo", "dppo_kl", "dppo_tv", "dr_grpo", "drpo", "drpo_no_abs_advantage", "gmpo",
-                "grpo", "grpo_clip_higher", "grpo_relax_both", "grpo_relax_high", "grpo_relax_low", "icepop_direct",
-                "ipo", "mask_drpo", "minimal_mask", "ppo", "ppo_gae", "prime_rl_default", "spo", "up_grpo"}));
+  EXPECT_EQ(drawn, (std::set<std::string>{"aspo",
+                                          "dapo",
+                                          "dgpo",
+                                          "dppo_kl",
+                                          "dppo_tv",
+                                          "dr_grpo",
+                                          "drpo",
+                                          "drpo_no_abs_advantage",
+                                          "gmpo",
+                                          "grpo",
+                                          "grpo_clip_higher",
+                                          "grpo_relax_both",
+                                          "grpo_relax_high",
+                                          "grpo_relax_low",
+                                          "icepop_direct",
+                                          "ipo",
+                                          "mask_drpo",
+                                          "minimal_mask",
+                                          "ppo",
+                                          "ppo_gae",
+                                          "prime_rl_default",
+                                          "spo",
+                                          "up_grpo"}));
 }
 
 TEST(RegionBoundary, SaysWhyAMethodHasNone) {

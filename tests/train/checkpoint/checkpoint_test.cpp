@@ -221,11 +221,11 @@ TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
 
 TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
   Checkpoint checkpoint = at_step(7);
-  checkpoint.critic = Critic::of(checkpoint.policy.model, {}, /*own_body=*/true);
+  checkpoint.critic = Critic::create(checkpoint.policy.model, {}, /*own_body=*/true);
   const auto all_of = [](const Checkpoint& c) {
     std::vector<NamedTensor> all = c.policy.model.parameters();
     for (const NamedTensor& tensor : c.optimizer) all.push_back(tensor);
-    for (const NamedTensor& tensor : MasterWeights().of(c.critic->weights())) all.push_back(tensor);
+    for (const NamedTensor& tensor : MasterWeights().value_of(c.critic->weights())) all.push_back(tensor);
     return all;
   };
   std::vector<Tensor> before;

@@ -18,7 +18,7 @@ struct Tokens {
 
   void add_to(TokenMetricSums& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
-    TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
+    LossInputs policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
     if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
     const TokenDecision decision{tensor(advantages),
                                  tensor(kept).to(at::kBool),

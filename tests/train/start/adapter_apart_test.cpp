@@ -34,7 +34,7 @@ ModelWeights adapted(const ModelWeights& base, const LoraOptions& options) {
   return model;
 }
 
-LogprobCheck check_against_itself(const SampledWeights& model) {
+LogprobCheck check_against_itself(const SamplerWeights& model) {
   const Tokenizer tokenizer = tiny_tokenizer();
   return check_sampler_matches_trainer(
       model, {model.weights, model.execution}, tokenizer, tiny_prompts(),
@@ -43,11 +43,11 @@ LogprobCheck check_against_itself(const SampledWeights& model) {
 
 TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    SampledWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
-    model.masters = model.weights.compute_in(type);
+    SamplerWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
+    model.masters = model.weights.set_compute_type(type);
     EXPECT_TRUE(model.merges());
     const LogprobCheck merged = check_against_itself(model);
-    model.execution.adapter_apart = true;
+    model.execution.separate_adapter = true;
     EXPECT_FALSE(model.merges());
     const LogprobCheck apart = check_against_itself(model);
     EXPECT_EQ(find_logprob_mismatch(apart, 0, type), std::nullopt);

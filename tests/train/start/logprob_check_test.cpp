@@ -58,7 +58,7 @@ TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
 TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     ModelWeights model = tiny_model(tiny_config(6, 2, false));
-    model.compute_in(type);
+    model.set_compute_type(type);
     const LogprobCheck check = run_check(model, model, kEverything);
     EXPECT_GT(check.max_difference, 1e-5);  // more than float32 has
     EXPECT_GT(check.mean_difference, 0);

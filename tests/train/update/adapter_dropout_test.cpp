@@ -24,7 +24,7 @@ class AdapterDropoutUpdate : public testing::Test {
 
   /// The gradients of the likelihood of all sequences, in this order and cut into batches of so many tokens.
   Tensor gradient(double share, uint64_t update, int64_t max_tokens, bool backwards = false) const {
-    const GradientSinks gradients(model_.trained());
+    const GradientSinks gradients(model_.trainable());
     std::vector<TrainingSequence> sequences = sequences_;
     if (backwards) std::reverse(sequences.begin(), sequences.end());
     const UpdateOptions pass{.dropout = {.share = share, .seed = 5, .update = update}};

@@ -1,4 +1,4 @@
-#include "keel/objective/adaptive.h"
+#include "keel/objective/adaptive_thresholds.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -19,20 +19,20 @@ Objective adaptive(double target, double low, double high) {
 TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
   const Objective objective = adaptive(0.9, 0.1, 0.2);
   // 5 % too many are kept, so that both shrink by exp(-0.05).
-  const Thresholds next = adapted(objective, {0.1, 0.2}, 0.95);
+  const Thresholds next = adapt_thresholds(objective, {0.1, 0.2}, 0.95);
   EXPECT_NEAR(next.low, 0.1 * 0.951229424500714, 1e-15);
   EXPECT_NEAR(next.high, 0.2 * 0.951229424500714, 1e-15);
-  const Thresholds same = adapted(objective, {0.1, 0.2}, 0.9);
+  const Thresholds same = adapt_thresholds(objective, {0.1, 0.2}, 0.9);
   EXPECT_EQ(same.low, 0.1);
   EXPECT_EQ(same.high, 0.2);
 }
 
 TEST(AdaptiveThresholds, StayBetweenBoundsThatHoldTheStart) {
-  EXPECT_EQ(adapted(adaptive(0.01, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
-  EXPECT_EQ(adapted(adaptive(1, 0.5, 3), {0.5, 3}, 0).low, 1);
-  EXPECT_EQ(adapted(adaptive(1, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
-  EXPECT_EQ(adapted(adaptive(0.01, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
-  EXPECT_EQ(adapted(adaptive(0.5, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);   // and does not jump
+  EXPECT_EQ(adapt_thresholds(adaptive(0.01, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
+  EXPECT_EQ(adapt_thresholds(adaptive(1, 0.5, 3), {0.5, 3}, 0).low, 1);
+  EXPECT_EQ(adapt_thresholds(adaptive(1, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
+  EXPECT_EQ(adapt_thresholds(adaptive(0.01, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
+  EXPECT_EQ(adapt_thresholds(adaptive(0.5, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);   // and does not jump
 }
 
 TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
@@ -61,14 +61,15 @@ TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
   const auto with = [](const Tensor& ordinary, double sure) {
     return at::cat({ordinary, at::full({10}, sure, at::kDouble)}).to(at::kFloat);
   };
-  TokenPolicy policy{with(pi.log(), 0), with(mu.log(), -1e-9), at::ones({20})};
+  LossInputs policy{with(pi.log(), 0), with(mu.log(), -1e-9), at::ones({20})};
   const auto settled = [&] {
     Objective objective = adaptive(0.9, 0.05, 0.05);
     for (int step = 0; step < 2000; ++step) {
       const Tensor outside = token_coefficients(objective.method.region, policy).outside;
-      set_thresholds(objective, adapted(objective, {0.05, 0.05}, 1 - outside.to(at::kDouble).mean().item<double>()));
+      set_thresholds(objective,
+                     adapt_thresholds(objective, {0.05, 0.05}, 1 - outside.to(at::kDouble).mean().item<double>()));
     }
-    return thresholds_of(objective.method.region).high;
+    return get_thresholds(objective.method.region).high;
   };
   EXPECT_EQ(settled(), 1);  // without their others these tokens are infinitely far
   policy.other_logp = with((1 - pi).log(), std::log(0.9e-9));
@@ -84,7 +85,7 @@ TEST(AdaptiveThresholds, AreWhatTheRegionUses) {
   set_thresholds(objective, {0.01, 0.02});
   EXPECT_EQ(std::get<Dppo>(objective.method.region).low, 0.01);
   EXPECT_EQ(std::get<Dppo>(objective.method.region).high, 0.02);
-  EXPECT_EQ(thresholds_of(objective.method.region).high, 0.02);
+  EXPECT_EQ(get_thresholds(objective.method.region).high, 0.02);
 }
 
 }  // namespace

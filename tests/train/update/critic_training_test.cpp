@@ -123,11 +123,11 @@ void look_into_shaken_step(const Config& config,
   run.when_ready = [&] {
     shake_head(run.critic(), 0.1, 7);
     want = plain_value_gradients(run, *config.critic.value_clip);
-    const Critic critic = run.critic().with_all([](const Weight& weight) { return weight.value().clone(); });
+    const Critic critic = run.critic().with_replaced([](const Weight& weight) { return weight.value().clone(); });
     CriticTraining training(critic, MasterWeights(critic.weights()), config.critic,
                             critic_optimizer_options(config.critic, config.optimizer));
     look(run, training, want);
-    clear_gradients(run.model().trained());
+    clear_gradients(run.model().trainable());
   };
   int updates = 0;
   run.when_updating = [&] {

@@ -57,12 +57,12 @@ class PlainPolicy {
   Tensor sampled(const Tensor& rows) const { return rows.gather(1, targets_.unsqueeze(1)).squeeze(1); }
 
   /// Everything that a region may ask for.
-  TokenPolicy policy(const Tensor& pi) const {
+  LossInputs policy(const Tensor& pi) const {
     const Requirements needs = run_.objective().requirements();
     std::vector<double> advantages;
     for (const std::vector<float>& tokens : run_.advantages())
       advantages.insert(advantages.end(), tokens.begin(), tokens.end());
-    TokenPolicy p{sampled(pi).detach(), sampled(mu_), at::tensor(advantages, at::kDouble)};
+    LossInputs p{sampled(pi).detach(), sampled(mu_), at::tensor(advantages, at::kDouble)};
     for (const Rollout& rollout : run_.rollouts()) {
       p.lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
       p.groups.push_back(rollout.prompt);
@@ -214,7 +214,7 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   double moved = 0;
   run.when_ready = [&] { plain.emplace(run); };
   run.when_updating = [&] {
-    const Gradients got = gradients_of(run.model().trained()), want = plain->gradients();
+    const Gradients got = gradients_of(run.model().trainable()), want = plain->gradients();
     double squares = 0;
     for (const auto& [name, gradient] : got) {
       squares += want.at(name).square().sum().item<double>();

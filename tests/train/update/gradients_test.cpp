@@ -28,8 +28,8 @@ class GradientsTest : public testing::TestWithParam<bool> {
   std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope,
                                                  at::ScalarType type = at::kFloat, double loss_scale = 1) const {
     ModelWeights model = tiny_model(config_);
-    model.compute_in(type);
-    const GradientSinks gradients(model.trained());
+    model.set_compute_type(type);
+    const GradientSinks gradients(model.trainable());
     for (size_t begin = 0; begin < sequences_.size(); begin += at_once) {
       const std::span<const TrainingSequence> run(sequences_.data() + begin, at_once);
       for (PackedBatch batch : pack(run, max_tokens, at::kCPU)) {
@@ -41,7 +41,7 @@ class GradientsTest : public testing::TestWithParam<bool> {
       }
     }
     std::map<std::string, Tensor> result;
-    for (const auto& [name, weight] : model.trained()) result[name] = weight.sink()->sum();
+    for (const auto& [name, weight] : model.trainable()) result[name] = weight.sink()->sum();
     return result;
   }
 
@@ -132,7 +132,7 @@ TEST_P(GradientsTest, StatisticsEqualThoseOfEachSequenceAlone) {
 
 TEST_P(GradientsTest, OfABatchWithoutTargetsAreZero) {
   const ModelWeights model = tiny_model(config_);
-  const GradientSinks gradients(model.trained());
+  const GradientSinks gradients(model.trainable());
   const std::vector<TrainingSequence> nothing{sequences_[2]};
   const std::vector<PackedBatch> batches = pack(nothing, 1000, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
@@ -140,7 +140,7 @@ TEST_P(GradientsTest, OfABatchWithoutTargetsAreZero) {
   accumulate_gradients(model, batches[0], {}, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
     return HeadCoefficients{at::ones_like(stats.logp), {}};
   });
-  for (const auto& [name, weight] : model.trained())
+  for (const auto& [name, weight] : model.trainable())
     EXPECT_EQ(weight.sink()->sum().abs().max().item<double>(), 0) << name;
 }
 

@@ -77,15 +77,15 @@ TEST(RewardPenalty, ChangesAdvantagesAsInVerl) {
 }
 
 TEST(RewardPenalty, IsMovedToItsTargetAsInVerl) {
-  RewardKl kl{.coefficient = 0.05, .target = 0.1};
+  RewardKlPenalty kl{.coefficient = 0.05, .target = 0.1};
   for (const auto& [observed, next] :
        {std::pair{0.3, 0.050024000000000006}, {0.095, 0.050017997120000005}, {-0.4, 0.0499939884813824}}) {
-    kl.coefficient = next_coefficient(kl, observed, 24);
+    kl.coefficient = next_kl_coefficient(kl, observed, 24);
     EXPECT_NEAR(kl.coefficient, next, 1e-15);
   }
-  EXPECT_EQ(next_coefficient(kl, NAN, 24), kl.coefficient);  // a batch that overflowed moves nothing
+  EXPECT_EQ(next_kl_coefficient(kl, NAN, 24), kl.coefficient);  // a batch that overflowed moves nothing
   kl.target = std::nullopt;
-  EXPECT_EQ(next_coefficient(kl, 5, 24), kl.coefficient);
+  EXPECT_EQ(next_kl_coefficient(kl, 5, 24), kl.coefficient);
 }
 
 TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
@@ -105,7 +105,7 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     EXPECT_EQ(second.reward_kl->coefficient, 0.5 * (1 - 0.2 * 12 / 40));
     EXPECT_NE(second.reward_kl->kl, 0);
     EXPECT_EQ(run.objective().reward_kl.coefficient, run.state().rl.kl_coefficient);
-    const RewardKl used{.coefficient = second.reward_kl->coefficient};
+    const RewardKlPenalty used{.coefficient = second.reward_kl->coefficient};
     const TokenAdvantages expected = compute_advantages(run.objective().method.advantage, run.rollouts(), config.critic,
                                                         reward_penalty(used, run.rollouts())->tokens);
     EXPECT_EQ(run.advantages(), expected.advantages);

@@ -3,7 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -13,7 +13,7 @@ namespace keel {
 /// mean of min((log r)^2, tau^2) over the tokens that lead away down to `budget`.
 struct M2po {
   double budget = 0.04, ratio_cap = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("budget", budget), visitor("ratio_cap", ratio_cap); }
   Requirements requirements() const { return {.scope = Scope::kBatch}; }
 };
@@ -24,7 +24,7 @@ struct Tvpo {
   double clip = 0.2, ratio_cap = kUnlimited;
   AverageOver scope = AverageOver::kGroup;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("clip", clip), visitor("ratio_cap", ratio_cap), visitor("scope", scope), visitor("anchor", anchor);
   }
@@ -34,7 +34,7 @@ struct Tvpo {
 };
 
 /// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
-using WholeUpdateFamily = std::variant<M2po, Tvpo>;
-std::vector<MethodRow<WholeUpdateFamily>> whole_update_rows();
+using BatchLevelFamily = std::variant<M2po, Tvpo>;
+std::vector<MethodRow<BatchLevelFamily>> batch_level_rows();
 
 }  // namespace keel

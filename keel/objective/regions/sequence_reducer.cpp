@@ -1,4 +1,4 @@
-#include "keel/objective/regions/sequence_sums.h"
+#include "keel/objective/regions/sequence_reducer.h"
 
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-Tensor mask_of(const TokenPolicy& p) {
+Tensor mask_of(const LossInputs& p) {
   return p.mask.defined() ? p.mask : at::ones_like(p.logp, p.logp.options().dtype(at::kBool));
 }
 
@@ -19,13 +19,14 @@ constexpr auto kLarger = [](const Tensor& x, const Tensor& y) { return at::maxim
 
 }  // namespace
 
-std::vector<int64_t> lengths_of(const TokenPolicy& p) {
+std::vector<int64_t> sequence_lengths(const LossInputs& p) {
   return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
 }
 
-Sequences::Sequences(const TokenPolicy& p) : Sequences(lengths_of(p), mask_of(p)) {}
+SequenceReducer::SequenceReducer(const LossInputs& p) : SequenceReducer(sequence_lengths(p), mask_of(p)) {}
 
-Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : hidden_(mask.logical_not()) {
+SequenceReducer::SequenceReducer(const std::vector<int64_t>& lengths, const Tensor& mask)
+    : hidden_(mask.logical_not()) {
   int64_t end = 0;
   std::vector<int64_t> begins, ends;
   for (const int64_t length : lengths) {
@@ -41,7 +42,7 @@ Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : 
   ends_ = on_device(ends);
   const Tensor sizes = on_device(lengths);
   sequence_ = at::repeat_interleave(sizes, std::optional<int64_t>(mask.numel()));
-  place_ = at::arange(mask.numel(), sequence_.options()) - spread(begins_);
+  place_ = at::arange(mask.numel(), sequence_.options()) - broadcast(begins_);
   const Tensor valid = at::cat({at::zeros({1}, sizes.options()), mask.cumsum(0)});  // integers: differences are exact
   counts_ = valid.index_select(0, begins_ + sizes) - valid.index_select(0, begins_);
 }
@@ -49,7 +50,7 @@ Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : 
 /// For every token, `combine` over the tokens of its sequence up to it, `otherwise` standing for hidden ones. Each pass
 /// doubles how far back a token has looked.
 template <class Combine>
-Tensor Sequences::scan(const Tensor& tokens, double otherwise, Combine combine) const {
+Tensor SequenceReducer::scan(const Tensor& tokens, double otherwise, Combine combine) const {
   const Tensor result = tokens.masked_fill(hidden_, otherwise);
   for (int64_t reach = 1; reach < longest_; reach *= 2) {
     const int64_t rest = result.numel() - reach;
@@ -60,21 +61,23 @@ Tensor Sequences::scan(const Tensor& tokens, double otherwise, Combine combine) 
 }
 
 /// The value at each sequence's last token. [N] to [S].
-Tensor Sequences::at_ends(const Tensor& tokens, double otherwise) const {
+Tensor SequenceReducer::at_ends(const Tensor& tokens, double otherwise) const {
   return at::cat({at::full({1}, otherwise, tokens.options()), tokens}).index_select(0, ends_);
 }
 
-Tensor Sequences::sum(const Tensor& tokens) const { return at_ends(scan(tokens, 0, kAdd), 0); }
+Tensor SequenceReducer::sum(const Tensor& tokens) const { return at_ends(scan(tokens, 0, kAdd), 0); }
 
-Tensor Sequences::mean(const Tensor& tokens) const { return sum(tokens) / counts_.clamp_min(1); }
+Tensor SequenceReducer::mean(const Tensor& tokens) const { return sum(tokens) / counts_.clamp_min(1); }
 
-Tensor Sequences::max(const Tensor& tokens) const { return at_ends(scan(tokens, -kUnlimited, kLarger), -kUnlimited); }
+Tensor SequenceReducer::max(const Tensor& tokens) const {
+  return at_ends(scan(tokens, -kUnlimited, kLarger), -kUnlimited);
+}
 
-Tensor Sequences::sum_before(const Tensor& tokens) const {
+Tensor SequenceReducer::exclusive_cumsum(const Tensor& tokens) const {
   return scan(tokens, 0, kAdd).roll(1).masked_fill(place_ == 0, 0);
 }
 
-Tensor Sequences::quantile(const Tensor& tokens, double quantile) const {
+Tensor SequenceReducer::quantile(const Tensor& tokens, double quantile) const {
   // By value, then by sequence, which keeps the order within each: every sequence sorted, where it stands.
   const Tensor x = tokens.masked_fill(hidden_, kUnlimited), by_value = x.argsort();
   const Tensor by_sequence = sequence_.index_select(0, by_value).argsort(/*stable=*/true);

@@ -3,7 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -13,12 +13,12 @@ namespace keel {
 struct Gspo {
   double low = 3e-4, high = 4e-4;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .weighs_whole_sequences = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
 };
 
 /// GMPO (arXiv 2507.20673): G A, G the geometric mean of ratios clipped on the side that A pushes to; a clipped token
@@ -26,40 +26,42 @@ struct Gspo {
 struct Gmpo {
   double low = 0.4, high = 0.4;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .weighs_whole_sequences = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
 };
 
 /// VESPO (arXiv 2602.10693): W^k exp(lambda (1 - W)) A, W the product of the sequence's ratios.
 struct Vespo {
   double k_positive = 2, lambda_positive = 3, k_negative = 3, lambda_negative = 2;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("k_positive", k_positive, Limit::kFromZero), visitor("lambda_positive", lambda_positive, Limit::kFromZero);
-    visitor("k_negative", k_negative, Limit::kFromZero), visitor("lambda_negative", lambda_negative, Limit::kFromZero);
+    visitor("k_positive", k_positive, NumberRange::kNonNegative),
+        visitor("lambda_positive", lambda_positive, NumberRange::kNonNegative);
+    visitor("k_negative", k_negative, NumberRange::kNonNegative),
+        visitor("lambda_negative", lambda_negative, NumberRange::kNonNegative);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
-  RegionProperties properties() const { return {.weighs_whole_sequences = true, .has_boundary = false}; }
+  RegionProperties properties() const { return {.one_weight_per_sequence = true, .has_boundary = false}; }
 };
 
 /// TOPR (arXiv 2503.14286): A for A >= 0, min(s, 1) A for A < 0; s is the sequence's ratio, or its |y|-th root.
 struct Topr {
   Switch length_normalized = Switch::kOn;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("length_normalized", length_normalized); }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
-  RegionProperties properties() const { return {.weighs_whole_sequences = true, .has_boundary = false}; }
+  RegionProperties properties() const { return {.one_weight_per_sequence = true, .has_boundary = false}; }
 };
 
 /// DeepSeek-V3.2's mask: PPO's, and the whole sequence where A < 0 and mean log(mu/pi) > delta. g = min(r, cap) A.
 struct DsV32 {
   double low = 0.2, high = 0.28, delta = 0.05, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("delta", delta), visitor("ratio_cap", ratio_cap);
     visitor("anchor", anchor);
@@ -67,35 +69,39 @@ struct DsV32 {
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .weighs_whole_sequences = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
 };
 
 /// TRM (arXiv 2512.23075): r A, the whole sequence blocked when its largest divergence is above delta.
 struct TrmMax {
-  double delta = 0.05, k = kPapersTopK;
+  double delta = 0.05, k = kDefaultTopK;
   Divergence divergence = Divergence::kBinaryKl;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("k", k, Limit::kTokenCount), visitor("divergence", divergence);
+    visitor("delta", delta), visitor("k", k, NumberRange::kTopK), visitor("divergence", divergence);
   }
-  Requirements requirements() const { return needs_of(divergence, k, Anchor::kBehavior, Scope::kSequence); }
+  Requirements requirements() const {
+    return divergence_requirements(divergence, k, Anchor::kBehavior, Scope::kSequence);
+  }
   RegionProperties properties() const { return {.tv_thresholds = if_total_variation(divergence, {"delta"})}; }
 };
 
 /// The same with the mean divergence.
 struct TrmAvg {
-  double delta = 1e-3, k = kPapersTopK;
+  double delta = 1e-3, k = kDefaultTopK;
   Divergence divergence = Divergence::kBinaryKl;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("k", k, Limit::kTokenCount), visitor("divergence", divergence);
+    visitor("delta", delta), visitor("k", k, NumberRange::kTopK), visitor("divergence", divergence);
   }
-  Requirements requirements() const { return needs_of(divergence, k, Anchor::kBehavior, Scope::kSequence); }
+  Requirements requirements() const {
+    return divergence_requirements(divergence, k, Anchor::kBehavior, Scope::kSequence);
+  }
   RegionProperties properties() const { return {.tv_thresholds = if_total_variation(divergence, {"delta"})}; }
 };
 
 /// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
-using WholeSequenceFamily = std::variant<Gspo, Gmpo, Vespo, Topr, DsV32, TrmMax, TrmAvg>;
-std::vector<MethodRow<WholeSequenceFamily>> whole_sequence_rows();
+using SequenceLevelFamily = std::variant<Gspo, Gmpo, Vespo, Topr, DsV32, TrmMax, TrmAvg>;
+std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows();
 
 }  // namespace keel

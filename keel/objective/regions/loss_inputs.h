@@ -12,7 +12,7 @@ namespace keel {
 
 /// What a trust region judges, one entry per token, flat: sequences follow one another. The float tensors share one
 /// type. A region's Requirements say which of the fields after `advantages` it needs.
-struct TokenPolicy {
+struct LossInputs {
   Tensor logp;                        // [N] log pi of the sampled token under the policy being trained
   Tensor behavior_logp;               // [N] log mu, as the sampler recorded it
   Tensor advantages;                  // [N]
@@ -28,14 +28,13 @@ struct TokenPolicy {
   Tensor divergence = {};          // [N] the exact divergence, computed where both distributions are known
 };
 
-/// The tensors of a TokenPolicy; each has one row per token.
-inline constexpr auto kTokenColumns = std::to_array<Tensor TokenPolicy::*>(
-    {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::mask,
-     &TokenPolicy::old_logp, &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
-     &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
-     &TokenPolicy::divergence});
-static_assert(sizeof(TokenPolicy) == kTokenColumns.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
-              "kTokenColumns must list every tensor of TokenPolicy");
+/// The tensors of a LossInputs; each has one row per token.
+inline constexpr auto kTokenColumns = std::to_array<Tensor LossInputs::*>(
+    {&LossInputs::logp, &LossInputs::behavior_logp, &LossInputs::advantages, &LossInputs::mask, &LossInputs::old_logp,
+     &LossInputs::other_logp, &LossInputs::behavior_other_logp, &LossInputs::old_other_logp,
+     &LossInputs::topk_behavior_logp, &LossInputs::topk_logp, &LossInputs::sampled_in_topk, &LossInputs::divergence});
+static_assert(sizeof(LossInputs) == kTokenColumns.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
+              "kTokenColumns must list every tensor of LossInputs");
 
 /// The decision on each token, without gradients. Masked tokens are kept and inside, with coefficient and divergence 0.
 struct TokenDecision {

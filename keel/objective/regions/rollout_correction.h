@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_helpers.h"
 
 namespace keel {
 
@@ -13,7 +13,7 @@ namespace keel {
 /// MiniRL (arXiv 2602.04879, appendix C.1): min(r, cap) A with r = pi/mu; PPO's test on pi/old.
 struct MiniRl {
   double low = 0.2, high = 0.28, ratio_cap = kUnlimited;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
   }
@@ -25,10 +25,10 @@ struct MiniRl {
 struct Tis {
   double low = 0.2, high = 0.28, ratio_cap = 2, dual = kUnlimited;
   Level level = Level::kToken;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
-    visitor("dual", dual, Limit::kFromOne), visitor("level", level);
+    visitor("dual", dual, NumberRange::kAtLeastOne), visitor("level", level);
   }
   Requirements requirements() const {
     return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
@@ -41,9 +41,9 @@ struct Tis {
 struct Mis {
   double low = 0.2, high = 0.28, gap_low = 0.5, gap_high = 5;
   Level level = Level::kToken;
-  TokenDecision operator()(const TokenPolicy& policy) const;
+  TokenDecision operator()(const LossInputs& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("gap_low", gap_low, Limit::kFromZero),
+    visitor("low", low), visitor("high", high), visitor("gap_low", gap_low, NumberRange::kNonNegative),
         visitor("gap_high", gap_high);
     visitor("level", level);
   }
@@ -51,11 +51,13 @@ struct Mis {
     return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
   }
   RegionProperties properties() const { return {.clips_ratio = true}; }
-  std::optional<Contradiction> contradiction() const { return crossed("gap_low", gap_low, "gap_high", gap_high); }
+  std::optional<InvalidParameter> check_parameters() const {
+    return check_bounds("gap_low", gap_low, "gap_high", gap_high);
+  }
 };
 
 /// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
-using CorrectionFamily = std::variant<MiniRl, Tis, Mis>;
-std::vector<MethodRow<CorrectionFamily>> correction_rows();
+using RolloutCorrectionFamily = std::variant<MiniRl, Tis, Mis>;
+std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows();
 
 }  // namespace keel

@@ -1,4 +1,4 @@
-#include "keel/objective/regions/sequence_sums.h"
+#include "keel/objective/regions/sequence_reducer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -16,38 +16,38 @@ using Numbers = std::vector<double>;
 
 Tensor flags(const Numbers& values) { return at::tensor(values, at::kDouble).to(at::kBool); }
 
-TEST(Sequences, AreSummarisedOverTheirValidTokens) {
+TEST(SequenceReducer, AreSummarisedOverTheirValidTokens) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const Tensor tokens = at::tensor({1.0, 7.0, 3.0, 4.0, 5.0, -8.0, 6.0}, at::kDouble).to(type);
-    const Sequences sequences({3, 0, 3, 1, 0}, flags({1, 0, 1, 1, 1, 1, 0}));
+    const SequenceReducer sequences({3, 0, 3, 1, 0}, flags({1, 0, 1, 1, 1, 1, 0}));
     EXPECT_EQ(to_vector(sequences.counts()), (Numbers{2, 0, 3, 0, 0}));
     EXPECT_EQ(to_vector(sequences.sum(tokens)), (Numbers{4, 0, 1, 0, 0}));
     EXPECT_EQ(to_vector(sequences.mean(tokens * 3)), (Numbers{6, 0, 1, 0, 0}));
     EXPECT_EQ(to_vector(sequences.max(tokens)), (Numbers{3, -kUnlimited, 5, -kUnlimited, -kUnlimited}));
-    EXPECT_EQ(to_vector(sequences.sum_before(tokens)), (Numbers{0, 1, 1, 0, 4, 9, 0}));
+    EXPECT_EQ(to_vector(sequences.exclusive_cumsum(tokens)), (Numbers{0, 1, 1, 0, 4, 9, 0}));
     EXPECT_EQ(to_vector(sequences.quantile(tokens, 0.25)), (Numbers{1.5, 0, -2, 0, 0}));
     EXPECT_EQ(to_vector(sequences.quantile(tokens, 1)), (Numbers{3, 0, 5, 0, 0}));
-    EXPECT_EQ(to_vector(sequences.spread(at::tensor({1, 2, 3, 4, 5}))), (Numbers{1, 1, 1, 3, 3, 3, 4}));
+    EXPECT_EQ(to_vector(sequences.broadcast(at::tensor({1, 2, 3, 4, 5}))), (Numbers{1, 1, 1, 3, 3, 3, 4}));
     EXPECT_EQ(sequences.sum(tokens).scalar_type(), type);
     EXPECT_EQ(sequences.mean(tokens).scalar_type(), type);
     EXPECT_EQ(sequences.quantile(tokens, 0.5).scalar_type(), type);
   }
 }
 
-TEST(Sequences, WithoutTokensAreEmptySums) {
-  const Sequences sequences({0, 0}, flags({}));
+TEST(SequenceReducer, WithoutTokensAreEmptySums) {
+  const SequenceReducer sequences({0, 0}, flags({}));
   const Tensor nothing = at::empty({0});
   EXPECT_EQ(to_vector(sequences.sum(nothing)), (Numbers{0, 0}));
   EXPECT_EQ(to_vector(sequences.quantile(nothing, 0.5)), (Numbers{0, 0}));
-  EXPECT_EQ(sequences.sum_before(nothing).numel(), 0);
+  EXPECT_EQ(sequences.exclusive_cumsum(nothing).numel(), 0);
 }
 
-TEST(Sequences, KeepWhatIsNotFiniteToThemselves) {
+TEST(SequenceReducer, KeepWhatIsNotFiniteToThemselves) {
   const double infinite = kUnlimited, nan = std::nan("");
   const Tensor tokens =
       at::tensor({1.0, infinite, 2.0, 3.0, 4.0, -infinite, infinite, nan, 5.0, 6.0, nan}, at::kDouble);
-  const Sequences sequences({3, 2, 2, 1, 3}, flags({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
-  const Numbers sum = to_vector(sequences.sum(tokens)), before = to_vector(sequences.sum_before(tokens));
+  const SequenceReducer sequences({3, 2, 2, 1, 3}, flags({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
+  const Numbers sum = to_vector(sequences.sum(tokens)), before = to_vector(sequences.exclusive_cumsum(tokens));
   EXPECT_EQ(sum[0], infinite);
   EXPECT_EQ(sum[1], 7);
   EXPECT_TRUE(std::isnan(sum[2]) && std::isnan(sum[3]));
@@ -69,7 +69,7 @@ class Threads {
   int before_ = at::get_num_threads();
 };
 
-TEST(Sequences, HaveTheSameBitsAloneAmongOthersAndForAnyNumberOfThreads) {
+TEST(SequenceReducer, HaveTheSameBitsAloneAmongOthersAndForAnyNumberOfThreads) {
   const std::vector<int64_t> lengths{1, 100000, 3, 777, 0, 50000};
   const Tensor tokens = random_normal({std::accumulate(lengths.begin(), lengths.end(), int64_t{0})}, 3);
   const Tensor mask = random_normal({tokens.numel()}, 4) < 1;
@@ -77,8 +77,8 @@ TEST(Sequences, HaveTheSameBitsAloneAmongOthersAndForAnyNumberOfThreads) {
     Tensor sum, mean, before, quantile;
   };
   const auto results = [](const std::vector<int64_t>& of_lengths, const Tensor& x, const Tensor& valid) -> Results {
-    const Sequences sequences(of_lengths, valid);
-    return {sequences.sum(x), sequences.mean(x), sequences.sum_before(x), sequences.quantile(x, 0.9)};
+    const SequenceReducer sequences(of_lengths, valid);
+    return {sequences.sum(x), sequences.mean(x), sequences.exclusive_cumsum(x), sequences.quantile(x, 0.9)};
   };
   const Results all = [&] {
     const Threads one(1);

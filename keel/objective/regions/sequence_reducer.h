@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/loss_inputs.h"
 
 namespace keel {
 
 /// The tokens of each sequence; all are one where nothing was said.
-std::vector<int64_t> lengths_of(const TokenPolicy& policy);
+std::vector<int64_t> sequence_lengths(const LossInputs& policy);
 
 /// Sums and the like over the valid tokens of each sequence, tokens lying one after another without padding. (What is
 /// said of tokens and their sequences holds for sequences and their groups too.)
@@ -15,10 +15,10 @@ std::vector<int64_t> lengths_of(const TokenPolicy& policy);
 /// All of it is made of elementwise steps. So it takes memory for N + S numbers however unequal the lengths are; what a
 /// sequence holds, infinite or not, never touches another; and its bits depend on nothing else: not on its neighbours,
 /// nor on threads, as sums that a library divides among them and scattered additions do.
-class Sequences {
+class SequenceReducer {
  public:
-  explicit Sequences(const TokenPolicy& policy);
-  Sequences(const std::vector<int64_t>& lengths, const Tensor& mask);  // mask: [N] bool
+  explicit SequenceReducer(const LossInputs& policy);
+  SequenceReducer(const std::vector<int64_t>& lengths, const Tensor& mask);  // mask: [N] bool
 
   // [N] to [S]
   Tensor sum(const Tensor& tokens) const;
@@ -26,8 +26,8 @@ class Sequences {
   Tensor max(const Tensor& tokens) const;                        // of no valid token: not above anything
   Tensor quantile(const Tensor& tokens, double quantile) const;  // interpolated linearly; of no valid token: 0
 
-  Tensor sum_before(const Tensor& tokens) const;  // [N] to [N]: over the valid tokens before each one
-  Tensor spread(const Tensor& per_sequence) const { return per_sequence.index_select(0, sequence_); }  // [S] to [N]
+  Tensor exclusive_cumsum(const Tensor& tokens) const;  // [N] to [N]: over the valid tokens before each one
+  Tensor broadcast(const Tensor& per_sequence) const { return per_sequence.index_select(0, sequence_); }  // [S] to [N]
 
   const Tensor& counts() const { return counts_; }  // [S] valid tokens, integers
 

@@ -175,7 +175,7 @@ std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& pr
 
 /// Numbers that rest on nothing are not printed.
 void require_judged(const Evaluation& result) {
-  if (result.judged()) return;
+  if (result.has_rewards()) return;
   const std::vector<std::string>& failures = result.scores.failures;
   fail(failures.empty() ? ExitCode::kBadConfiguration : ExitCode::kRewardProgramFailed,
        "no reward function judged any of the ", result.verdicts.size(), " completions, so there is nothing to report; ",
@@ -240,8 +240,8 @@ void print_table(const Evaluation& result, const EvaluationRequest& request, con
   std::snprintf(text, sizeof(text), "completions: %.1f tokens on average, %.1f %% cut off", result.length_mean,
                 100 * result.truncated);
   console.line(text);
-  if (const int64_t unjudged = result.statistics.all.unjudged)
-    console.line(std::to_string(unjudged) + " of " + std::to_string(result.verdicts.size()) +
+  if (const int64_t unscored = result.statistics.all.unscored)
+    console.line(std::to_string(unscored) + " of " + std::to_string(result.verdicts.size()) +
                  " completions left out: no reward function judged them");
 }
 

@@ -7,7 +7,7 @@ namespace keel {
 
 class OptionTable;
 
-/// How a policy is evaluated; the section `eval` of a configuration.
+/// Settings of evaluations: the section `eval` of a configuration.
 struct EvalOptions {
   std::optional<int64_t> prompts;
   int64_t every = 0;

@@ -11,12 +11,12 @@
 namespace keel {
 namespace {
 
-/// Judges all groups of a batch; false when it was told to stop before the last.
-bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batch, const Tokenizer& tokenizer,
+/// Scores all groups of a batch. Returns false if it was interrupted.
+bool score_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batch, const Tokenizer& tokenizer,
                  const RewardSum& reward, const EvaluationRequest& request, const std::function<bool()>& stop,
                  Evaluation& result) {
   std::vector<GroupScore> scores(batch.size());
-  std::vector<std::vector<Verdict>> judged(batch.size());
+  std::vector<std::vector<Verdict>> scored(batch.size());
   std::atomic<bool> stopped = false;
   parallel_for(batch.size(), request.reward_threads, [&](size_t i) {
     if (stopped || (stop && stop())) {
@@ -26,28 +26,28 @@ bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
     const auto size = static_cast<size_t>(request.samples);
     const std::vector<RewardSample> samples = samples_of(rollouts.subspan(i * size, size), batch, tokenizer);
     scores[i] = score_group(samples, reward);
-    judged[i] = verdicts(reward, samples, scores[i].judgement);
+    scored[i] = verdicts(reward, samples, scores[i].judgement);
   });
   if (stopped) return false;
   for (size_t i = 0; i < batch.size(); ++i) {
     result.scores.add(scores[i].report);
-    std::move(judged[i].begin(), judged[i].end(), std::back_inserter(result.verdicts));
+    std::move(scored[i].begin(), scored[i].end(), std::back_inserter(result.verdicts));
   }
   return true;
 }
 
-/// The samples of all rows that are one problem are its samples.
-std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const Evaluation& result) {
+/// Groups the samples by problem: repeated rows of one problem share their samples.
+std::vector<ScoredPrompt> group_by_problem(std::span<const Prompt> prompts, const Evaluation& result) {
   const std::vector<size_t> problems = problem_numbers(prompts);
-  std::vector<JudgedPrompt> judged;
+  std::vector<ScoredPrompt> scored;
   for (size_t i = 0; i < prompts.size(); ++i)
-    if (problems[i] == judged.size()) judged.push_back({.source = prompts[i].source, .samples = {}});
+    if (problems[i] == scored.size()) scored.push_back({.source = prompts[i].source, .samples = {}});
   for (size_t i = 0; i < result.rollouts.size(); ++i)
-    judged[problems[static_cast<size_t>(result.rollouts[i].prompt)]].samples.push_back(result.verdicts[i]);
-  return judged;
+    scored[problems[static_cast<size_t>(result.rollouts[i].prompt)]].samples.push_back(result.verdicts[i]);
+  return scored;
 }
 
-/// Everything that follows from the rollouts and the verdicts.
+/// Computes the statistics from the rollouts and the verdicts.
 void summarize(Evaluation& result, std::span<const Prompt> prompts) {
   if (result.rollouts.empty()) return;
   double length = 0, truncated = 0;
@@ -58,7 +58,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts) {
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), result.is_accuracy);
+  result.statistics = evaluation_statistics(group_by_problem(prompts, result), result.is_accuracy);
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 
@@ -66,31 +66,31 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts) {
 
 Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts, const RewardSum& reward,
                     const EvaluationRequest& request, const std::function<bool()>& stop, StageMeter* meter) {
-  const SamplingRequest sampling{
-      .samples_per_prompt = request.samples,
-      .temperature = request.temperature,
-      .truncation = request.truncation,
-      .max_new_tokens = request.max_new_tokens,
-      .stop_ids = request.stop_ids,
-      .stop_strings = request.stop_strings,
-      .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
-      .policy_version = request.policy_version,
-      .max_sequences = request.max_sequences};
-  const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
-  StageMeter unseen;
-  Stage stage(meter ? *meter : unseen, "evaluation", static_cast<int64_t>(prompts.size()) * request.samples);
+  const SamplingRequest sampling{.samples_per_prompt = request.samples,
+                                 .temperature = request.temperature,
+                                 .truncation = request.truncation,
+                                 .max_new_tokens = request.max_new_tokens,
+                                 .stop_ids = request.stop_ids,
+                                 .stop_strings = request.stop_strings,
+                                 .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)}
+                                                         << 56),  // a random stream separate from training
+                                 .policy_version = request.policy_version,
+                                 .max_sequences = request.max_sequences};
+  const size_t batch_size = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
+  StageMeter unused;
+  Stage stage(meter ? *meter : unused, "evaluation", static_cast<int64_t>(prompts.size()) * request.samples);
   Evaluation result;
-  int64_t tokens = 0;  // of the batches before
-  const auto follow = [&](const RolloutProgress& progress) {
+  int64_t tokens = 0;  // of earlier batches
+  const auto show_progress = [&](const RolloutProgress& progress) {
     stage.set(static_cast<int64_t>(result.rollouts.size()) + progress.finished, tokens + progress.tokens);
   };
   result.is_accuracy = reward.right_or_wrong();
-  for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
-    const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
+  for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += batch_size) {
+    const std::span<const Prompt> batch = prompts.subspan(begin, std::min(batch_size, prompts.size() - begin));
     std::vector<Rollout> rollouts;
     try {
-      rollouts = engine.generate(batch, sampling, {.progress = follow});
-      if (!judge_batch(rollouts, batch, engine.tokenizer(), reward, request, stop, result)) break;
+      rollouts = engine.generate(batch, sampling, {.progress = show_progress});
+      if (!score_batch(rollouts, batch, engine.tokenizer(), reward, request, stop, result)) break;
     } catch (const Interrupted&) {
       break;
     }
@@ -108,7 +108,7 @@ Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts
 
 void write_evaluation(const Evaluation& evaluation, Json& row) {
   const EvaluationStatistics& statistics = evaluation.statistics;
-  if (evaluation.judged()) {
+  if (evaluation.has_rewards()) {
     row[std::string("eval/") + evaluation.mean_name()] = evaluation.mean;
     if (const std::optional<Interval>& interval = evaluation.interval()) {
       row["eval/low"] = interval->first;
@@ -118,12 +118,12 @@ void write_evaluation(const Evaluation& evaluation, Json& row) {
   row["eval/count"] = statistics.all.prompts;
   row["eval/length_mean"] = evaluation.length_mean;
   row["eval/truncated"] = evaluation.truncated;
-  if (statistics.all.unjudged > 0) row["eval/unjudged"] = statistics.all.unjudged;
+  if (statistics.all.unscored > 0) row["eval/unjudged"] = statistics.all.unscored;
   const auto write = [&](const SourceStatistics& source, const std::string& prefix) {
     for (const auto& [name, estimate] : source.measures)
       if (estimate.prompts > 0) row[prefix + name] = estimate.mean;
   };
-  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else the mean says it
+  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else they equal the mean
   if (statistics.sources.size() < 2) return;
   for (const SourceStatistics& source : statistics.sources) write(source, "eval/" + source.source + "/");
 }

@@ -7,9 +7,9 @@
 namespace keel {
 namespace {
 
-constexpr double kNormal = 1.959963984540054;  // the 97.5 % point of the normal distribution
+constexpr double kNormal = 1.959963984540054;  // 97.5 % quantile of the normal distribution
 
-/// Whether all are the same: their computed variance may be a rounding away from 0.
+/// Compares the values, because rounding can make the computed variance of equal values differ from 0.
 bool all_equal(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [&](double value) { return value == values[0]; });
 }
@@ -17,7 +17,7 @@ bool all_equal(std::span<const double> values) {
 }  // namespace
 
 Moments moments_of(std::span<const double> values) {
-  // In a unit near the largest of them: a power of two, so that nothing is rounded.
+  // Scales by a power of two near the largest magnitude, which is exact and prevents overflow.
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::abs(value));
   int exponent = 0;
@@ -38,7 +38,7 @@ double student_t(int64_t degrees_of_freedom) {
       2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456};
   if (degrees_of_freedom <= static_cast<int64_t>(kFirst.size()))
     return kFirst[static_cast<size_t>(std::max<int64_t>(degrees_of_freedom, 1) - 1)];
-  // The expansion of Cornish and Fisher; from here on it is right to 2e-6.
+  // The Cornish-Fisher expansion; its error is below 2e-6 here.
   constexpr double z = kNormal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
   const double d = static_cast<double>(degrees_of_freedom);
   return z + (z3 + z) / (4 * d) + (5 * z5 + 16 * z3 + 3 * z) / (96 * d * d) +
@@ -53,18 +53,19 @@ Interval wilson_interval(double successes, double count) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-Interval share_interval(std::span<const double> shares, int64_t trials) {
-  if (shares.empty()) return {0, 1};
-  const double count = static_cast<double>(shares.size());
-  const auto [mean, deviation] = moments_of(shares);
-  const auto inside =
-      static_cast<double>(std::ranges::count_if(shares, [](double share) { return share != 0 && share != 1; }));
+Interval fraction_interval(std::span<const double> fractions, int64_t trials) {
+  if (fractions.empty()) return {0, 1};
+  const double count = static_cast<double>(fractions.size());
+  const auto [mean, deviation] = moments_of(fractions);
+  const auto inside = static_cast<double>(
+      std::ranges::count_if(fractions, [](double fraction) { return fraction != 0 && fraction != 1; }));
   if (inside == 0) return wilson_interval(mean * count, count);
-  const double most = count - inside + inside * static_cast<double>(trials);
-  if (all_equal(shares)) return wilson_interval(mean * most, most);
-  const double shrink = kNormal / student_t(static_cast<int64_t>(shares.size()) - 1);
-  const double worth = std::min(mean * (1 - mean) / (deviation * deviation / count) * shrink * shrink, most);
-  return wilson_interval(mean * worth, worth);
+  const double max_trials = count - inside + inside * static_cast<double>(trials);
+  if (all_equal(fractions)) return wilson_interval(mean * max_trials, max_trials);
+  const double shrink = kNormal / student_t(static_cast<int64_t>(fractions.size()) - 1);
+  const double effective_trials =
+      std::min(mean * (1 - mean) / (deviation * deviation / count) * shrink * shrink, max_trials);
+  return wilson_interval(mean * effective_trials, effective_trials);
 }
 
 std::optional<Interval> mean_interval(std::span<const double> values) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// 95 % intervals of means over prompts. What is sampled is prompts: the samples of one prompt are no independent
-// evidence about the next, however many there are.
+// 95 % confidence intervals of means over prompts. The prompts are the independent sample; several completions of one
+// prompt are not independent.
 
 #include <cstdint>
 #include <optional>
@@ -12,28 +12,25 @@ namespace keel {
 
 using Interval = std::pair<double, double>;
 
-/// Mean and standard deviation of a sample of finite numbers, however large or small: what fits into a number in the
-/// end does not overflow on the way.
+/// Mean and standard deviation of finite numbers of any magnitude; intermediate results do not overflow.
 struct Moments {
-  double mean = 0, deviation = 0;  // the latter of one number, not of the mean; 0 where there is but one
+  double mean = 0, deviation = 0;  // deviation: of the values, not of the mean; 0 for a single value
 };
 Moments moments_of(std::span<const double> values);
 
-/// Wilson's score interval of `successes` in `count` trials, neither of which need be whole.
+/// Wilson's score interval of `successes` in `count` trials; both may be fractional.
 Interval wilson_interval(double successes, double count);
 
-/// Of the mean of shares, one for each prompt out of `trials` that are right or wrong each. Wilson's interval: where
-/// every share is 0 or 1, of as many trials as there are prompts; else of as many as their spread is worth (Korn and
-/// Graubard 1998, with Wilson's interval in place of Clopper and Pearson's). A prompt whose share is 0 or 1 is one
-/// trial at most, since nobody knows whether its trials could have differed, and any other all of its own. Never
-/// without width.
-Interval share_interval(std::span<const double> shares, int64_t trials);
+/// The interval of the mean of fractions, one per prompt, each of `trials` correct or wrong samples. It is Wilson's
+/// interval: with one trial per prompt if every fraction is 0 or 1, else with the effective number of trials from the
+/// fractions' variance (Korn and Graubard 1998, with Wilson's interval instead of Clopper and Pearson's). A prompt
+/// whose fraction is 0 or 1 counts as at most one trial, any other prompt as at most `trials`. The width is never 0.
+Interval fraction_interval(std::span<const double> fractions, int64_t trials);
 
-/// Student's interval of the mean of numbers that may be any; nothing where they say nothing of their spread: one
-/// number, or all the same.
+/// Student's t interval of the mean of any numbers. std::nullopt if the variance is unknown: one value, or all equal.
 std::optional<Interval> mean_interval(std::span<const double> values);
 
-/// The 97.5 % point of Student's t distribution.
+/// The 97.5 % quantile of Student's t distribution.
 double student_t(int64_t degrees_of_freedom);
 
 }  // namespace keel

@@ -11,37 +11,37 @@
 namespace keel {
 namespace {
 
-constexpr uint64_t kMathSteps = 1'000'000;  // per pair of answers, of which there may be many
+constexpr uint64_t kMathSteps = 1'000'000;  // limit of the verifier per pair of answers
 
-/// Whether the answer with the most votes is solved, by the sample that gave it first: 1 or 0.
-double elected(std::span<const int64_t> classes, std::span<const double> solved) {
+/// 1 if the majority answer is solved, else 0; the first sample with that answer decides.
+double majority_solved(std::span<const int64_t> classes, std::span<const double> solved) {
   std::map<int64_t, int64_t> votes;
   for (const int64_t answer : classes)
     if (answer >= 0) ++votes[answer];
-  int64_t most = 0;
+  int64_t max_votes = 0;
   double result = 0;
   for (size_t i = 0; i < classes.size(); ++i) {
-    if (classes[i] < 0 || votes[classes[i]] <= most) continue;
-    most = votes[classes[i]];
+    if (classes[i] < 0 || votes[classes[i]] <= max_votes) continue;
+    max_votes = votes[classes[i]];
     result = solved[i];
   }
   return result;
 }
 
-/// What the measures of one prompt are made of; samples that nobody judged have no part in it.
-struct Counted {
+/// The scored samples of one prompt, from which its measures are computed.
+struct PromptSamples {
   std::string source;
-  int64_t samples = 0, unjudged = 0;
+  int64_t samples = 0, unscored = 0;
   std::vector<double> rewards = {}, solved = {};
   std::vector<int64_t> classes = {};  // of the answers
 };
 
-Counted count(const JudgedPrompt& prompt) {
-  Counted result{.source = prompt.source, .samples = static_cast<int64_t>(prompt.samples.size())};
+PromptSamples collect_samples(const ScoredPrompt& prompt) {
+  PromptSamples result{.source = prompt.source, .samples = static_cast<int64_t>(prompt.samples.size())};
   std::vector<FinalAnswer> answers;
   for (const Verdict& verdict : prompt.samples) {
     if (!verdict.reward) {
-      ++result.unjudged;
+      ++result.unscored;
       continue;
     }
     result.rewards.push_back(*verdict.reward);
@@ -52,22 +52,22 @@ Counted count(const JudgedPrompt& prompt) {
   return result;
 }
 
-using Measured = std::vector<std::optional<double>>;
+using MeasureValues = std::vector<std::optional<double>>;
 
-/// All measures of one prompt, in the order of `measures_of`.
-Measured measure(const Counted& prompt, std::span<const int64_t> ks) {
+/// All measures of one prompt, in the order of list_measures().
+MeasureValues compute_measures(const PromptSamples& prompt, std::span<const int64_t> ks) {
   const auto count = static_cast<int64_t>(prompt.rewards.size());
-  const int64_t right = std::count(prompt.solved.begin(), prompt.solved.end(), 1.0);
-  Measured values(1);
+  const int64_t solved = std::count(prompt.solved.begin(), prompt.solved.end(), 1.0);
+  MeasureValues values(1);
   if (count > 0) values[0] = moments_of(prompt.rewards).mean;
-  for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, right, k)));
+  for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, solved, k)));
   for (const int64_t k : ks)
     if (k > 1)
       values.push_back(k > count ? std::nullopt : std::optional(majority_at_k(prompt.classes, prompt.solved, k)));
   return values;
 }
 
-/// The k of pass@k and maj@k.
+/// The values of k for pass@k and maj@k.
 std::vector<int64_t> powers_of_two(int64_t samples) {
   std::vector<int64_t> ks;
   for (int64_t k = 1; k <= samples; k *= 2) ks.push_back(k);
@@ -76,43 +76,44 @@ std::vector<int64_t> powers_of_two(int64_t samples) {
 
 struct NamedMeasure {
   std::string name;
-  int64_t k;  // samples in one trial of it
+  int64_t k;  // samples per trial
 };
 
-std::vector<NamedMeasure> measures_of(int64_t samples, std::span<const int64_t> ks) {
+std::vector<NamedMeasure> list_measures(int64_t samples, std::span<const int64_t> ks) {
   std::vector<NamedMeasure> measures = {{"avg@" + std::to_string(samples), 1}};
   for (const int64_t k : ks) measures.push_back({"pass@" + std::to_string(k), k});
   for (const int64_t k : ks)
-    if (k > 1) measures.push_back({"maj@" + std::to_string(k), k});  // of one sample, maj is pass
+    if (k > 1) measures.push_back({"maj@" + std::to_string(k), k});  // maj@1 equals pass@1
   return measures;
 }
 
-/// `shares`: each value is a part of trials that are right or wrong.
-Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials) {
+/// `fractions`: each value is a fraction of correct or wrong trials.
+Estimate make_estimate(std::span<const double> values, bool fractions, int64_t trials) {
   if (values.empty()) return {};
   return {.mean = moments_of(values).mean,
-          .interval = shares ? std::optional(share_interval(values, trials)) : mean_interval(values),
+          .interval = fractions ? std::optional(fraction_interval(values, trials)) : mean_interval(values),
           .prompts = static_cast<int64_t>(values.size())};
 }
 
-SourceStatistics summarize(const std::string& source, std::span<const Counted* const> prompts, bool right_or_wrong) {
+SourceStatistics summarize(const std::string& source, std::span<const PromptSamples* const> prompts,
+                           bool right_or_wrong) {
   SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
   if (prompts.empty()) return result;
-  result.samples = (*std::ranges::min_element(prompts, {}, &Counted::samples))->samples;
+  result.samples = (*std::ranges::min_element(prompts, {}, &PromptSamples::samples))->samples;
   const std::vector<int64_t> ks = powers_of_two(result.samples);
-  std::vector<Measured> rows;
-  for (const Counted* prompt : prompts) {
-    result.unjudged += prompt->unjudged;
-    rows.push_back(measure(*prompt, ks));
+  std::vector<MeasureValues> rows;
+  for (const PromptSamples* prompt : prompts) {
+    result.unscored += prompt->unscored;
+    rows.push_back(compute_measures(*prompt, ks));
   }
-  const std::vector<NamedMeasure> measures = measures_of(result.samples, ks);
+  const std::vector<NamedMeasure> measures = list_measures(result.samples, ks);
   for (size_t i = 0; i < measures.size(); ++i) {
     std::vector<double> column;
-    for (const Measured& row : rows)
+    for (const MeasureValues& row : rows)
       if (row[i]) column.push_back(*row[i]);
     const bool is_average = i == 0;
     result.measures.push_back(
-        {measures[i].name, estimate_of(column, !is_average || right_or_wrong, result.samples / measures[i].k)});
+        {measures[i].name, make_estimate(column, !is_average || right_or_wrong, result.samples / measures[i].k)});
   }
   return result;
 }
@@ -121,19 +122,19 @@ SourceStatistics summarize(const std::string& source, std::span<const Counted* c
 
 std::vector<std::string> measure_names(int64_t samples) {
   std::vector<std::string> names;
-  for (const NamedMeasure& measure : measures_of(samples, powers_of_two(samples))) names.push_back(measure.name);
+  for (const NamedMeasure& measure : list_measures(samples, powers_of_two(samples))) names.push_back(measure.name);
   return names;
 }
 
 double pass_at_k(int64_t samples, int64_t solved, int64_t k) {
   if (samples - solved < k) return 1;
-  double none = 1;  // C(n-c, k) / C(n, k), factor by factor: nothing overflows
+  double none = 1;  // C(n-c, k) / C(n, k), one factor at a time to avoid overflow
   for (int64_t i = samples - solved + 1; i <= samples; ++i) none *= 1 - static_cast<double>(k) / static_cast<double>(i);
   return 1 - none;
 }
 
 std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers) {
-  std::vector<size_t> first;  // the sample that gave each class's answer first
+  std::vector<size_t> first;  // the first sample of each class
   std::vector<int64_t> classes;
   for (const FinalAnswer& answer : answers) {
     const auto found = [&](auto&& same) {
@@ -155,18 +156,18 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   const size_t size = static_cast<size_t>(k), blocks = classes.size() / size;
   double sum = 0;
   for (size_t block = 0; block < blocks; ++block)
-    sum += elected(classes.subspan(block * size, size), solved.subspan(block * size, size));
+    sum += majority_solved(classes.subspan(block * size, size), solved.subspan(block * size, size));
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, bool right_or_wrong) {
-  std::vector<Counted> counted;
-  for (const JudgedPrompt& prompt : prompts) counted.push_back(count(prompt));
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool right_or_wrong) {
+  std::vector<PromptSamples> collected;
+  for (const ScoredPrompt& prompt : prompts) collected.push_back(collect_samples(prompt));
   std::vector<std::string> sources;
-  std::map<std::string, std::vector<const Counted*>> by_source;
-  std::vector<const Counted*> all;
-  for (const Counted& prompt : counted) {
-    std::vector<const Counted*>& own = by_source[prompt.source];
+  std::map<std::string, std::vector<const PromptSamples*>> by_source;
+  std::vector<const PromptSamples*> all;
+  for (const PromptSamples& prompt : collected) {
+    std::vector<const PromptSamples*>& own = by_source[prompt.source];
     if (own.empty()) sources.push_back(prompt.source);
     own.push_back(&prompt);
     all.push_back(&prompt);
@@ -178,7 +179,7 @@ EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts
 }
 
 Json to_json(const SourceStatistics& statistics) {
-  Json tree = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unjudged}};
+  Json tree = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unscored}};
   for (const auto& [name, estimate] : statistics.measures) {
     Json& measure = tree[name] = nullptr;
     if (estimate.prompts == 0) continue;
@@ -209,7 +210,7 @@ std::string to_table(const EvaluationStatistics& statistics) {
         std::snprintf(text, sizeof(text), "     -");
       else if (!estimate.interval)
         std::snprintf(text, sizeof(text), "%6.4f   none: %s", estimate.mean,
-                      estimate.prompts == 1 ? "there is one prompt" : "all rewards are equal");
+                      estimate.prompts == 1 ? "only one prompt" : "all rewards are equal");
       else
         std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.interval->first,
                       estimate.interval->second);

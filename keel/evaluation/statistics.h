@@ -1,15 +1,14 @@
 #pragma once
 
-// What k samples per prompt say about a policy. Every measure is a number per prompt, averaged over prompts, with a
-// 95 % interval over prompts (intervals.h):
+// Evaluation measures. Each is computed per prompt and averaged over prompts, with a 95 % interval over prompts
+// (intervals.h):
 //
-//   avg@n    the mean reward of all n samples (where prompts have different numbers of them, n is the least)
-//   pass@k   the probability that of k of the n samples at least one is solved: 1 - C(n-c, k) / C(n, k), unbiased
-//   maj@k    whether the answer that most of k samples give is solved, averaged over the n/k (rounded down) blocks of k
-//            samples that follow one another: unbiased, since samples are interchangeable
+//   avg@n    mean reward of all n samples (n is the minimum if prompts have different numbers of samples)
+//   pass@k   probability that at least one of k of the n samples is solved: 1 - C(n-c, k) / C(n, k), unbiased
+//   maj@k    whether the majority answer of k samples is solved, averaged over floor(n/k) consecutive blocks of k
+//            samples; unbiased, because samples are exchangeable
 //
-// Samples that nobody judged are left out: n is what is left of a prompt's samples, and a prompt with fewer than k of
-// them has no part in pass@k and maj@k.
+// Samples without a reward are excluded from n. A prompt with fewer than k samples is excluded from pass@k and maj@k.
 
 #include <cstdint>
 #include <optional>
@@ -23,17 +22,16 @@
 
 namespace keel {
 
-/// One prompt's samples, judged.
-struct JudgedPrompt {
-  std::string source;  // the task or data set it came from
+/// The scored samples of one prompt.
+struct ScoredPrompt {
+  std::string source;  // its task or data set
   std::vector<Verdict> samples;
 };
 
 struct Estimate {
   double mean = 0;
-  std::optional<Interval> interval =
-      {};               // nothing: equal rewards of an unknown kind, which say nothing of their spread
-  int64_t prompts = 0;  // that have a part in it; 0: there is no such number
+  std::optional<Interval> interval = {};  // none if the variance is unknown: equal rewards that are not 0 or 1
+  int64_t prompts = 0;                    // prompts in the mean; 0: the mean is undefined
 };
 
 struct SourceStatistics {
@@ -42,8 +40,8 @@ struct SourceStatistics {
     Estimate estimate;
   };
   std::string source;
-  int64_t prompts = 0, samples = 0;  // samples of each prompt, at the least
-  int64_t unjudged = 0;              // of all its samples
+  int64_t prompts = 0, samples = 0;  // samples: minimum per prompt
+  int64_t unscored = 0;              // samples without a reward
   std::vector<Measure> measures;
 };
 
@@ -52,30 +50,30 @@ struct EvaluationStatistics {
   std::vector<SourceStatistics> sources;  // in order of first appearance
 };
 
-/// avg@n, pass@k and maj@k, as they are called everywhere; k is 1, 2, 4, ... up to `samples`.
+/// The names of all measures: avg@n, pass@k and maj@k for k = 1, 2, 4, ... up to `samples`.
 std::vector<std::string> measure_names(int64_t samples);
 
-/// `solved` of `samples` are; 1 <= k <= samples.
+/// pass@k if `solved` of `samples` are solved; 1 <= k <= samples.
 double pass_at_k(int64_t samples, int64_t solved, int64_t k);
 
-/// A number for each answer, the same for answers that mean the same: equal texts, or, of two math answers, equal to
-/// the verifier. Empty answers have -1.
+/// An equivalence class index per answer: equal texts share a class, and so do two math answers that the verifier
+/// finds equal. Empty answers have -1.
 std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 
-/// `classes` as above; `solved` is 1 or 0. Of answers with equally many votes the one given first wins; whether it is
-/// solved says the sample that gave it first. A block without an answer counts as 0.
+/// maj@k of answer_classes() and `solved` (1 or 0 per sample). The earliest answer wins a tie, and its first sample
+/// decides whether it is solved. A block without answers counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// Each source has the measures of its own least number of samples. `right_or_wrong`: a reward can be nothing but 1 or
-/// 0, so that the mean is a share; that all of them happen to be says nothing of the kind.
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, bool right_or_wrong);
+/// The measures over all prompts and per source; n is the minimum number of samples in each. `right_or_wrong`: rewards
+/// are 1 or 0 by definition, so that the mean is a fraction.
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool right_or_wrong);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
-/// that no prompt has a part in is null, one that only some have a part in says how many: "prompts". Where there is no
-/// interval low and high are null.
+/// without prompts is null, one that excludes some prompts has the key "prompts", and low and high are null without an
+/// interval.
 Json to_json(const SourceStatistics& statistics);
 
-/// One row per source and measure, for a terminal; then all sources together, where there are several.
+/// A terminal table with one row per source and measure, and rows over all sources if there are several.
 std::string to_table(const EvaluationStatistics& statistics);
 
 }  // namespace keel

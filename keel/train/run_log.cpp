@@ -163,12 +163,12 @@ void RunLog::evaluation(const Evaluation& result, const HeldOutPrompts& held_out
   }
   const std::string left_out = held_out.note(), place = "step " + std::to_string(step) + ": ";
   if (!left_out.empty() && !std::exchange(told_of_left_out_, true)) console_.warning("evaluation: " + left_out);
-  const int64_t unjudged = result.statistics.all.unjudged;
-  if (unjudged > 0)
-    console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
+  const int64_t unscored = result.statistics.all.unscored;
+  if (unscored > 0)
+    console_.warning(place + "no reward function judged " + std::to_string(unscored) + " of " +
                      std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
   const int64_t prompts = result.statistics.all.prompts;
-  if (result.judged())
+  if (result.has_rewards())
     console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  " +
                   interval_text(result.interval(), prompts) + "  on " + std::to_string(prompts) +
                   (prompts == 1 ? " prompt" : " prompts"));

@@ -224,7 +224,7 @@ TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
             is_right(result.rollouts[0]) ? 1 : 0);
 
   const Evaluation none = evaluate(policy, prompts, judges_even_prompts(true), request);
-  EXPECT_FALSE(none.judged());
+  EXPECT_FALSE(none.has_rewards());
   Json empty;
   write_evaluation(none, empty);
   EXPECT_FALSE(empty.contains("eval/accuracy") || empty.contains("eval/reward") || empty.contains("eval/low"));

@@ -30,35 +30,35 @@ TEST(Moments, AreThoseOfTheSampleInAnyUnit) {
 }
 
 TEST(ShareInterval, OfPromptsThatAreRightOrWrongIsWilsons) {
-  expect_near(share_interval(std::vector<double>(4, 1.0), 1), 0.5101091635454025, 1);
-  expect_near(share_interval(std::vector<double>(4, 0.0), 1), 0, 0.4898908364545974);
-  expect_near(share_interval(std::vector<double>{1}, 1), 0.2065493143772374, 1);
+  expect_near(fraction_interval(std::vector<double>(4, 1.0), 1), 0.5101091635454025, 1);
+  expect_near(fraction_interval(std::vector<double>(4, 0.0), 1), 0, 0.4898908364545974);
+  expect_near(fraction_interval(std::vector<double>{1}, 1), 0.2065493143772374, 1);
   std::vector<double> many(263, 0.0);
   std::fill_n(many.begin(), 81, 1.0);
-  expect_near(share_interval(many, 1), 0.2552885198782742, 0.36620957698280004);
+  expect_near(fraction_interval(many, 1), 0.2552885198782742, 0.36620957698280004);
   // Whatever the number of samples: prompts that are right in all of them, or wrong, are as many as they are.
-  expect_near(share_interval(std::vector<double>(4, 1.0), 64), 0.5101091635454025, 1);
+  expect_near(fraction_interval(std::vector<double>(4, 1.0), 64), 0.5101091635454025, 1);
 }
 
 TEST(ShareInterval, OfSeveralTrialsIsWorthWhatTheSpreadOfThePromptsSays) {
   // 10.70 trials: p (1 - p) / (s^2 / m) (1.96 / t_7)^2 with p = 0.59375 and s^2 = 0.1183.
-  expect_near(share_interval(std::vector<double>{0.5, 0.25, 1, 0.75, 0, 0.5, 1, 0.75}, 4), 0.3153564072000186,
+  expect_near(fraction_interval(std::vector<double>{0.5, 0.25, 1, 0.75, 0, 0.5, 1, 0.75}, 4), 0.3153564072000186,
               0.8226162278028417);
   // 11 trials, though the spread is worth 11.76: three prompts agree with themselves, the fourth has 8.
-  expect_near(share_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.6972347107422235, 0.9976093827252469);
+  expect_near(fraction_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.6972347107422235, 0.9976093827252469);
 }
 
 TEST(ShareInterval, OfPromptsThatAgreeHasAWidth) {
   // Equal shares and nearly equal ones are the same: all trials, 16 in 32.
-  expect_near(share_interval(std::vector<double>(4, 0.5), 8), 0.33630882869327483, 0.6636911713067252);
-  expect_near(share_interval(std::vector<double>{0.5, 0.5, 0.5, 0.5 + 1e-9}, 8), 0.33630882891647995,
+  expect_near(fraction_interval(std::vector<double>(4, 0.5), 8), 0.33630882869327483, 0.6636911713067252);
+  expect_near(fraction_interval(std::vector<double>{0.5, 0.5, 0.5, 0.5 + 1e-9}, 8), 0.33630882891647995,
               0.6636911715299305);
 }
 
 TEST(ShareInterval, OfPromptsThatAgreeIsHardlyNarrowerThanThatOfPromptsThatNearlyDo) {
   // Five prompts and two trials each (pass@2 of four samples): one share of 5/6 beside four of 1, against five of 1.
-  const Interval agree = share_interval(std::vector<double>(5, 1.0), 2),
-                 nearly = share_interval(std::vector<double>{1, 1, 1, 1, 5.0 / 6}, 2);
+  const Interval agree = fraction_interval(std::vector<double>(5, 1.0), 2),
+                 nearly = fraction_interval(std::vector<double>{1, 1, 1, 1, 5.0 / 6}, 2);
   expect_near(agree, 0.5655175352168252, 1);
   EXPECT_NEAR(nearly.first, agree.first, 0.05);
 }
@@ -86,10 +86,10 @@ TEST(StudentT, IsThatOfTheTables) {
 }
 
 /// Prompts of one source; `rewards` of each sample, solved from a half on.
-std::vector<JudgedPrompt> prompts_with(const std::vector<std::vector<double>>& rewards) {
-  std::vector<JudgedPrompt> prompts;
+std::vector<ScoredPrompt> prompts_with(const std::vector<std::vector<double>>& rewards) {
+  std::vector<ScoredPrompt> prompts;
   for (const std::vector<double>& row : rewards) {
-    JudgedPrompt& prompt = prompts.emplace_back(JudgedPrompt{"sums", {}});
+    ScoredPrompt& prompt = prompts.emplace_back(ScoredPrompt{"sums", {}});
     for (const double reward : row)
       prompt.samples.push_back({.reward = reward, .solved = reward >= 0.5, .answer = {"7", true}});
   }

@@ -103,23 +103,23 @@ TEST(MajorityAtK, IsUnbiasedOverSubsets) {
   }
 }
 
-constexpr double kUnjudged = -1;
+constexpr double kUnscored = -1;
 
-/// Samples that are solved when their reward is at least a half.
-JudgedPrompt judged(const std::string& source, const std::vector<double>& rewards,
+/// A prompt whose samples are solved if their reward is at least 0.5.
+ScoredPrompt scored(const std::string& source, const std::vector<double>& rewards,
                     const std::vector<std::string>& answers) {
-  JudgedPrompt prompt{source, {}};
+  ScoredPrompt prompt{source, {}};
   for (size_t i = 0; i < rewards.size(); ++i) {
     prompt.samples.push_back({.reward = rewards[i], .solved = rewards[i] >= 0.5, .answer = {answers[i], true}});
-    if (rewards[i] == kUnjudged) prompt.samples.back().reward.reset();
+    if (rewards[i] == kUnscored) prompt.samples.back().reward.reset();
   }
   return prompt;
 }
 
-std::vector<JudgedPrompt> two_sources() {
-  return {judged("math", {1, 0, 0, 0}, {"4", "5", "5", "6"}),
-          judged("code", {0.25, 0.25, 0.25, 0.25}, {"", "", "", ""}),
-          judged("math", {1, 1, 0, 1}, {"7", "7.0", "8", "x = 7"})};
+std::vector<ScoredPrompt> two_sources() {
+  return {scored("math", {1, 0, 0, 0}, {"4", "5", "5", "6"}),
+          scored("code", {0.25, 0.25, 0.25, 0.25}, {"", "", "", ""}),
+          scored("math", {1, 1, 0, 1}, {"7", "7.0", "8", "x = 7"})};
 }
 
 std::vector<double> means(const SourceStatistics& source) {
@@ -128,7 +128,7 @@ std::vector<double> means(const SourceStatistics& source) {
   return values;
 }
 
-TEST(EvaluationStatistics, AreByHandThese) {
+TEST(EvaluationStatistics, MatchHandComputedValues) {
   const auto [all, result] = evaluation_statistics(two_sources(), false);
   ASSERT_EQ(result.size(), 2u);
   std::vector<std::string> names;
@@ -147,13 +147,13 @@ TEST(EvaluationStatistics, AreByHandThese) {
 }
 
 TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
-  const std::vector<JudgedPrompt> prompts = {
-      judged("math", {kUnjudged, 1, 0, 1}, {"5", "4", "5", "4"}),  // c = 2 of n = 3; the block {4 5}, 4 is first
-      judged("math", {kUnjudged, kUnjudged, 0, kUnjudged}, {"1", "1", "1", "1"}),
-      judged("talk", {kUnjudged, kUnjudged, kUnjudged, kUnjudged}, {"1", "1", "1", "1"})};
+  const std::vector<ScoredPrompt> prompts = {
+      scored("math", {kUnscored, 1, 0, 1}, {"5", "4", "5", "4"}),  // c = 2 of n = 3; the block {4 5}, 4 is first
+      scored("math", {kUnscored, kUnscored, 0, kUnscored}, {"1", "1", "1", "1"}),
+      scored("talk", {kUnscored, kUnscored, kUnscored, kUnscored}, {"1", "1", "1", "1"})};
   const auto [all, sources] = evaluation_statistics(prompts, true);
-  EXPECT_EQ(all.unjudged, 8);
-  EXPECT_EQ(sources[0].unjudged, 4);
+  EXPECT_EQ(all.unscored, 8);
+  EXPECT_EQ(sources[0].unscored, 4);
   // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: the first prompt alone; 4 samples nobody has.
   const Json math = to_json(sources[0]), talk = to_json(sources[1]);
   EXPECT_NEAR(math["avg@4"]["mean"].get<double>(), 1.0 / 3, 1e-12);
@@ -176,7 +176,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
 }
 
 TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
-  const std::vector<JudgedPrompt> prompts = {judged("all", {1}, {"1"}), judged("rest", {0}, {"1"})};
+  const std::vector<ScoredPrompt> prompts = {scored("all", {1}, {"1"}), scored("rest", {0}, {"1"})};
   const auto [all, sources] = evaluation_statistics(prompts, true);
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
@@ -198,8 +198,8 @@ TEST(EvaluationStatistics, BecomeATreeAndATable) {
 }
 
 TEST(EvaluationStatistics, GiveEachSourceTheMeasuresOfItsOwnNumberOfSamples) {
-  const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0, 0, 0}, {"1", "2", "3", "4"}),
-                                            judged("a", {1, 1, 0}, {"1", "1", "2"}), judged("b", {0}, {"1"})};
+  const std::vector<ScoredPrompt> uneven = {scored("a", {1, 0, 0, 0}, {"1", "2", "3", "4"}),
+                                            scored("a", {1, 1, 0}, {"1", "1", "2"}), scored("b", {0}, {"1"})};
   const auto [all, sources] = evaluation_statistics(uneven, true);
   // Of a: (1/4 + 2/3) / 2; pass@2: (1 - 3/6 + 1) / 2.
   EXPECT_EQ(sources[0].samples, 3);

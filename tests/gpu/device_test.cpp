@@ -323,7 +323,7 @@ TEST(Critic, LearnsAsOnTheCpu) {
   const CriticOptions options{.body = "separate"};
   const auto trained = [&](at::Device device) {
     const ModelWeights policy = ModelWeights::random(small_shape(tokenizer.size()), 3, device);
-    const Critic critic = Critic::create(policy, {}, options.own_body());
+    const Critic critic = Critic::create(policy, {}, options.has_separate_body());
     CriticTraining training(critic, MasterWeights(critic.weights()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
     for (int64_t update = 0; update < 5; ++update) {

@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-/// Ends a batch that no step will use.
+/// Thrown to cancel a batch that no step will use.
 struct Cancelled : std::exception {
   const char* what() const noexcept override { return "the batch was cancelled"; }
 };
@@ -30,7 +30,7 @@ BackgroundSampler::BackgroundSampler(BatchSampler& sampler, at::Device device, i
 BackgroundSampler::~BackgroundSampler() {
   {
     const std::scoped_lock lock(mutex_);
-    cancelled_ = ended_ = true;
+    cancelled_ = stopping_ = true;
     queued_.clear();
   }
   changed_.notify_all();
@@ -38,7 +38,7 @@ BackgroundSampler::~BackgroundSampler() {
 
 void BackgroundSampler::request(const SamplerWeights& weights, uint64_t policy_version,
                                 std::shared_ptr<StepMeters> meters) {
-  synchronize(device_);  // the other thread's stream does not wait for the copy by itself
+  synchronize(device_);  // the sampling thread's CUDA stream does not wait for the copy of the weights
   const auto throw_if_cancelled = [this] {
     const std::scoped_lock lock(mutex_);
     if (cancelled_) throw Cancelled();
@@ -74,14 +74,14 @@ RolloutBatch BackgroundSampler::take() {
   try {
     RolloutBatch batch = oldest.get();
     if (thread_.empty() && !std::exchange(warned_, true))
-      batch.warnings.push_back(std::string("no thread could be made that samples beside the training, so that each ") +
-                               "waits for the other. " + kThreadLimits);
+      batch.warnings.push_back(std::string("the background sampling thread could not be started, so sampling and ") +
+                               "training alternate. " + kThreadLimits);
     return batch;
   } catch (...) {
     if (thread_.empty())
       queued_.clear();
     else
-      for (const std::future<RolloutBatch>& later : requested_) later.wait();  // each is cancelled when it begins
+      for (const std::future<RolloutBatch>& later : requested_) later.wait();  // each throws Cancelled when it starts
     requested_.clear();
     const std::scoped_lock lock(mutex_);
     cancelled_ = false;
@@ -90,19 +90,19 @@ RolloutBatch BackgroundSampler::take() {
 }
 
 void BackgroundSampler::work(at::Device device, int64_t threads) {
-  use_threads(threads);  // a thread has its own number of helpers, and sums depend on it
+  use_threads(threads);  // OpenMP's thread count is per thread, and the order of sums depends on it
   std::optional<c10::StreamGuard> stream;
   if (device.is_cuda())
     stream.emplace(c10::impl::VirtualGuardImpl(at::kCUDA).getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ended_ || !queued_.empty(); });
-    if (ended_) return;
+    changed_.wait(lock, [&] { return stopping_ || !queued_.empty(); });
+    if (stopping_) return;
     Task task = std::move(queued_.front());
     queued_.pop_front();
     lock.unlock();
     task();
-    task = {};  // and its weights
+    task = {};  // frees the weights
     lock.lock();
   }
 }

@@ -15,30 +15,29 @@
 
 namespace keel {
 
-/// Samples batches on a thread of its own while others are trained on: one after the other, in the order of the
-/// requests, each with weights that do not change any more. So a batch has the same weights whichever thread is faster;
-/// where no thread can be started, take() samples. It owns the thread and the position that sampling has reached, and
-/// borrows the sampler.
+/// Samples batches on a background thread during training: one at a time, in the order of the requests, each with
+/// frozen weights, so that timing does not change the result. If no thread can be started, take() samples. It owns the
+/// thread and the position in the prompt stream, and borrows the sampler.
 class BackgroundSampler {
  public:
-  /// The sampler must outlive it. While batches are requested, only the thread uses the sampler.
+  /// The sampler must outlive this. While requests are pending, only the background thread uses the sampler.
   BackgroundSampler(BatchSampler& sampler, at::Device device, int64_t threads);
-  /// Cancels the batch that is being sampled.
+  /// Cancels the batch in progress.
   ~BackgroundSampler();
   BackgroundSampler(const BackgroundSampler&) = delete;
   BackgroundSampler& operator=(const BackgroundSampler&) = delete;
 
-  /// The next batch to be requested begins at this position of the prompt stream. Not while batches are requested.
+  /// Sets the position in the prompt stream of the next batch. Must not be called while requests are pending.
   void seek(uint64_t position) { position_ = position; }
 
-  /// Requests a batch; the meters show its progress when its turn comes.
+  /// Queues a request for a batch; the meters show its progress once it is being sampled.
   void request(const SamplerWeights& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
 
-  /// Batches that were requested and not taken.
-  size_t count() const { return requested_.size(); }
+  /// Batches that were requested and not taken yet.
+  size_t pending() const { return requested_.size(); }
 
-  /// Waits for the oldest requested batch. If it failed, throws its error and drops the later ones, whose position is
-  /// not known then.
+  /// Waits for the oldest requested batch. If it failed, throws its error and drops the later requests, because their
+  /// position in the prompt stream is then unknown.
   RolloutBatch take();
 
  private:
@@ -47,14 +46,14 @@ class BackgroundSampler {
 
   BatchSampler& sampler_;
   at::Device device_;
-  uint64_t position_ = 0;                            // of the next batch; the thread that samples uses it
-  std::deque<std::future<RolloutBatch>> requested_;  // of the thread that requests
-  std::mutex mutex_;                                 // for all below
+  uint64_t position_ = 0;                            // of the next batch; used by the sampling thread
+  std::deque<std::future<RolloutBatch>> requested_;  // used by the requesting thread
+  std::mutex mutex_;                                 // guards all members below
   std::condition_variable changed_;
   std::deque<Task> queued_;
-  bool cancelled_ = false;  // a batch has failed: later ones are not begun
-  bool ended_ = false;
-  bool warned_ = false;  // that no thread could be started
+  bool cancelled_ = false;  // a batch has failed: later ones are not started
+  bool stopping_ = false;
+  bool warned_ = false;  // about a thread that could not be started
   std::vector<std::jthread> thread_;
 };
 

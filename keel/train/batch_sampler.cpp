@@ -9,14 +9,14 @@
 namespace keel {
 namespace {
 
-/// The part of a dropped completion that metrics count.
-Rollout seen_of(const Rollout& rollout) {
-  Rollout seen;
-  seen.tokens.trained = rollout.tokens.trained;
-  seen.finish = rollout.finish;
-  seen.reward = rollout.reward;
-  seen.judged = rollout.judged;
-  return seen;
+/// Copies only the fields that the metrics of dropped completions use.
+Rollout copy_for_metrics(const Rollout& rollout) {
+  Rollout copy;
+  copy.tokens.trained = rollout.tokens.trained;
+  copy.finish = rollout.finish;
+  copy.reward = rollout.reward;
+  copy.judged = rollout.judged;
+  return copy;
 }
 
 }  // namespace
@@ -33,10 +33,10 @@ RolloutBatch BatchSampler::sample(uint64_t position, const SamplerWeights& weigh
   prompts.seek(position);
   const RolloutEngine engine(sampling_model(weights, config_.rollout.weights), policy_.tokenizer);
   if (config_.rollout.dynamic_sampling) {
-    fill(engine, prompts, batch, events);
+    sample_dynamically(engine, prompts, batch, events);
   } else {
     batch.prompts = prompts.next(config_.train.prompts_per_step);
-    batch.rollouts = draw(engine, batch.prompts, batch, events);
+    batch.rollouts = sample_and_score(engine, batch.prompts, batch, events);
     batch.metrics = compute_rollout_metrics(batch.rollouts, request_.samples_per_prompt);
   }
   batch.position = prompts.position();
@@ -45,30 +45,30 @@ RolloutBatch BatchSampler::sample(uint64_t position, const SamplerWeights& weigh
   return batch;
 }
 
-/// Samples completions and scores them meanwhile: a group is scored while others are still being sampled.
-std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<const Prompt> prompts,
-                                        RolloutBatch& batch, const Events& events) {
+/// Samples completions and scores each group while others are still being sampled.
+std::vector<Rollout> BatchSampler::sample_and_score(const RolloutEngine& engine, std::span<const Prompt> prompts,
+                                                    RolloutBatch& batch, const Events& events) {
   SamplingRequest request = request_;
   request.policy_version = batch.policy_version;
   const size_t workers = thread_count(config_.reward.worker_count());
-  const auto all = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
-  Stage stage(events.meter, "rollout", all);
-  ScoringQueue queue(prompt_sources_.reward(), prompts, policy_.tokenizer, workers, events.keep_on);
+  const auto total = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
+  Stage stage(events.meter, "rollout", total);
+  ScoringQueue queue(prompt_sources_.reward(), prompts, policy_.tokenizer, workers, events.check_cancelled);
   if (queue.threads() < workers && !std::exchange(warned_few_threads_, true))
-    batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
-                             std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
-                             kThreadLimits + ", or lower reward.workers");
-  const auto follow = [&](const RolloutProgress& progress) {
+    batch.warnings.push_back("only " + std::to_string(queue.threads()) + " of " + std::to_string(workers) +
+                             " scoring threads could be started, so scoring is slower. " + kThreadLimits +
+                             ", or lower reward.workers");
+  const auto report_progress = [&](const RolloutProgress& progress) {
     stage.set(progress.finished, progress.tokens);
-    if (events.keep_on) events.keep_on();
+    if (events.check_cancelled) events.check_cancelled();
   };
   std::vector<Rollout> rollouts =
       engine.generate(prompts, request,
                       {.group = [&](std::span<Rollout> group) { queue.add(group); },
-                       .progress = follow,
-                       .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }});
+                       .progress = report_progress,
+                       .warning = [&](const std::string& text) { batch.warnings.push_back(text); }});
   Stopwatch watch(policy_.model.device());
-  events.meter.begin("scoring", all);
+  events.meter.begin("scoring", total);
   batch.scores.add(queue.finish(
       rollouts, [&](size_t groups) { stage.set(static_cast<int64_t>(groups) * request.samples_per_prompt); }));
   batch.reward_seconds += watch.lap();
@@ -77,27 +77,28 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
   return rollouts;
 }
 
-/// DAPO's dynamic sampling: groups of equal rewards have zero advantages and are dropped. Further prompts are sampled
-/// in their place, a batch at a time. Only its own completions decide about a prompt, so the batch has the next prompts
-/// of the stream whose rewards differ; prompts after the last one taken are left to the next step.
-void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events) {
-  const auto wanted = static_cast<size_t>(config_.train.prompts_per_step);
+/// DAPO's dynamic sampling: drops groups of equal rewards, whose advantages are zero, and samples further prompts until
+/// the step is full. The result does not depend on the batch size: the step gets the next prompts of the stream whose
+/// rewards differ, and the next step begins after the last prompt used.
+void BatchSampler::sample_dynamically(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch,
+                                      const Events& events) {
+  const auto needed = static_cast<size_t>(config_.train.prompts_per_step);
   const auto samples = static_cast<size_t>(request_.samples_per_prompt);
-  std::vector<Rollout> seen;
-  while (batch.prompts.size() < wanted && batch.groups.batches < config_.rollout.max_batches) {
+  std::vector<Rollout> sampled;  // for the metrics
+  while (batch.prompts.size() < needed && batch.groups.batches < config_.rollout.max_batches) {
     std::vector<Prompt> prompts;
-    std::vector<PromptStream::Place> behind;  // each prompt
-    while (prompts.size() < wanted) {
+    std::vector<PromptStream::Place> ends;  // stream position after each prompt
+    while (prompts.size() < needed) {
       std::vector<Prompt> next = stream.next(1);
-      if (next.empty()) break;  // the end of a stream that does not repeat
+      if (next.empty()) break;  // the stream has ended and does not repeat
       prompts.push_back(std::move(next.front()));
-      behind.push_back(stream.place());
+      ends.push_back(stream.place());
     }
     if (prompts.empty()) break;
-    std::vector<Rollout> rollouts = draw(engine, prompts, batch, events);
+    std::vector<Rollout> rollouts = sample_and_score(engine, prompts, batch, events);
     batch.groups.batches++;
-    for (const Rollout& rollout : rollouts) seen.push_back(seen_of(rollout));
-    for (size_t i = 0; i < prompts.size() && batch.prompts.size() < wanted; ++i) {
+    for (const Rollout& rollout : rollouts) sampled.push_back(copy_for_metrics(rollout));
+    for (size_t i = 0; i < prompts.size() && batch.prompts.size() < needed; ++i) {
       const std::span<Rollout> group = std::span(rollouts).subspan(i * samples, samples);
       if (equal_rewards(group)) {
         batch.groups.dropped++;
@@ -108,19 +109,19 @@ void BatchSampler::fill(const RolloutEngine& engine, PromptStream& stream, Rollo
         batch.rollouts.push_back(std::move(rollout));
       }
       batch.prompts.push_back(std::move(prompts[i]));
-      stream.go_back_to(behind[i]);
+      stream.go_back_to(ends[i]);
     }
-    if (batch.prompts.size() < wanted) stream.go_back_to(behind.back());
+    if (batch.prompts.size() < needed) stream.go_back_to(ends.back());
   }
-  batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
+  batch.groups.sampled = static_cast<int64_t>(sampled.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());
-  batch.metrics = compute_rollout_metrics(seen, request_.samples_per_prompt);
-  if (batch.prompts.size() < wanted && !std::exchange(warned_few_groups_, true))
+  batch.metrics = compute_rollout_metrics(sampled, request_.samples_per_prompt);
+  if (batch.prompts.size() < needed && !std::exchange(warned_few_groups_, true))
     batch.warnings.push_back(
-        "dynamic sampling: the rewards of " + std::to_string(batch.prompts.size()) + " of " +
-        std::to_string(batch.groups.sampled) + " groups differ, and a step wants " + std::to_string(wanted) +
-        "; it goes on with those, after " + std::to_string(batch.groups.batches) +
-        " batches (rollout.max_batches). Told once; rollout/groups in metrics.jsonl has every step");
+        "dynamic sampling: after " + std::to_string(batch.groups.batches) + " batches (rollout.max_batches), only " +
+        std::to_string(batch.prompts.size()) + " of " + std::to_string(batch.groups.sampled) +
+        " groups have differing rewards; expected " + std::to_string(needed) +
+        " a step. The step trains on those. Later steps are only in metrics.jsonl (rollout/groups)");
 }
 
 }  // namespace keel

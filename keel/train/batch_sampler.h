@@ -15,46 +15,46 @@
 
 namespace keel {
 
-/// The rollouts of a step with their rewards, and the metrics of all that was sampled for them.
+/// The rollouts of a step with their rewards, and the metrics of everything sampled for them.
 struct RolloutBatch {
-  SamplerWeights weights;  // that sampled it
+  SamplerWeights weights;  // of the sampler
   std::vector<Prompt> prompts = {};
-  std::vector<Rollout> rollouts = {};  // in the order of the prompts, samples_per_prompt each
-  uint64_t policy_version = 0;         // of every token
-  uint64_t position = 0;               // of the prompt stream: where the next batch begins
-  SkippedCounts skipped_rows = {};     // rows that gave no prompt
-  ScoreReport scores = {};             // these and all below: of everything that was sampled, also what was dropped
+  std::vector<Rollout> rollouts = {};  // samples_per_prompt for each prompt, in the order of the prompts
+  uint64_t policy_version = 0;         // number of updates of the weights that sampled
+  uint64_t position = 0;               // in the prompt stream where the next batch begins
+  SkippedCounts skipped_rows = {};     // rows without a usable prompt
+  ScoreReport scores = {};             // this and all fields below include dropped groups
   RolloutMetrics metrics = {};
   GroupMetrics groups = {};
   size_t completions = 0;
   int64_t tokens = 0;
-  std::vector<std::string> warnings = {};  // sentences
-  double reward_seconds = 0;               // that scoring took longer than sampling
-  double rollout_seconds = 0;              // all the rest
+  std::vector<std::string> warnings = {};
+  double reward_seconds = 0;   // of scoring after sampling had ended
+  double rollout_seconds = 0;  // of everything else
 };
 
-/// Samples batches and has them scored. It owns the sampling request, and borrows configuration, tokenizer, prompts and
-/// rewards, none of which training changes: it may work on a thread of its own.
+/// Samples batches and scores them. It owns the sampling request, and borrows configuration, tokenizer, prompts and
+/// rewards. Training changes none of these, so the sampler may run on its own thread.
 class BatchSampler {
  public:
-  /// All references must outlive it. `request` has the settings of every completion.
+  /// All references must outlive the sampler. `request` has the sampling settings.
   BatchSampler(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
                SamplingRequest request);
 
-  /// Called while a batch is sampled: the progress meter, and `keep_on` after every token, which may cancel the batch
-  /// by throwing.
+  /// Observers of a batch in progress: the progress meter, and `check_cancelled`, which is called after every token and
+  /// cancels the batch by throwing.
   struct Events {
     StageMeter& meter;
-    std::function<void()> keep_on = {};
+    std::function<void()> check_cancelled = {};
   };
 
-  /// Samples the batch that begins at this position of the prompt stream, with these weights.
+  /// Samples the batch that begins at `position` in the prompt stream.
   RolloutBatch sample(uint64_t position, const SamplerWeights& weights, uint64_t policy_version, const Events& events);
 
  private:
-  std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
-                            const Events& events);
-  void fill(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events);
+  std::vector<Rollout> sample_and_score(const RolloutEngine& engine, std::span<const Prompt> prompts,
+                                        RolloutBatch& batch, const Events& events);
+  void sample_dynamically(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch, const Events& events);
 
   const Config& config_;
   const LoadedModel& policy_;

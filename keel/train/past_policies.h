@@ -14,27 +14,27 @@
 
 namespace keel {
 
-/// The policies that batches in flight are sampled with (rollout.staleness). It owns their snapshots and the background
-/// sampler, and borrows the configuration and the batch sampler.
+/// Snapshots of past policies, which sample the batches in flight (rollout.staleness). It owns the snapshots and the
+/// background sampler, and borrows the configuration and the batch sampler.
 class PastPolicies {
  public:
   PastPolicies(const Config& config, BatchSampler& sampler, at::Device device);
 
-  /// The batch of the step that begins with the current weights, of rollout.staleness steps ago. Not with staleness 0.
+  /// Returns the current step's batch, which the policy of rollout.staleness steps ago sampled. Requires staleness > 0.
   RolloutBatch next_batch(const TrainState& state, const SamplerWeights& current,
                           const std::shared_ptr<StepMeters>& meters);
 
-  /// The snapshots, for a checkpoint: "past.STEP.WEIGHT" and "past.STEP.updates". With them, a resumed run samples the
-  /// batches in flight again.
+  /// The snapshots for a checkpoint: "past.STEP.WEIGHT" and "past.STEP.updates". A resumed run samples the batches in
+  /// flight again from them.
   std::vector<NamedTensor> state() const;
-  /// `at` is the run's progress; tensors that do not fit to it, or to the policy, are an Error (kBadInput).
-  void load(const std::vector<NamedTensor>& state, const TrainState& at, const SamplerWeights& current,
-            const std::string& place);
+  /// Tensors that do not match the run's `progress` or the policy are an Error (kBadInput).
+  void load(const std::vector<NamedTensor>& state, const TrainState& progress, const SamplerWeights& current,
+            const std::string& path);
 
  private:
-  /// The policy as a step began with it.
+  /// The policy at the start of a step.
   struct PastPolicy {
-    int64_t step, updates;  // in the RL phase; over all phases
+    int64_t step, updates;  // RL steps; updates over all phases
     SamplerWeights weights;
   };
 
@@ -42,8 +42,8 @@ class PastPolicies {
   void request_batches(int64_t first, int64_t end, const std::shared_ptr<StepMeters>& meters);
 
   const Config& config_;
-  std::deque<PastPolicy> past_;             // oldest first
-  std::optional<BackgroundSampler> ahead_;  // with rollout.staleness
+  std::deque<PastPolicy> past_;               // oldest first
+  std::optional<BackgroundSampler> sampler_;  // if rollout.staleness > 0
 };
 
 }  // namespace keel

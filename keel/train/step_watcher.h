@@ -16,15 +16,15 @@
 
 namespace keel {
 
-/// A step's training data: rollouts with their rewards, what the method requires besides, and the tokens' advantages.
+/// A step's training data: rollouts with rewards, the log-probs and values that the method needs, and advantages.
 struct Experience {
   std::vector<Prompt> prompts;
-  std::vector<Rollout> rollouts;  // those with a reward
+  std::vector<Rollout> rollouts;  // only those with a reward
   std::vector<std::optional<int64_t>> trained_index =
-      {};  // index among them of each sampled rollout that is trained on
+      {};  // of each sampled rollout in `rollouts`; none: not trained on
   TokenAdvantages token_advantages = {};
-  Tensor behavior_head = {};  // of the weights that sampled, if their hidden states were recorded
-  uint64_t position = 0;      // of the prompt stream, after the prompts
+  Tensor behavior_head = {};  // LM head of the sampler, if its hidden states were recorded
+  uint64_t position = 0;      // in the prompt stream, after these prompts
 
   ScoredRollouts scored() const {
     return {rollouts, token_advantages.advantages, behavior_head, token_advantages.returns};
@@ -35,31 +35,31 @@ struct Experience {
 struct StepMeters {
   StageMeter sampling, training;
 
-  /// What a step waits for.
+  /// The stage that the step currently waits for.
   std::string text() const {
     const std::string trained = training.text();
     return trained.empty() ? sampling.text() : trained;
   }
 };
 
-/// Receives the events of a step: a run informs its user and writes its log, a test checks between the stages. It owns
-/// the meters, together with a background sampler, and borrows the arguments of each call.
+/// Receives the events of a step: a run prints and logs them, a test checks between the stages. It shares ownership of
+/// the meters with a background sampler, and borrows the arguments of each call.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
-  /// Another thread may read them.
+  /// Other threads may read the meters.
   const std::shared_ptr<StepMeters> meters = std::make_shared<StepMeters>();
   virtual void on_skipped_rows(const SkippedCounts& /*rows*/) {}
-  /// Something was done differently from what was asked for; a sentence.
+  /// The step deviates from the configuration, for example fewer groups than configured.
   virtual void on_warning(const std::string& /*sentence*/) {}
   virtual void on_scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
-  /// All is computed that the updates need; none was made yet.
+  /// The training data is complete, and no update was made yet.
   virtual void on_experience(const Experience& /*experience*/) {}
-  /// Sequence s of a packed batch is rollout minibatch[s].
+  /// Called for each chunk of tokens. Sequence s of the packed batch is rollout minibatch[s].
   virtual void on_tokens(const TokenUpdate& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
   /// The minibatch's gradients are accumulated.
   virtual void on_gradients(std::span<const int64_t> /*minibatch*/) {}
-  /// A gradient was not finite; the state has counted it. A loss scale that may have caused it is halved.
+  /// An update was skipped for a non-finite gradient, and is already counted. `overflowed`: the loss scale was halved.
   virtual void on_skipped_update(bool /*overflowed*/) {}
 };
 

@@ -24,8 +24,8 @@ StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
   return {std::move(experience), std::move(metrics)};
 }
 
-/// Samples the step's rollouts; groups are scored while others are sampled. With rollout.staleness the batch was
-/// requested in an earlier step.
+/// Samples the step's rollouts and scores each group while others are still being sampled. With rollout.staleness the
+/// batch was requested in an earlier step.
 RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
@@ -56,13 +56,12 @@ void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState
   watcher.on_scored(batch.scores, batch.completions);
 }
 
-/// Adds to the rollouts what the method requires and the sampler does not record: log-probs and values.
+/// Drops unscored rollouts, and adds the log-probs and values that the method needs and the sampler does not record.
 Experience Trainer::annotate(RolloutBatch batch, StepMetrics& metrics, const StepWatcher& watcher) const {
   Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
   experience.position = batch.position;
   experience.trained_index = remove_unscored(experience.rollouts);
-  experience.trained_index.resize(
-      static_cast<size_t>(config_.rollouts_per_step()));  // none for groups that are missing
+  experience.trained_index.resize(static_cast<size_t>(config_.rollouts_per_step()));  // none for missing groups
   if (config_.train.mask_truncated)
     metrics.masked = mask_truncated_rollouts(experience.rollouts, experience.trained_index);
   const Requirements needs = objective_.requirements();
@@ -94,26 +93,26 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   GradientNorms norms;
   Stage stage(watcher.meters->training, "update",
               config_.train.epochs * static_cast<int64_t>(experience.rollouts.size()));
-  int64_t done = 0, seen_tokens = 0, updates = 0, trained_tokens = 0;
-  bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
+  int64_t rollouts_done = 0, tokens_done = 0, updates = 0, trained_tokens = 0;
+  bool equal_parameters = true;  // until the first update; |pi - mu| is then the mismatch of sampler and trainer
   for (const std::vector<int64_t>& minibatch : minibatches(experience, state.rl)) {
     for (const int64_t i : minibatch) trained_tokens += token_count({&experience.rollouts[i], 1});
     const auto observe = [&](const TokenUpdate& t) {
       tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
       blocked.add(t, policy_.model.config().vocab_size);
       watcher.on_tokens(t, minibatch);
-      stage.set(done, seen_tokens += t.policy.logp.size(0));
+      stage.set(rollouts_done, tokens_done += t.policy.logp.size(0));
     };
-    const UpdateOptions pass{.temperature = config_.rollout.temperature,
-                             .dropout = next_dropout(config_, state),
-                             .loss_scale = optimizer_.loss_scale().value_or(1),
-                             .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
-    accumulate_policy_gradients(network_, objective, pass, tokens_per_batch, scored, minibatch, observe);
+    const UpdateOptions options{.temperature = config_.rollout.temperature,
+                                .dropout = next_dropout(config_, state),
+                                .loss_scale = optimizer_.loss_scale().value_or(1),
+                                .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
+    accumulate_policy_gradients(network_, objective, options, tokens_per_batch, scored, minibatch, observe);
     if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
     watcher.on_gradients(minibatch);
     step_optimizers(state, updates++, metrics, norms, watcher);
-    equal_parameters = equal_parameters && !policy_learns(state.rl);
-    stage.set(done += static_cast<int64_t>(minibatch.size()), seen_tokens);
+    equal_parameters = equal_parameters && !updates_policy(state.rl);
+    stage.set(rollouts_done += static_cast<int64_t>(minibatch.size()), tokens_done);
   }
   metrics.tokens = tokens.numbers();
   metrics.blocked = blocked.most(policy_.tokenizer);
@@ -124,36 +123,36 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   metrics.trained_tokens = static_cast<double>(trained_tokens);
 }
 
-/// Updates policy and critic with the accumulated gradients; `number` counts the updates of the step, from 0. While the
-/// critic warms up, the policy's gradients serve the metrics alone.
-void Trainer::step_optimizers(TrainState& state, int64_t number, StepMetrics& metrics, GradientNorms& norms,
+/// Updates policy and critic with the accumulated gradients; `index` counts the updates of the step, from 0. During
+/// critic.warmup_steps only the critic is updated, and the policy's gradients are computed only for the metrics.
+void Trainer::step_optimizers(TrainState& state, int64_t index, StepMetrics& metrics, GradientNorms& norms,
                               StepWatcher& watcher) {
-  bool sound = true, excused = true;
-  const auto judge = [&](const Optimizer::Outcome& outcome) {
-    sound = sound && !outcome.skipped;
-    excused = excused && (!outcome.skipped || outcome.overflowed);
+  bool skipped = false, only_overflows = true;
+  const auto count = [&](const Optimizer::Outcome& outcome) {
+    skipped = skipped || outcome.skipped;
+    only_overflows = only_overflows && (!outcome.skipped || outcome.overflowed);
   };
-  const auto of_step = static_cast<double>(config_.updates_per_step());
-  if (policy_learns(state.rl)) {
-    metrics.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl.steps) + static_cast<double>(number),
-                                         config_.planned_updates(config_.train.steps), of_step);
+  const auto updates_per_step = static_cast<double>(config_.updates_per_step());
+  if (updates_policy(state.rl)) {
+    metrics.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl.steps) + static_cast<double>(index),
+                                         config_.planned_updates(config_.train.steps), updates_per_step);
     ++state.rl.updates;
     const Optimizer::Outcome outcome = optimizer_.step(*metrics.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
-    judge(outcome);
+    count(outcome);
   } else {
     optimizer_.clear_gradients();
   }
   if (critic_)
-    judge(critic_->update(config_.planned_critic_updates(state.rl.steps) + static_cast<double>(number),
-                          config_.planned_critic_updates(config_.train.steps), of_step));
-  const bool overflowed = !sound && excused;
-  state.count_skipped(sound, overflowed);
-  if (!sound) watcher.on_skipped_update(overflowed);
+    count(critic_->update(config_.planned_critic_updates(state.rl.steps) + static_cast<double>(index),
+                          config_.planned_critic_updates(config_.train.steps), updates_per_step));
+  const bool overflowed = skipped && only_overflows;
+  state.count_skipped(!skipped, overflowed);
+  if (skipped) watcher.on_skipped_update(overflowed);
 }
 
-/// Records what the updates did, and moves the state on to the next step.
+/// Computes the certificate and the adaptive coefficients, and advances the state to the next step.
 void Trainer::record(const Experience& experience, const Objective& objective, TrainState& state,
                      StepMetrics& metrics) const {
   certify(experience, state.rl, metrics);
@@ -162,7 +161,7 @@ void Trainer::record(const Experience& experience, const Objective& objective, T
   state.rl.steps++;
 }
 
-/// Computes the improvement certificate, with the weights after the last update.
+/// Computes the improvement certificate with the updated weights, if it is due.
 void Trainer::certify(const Experience& experience, const RlState& state, StepMetrics& metrics) const {
   const int64_t every = config_.record.certificate_every;
   if (every == 0 || state.steps % every != 0 || experience.rollouts.empty()) return;
@@ -175,7 +174,7 @@ void Trainer::certify(const Experience& experience, const RlState& state, StepMe
   metrics.certificate_seconds = watch.lap();
 }
 
-/// Sets what adapts for the next step: the coefficient of a KL in the rewards, and the region's thresholds.
+/// Adapts the reward-KL coefficient and the trust-region thresholds for the next step.
 void Trainer::adapt(const Objective& objective, const Experience& experience, RlState& state,
                     StepMetrics& metrics) const {
   const RewardKlPenalty& kl = objective.reward_kl;
@@ -187,15 +186,15 @@ void Trainer::adapt(const Objective& objective, const Experience& experience, Rl
   state.thresholds = adapt_thresholds(objective, get_thresholds(objective_.method.region), 1 - metrics.tokens->outside);
 }
 
-/// The rollouts of each update, over all epochs. Those without a reward, and truncated ones with train.mask_truncated,
-/// are left out, and so is an update that has no others.
+/// Returns the rollout indices of each update, over all epochs. Excludes rollouts without a reward, truncated ones with
+/// train.mask_truncated, and updates without any rollout left.
 std::vector<std::vector<int64_t>> Trainer::minibatches(const Experience& experience, const RlState& state) const {
   std::vector<std::vector<int64_t>> result;
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
-    const auto pass = static_cast<uint64_t>(state.steps * config_.train.epochs + epoch);
+    const auto epoch_index = static_cast<uint64_t>(state.steps * config_.train.epochs + epoch);
     for (const std::vector<int64_t>& planned :
          keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
-                           config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, pass)))
+                           config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, epoch_index)))
       if (auto minibatch = remap_indices(planned, experience.trained_index); !minibatch.empty())
         result.push_back(std::move(minibatch));
   }
@@ -219,7 +218,7 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   constexpr int64_t kPrompts = 4;
   PromptStream stream = prompt_sources_.training();
   stream.seek(state.rl.prompts);
-  // With exact weights and without noise, whatever the run samples with: that those differ is their purpose.
+  // Uses exact weights and no noise: rollout.weights and rollout.logit_noise differ from the trainer on purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
   return check_sampler_matches_trainer(sampled_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
@@ -270,10 +269,11 @@ std::vector<NamedTensor> Trainer::optimizer_state() const {
   return state;
 }
 
-void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place) {
-  optimizer_.load(state, place);
-  if (critic_) critic_->load(state, place);
-  past_policies_.load(state, at, sampled_weights(at.rl), place);
+void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const TrainState& progress,
+                             const std::string& path) {
+  optimizer_.load(state, path);
+  if (critic_) critic_->load(state, path);
+  past_policies_.load(state, progress, sampled_weights(progress.rl), path);
 }
 
 }  // namespace keel

@@ -22,14 +22,14 @@ struct StepResult {
   StepMetrics metrics;
 };
 
-/// What a trainer uses besides the policy's weights: the masters, and what a resumed run has saved.
+/// The weights that a trainer uses in addition to the policy; a resumed run loads them from its checkpoint.
 struct AuxiliaryWeights {
-  std::optional<MasterWeights> masters = {};  // of the policy; none: its weights are their own
+  std::optional<MasterWeights> masters = {};  // float32 copies of the policy; none: its weights are the masters
   std::optional<ModelWeights> reference = {};
   std::optional<Critic> critic = {};
 };
 
-/// The configured objective, with what the run has adapted so far.
+/// The configured objective with the run's current thresholds and KL coefficient.
 Objective current_objective(const Config& config, const RlState& state);
 
 /// Trains the policy with RL. It owns the reference, the critic, the optimizers and the past policies; it borrows the
@@ -37,29 +37,29 @@ Objective current_objective(const Config& config, const RlState& state);
 /// Trainer::step is the data path.
 class Trainer {
  public:
-  /// Everything that is given by reference must outlive it. A reference and a critic that the configuration asks for,
-  /// and that were not saved, start as the current policy.
+  /// All references must outlive the trainer. If a reference or critic is configured but not in `saved`, it starts as a
+  /// copy of the policy.
   Trainer(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
           AuxiliaryWeights saved = {});
 
-  /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
-  /// the step then has not happened.
+  /// Runs one step: a rollout batch and all its updates. Throws Interrupted if a stop is requested during sampling or
+  /// scoring; the state is then unchanged.
   StepResult step(TrainState& state, StepWatcher& watcher);
   StepResult step(TrainState& state);
 
-  /// How far sampler and trainer are apart at equal weights, on the next prompts.
-  LogprobCheck check_logprobs(const TrainState& state) const;
+  /// Compares the log-probs of sampler and trainer at equal weights, on the next prompts.
+  LogprobCheck agreement(const TrainState& state) const;
 
   const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // if the objective needs it
   const CriticTraining* critic() const { return critic_ ? &*critic_ : nullptr; }     // if the advantage needs it
   const MasterWeights& masters() const { return optimizer_.masters(); }
-  /// What samples are drawn with.
+  /// The weights that the sampler uses in this state.
   SamplerWeights sampled_weights(const RlState& state) const;
 
-  /// The optimizers' moments, of the policy and the critic, and the past policies.
+  /// The optimizer states of policy and critic, and the past policies.
   std::vector<NamedTensor> optimizer_state() const;
-  /// `at` is the run's progress; tensors that do not fit to it, or to the policy, are an Error (kBadInput).
-  void load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
+  /// Tensors that do not match the run's `progress` or the policy are an Error (kBadInput), which names `path`.
+  void load_optimizer(const std::vector<NamedTensor>& state, const TrainState& progress, const std::string& path);
 
  private:
   RolloutBatch sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher);
@@ -72,11 +72,11 @@ class Trainer {
   void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& metrics,
                               StepWatcher& watcher) const;
   std::vector<std::vector<int64_t>> minibatches(const Experience& experience, const RlState& state) const;
-  void step_optimizers(TrainState& state, int64_t number, StepMetrics& metrics, GradientNorms& norms,
+  void step_optimizers(TrainState& state, int64_t index, StepMetrics& metrics, GradientNorms& norms,
                        StepWatcher& watcher);
   void certify(const Experience& experience, const RlState& state, StepMetrics& metrics) const;
   void adapt(const Objective& objective, const Experience& experience, RlState& state, StepMetrics& metrics) const;
-  bool policy_learns(const RlState& state) const { return state.steps >= config_.critic.warmup_steps; }
+  bool updates_policy(const RlState& state) const { return state.steps >= config_.critic.warmup_steps; }
   SamplingRequest sampling_request() const;
 
   const Config& config_;
@@ -88,7 +88,7 @@ class Trainer {
   Optimizer optimizer_;
   std::optional<CriticTraining> critic_;
   BatchSampler sampler_;
-  PastPolicies past_policies_;  // of rollout.staleness
+  PastPolicies past_policies_;  // for rollout.staleness
 };
 
 }  // namespace keel

@@ -252,8 +252,8 @@ class Failures(support.Test):
         self.assert_exit(train(whole, **settings), 0)
         result = train(run, prefix=["prlimit", f"--stack={1 << 50}:{1 << 50}"], **settings)
         self.assert_exit(result, 0)
-        self.assertIn("no thread could be made that samples beside the training", result.stdout)
-        self.assertIn("0 could be made", result.stdout)
+        self.assertIn("the background sampling thread could not be started", result.stdout)
+        self.assertIn("only 0 of ", result.stdout)
         self.assert_same_run(run, whole)
 
 

@@ -147,7 +147,7 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   EXPECT_EQ(run.state().rl.updates, 1);  // of three groups one is there
   EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
-  EXPECT_THAT(warned.sentences[0], HasSubstr("rewards of 1 of 6 groups differ, and a step wants 3"));
+  EXPECT_THAT(warned.sentences[0], HasSubstr("only 1 of 6 groups have differing rewards; expected 3"));
   // Nothing at all: no update, and the run goes on behind those prompts.
   const SavedTraining before = run.saved();
   for (int step = 2; step <= 3; ++step) {

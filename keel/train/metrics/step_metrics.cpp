@@ -78,7 +78,7 @@ void put_tokens(Json& row, const TokenMetrics& numbers) {
 void put_gradients(Json& row, const std::string& whose, const std::optional<GradientMetrics>& numbers) {
   if (!numbers) return;
   row[whose + "/grad_norm"] = numbers->mean;
-  row[whose + "/grad_norm_max"] = numbers->largest;
+  row[whose + "/grad_norm_max"] = numbers->max;
   row[whose + "/grad_clipped"] = numbers->clipped;
 }
 

@@ -9,10 +9,10 @@
 namespace keel {
 namespace {
 
-/// One number for each target of the batch into a column of each rollout.
-void add(std::span<Rollout> rollouts, const PackedBatch& batch, TokenColumn column, const Tensor& of_targets) {
-  const Tensor numbers = of_targets.cpu();
-  const float* next = numbers.const_data_ptr<float>();
+/// Copies one value per target of the batch into a column of each rollout.
+void fill_column(std::span<Rollout> rollouts, const PackedBatch& batch, TokenColumn column, const Tensor& values) {
+  const Tensor host = values.cpu();
+  const float* next = host.const_data_ptr<float>();
   for (size_t s = 0; s < batch.sequences.size(); next += batch.lengths[s], ++s)
     (rollouts[batch.sequences[s]].tokens.*column).assign(next, next + batch.lengths[s]);
 }
@@ -32,14 +32,15 @@ void annotate(std::span<Rollout> rollouts, const CausalLm& model, const CausalLm
   for (const PackedBatch& batch : batches) {
     if (requirements.recomputed_logp) {
       const TokenStats stats = token_statistics(behavior, batch, temperature);
-      add(rollouts, batch, &TokenColumns::recomputed_logp, stats.logp);
-      add(rollouts, batch, &TokenColumns::recomputed_other_logp, stats.other_logp);
+      fill_column(rollouts, batch, &TokenColumns::recomputed_logp, stats.logp);
+      fill_column(rollouts, batch, &TokenColumns::recomputed_other_logp, stats.other_logp);
     }
     if (requirements.reference_logp)
-      add(rollouts, batch, &TokenColumns::reference_logp, token_statistics(*reference, batch, temperature).logp);
+      fill_column(rollouts, batch, &TokenColumns::reference_logp,
+                  token_statistics(*reference, batch, temperature).logp);
     if (requirements.value)
-      add(rollouts, batch, &TokenColumns::values,
-          critic->head.values(target_hidden_states(critic->body_or(model), batch)));
+      fill_column(rollouts, batch, &TokenColumns::values,
+                  critic->head.values(target_hidden_states(critic->body_or(model), batch)));
   }
 }
 

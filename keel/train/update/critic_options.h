@@ -8,7 +8,7 @@ namespace keel {
 
 class OptionTable;
 
-/// The critic of PPO and how its values become advantages; the section `critic` of a configuration.
+/// The PPO critic and GAE: the section `critic` of a configuration.
 struct CriticOptions {
   std::string body = "none";
   std::optional<double> lr = {};

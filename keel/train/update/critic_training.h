@@ -11,60 +11,59 @@
 
 namespace keel {
 
-/// The optimizer's options for the critic: the policy's, with its own learning rate.
+/// The policy's optimizer options with the critic's learning rate.
 OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy);
 
 /// The weight of the value loss in the gradient of a shared body, next to the policy's loss.
 constexpr double kSharedLossWeight = 0.1;
 
-/// What is told of some updates of a critic.
+/// Metrics of one or more critic updates.
 struct CriticMetrics {
-  double lr = 0;                          // of the last of them
-  double loss = 0, clipped = 0;           // mean over their tokens, and the share of these whose value was clipped
-  std::optional<double> loss_scale = {};  // for the next, where the body computes in float16
+  double lr = 0;                          // of the last update
+  double loss = 0, clipped = 0;           // mean value loss; fraction of tokens with a clipped value
+  std::optional<double> loss_scale = {};  // of the next update, if the body computes in float16
   std::optional<GradientMetrics> gradients = {};
 };
 
-/// A critic while it learns. Its loss is the mean of PPO's clipped value loss over all tokens of an update, however
-/// they are cut into batches. The head always learns from the critic's own optimizer; so does a separate body, whereas
-/// a shared one belongs to the policy, and gets the value loss's gradient, weighted, beside the policy's.
+/// A critic and its optimizer. The loss is the mean of PPO's clipped value loss over all tokens of an update,
+/// regardless of micro-batches. The critic's optimizer updates the head and a separate body. A shared body belongs to
+/// the policy: its gradient is the policy's plus the weighted value loss's.
 class CriticTraining {
  public:
-  /// `masters`: of all its weights.
+  /// `masters` has the master of every critic weight.
   CriticTraining(Critic critic, const MasterWeights& masters, const CriticOptions& options,
                  const OptimizerOptions& optimizer);
 
-  /// To be added to the policy's gradients: the value loss on the shared body's hidden states, which adds to the head's
-  /// gradients; nothing where the body is separate. `scored` must outlive it.
+  /// Returns the value loss on a shared body's hidden states, which also accumulates the head's gradients; empty for a
+  /// separate body. `scored` must outlive it.
   AuxLoss shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
-  /// Adds the gradients of one update to a separate body's and to the head's; nothing where the body is shared.
+  /// Accumulates the gradients of one update in a separate body and the head; does nothing for a shared body.
   void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
 
-  /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update` of so
-  /// many planned ones, of which a step has `of_step`.
-  Optimizer::Outcome update(double update, double planned, double of_step);
+  /// Updates the weights with the accumulated gradients; the arguments are those of OptimizerOptions::lr_at.
+  Optimizer::Outcome update(double update, double planned, double updates_per_step);
 
-  /// Of the updates since the last call; nothing where there was none.
+  /// Returns the metrics of the updates since the last call; none if there was no update.
   std::optional<CriticMetrics> take_metrics();
 
   const Critic& critic() const { return critic_; }
   const MasterWeights& masters() const { return optimizer_.masters(); }
 
-  /// The optimizer's moments, under names that no policy's tensor has.
+  /// The optimizer state; its names begin with "critic.".
   std::vector<NamedTensor> state() const { return optimizer_.state(); }
-  void load(const std::vector<NamedTensor>& state, const std::string& place) { optimizer_.load(state, place); }
+  void load(const std::vector<NamedTensor>& state, const std::string& path) { optimizer_.load(state, path); }
 
  private:
-  AuxLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body);
+  AuxLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double body_weight);
 
   Critic critic_;
-  double clip_;
+  double value_clip_;
   OptimizerOptions optimizer_options_;
   Optimizer optimizer_;
   double lr_ = 0;  // of the last update
   GradientNorms norms_;
-  Tensor sums_;  // of losses, clipped tokens and tokens, float64, on the device
+  Tensor sums_;  // [3] float64 on the device: loss, clipped tokens, tokens
 };
 
 }  // namespace keel

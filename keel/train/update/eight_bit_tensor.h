@@ -6,12 +6,12 @@
 
 namespace keel {
 
-/// The 256 numbers that the codes of a block stand for, ascending, the largest of which is 1: dynamic tree quantisation
-/// (arXiv 2110.02861), in which small numbers have fewer digits and reach down to about 1e-7. float32 [256].
+/// The codebook of dynamic tree quantization (arXiv 2110.02861), ascending, with maximum 1: float32 [256]. Values near
+/// 0 have fewer digits, down to about 1e-7.
 Tensor dynamic_map(bool is_signed);
 
-/// Numbers in 8 bits each: a code for every number, and for every 256 of them the largest magnitude, in float32. It
-/// owns codes and magnitudes.
+/// A flat tensor quantized blockwise to 8 bits, as in bitsandbytes: one code per element and a float32 absmax per
+/// block. It owns both.
 class EightBitTensor {
  public:
   static constexpr int64_t kBlock = 256;
@@ -20,19 +20,19 @@ class EightBitTensor {
 
   int64_t count() const { return count_; }
 
-  /// The numbers from `begin` on, a multiple of kBlock; float32 [count].
+  /// Dequantizes the elements from `begin`, a multiple of kBlock: float32 [count].
   Tensor read(int64_t begin, int64_t count) const;
-  /// Each is stored as the nearest that its block has; up to the end of a block, or of all.
-  void write(int64_t begin, const Tensor& numbers);
+  /// Quantizes to the nearest codes. `values` must end at the end of a block or of the tensor.
+  void write(int64_t begin, const Tensor& values);
 
-  /// [blocks, kBlock] uint8 and [blocks] float32; what is copied into them holds.
+  /// [blocks, kBlock] uint8 and [blocks] float32. Both are the storage itself: load() copies into them.
   const Tensor& codes() const { return codes_; }
-  const Tensor& largest() const { return largest_; }
+  const Tensor& absmax() const { return absmax_; }
 
  private:
   int64_t count_;
-  Tensor map_, middles_;  // [256], [255]: where the nearest code changes
-  Tensor codes_, largest_;
+  Tensor codebook_, boundaries_;  // [256], [255] midpoints between neighbouring codebook values
+  Tensor codes_, absmax_;
 };
 
 }  // namespace keel

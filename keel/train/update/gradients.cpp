@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-/// The number of what each packed token is of.
+/// The segment id of each packed token.
 Tensor segment_id_per_token(const PackedBatch& batch) {
   std::vector<int64_t> ids(static_cast<size_t>(batch.tokens.size(0)));
   for (size_t s = 0; s < batch.segments.size(); ++s)
@@ -32,18 +32,19 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
   return model.lm_head(temperature).statistics(target_hidden_states(model, batch), batch.targets, behavior);
 }
 
-void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const UpdateOptions& pass, Scope scope,
+void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const UpdateOptions& options, Scope scope,
                           const CoefficientFunction& coefficients, const BehaviorRows& behavior) {
   const auto scaled = [&](const TokenStats& stats, int64_t begin, int64_t end) {
     HeadCoefficients result = coefficients(stats, begin, end);
-    result.coefficient = result.coefficient * pass.loss_scale;
+    result.coefficient = result.coefficient * options.loss_scale;
     if (result.entropy_coefficient.defined())
-      result.entropy_coefficient = result.entropy_coefficient * pass.loss_scale;
+      result.entropy_coefficient = result.entropy_coefficient * options.loss_scale;
     return result;
   };
-  const Tensor hidden = target_hidden_states(model, batch, pass.dropout);
-  Tensor gradient = model.lm_head(pass.temperature).backward(hidden.detach(), batch.targets, scope, scaled, behavior);
-  if (pass.aux_loss) gradient.add_(pass.aux_loss(batch, hidden.detach()), pass.loss_scale);
+  const Tensor hidden = target_hidden_states(model, batch, options.dropout);
+  Tensor gradient =
+      model.lm_head(options.temperature).backward(hidden.detach(), batch.targets, scope, scaled, behavior);
+  if (options.aux_loss) gradient.add_(options.aux_loss(batch, hidden.detach()), options.loss_scale);
   hidden.backward(gradient.to(hidden.scalar_type()));
 }
 

@@ -8,28 +8,29 @@
 
 namespace keel {
 
-/// The hidden states [M, H] that predict the batch's targets, with autograd. The noise of a dropout is keyed by a
-/// token's prompt or completion, so that it does not depend on how batches are cut.
+/// The hidden states [M, H] that predict the batch's targets, with autograd. Dropout noise is keyed by the prompt or
+/// completion of a token, so it does not depend on micro-batches.
 Tensor target_hidden_states(const CausalLm& model, const PackedBatch& batch, const Dropout& dropout = {});
 
-/// Another loss on the same hidden states [M, H]: adds to the sinks of its own weights and returns d loss / d hidden.
+/// An auxiliary loss on the hidden states [M, H]: accumulates the gradients of its own weights, returns d loss / d
+/// hidden.
 using AuxLoss = std::function<Tensor(const PackedBatch& batch, const Tensor& hidden)>;
 
-/// The statistics of every target of the batch, without gradients.
+/// The LM head's statistics of every target of the batch, without gradients.
 TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature,
                             const BehaviorRows& behavior = {});
 
-/// How the passes of an update are computed.
+/// Options of the forward and backward passes of an update.
 struct UpdateOptions {
   double temperature = 1;
-  Dropout dropout = {};   // of the adapters' inputs
+  Dropout dropout = {};   // on the adapters' inputs
   double loss_scale = 1;  // multiplies the gradients
-  AuxLoss aux_loss = {};   // one more loss on the body
+  AuxLoss aux_loss = {};  // optional
 };
 
-/// Adds the batch's gradients to the weights' sinks: forward through the body, coefficients from the head's statistics,
-/// back through the head and then, by autograd, through the body.
-void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const UpdateOptions& pass, Scope scope,
+/// Accumulates the batch's gradients in the weights' sinks: forward through the backbone, coefficients from the LM
+/// head's statistics, backward through the head, then by autograd through the backbone.
+void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const UpdateOptions& options, Scope scope,
                           const CoefficientFunction& coefficients, const BehaviorRows& behavior = {});
 
 }  // namespace keel

@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-/// The last token predicts nothing that is trained, so it is not packed.
+/// Excludes the last token, which predicts no target.
 int64_t packed_length(std::span<const int32_t> completion) {
   return std::max<int64_t>(static_cast<int64_t>(completion.size()) - 1, 0);
 }
@@ -16,7 +16,7 @@ int64_t packed_length(std::span<const int32_t> completion) {
 /// Collects sequences on the host until the batch is full.
 class Packer {
  public:
-  /// How many packed tokens the sequence would add.
+  /// Number of packed tokens that the sequence would add.
   int64_t cost(const TrainingSequence& sequence) const {
     const int64_t prompt = group_of_.contains(sequence.prompt_id) ? 0 : static_cast<int64_t>(sequence.prompt.size());
     return prompt + packed_length(sequence.completion);
@@ -24,8 +24,8 @@ class Packer {
 
   void add(const TrainingSequence& sequence, int64_t index) {
     size_ += cost(sequence);
-    const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_id, groups_.size());
-    if (fresh) groups_.push_back({.prompt = sequence.prompt, .id = sequence.prompt_id});
+    const auto [found, inserted] = group_of_.try_emplace(sequence.prompt_id, groups_.size());
+    if (inserted) groups_.push_back({.prompt = sequence.prompt, .id = sequence.prompt_id});
     groups_[found->second].members.push_back(sequences_.size());
     sequences_.push_back(sequence);
     indices_.push_back(index);
@@ -33,28 +33,28 @@ class Packer {
 
   int64_t size() const { return size_; }
 
-  /// Prompts of several completions stand first, then these, so that either are rows without a gap; then come the
-  /// others, each with its completion behind it.
+  /// Layout: the prompts with several completions, then those completions, so that each kind is contiguous; then each
+  /// prompt with a single completion, followed by it.
   PackedBatch finish(at::Device device) {
     std::stable_partition(groups_.begin(), groups_.end(), [](const Group& group) { return group.members.size() > 1; });
     for (Group& group : groups_)
-      if (group.members.size() > 1) place_prompt(group);
+      if (group.members.size() > 1) append_prompt(group);
     for (Group& group : groups_) {
-      if (group.members.size() == 1) place_prompt(group);
-      for (const size_t member : group.members) place_completion(group, member);
+      if (group.members.size() == 1) append_prompt(group);
+      for (const size_t member : group.members) append_completion(group, member);
     }
     PackedBatch batch;
     batch.segments = std::move(segments_);
     batch.segment_ids = std::move(segment_ids_);
     batch.sequences = std::move(indices_);
-    std::vector<int64_t> rows, targets;
+    std::vector<int64_t> logits_indices, targets;
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const size_t before = targets.size();
       const TrainingSequence& sequence = sequences_[i];
       for (size_t t = 0; t < sequence.completion.size(); ++t) {
         if (!sequence.loss_mask.empty() && sequence.loss_mask[t] == 0) continue;
-        rows.push_back(t == 0 ? own_[i].prefix_begin + own_[i].prefix_length - 1
-                              : own_[i].begin + static_cast<int64_t>(t) - 1);
+        logits_indices.push_back(t == 0 ? completions_[i].prefix_begin + completions_[i].prefix_length - 1
+                                        : completions_[i].begin + static_cast<int64_t>(t) - 1);
         targets.push_back(sequence.completion[t]);
       }
       batch.lengths.push_back(static_cast<int64_t>(targets.size() - before));
@@ -62,7 +62,7 @@ class Packer {
     const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(device); };
     batch.tokens = on_device(tokens_);
     batch.positions = on_device(positions_);
-    batch.logits_indices = on_device(rows);
+    batch.logits_indices = on_device(logits_indices);
     batch.targets = on_device(targets);
     return batch;
   }
@@ -73,40 +73,40 @@ class Packer {
     std::span<const int32_t> prompt;
     int64_t id = 0;
     std::vector<size_t> members = {};
-    Segment placed = {};
+    Segment segment = {};
   };
 
-  void place_prompt(Group& group) {
-    group.placed = {.begin = placed(), .length = static_cast<int64_t>(group.prompt.size())};
-    for (int64_t i = 0; i < group.placed.length; ++i) place_token(group.prompt[i], i);
-    segments_.push_back(group.placed);
+  void append_prompt(Group& group) {
+    group.segment = {.begin = num_tokens(), .length = static_cast<int64_t>(group.prompt.size())};
+    for (int64_t i = 0; i < group.segment.length; ++i) append_token(group.prompt[i], i);
+    segments_.push_back(group.segment);
     segment_ids_.push_back(2 * group.id);
   }
 
-  void place_completion(const Group& group, size_t member) {
+  void append_completion(const Group& group, size_t member) {
     const std::span<const int32_t> completion = sequences_[member].completion;
-    own_[member] = {placed(), packed_length(completion), group.placed.begin, group.placed.length};
-    for (int64_t t = 0; t < own_[member].length; ++t) place_token(completion[t], group.placed.length + t);
-    segments_.push_back(own_[member]);
+    completions_[member] = {num_tokens(), packed_length(completion), group.segment.begin, group.segment.length};
+    for (int64_t t = 0; t < completions_[member].length; ++t) append_token(completion[t], group.segment.length + t);
+    segments_.push_back(completions_[member]);
     segment_ids_.push_back(2 * sequences_[member].id + 1);
   }
 
-  void place_token(int32_t token, int64_t position) {
+  void append_token(int32_t token, int64_t position) {
     tokens_.push_back(token);
     positions_.push_back(position);
   }
-  int64_t placed() const { return static_cast<int64_t>(tokens_.size()); }
+  int64_t num_tokens() const { return static_cast<int64_t>(tokens_.size()); }
 
   int64_t size_ = 0;
   std::vector<TrainingSequence> sequences_;
-  std::vector<int64_t> indices_;  // of the sequences
+  std::vector<int64_t> indices_;  // of sequences_ in the input
   std::vector<Group> groups_;
-  std::map<int64_t, size_t> group_of_;  // by its key
-  // While it is laid out.
+  std::map<int64_t, size_t> group_of_;  // by prompt_id
+  // Used by finish().
   std::vector<int64_t> tokens_, positions_;
   std::vector<Segment> segments_;
   std::vector<int64_t> segment_ids_;
-  std::map<size_t, Segment> own_;  // of each sequence
+  std::map<size_t, Segment> completions_;  // segment of each sequence's completion
 };
 
 }  // namespace

@@ -4,19 +4,19 @@
 
 namespace keel {
 
-Tensor recorded(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column) {
+Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column) {
   std::vector<std::span<const float>> values;
-  for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->tokens.*column);
+  for (const Rollout* rollout : selected.rollouts) values.push_back(rollout->tokens.*column);
   return gather_targets(batch, values);
 }
 
 namespace {
 
-/// The same, or undefined where rollouts came without it.
-Tensor recorded_if_known(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column) {
+/// The same; undefined if a rollout does not have the column.
+Tensor gather_column_if_present(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column) {
   for (const int64_t s : batch.sequences)
-    if (std::ssize(chosen.rollouts[s]->tokens.*column) != chosen.rollouts[s]->tokens.trained_count()) return {};
-  return recorded(batch, chosen, column);
+    if (std::ssize(selected.rollouts[s]->tokens.*column) != selected.rollouts[s]->tokens.trained_count()) return {};
+  return gather_column(batch, selected, column);
 }
 
 }  // namespace
@@ -27,63 +27,63 @@ std::vector<int64_t> SelectedRollouts::lengths() const {
   return result;
 }
 
-TrainingSequence training_sequence(const Rollout& rollout, int64_t key) {
-  return {rollout.tokens.prompt->ids, rollout.tokens.ids, rollout.prompt, key, rollout.tokens.trained};
+TrainingSequence training_sequence(const Rollout& rollout, int64_t completion_id) {
+  return {rollout.tokens.prompt->ids, rollout.tokens.ids, rollout.prompt, completion_id, rollout.tokens.trained};
 }
 
 SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const int64_t> indices) {
-  SelectedRollouts chosen;
-  chosen.behavior_head = scored.behavior_head;
+  SelectedRollouts selected;
+  selected.behavior_head = scored.behavior_head;
   for (const int64_t index : indices) {
     const Rollout& rollout = scored.rollouts[index];
-    chosen.rollouts.push_back(&rollout);
-    chosen.sequences.push_back(training_sequence(rollout, index));
-    chosen.advantages.push_back(scored.advantages[index]);
-    if (!scored.returns.empty()) chosen.returns.push_back(scored.returns[index]);
+    selected.rollouts.push_back(&rollout);
+    selected.sequences.push_back(training_sequence(rollout, index));
+    selected.advantages.push_back(scored.advantages[index]);
+    if (!scored.returns.empty()) selected.returns.push_back(scored.returns[index]);
   }
-  return chosen;
+  return selected;
 }
 
-TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& chosen, const Requirements& needs) {
-  TokenInputs known;
-  known.policy.behavior_logp = recorded(batch, chosen, &TokenColumns::behavior_logp);
-  known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &TokenColumns::behavior_other_logp);
-  known.policy.advantages = gather_targets(batch, chosen.advantages);
+TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& selected, const Requirements& needs) {
+  TokenInputs inputs;
+  inputs.policy.behavior_logp = gather_column(batch, selected, &TokenColumns::behavior_logp);
+  inputs.policy.behavior_other_logp = gather_column_if_present(batch, selected, &TokenColumns::behavior_other_logp);
+  inputs.policy.advantages = gather_targets(batch, selected.advantages);
   if (needs.recomputed_logp) {
-    known.policy.old_logp = recorded(batch, chosen, &TokenColumns::recomputed_logp);
-    known.policy.old_other_logp = recorded_if_known(batch, chosen, &TokenColumns::recomputed_other_logp);
+    inputs.policy.old_logp = gather_column(batch, selected, &TokenColumns::recomputed_logp);
+    inputs.policy.old_other_logp = gather_column_if_present(batch, selected, &TokenColumns::recomputed_other_logp);
   }
-  if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &TokenColumns::reference_logp);
+  if (needs.reference_logp) inputs.reference_logp = gather_column(batch, selected, &TokenColumns::reference_logp);
   if (needs.scope != Scope::kToken) {
-    known.policy.lengths = batch.lengths;
-    for (const int64_t s : batch.sequences) known.policy.groups.push_back(chosen.rollouts[s]->prompt);
+    inputs.policy.lengths = batch.lengths;
+    for (const int64_t s : batch.sequences) inputs.policy.groups.push_back(selected.rollouts[s]->prompt);
   }
   if (needs.top_k > 0) {
     std::vector<int64_t> ids;
     for (const int64_t s : batch.sequences)
-      ids.insert(ids.end(), chosen.rollouts[s]->tokens.topk_ids.begin(), chosen.rollouts[s]->tokens.topk_ids.end());
-    known.behavior.topk_ids = at::tensor(ids, at::kLong).view({batch.target_count(), -1}).to(batch.targets.device());
-    known.policy.topk_behavior_logp =
-        recorded(batch, chosen, &TokenColumns::topk_behavior_logp).view_as(known.behavior.topk_ids);
-    known.policy.sampled_in_topk = (known.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
+      ids.insert(ids.end(), selected.rollouts[s]->tokens.topk_ids.begin(), selected.rollouts[s]->tokens.topk_ids.end());
+    inputs.behavior.topk_ids = at::tensor(ids, at::kLong).view({batch.target_count(), -1}).to(batch.targets.device());
+    inputs.policy.topk_behavior_logp =
+        gather_column(batch, selected, &TokenColumns::topk_behavior_logp).view_as(inputs.behavior.topk_ids);
+    inputs.policy.sampled_in_topk = (inputs.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
   }
   if (needs.hidden_states) {
     std::vector<Tensor> states;
-    for (const int64_t s : batch.sequences) states.push_back(chosen.rollouts[s]->tokens.hidden_states);
-    known.behavior.hidden = at::cat(states);
-    known.behavior.weight = chosen.behavior_head;
+    for (const int64_t s : batch.sequences) states.push_back(selected.rollouts[s]->tokens.hidden_states);
+    inputs.behavior.hidden = at::cat(states);
+    inputs.behavior.weight = selected.behavior_head;
   }
-  return known;
+  return inputs;
 }
 
-LossInputs with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs,
-                           int64_t begin) {
-  const LossInputs& all = known.policy;
+LossInputs add_statistics(const TokenInputs& inputs, const TokenStats& stats, const Requirements& needs,
+                          int64_t begin) {
+  const LossInputs& all = inputs.policy;
   const int64_t count = stats.logp.size(0);
   LossInputs policy;
   for (const auto column : kTokenColumns)
     if ((all.*column).defined()) policy.*column = (all.*column).narrow(0, begin, count);
-  if (count == all.behavior_logp.size(0)) {  // a part of the rows need not be whole sequences
+  if (count == all.behavior_logp.size(0)) {  // a smaller chunk may split sequences
     policy.lengths = all.lengths;
     policy.groups = all.groups;
   }

@@ -11,15 +11,15 @@
 
 namespace keel {
 
-/// A step's rollouts and what their tokens are worth: trained token t of rollouts[i] has advantages[i][t].
+/// A step's rollouts with advantages: trained token t of rollouts[i] has advantages[i][t].
 struct ScoredRollouts {
   std::span<const Rollout> rollouts;
   std::span<const std::vector<float>> advantages;
-  Tensor behavior_head = {};                         // [V, H] the sampler's, when its hidden states were recorded
-  std::span<const std::vector<float>> returns = {};  // for a critic alone
+  Tensor behavior_head = {};  // [V, H] LM head of the sampler, if its hidden states were recorded
+  std::span<const std::vector<float>> returns = {};  // targets of the critic's values, if any
 };
 
-/// Some of them, as packing and the objective want them; batch.sequences of their packing index these vectors.
+/// The rollouts of a minibatch, as packing and the objective need them. PackedBatch::sequences indexes these vectors.
 struct SelectedRollouts {
   std::vector<const Rollout*> rollouts;
   std::vector<TrainingSequence> sequences;
@@ -29,27 +29,27 @@ struct SelectedRollouts {
   std::vector<int64_t> lengths() const;
 };
 
-/// The rollout as a sequence to train on, whose completion has this key.
-TrainingSequence training_sequence(const Rollout& rollout, int64_t key = 0);
+/// Converts a rollout to a sequence for packing.
+TrainingSequence training_sequence(const Rollout& rollout, int64_t completion_id = 0);
 
 SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
-/// A column with one number for each trained token.
+/// A column with one value per trained token.
 using TokenColumn = std::vector<float> TokenColumns::*;
 
-/// One recorded number per target of the batch: [M] float32.
-Tensor recorded(const PackedBatch& batch, const SelectedRollouts& chosen, TokenColumn column);
+/// The column's value for each target of the batch: [M] float32.
+Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column);
 
-/// What is known about a packed batch's targets before the network runs, as far as the method requires it.
+/// The inputs of the loss for a packed batch that do not depend on the current policy.
 struct TokenInputs {
-  LossInputs policy;      // without logp and what else the network says
-  BehaviorRows behavior;  // what the head is asked to compare with
+  LossInputs policy;      // logp and the other outputs of the LM head are undefined
+  BehaviorRows behavior;  // the sampler's distributions, to compare with
   Tensor reference_logp;  // [M], when required
 };
 
-TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& chosen, const Requirements& needs);
+TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& selected, const Requirements& needs);
 
-/// The targets [begin, begin + n) of what is known, with what the head says of them.
-LossInputs with_statistics(const TokenInputs& known, const TokenStats& stats, const Requirements& needs, int64_t begin);
+/// Joins the inputs of the targets [begin, begin + n) with the LM head's statistics of them.
+LossInputs add_statistics(const TokenInputs& inputs, const TokenStats& stats, const Requirements& needs, int64_t begin);
 
 }  // namespace keel

@@ -8,8 +8,8 @@
 namespace keel {
 namespace {
 
-/// The tokens of several batches as those of one.
-LossInputs joined(const std::vector<LossInputs>& parts) {
+/// Concatenates the tokens of several batches.
+LossInputs concatenate(const std::vector<LossInputs>& parts) {
   LossInputs all;
   for (const auto column : kTokenColumns) {
     std::vector<Tensor> tensors;
@@ -24,52 +24,52 @@ LossInputs joined(const std::vector<LossInputs>& parts) {
   return all;
 }
 
-/// Some of the tokens. How many log-ratios were clamped in all of them is told with the first.
-TokenDecision rows_of(const TokenDecision& all, int64_t begin, int64_t count) {
-  const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, count); };
-  return {rows(all.coefficient), rows(all.keep),    rows(all.divergence),
-          rows(all.threshold),   rows(all.outside), begin == 0 ? all.clamped : at::zeros_like(all.clamped)};
+/// The decision for a range of tokens. The first range carries the clamp count of all tokens.
+TokenDecision slice(const TokenDecision& all, int64_t begin, int64_t count) {
+  const auto part = [&](const Tensor& x) { return x.narrow(0, begin, count); };
+  return {part(all.coefficient), part(all.keep),    part(all.divergence),
+          part(all.threshold),   part(all.outside), begin == 0 ? all.clamped : at::zeros_like(all.clamped)};
 }
 
-/// What the objective decides about every target of the update, seen all at once: a pass without gradients over the
-/// batches, in their order.
-TokenDecision decide_together(const CausalLm& model, const Objective& objective, double temperature,
-                              const std::vector<PackedBatch>& batches, const SelectedRollouts& chosen) {
+/// Decides about all targets of the update at once, for methods with batch scope: one forward pass without gradients
+/// over all batches.
+TokenDecision decide_whole_update(const CausalLm& model, const Objective& objective, double temperature,
+                                  const std::vector<PackedBatch>& batches, const SelectedRollouts& selected) {
   const Requirements needs = objective.requirements();
   std::vector<LossInputs> parts;
   for (const PackedBatch& batch : batches) {
-    const TokenInputs known = gather_token_inputs(batch, chosen, needs);
+    const TokenInputs inputs = gather_token_inputs(batch, selected, needs);
     parts.push_back(
-        with_statistics(known, token_statistics(model, batch, temperature, known.behavior), needs, /*begin=*/0));
+        add_statistics(inputs, token_statistics(model, batch, temperature, inputs.behavior), needs, /*begin=*/0));
   }
-  return token_coefficients(objective.method.region, joined(parts));
+  return token_coefficients(objective.method.region, concatenate(parts));
 }
 
 }  // namespace
 
-void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdateOptions& pass,
+void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdateOptions& options,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
                                  std::span<const int64_t> indices, const TokenObserver& observe) {
   const Requirements needs = objective.requirements();
-  const SelectedRollouts chosen = select_rollouts(scored, indices);
-  const std::vector<double> weight_of =
-      sequence_weights(objective.method.aggregation, chosen.lengths(), objective.horizon);
-  const std::vector<PackedBatch> batches = pack(chosen.sequences, tokens_per_batch, model.device());
-  const bool together = needs.scope == Scope::kBatch;
+  const SelectedRollouts selected = select_rollouts(scored, indices);
+  const std::vector<double> loss_weights =
+      sequence_weights(objective.method.aggregation, selected.lengths(), objective.horizon);
+  const std::vector<PackedBatch> batches = pack(selected.sequences, tokens_per_batch, model.device());
+  const bool whole_update = needs.scope == Scope::kBatch;
   const TokenDecision decided =
-      together ? decide_together(model, objective, pass.temperature, batches, chosen) : TokenDecision{};
-  int64_t first = 0;  // target of the update at which the batch starts
+      whole_update ? decide_whole_update(model, objective, options.temperature, batches, selected) : TokenDecision{};
+  int64_t first = 0;  // index of the batch's first target in the update
   for (const PackedBatch& batch : batches) {
-    const TokenInputs known = gather_token_inputs(batch, chosen, needs);
-    const Tensor weights = repeat_per_target(batch, weight_of);
+    const TokenInputs inputs = gather_token_inputs(batch, selected, needs);
+    const Tensor weights = repeat_per_target(batch, loss_weights);
     const auto coefficients = [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
-      const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-      const LossInputs policy = with_statistics(known, stats, needs, begin);
-      TokenDecision decision =
-          together ? rows_of(decided, first + begin, end - begin) : token_coefficients(objective.method.region, policy);
+      const auto chunk = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
+      const LossInputs policy = add_statistics(inputs, stats, needs, begin);
+      TokenDecision decision = whole_update ? slice(decided, first + begin, end - begin)
+                                            : token_coefficients(objective.method.region, policy);
       Tensor kl;                           // to the reference
-      if (objective.kl_coefficient > 0) {  // blocked tokens are pulled to the reference like all others
-        const Tensor reference_logp = rows(known.reference_logp);
+      if (objective.kl_coefficient > 0) {  // the KL term also applies to blocked tokens
+        const Tensor reference_logp = chunk(inputs.reference_logp);
         decision.coefficient =
             decision.coefficient +
             reference_kl_coefficient(objective.kl_estimator, objective.kl_coefficient, policy.logp, reference_logp);
@@ -77,16 +77,16 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
             decision.clamped + reference_kl_clamp_count(objective.kl_estimator, policy.logp, reference_logp);
         kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
-      const TokenUpdate tokens{batch, begin, stats, policy, decision, rows(weights), kl};
+      const TokenUpdate tokens{batch, begin, stats, policy, decision, chunk(weights), kl};
       observe(tokens);
       HeadCoefficients result{.coefficient = decision.coefficient * tokens.weights, .entropy_coefficient = {}};
       if (objective.entropy_coefficient != 0)
         result.entropy_coefficient = tokens.weights * objective.entropy_coefficient;
       return result;
     };
-    // What was decided together needs the head's statistics no more than a token at a time.
-    const Scope scope = together ? Scope::kToken : needs.scope;
-    accumulate_gradients(model, batch, pass, scope, coefficients, together ? BehaviorRows{} : known.behavior);
+    // Whole-update decisions are already made, so the head may process any chunk of tokens.
+    const Scope scope = whole_update ? Scope::kToken : needs.scope;
+    accumulate_gradients(model, batch, options, scope, coefficients, whole_update ? BehaviorRows{} : inputs.behavior);
     first += batch.target_count();
   }
 }

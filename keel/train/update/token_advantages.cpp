@@ -9,8 +9,8 @@
 namespace keel {
 namespace {
 
-/// The numbers of all tokens as those of each sequence.
-std::vector<std::vector<float>> by_sequence(const std::vector<double>& tokens, std::span<const int64_t> lengths) {
+/// Splits the values of all tokens by sequence.
+std::vector<std::vector<float>> split_by_sequence(const std::vector<double>& tokens, std::span<const int64_t> lengths) {
   std::vector<std::vector<float>> result;
   for_each_sequence(lengths, [&](size_t, size_t begin, size_t end) {
     result.emplace_back(tokens.begin() + begin, tokens.begin() + end);
@@ -37,34 +37,34 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
     rewards[i] -= std::accumulate(penalties[i].begin(), penalties[i].end(), 0.0);
   }
   TokenAdvantages result;
-  const bool of_tokens = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
-  if (!of_tokens) {
-    const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths, eps);
+  const bool is_per_token = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
+  if (!is_per_token) {
+    const std::vector<double> per_rollout = advantages(advantage, rewards, groups, lengths, eps);
     for (size_t i = 0; i < rollouts.size(); ++i)
-      result.advantages.emplace_back(lengths[i], static_cast<float>(of_rollout[i]));
+      result.advantages.emplace_back(lengths[i], static_cast<float>(per_rollout[i]));
     return result;
   }
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
-  if (advantage == "reinforce_pp") {  // the sum of the rewards to come is GAE against values of 0 with lambda 1
+  if (advantage == "reinforce_pp") {  // reward-to-go equals GAE with values 0 and lambda 1
     values.assign(mask.size(), 0.0);
     std::vector<double> returns = gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, 1, 1).returns;
     whiten(returns, mask);
-    return {by_sequence(returns, lengths), {}};
+    return {split_by_sequence(returns, lengths), {}};
   }
   AdvantagesAndReturns gae =
       gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, critic.gamma, critic.lambda);
   whiten(gae.advantages, mask);
-  return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
+  return {split_by_sequence(gae.advantages, lengths), split_by_sequence(gae.returns, lengths)};
 }
 
 std::optional<RewardPenalty> reward_penalty(const RewardKlPenalty& kl, std::span<const Rollout> rollouts) {
   if (kl.coefficient == 0 || rollouts.empty()) return std::nullopt;
-  const auto wide = [](const std::vector<float>& numbers) { return at::tensor(numbers).to(at::kDouble); };
+  const auto to_double = [](const std::vector<float>& values) { return at::tensor(values).to(at::kDouble); };
   RewardPenalty result{.tokens = {}, .coefficient = kl.coefficient};
   for (const Rollout& rollout : rollouts) {
     const Tensor estimates =
-        reference_kl(kl.estimator, wide(rollout.tokens.recomputed_logp), wide(rollout.tokens.reference_logp));
+        reference_kl(kl.estimator, to_double(rollout.tokens.recomputed_logp), to_double(rollout.tokens.reference_logp));
     const double* first = estimates.const_data_ptr<double>();
     std::vector<double>& penalties = result.tokens.emplace_back(first, first + estimates.numel());
     double sum = 0;

@@ -37,21 +37,22 @@ Tensor total_variation(const LossInputs& policy, const Requirements& needs) {
 }  // namespace
 
 std::optional<ImprovementCertificate> compute_certificate(const CausalLm& updated, const ScoredRollouts& scored,
-                                                          const Requirements& needs, const CertificateOptions& terms) {
+                                                          const Requirements& needs,
+                                                          const CertificateOptions& options) {
   if (scored.rollouts.empty()) return std::nullopt;
-  const Requirements wanted{.top_k = needs.top_k, .hidden_states = needs.hidden_states};
+  const Requirements recorded{.top_k = needs.top_k, .hidden_states = needs.hidden_states};
   std::vector<int64_t> all(scored.rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const SelectedRollouts chosen = select_rollouts(scored, all);
+  const SelectedRollouts selected = select_rollouts(scored, all);
 
   std::vector<double> logp, behavior_logp, divergences, rewards;
-  for (const PackedBatch& batch : pack(chosen.sequences, terms.tokens_per_batch, updated.device())) {
-    const TokenInputs known = gather_token_inputs(batch, chosen, wanted);
-    const TokenStats stats = token_statistics(updated, batch, terms.temperature, known.behavior);
-    const LossInputs policy = with_statistics(known, stats, wanted, /*begin=*/0);
+  for (const PackedBatch& batch : pack(selected.sequences, options.tokens_per_batch, updated.device())) {
+    const TokenInputs inputs = gather_token_inputs(batch, selected, recorded);
+    const TokenStats stats = token_statistics(updated, batch, options.temperature, inputs.behavior);
+    const LossInputs policy = add_statistics(inputs, stats, recorded, /*begin=*/0);
     append(policy.logp, logp);
     append(policy.behavior_logp, behavior_logp);
-    append(total_variation(policy, wanted), divergences);
+    append(total_variation(policy, recorded), divergences);
   }
   if (!all_finite(logp) || !all_finite(behavior_logp) || !all_finite(divergences)) return std::nullopt;
   std::vector<int64_t> groups;
@@ -59,18 +60,18 @@ std::optional<ImprovementCertificate> compute_certificate(const CausalLm& update
     rewards.push_back(rollout.reward);
     groups.push_back(rollout.prompt);
   }
-  const std::vector<int64_t> lengths = chosen.lengths();
+  const std::vector<int64_t> lengths = selected.lengths();
   return improvement_certificate({.logp = logp,
                                   .behavior_logp = behavior_logp,
                                   .divergences = divergences,
                                   .rewards = rewards,
                                   .lengths = lengths,
                                   .groups = groups,
-                                  .range = terms.range ? *terms.range : range_of(rewards),
-                                  .horizon = terms.horizon,
-                                  .divergence = wanted.hidden_states ? "full_tv"
-                                                : wanted.top_k > 0   ? "topk_tv"
-                                                                     : "binary_tv",
+                                  .range = options.range ? *options.range : range_of(rewards),
+                                  .horizon = options.horizon,
+                                  .divergence = recorded.hidden_states ? "full_tv"
+                                                : recorded.top_k > 0   ? "topk_tv"
+                                                                       : "binary_tv",
                                   .logp_error = kFloatLogProbError});
 }
 

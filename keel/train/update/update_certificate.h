@@ -9,19 +9,18 @@
 
 namespace keel {
 
-/// What the improvement certificate is computed under.
+/// Options of the improvement certificate.
 struct CertificateOptions {
   double temperature = 1;
   int64_t tokens_per_batch = 0;
-  std::optional<RewardRange> range = {};  // that a completion's reward can be in; nothing: that of the step's
-  int64_t horizon = 0;                    // no completion is longer
+  std::optional<RewardRange> range = {};  // of possible rewards; none: the range of the step's rewards
+  int64_t horizon = 0;                    // maximum completion length
 };
 
-/// The certificate of a step: one pass without gradients over its rollouts with the weights after its last update. The
-/// total variation is the best that the rollouts' records allow: exact where the method had hidden states recorded,
-/// over the top K where it had those, else binary. Nothing without rollouts, or when a
-/// number is not finite: the health guards speak about that.
+/// Computes a step's certificate with one forward pass over its rollouts with the `updated` weights. The total
+/// variation is exact if hidden states were recorded, over the top K if those were recorded, else binary. Returns none
+/// without rollouts, and for NaN or infinite log-probs, which the health guards report.
 std::optional<ImprovementCertificate> compute_certificate(const CausalLm& updated, const ScoredRollouts& scored,
-                                                     const Requirements& needs, const CertificateOptions& terms);
+                                                          const Requirements& needs, const CertificateOptions& options);
 
 }  // namespace keel

@@ -107,7 +107,7 @@ TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
   norms.add({.grad_norm = 1.5, .clipped = true});
   const GradientMetrics numbers = norms.metrics().value();
   EXPECT_EQ(numbers.mean, 2.0);
-  EXPECT_EQ(numbers.largest, 4.0);
+  EXPECT_EQ(numbers.max, 4.0);
   EXPECT_EQ(numbers.clipped, 2.0 / 3);
 }
 

@@ -38,11 +38,11 @@ TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
   EXPECT_LT(largest_difference(at::tensor(mixed.recomputed_logp), at::tensor({all[0], all[1], all[4]})), 1e-5);
   const std::vector<std::vector<float>> advantages = compute_advantages("group_mean", rollouts, {}).advantages;
   const std::vector<int64_t> second{1};
-  const SelectedRollouts chosen = select_rollouts({rollouts, advantages}, second);
-  const PackedBatch batch = pack(chosen.sequences, 100, at::kCPU).at(0);
-  EXPECT_EQ(chosen.lengths(), batch.lengths);
+  const SelectedRollouts selected = select_rollouts({rollouts, advantages}, second);
+  const PackedBatch batch = pack(selected.sequences, 100, at::kCPU).at(0);
+  EXPECT_EQ(selected.lengths(), batch.lengths);
   EXPECT_EQ(to_vector(batch.targets), (std::vector<double>{5, 6, 2}));
-  const LossInputs known = gather_token_inputs(batch, chosen, {}).policy;
+  const LossInputs known = gather_token_inputs(batch, selected, {}).policy;
   EXPECT_EQ(to_vector(known.behavior_logp), (std::vector<double>{-1, -2, -3}));
   EXPECT_EQ(known.advantages.size(0), 3);
 }

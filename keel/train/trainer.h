@@ -48,7 +48,7 @@ class Trainer {
   StepResult step(TrainState& state);
 
   /// Compares the log-probs of sampler and trainer at equal weights, on the next prompts.
-  LogprobCheck agreement(const TrainState& state) const;
+  LogprobCheck check_logprobs(const TrainState& state) const;
 
   const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // if the objective needs it
   const CriticTraining* critic() const { return critic_ ? &*critic_ : nullptr; }     // if the advantage needs it

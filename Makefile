@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-full longer-limits test-integrations test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart docs test test-full longer-limits test-integrations test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -12,6 +12,12 @@ build: configure
 quickstart: configure
 	@$(compile) keel_cli
 	@build/keel quickstart
+
+# The site of docs/, in build/site.
+docs: configure
+	@$(compile) keel_cli
+	@scripts/python.sh tests/parity/packages.py mkdocs
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.deps/peers/mkdocs scripts/python.sh -m mkdocs build --strict --quiet
 
 # Two tests more than there are jobs: many wait, for a time limit or another program, and leave their core to them.
 test: bootstrap-tests configure

@@ -1,7 +1,7 @@
 #pragma once
 
 // Judges a math answer against a reference. Text is read, never executed; work is bounded by a budget of steps and
-// bits; there is no state, so any number of threads may call these at once. docs/rewards.md says what is accepted.
+// bits; there is no state, so any number of threads may call these at once. docs/math-verifier.md lists the accepted forms.
 
 #include <cstdint>
 #include <string>

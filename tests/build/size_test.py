@@ -1,4 +1,4 @@
-"""Limits on the size of the code, counted as scripts/size.sh counts it."""
+"""Limits on the size of the code, counted as scripts/size.sh counts it, and of the documents; what documents name exists."""
 
 import pathlib
 import re
@@ -8,6 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_LINES = 500  # of a file
+MAX_WORDS = 39000  # of README.md, CONTRIBUTING.md and the pages in docs/ that are written by hand, without methods.md
 LIMITS = {"keel/compat": 2300, "libs/hftext + libs/mathverify": 22700}
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".js", ".mjs", ".css", ".html", ".sh"}
 
@@ -44,6 +45,29 @@ class Size(unittest.TestCase):
         paths = re.findall(r"(?:keel|libs|cli|fuzz)/[\w/.*!\[\]]+\.cpp", (ROOT / "fuzz/build.sh").read_text())
         self.assertEqual([path for path in paths if not any(ROOT.glob(path))], [])
         self.assertGreater(len(paths), 30)
+
+    def test_documents_stay_below_their_limits(self):
+        pages = [*tracked("docs/**.md"), *tracked("README.md", "CONTRIBUTING.md")]
+        written = [path for path in pages if path.name not in ("methods.md", "configuration.md")]
+        self.assertLessEqual(sum(len((ROOT / path).read_text().split()) for path in written), MAX_WORDS)
+        self.assertLessEqual(lines_of("README.md"), 150)
+        self.assertLessEqual(lines_of("CONTRIBUTING.md"), 200)
+        wide = [line for line in (ROOT / "README.md").read_text().splitlines() if len(line) > 100 and line[0] not in "|!"]
+        self.assertEqual(wide, [])
+
+    def test_links_of_documents_lead_to_files_and_headings(self):
+        for path in tracked("*.md"):
+            for link, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)", re.sub(r"(?ms)^```.*?^```|`[^`\n]*`", "", (ROOT / path).read_text())):
+                target = (ROOT / path).parent / link if link else ROOT / path
+                with self.subTest(path=str(path), link=link, anchor=anchor):
+                    self.assertTrue(target.exists())
+                    headings = re.findall(r"(?m)^#+ (.*)$", target.read_text()) if anchor else []
+                    self.assertIn(anchor, ["", *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)])
+
+    def test_the_path_of_a_token_names_functions_that_exist(self):
+        steps = re.findall(r"(?m)^\d+\. `([\w:]+)` \(([\w/.]+)\)", (ROOT / "CONTRIBUTING.md").read_text())
+        self.assertEqual([step for step in steps if not re.search(rf"\b{step[0]}\b", (ROOT / "keel" / step[1]).read_text())], [])
+        self.assertGreater(len(steps), 15)
 
     def test_no_file_is_too_long(self):
         too_long = {str(path): lines_of(path) for path in tracked() if path.suffix in CODE and lines_of(path) > MAX_LINES}

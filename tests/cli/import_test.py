@@ -1,7 +1,7 @@
 """Recipes of TRL and verl (tests/recipes), imported and trained for a step.
 
 What each of them means is written down here by hand, from TRL's and verl's own definitions: TRL 1.16.0 (GRPOConfig, grpo_trainer.py)
-and verl 0.9.1 (ppo_trainer.yaml, core_algos.py). docs/coming-from-trl-and-verl.md has the same table.
+and verl 0.9.1 (ppo_trainer.yaml, core_algos.py). docs/import.md has the same table.
 """
 
 import json
@@ -14,7 +14,7 @@ import own_files
 import support
 
 RECIPES = support.ROOT / "tests" / "recipes"
-PAGE = support.ROOT / "docs" / "coming-from-trl-and-verl.md"
+PAGE = support.ROOT / "docs" / "import.md"
 
 REWARD = """
 def length_reward(completions, **columns):

@@ -11,7 +11,7 @@ from packages import ROOT, count, skip, smollm2, use
 
 KEEL = os.environ["KEEL_BINARY"]
 PROBLEMS = count(4, 50)
-# Judgements that may differ, each explained in docs/rewards.md. With greedy decoding there are none among these 50.
+# Judgements that may differ, each explained in docs/math-verifier.md. With greedy decoding there are none among these 50.
 EXPLAINED = set()
 
 

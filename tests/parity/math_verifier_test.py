@@ -3,7 +3,7 @@
 No false positive is allowed, and no pair judged by hand may be judged otherwise; further false negatives are listed and at
 most 1 %. GSM8K is read from KEEL_GSM8K or
 ../shared/data/gsm8k and left out, with a word, where it is not. Agreement with math-verify is printed, every kind of
-disagreement with examples; docs/rewards.md explains them.
+disagreement with examples; docs/math-verifier.md explains them.
 """
 
 import collections

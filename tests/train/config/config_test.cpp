@@ -31,18 +31,32 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
   Config config;
   OptionTable table;
   config.describe(table);
-  const std::string generated =
-      "# Configuration\n\n<!-- Generated from the table of options; change the code, then run\n     " + command +
-      " -->\n\n"
-      "A configuration is a YAML or JSON file of these sections; `keel train FILE key=value ...` sets single keys on "
-      "the\ncommand line (`train.steps=200`), which wins over the file. Every key has a "
-      "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
-      "that contradict\neach other are errors with the place and the way out.\n"
-      "Paths are relative to the folder where Keel is started; a run records those of model, data and reward functions "
-      "in full.\n"
-      "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "
-      "every key.\n\n" +
-      table.markdown();
+  const std::string tables = table.markdown();
+  std::string needed;
+  for (const char* key : {"run.dir", "run.device", "model.path", "lora.rank", "data.files", "data.eval_files",
+                          "data.held_out", "data.chat", "reward.functions", "reward.weights",
+                          "rollout.samples_per_prompt", "rollout.max_new_tokens", "rollout.temperature",
+                          "objective.method", "objective.delta", "reference.kl_coefficient", "optimizer.lr",
+                          "optimizer.warmup_updates", "train.steps", "train.prompts_per_step",
+                          "train.sequences_per_update", "train.tokens_per_batch", "train.recompute_activations",
+                          "eval.every", "checkpoint.every"}) {
+    const size_t begin = tables.find(std::string("| `") + key + "` |");
+    needed += tables.substr(begin, tables.find('\n', begin) + 1 - begin);
+  }
+  const std::string generated = "# Settings\n\n<!-- Generated from the table of options; change the code, then run\n     " +
+                                command + R"( -->
+
+With this page you can write a configuration: a YAML or JSON file with these sections. `keel train FILE key=value ...`
+overrides single keys (`train.steps=200`). Every key has a default. Unknown or repeated keys, values of another type or
+outside the range, and contradicting settings are errors that name the place and the fix.
+Paths are relative to the folder where Keel starts; a run records absolute paths. `config.yaml` in a run's folder has
+every key; [examples/quickstart.yaml](../examples/quickstart.yaml) is a complete example.
+
+## The 25 you need
+
+| key | default | value | meaning |
+| --- | --- | --- | --- |
+)" + needed + "\n" + tables;
   if (std::getenv("KEEL_UPDATE_DOCS") != nullptr) write_atomically(page, generated);
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }

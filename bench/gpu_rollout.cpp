@@ -81,7 +81,7 @@ class Measurement {
   double mixed(bool whole) const {
     const std::vector<Prompt> prompts = mixed_prompts();
     SamplingRequest request{.temperature = 0.6, .max_new_tokens = 1};
-    if (whole) request.prompt_limits = {kMixedCompletions.begin(), kMixedCompletions.end()};
+    if (whole) request.prompt_max_new_tokens = {kMixedCompletions.begin(), kMixedCompletions.end()};
     seconds(prompts, request);
     std::vector<double> times;
     for (int i = 0; i < 3; ++i) times.push_back(seconds(prompts, request));

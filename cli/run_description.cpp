@@ -15,7 +15,7 @@
 #include "keel/core/tensor/precision.h"
 #include "keel/objective/methods.h"
 #include "keel/reward/reward_options.h"
-#include "keel/rollout/cache/block_store.h"
+#include "keel/rollout/cache/kv_cache.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/health.h"
@@ -141,7 +141,7 @@ PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, a
   const auto bytes = [&](int64_t prompts, int64_t sequences) {
     const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt),
         completions(sequences, resolve_max_new_tokens(config));
-    return BlockStore::bytes(shape, BlockStore::most_blocks(longest, completions, sequences), type, device);
+    return KvCache::bytes(shape, KvCache::max_blocks(longest, completions, sequences), type, device);
   };
   const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
   const int64_t training = std::min(slots, config.rollouts_per_step()),

@@ -275,7 +275,7 @@ std::vector<Rollout> TextGenerator::generate(std::vector<int32_t> tokens, int64_
                                  .stop_ids = loaded_.stop_ids,
                                  .stop_strings = settings_.stop_strings,
                                  .seed = noise_seed(seed_, prompt.tokens),
-                                 .way_to_need_less = "lower -n or --max-new-tokens"};
+                                 .memory_hint = "lower -n or --max-new-tokens"};
   const RolloutEngine engine(SamplingModel({loaded_.model}), loaded_.tokenizer);
   if (!shown) return engine.generate({&prompt, 1}, sampling);
   Decoding decoding = engine.submit({&prompt, 1}, sampling);

@@ -8,7 +8,7 @@ cmake_dependent_option(KEEL_CUDA "Link the CUDA kernels" ON "KEEL_TORCH_HAS_CUDA
 set(KEEL_CUDA_ARCHITECTURE "90" CACHE STRING "Compute capability the kernels are compiled for (PTX of it is kept too)")
 
 # Files with instructions that only Hopper has; other devices do without them.
-set(hopper_sources few_rows_product)
+set(hopper_sources skinny_gemm)
 
 set(KEEL_CUDA_OBJECTS)
 if(KEEL_NVCC)

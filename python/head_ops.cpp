@@ -73,7 +73,7 @@ struct HeadProblem {
     if (gradient) {
       *gradient = at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
       sink = std::make_shared<GradientSink>(*gradient);
-      learned.learn_into(sink);
+      learned.set_sink(sink);
     }
     return LmHead(learned, options);
   }

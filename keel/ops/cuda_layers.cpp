@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "keel/kernels/cuda/float8.h"
+#include "keel/kernels/cuda/gemm.h"
 #include "keel/kernels/cuda/layers.h"
-#include "keel/kernels/cuda/products.h"
 #include "keel/ops/launch.h"
 
 namespace keel::gpu {
@@ -87,7 +87,7 @@ struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
 };
 
 Tensor gated_rows(const Tensor& gate, const Tensor& up) {
-  const Tensor g = whole_rows(gate), u = whole_rows(up);
+  const Tensor g = contiguous_rows(gate), u = contiguous_rows(up);
   Tensor y = at::empty(gate.sizes(), gate.options());
   launch_on_cuda(g, "SwiGLU", [&](auto stream) {
     return cuda::swiglu_rows(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0), float_type(g), g.size(0),
@@ -103,7 +103,7 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor g = whole_rows(saved[0]), u = whole_rows(saved[1]), dy = gradients[0].contiguous();
+    const Tensor g = contiguous_rows(saved[0]), u = contiguous_rows(saved[1]), dy = gradients[0].contiguous();
     Tensor dgate = at::empty(saved[0].sizes(), g.options()), dup = at::empty_like(dgate);
     launch_on_cuda(g, "SwiGLU's gradients", [&](auto stream) {
       return cuda::swiglu_gradients(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0),
@@ -126,7 +126,7 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
-  const Tensor rows = whole_heads(x);
+  const Tensor rows = contiguous_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
   launch_on_cuda(x, "rotation", [&](auto stream) {
     return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), cos.const_data_ptr<float>(),
@@ -136,7 +136,7 @@ Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float dire
   return y;
 }
 
-Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
+RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
   const int64_t rows = positions.size(0), half = frequencies.size(0);
   Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
   launch_on_cuda(positions, "angles", [&](auto stream) {
@@ -147,20 +147,20 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
   return {cos, sin};
 }
 
-Tensor linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
   Tensor y;
   if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
-  const cuda::RowProduct product{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
-                                 weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
+  const cuda::GemmArguments product{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
+                                    weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
   launch_on_cuda(x, "product", [&](auto stream) {
-    if (!cuda::takes_few_rows(product)) return 0;
+    if (!cuda::supports_skinny_gemm(product)) return 0;
     y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
-    return (swiglu ? cuda::swiglu_few_rows : cuda::multiply_few_rows)(product, y.mutable_data_ptr(), stream);
+    return (swiglu ? cuda::skinny_gemm_swiglu : cuda::skinny_gemm)(product, y.mutable_data_ptr(), stream);
   });
   return y;
 }
 
-Tensor rounded_to_float8(const Tensor& x, at::ScalarType type, bool scaled) {
+Tensor round_to_float8(const Tensor& x, at::ScalarType type, bool scaled) {
   const Tensor rows = x.detach().contiguous();
   Tensor y = at::empty_like(rows);
   if (rows.numel() == 0) return y;

@@ -11,7 +11,7 @@ struct NormedSum {
 };
 
 /// cos and sin of every position's angles, [N, D / 2] each, float32.
-struct Angles {
+struct RotaryAngles {
   Tensor cos, sin;
 };
 
@@ -25,18 +25,18 @@ namespace gpu {
 Tensor norm(const Tensor& x, const Tensor& weight, double eps);
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
-Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor);
+RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor);
 /// Without gradients of its own: those are the same in the other direction, -1.
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction);
 
 /// The product where few rows are sampled, and cuBLAS waits more than it multiplies, with SwiGLU after it where the
 /// weight is that of gate and up; undefined elsewhere.
-Tensor linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu);
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu);
 
 /// The numbers of x [..., n] on a GPU as the nearest e4m3 or e5m2, the largest for what is beyond; with `scaled` in
 /// multiples of a scale for each row, with which its largest number becomes the type's. The result is of the type that
 /// came. One kernel: who samples in 8 bits rounds in front of every product.
-Tensor rounded_to_float8(const Tensor& x, at::ScalarType type, bool scaled);
+Tensor round_to_float8(const Tensor& x, at::ScalarType type, bool scaled);
 
 }  // namespace gpu
 }  // namespace keel

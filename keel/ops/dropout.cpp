@@ -8,7 +8,7 @@
 
 #include "keel/kernels/cpu/elementwise.h"
 #include "keel/kernels/cuda/layers.h"
-#include "keel/ops/for_rows.h"
+#include "keel/ops/parallel_rows.h"
 
 namespace keel {
 namespace {
@@ -17,11 +17,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 DropoutNoise noise_of(const Dropout& dropout) {
-  const double below = std::min(std::round(dropout.share * 0x1p32), 0x1p32 - 1);
+  const double below = std::min(std::round(dropout.probability * 0x1p32), 0x1p32 - 1);
   return {.seed = dropout.seed,
           .pass = (dropout.update << kDropoutLayerBits | dropout.layer) << kDropoutSequenceBits,
           .dropped_below = static_cast<unsigned int>(below),
-          .scale = static_cast<float>(1 / (1 - dropout.share))};
+          .scale = static_cast<float>(1 / (1 - dropout.probability))};
 }
 
 /// Linear in x, and its own gradient: what is left out of the rows is left out of what flows back.
@@ -33,15 +33,15 @@ Tensor multiplied(const Tensor& x, const Dropout& dropout) {
   const Tensor rows = x.contiguous();
   Tensor y = at::empty_like(rows);
   const int64_t width = rows.size(1);
-  for_rows_of(
+  run_row_kernel(
       rows, "dropout",
       [&](auto stream) {
-        return cuda::drop_out(rows.const_data_ptr(), float_type(rows), sequences, positions, rows.size(0), width, noise,
-                              y.mutable_data_ptr(), stream);
+        return cuda::dropout(rows.const_data_ptr(), float_type(rows), sequences, positions, rows.size(0), width, noise,
+                             y.mutable_data_ptr(), stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::drop_out(rows.const_data_ptr<float>() + begin * width, sequences + begin, positions + begin, count, width,
-                      noise, y.mutable_data_ptr<float>() + begin * width);
+        cpu::dropout(rows.const_data_ptr<float>() + begin * width, sequences + begin, positions + begin, count, width,
+                     noise, y.mutable_data_ptr<float>() + begin * width);
       });
   return y;
 }
@@ -49,7 +49,7 @@ Tensor multiplied(const Tensor& x, const Dropout& dropout) {
 struct DroppedOut : torch::autograd::Function<DroppedOut> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Dropout& dropout) {
     context->save_for_backward({dropout.sequences, dropout.positions});
-    context->saved_data["share"] = dropout.share;
+    context->saved_data["share"] = dropout.probability;
     context->saved_data["seed"] = static_cast<int64_t>(dropout.seed);
     context->saved_data["update"] = static_cast<int64_t>(dropout.update);
     context->saved_data["layer"] = static_cast<int64_t>(dropout.layer);
@@ -59,7 +59,7 @@ struct DroppedOut : torch::autograd::Function<DroppedOut> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const auto number = [&](const char* name) { return static_cast<uint64_t>(context->saved_data[name].toInt()); };
-    const Dropout dropout{.share = context->saved_data["share"].toDouble(),
+    const Dropout dropout{.probability = context->saved_data["share"].toDouble(),
                           .seed = number("seed"),
                           .update = number("update"),
                           .layer = number("layer"),
@@ -71,6 +71,6 @@ struct DroppedOut : torch::autograd::Function<DroppedOut> {
 
 }  // namespace
 
-Tensor dropped_out(const Tensor& x, const Dropout& dropout) { return DroppedOut::apply(x, dropout); }
+Tensor apply_dropout(const Tensor& x, const Dropout& dropout) { return DroppedOut::apply(x, dropout); }
 
 }  // namespace keel

@@ -4,7 +4,7 @@
 
 #include "keel/kernels/cuda/initial_weights.h"
 #include "keel/kernels/initial_weights.h"
-#include "keel/ops/for_rows.h"
+#include "keel/ops/parallel_rows.h"
 
 namespace keel {
 
@@ -18,7 +18,7 @@ Tensor initial_weights(const std::vector<int64_t>& shape, double deviation, uint
                    [&](auto stream) { return cuda::initial_weights(to, count, deviation, seed, parameter, stream); });
     return result;
   }
-  for_rows((count + 1) / 2, 2, [&](int64_t first, int64_t some) {
+  parallel_for_rows((count + 1) / 2, 2, [&](int64_t first, int64_t some) {
     for (int64_t pair = first; pair < first + some; ++pair) {
       const InitialWeights two(deviation, seed, parameter, static_cast<uint64_t>(pair));
       to[2 * pair] = two.of[0];

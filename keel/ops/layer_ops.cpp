@@ -6,7 +6,7 @@
 
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cpu/elementwise.h"
-#include "keel/ops/for_rows.h"
+#include "keel/ops/parallel_rows.h"
 
 namespace keel {
 namespace {
@@ -26,7 +26,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const Tensor rows = x.contiguous();
     Tensor y = at::empty_like(rows), scale = at::empty({rows.size(0)}, rows.options());
     const int64_t width = rows.size(1);
-    for_rows(rows.size(0), width, [&](int64_t begin, int64_t count) {
+    parallel_for_rows(rows.size(0), width, [&](int64_t begin, int64_t count) {
       cpu::rms_norm_forward(in(rows) + begin * width, in(weight), count, width, static_cast<float>(eps),
                             out(y) + begin * width, out(scale) + begin);
     });
@@ -56,10 +56,10 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, Activation activation) {
-    const Tensor g = whole_rows(gate), u = whole_rows(up);
+    const Tensor g = contiguous_rows(gate), u = contiguous_rows(up);
     const int64_t width = g.size(1);
     Tensor y = at::empty(gate.sizes(), gate.options());
-    for_rows(g.size(0), width, [&](int64_t begin, int64_t count) {
+    parallel_for_rows(g.size(0), width, [&](int64_t begin, int64_t count) {
       for (int64_t row = begin; row < begin + count; ++row)
         cpu::gated_forward(activation, in(g) + row * g.stride(0), in(u) + row * u.stride(0), width,
                            out(y) + row * width);
@@ -74,7 +74,7 @@ struct Gated : torch::autograd::Function<Gated> {
     const Tensor gate = saved[0].contiguous(), up = saved[1].contiguous(), dy = gradients[0].contiguous();
     const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
-    for_rows(gate.numel(), 1, [&](int64_t begin, int64_t count) {
+    parallel_for_rows(gate.numel(), 1, [&](int64_t begin, int64_t count) {
       cpu::gated_backward(activation, in(gate) + begin, in(up) + begin, in(dy) + begin, count, out(dgate) + begin,
                           out(dup) + begin);
     });
@@ -90,9 +90,9 @@ bool has_gpu_kernel(const Tensor& x) {
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   if (x.is_cuda()) return gpu::rotated(x, cos, sin, direction);
   const int64_t heads = x.size(1), width = x.size(2);
-  const Tensor rows = whole_heads(x);
+  const Tensor rows = contiguous_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
-  for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
+  parallel_for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
     cpu::rotate_heads(in(rows) + begin * rows.stride(0), rows.stride(0), in(cos) + begin * width / 2,
                       in(sin) + begin * width / 2, count, heads, width, direction, out(y) + begin * heads * width);
   });
@@ -137,13 +137,13 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (has_gpu_kernel(x))
-    if (const Tensor y = gpu::linear_of_few_rows(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
   return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (activation == Activation::kSilu && has_gpu_kernel(x))
-    if (const Tensor y = gpu::linear_of_few_rows(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
   const std::vector<Tensor> both = linear(x, weight, bias).chunk(2, 1);
   return gated(activation, both[0], both[1]);
 }
@@ -161,18 +161,18 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
   return has_gpu_kernel(gate) ? gpu::swiglu(gate, up) : at::silu(gate) * up;
 }
 
-Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
+RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
   if (has_kernel(frequencies)) {
     const int64_t rows = positions.size(0), half = frequencies.size(0);
     Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
     const int64_t* const places = positions.const_data_ptr<int64_t>();
-    for_rows(rows, half * 8, [&](int64_t begin, int64_t count) {
+    parallel_for_rows(rows, half * 8, [&](int64_t begin, int64_t count) {
       cpu::angles(places + begin, in(frequencies), count, half, static_cast<float>(factor), out(cos) + begin * half,
                   out(sin) + begin * half);
     });
     return {cos, sin};
   }
-  if (has_gpu_kernel(frequencies)) return gpu::angles_at(positions, frequencies, factor);
+  if (has_gpu_kernel(frequencies)) return gpu::rotary_angles(positions, frequencies, factor);
   const Tensor angle = at::outer(positions.to(at::kFloat), frequencies);
   return {angle.cos() * factor, angle.sin() * factor};
 }
@@ -185,7 +185,7 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
 }
 
-Heads Heads::turned() const {
+Heads Heads::rotated() const {
   if (!angles.cos.defined()) return *this;
   return {rotate(query, angles.cos, angles.sin), rotate(key, angles.cos, angles.sin), value};
 }

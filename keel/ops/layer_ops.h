@@ -27,7 +27,7 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// The angles of positions [N] int64 at frequencies [D / 2], their cos and sin times the factor.
-Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor);
+RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor);
 
 /// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.
 /// x [N, heads, D], cos and sin [N, D / 2] float32.
@@ -37,13 +37,13 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 /// and keys are still to be turned by; undefined: they are.
 struct Heads {
   Tensor query, key, value;
-  Angles angles = {};
+  RotaryAngles angles = {};
 
-  Heads turned() const;
+  Heads rotated() const;
 };
 
 /// What one layer's attention does with a query's score of a key; which tokens follow one another is another matter.
-struct AttentionRule {
+struct AttentionConfig {
   double scale = 1;    // scores are multiplied by it
   double softcap = 0;  // then become cap tanh(score / cap); 0: they do not
   int64_t window = 0;  // a token sees this many, itself included; 0: all before it

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/ops/next_token.h"
+#include "keel/ops/next_token_distribution.h"
 
 namespace keel {
 
@@ -15,13 +15,13 @@ LmHead::LmHead(Weight weight, const HeadOptions& options) : weight_(std::move(we
   options_.chunk_rows = rows >= kEven ? rows / kEven * kEven : std::max<int64_t>(rows, 1);
 }
 
-Tensor softcapped(const Tensor& x, double cap) { return cap > 0 ? (x / cap).tanh_().mul_(cap) : x; }
+Tensor apply_softcap(const Tensor& x, double cap) { return cap > 0 ? (x / cap).tanh_().mul_(cap) : x; }
 
 /// A run of rows while its logits are alive.
 struct LmHead::Chunk {
   int64_t begin, rows;
   Tensor hidden, targets;
-  NextToken next;
+  NextTokenDistribution next;
   Tensor softcap_slope = {};  // d capped / d raw logits, where there is a cap
   TokenStats stats = {};
 };
@@ -31,7 +31,7 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
   const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
   const auto next_token = [&](const Tensor& states, const Weight& weight) {
-    return NextToken(softcapped(weight.wide_linear(states, options_.bitwise), options_.softcap), options_.temperature);
+    return NextTokenDistribution(apply_softcap(weight.linear_to_float32(states, options_.bitwise), options_.softcap), options_.temperature);
   };
   Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
   if (options_.softcap > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / options_.softcap).square();
@@ -93,7 +93,7 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
         chunk.next.into_gradient(chunk.targets, mine.coefficient, mine.entropy_coefficient, type);
     if (capped) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
-    weight_.wide_input_gradient(out, gradient_logits);
+    weight_.input_gradient_to_float32(out, gradient_logits);
     if (const auto sink = weight_.sink()) sink->add_product(gradient_logits.t(), chunk.hidden);
   }
   return gradient_hidden;

@@ -35,7 +35,7 @@ struct HeadCoefficients {
 using CoefficientFunction = std::function<HeadCoefficients(const TokenStats& stats, int64_t begin, int64_t end)>;
 
 /// cap tanh(x / cap), or x where the cap is 0: Gemma 2 bounds its logits so.
-Tensor softcapped(const Tensor& x, double cap);
+Tensor apply_softcap(const Tensor& x, double cap);
 
 /// How a head's hidden states become distributions.
 struct HeadOptions {

@@ -30,9 +30,10 @@ Tensor make_mask(std::span<const Segment> segments, int64_t query_length, int64_
 
 /// softmax(cap tanh(scale q k / cap) + mask) v, the scores in float32; the library's own operator has no cap.
 Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                        const AttentionRule& rule) {
-  const Tensor scores = at::matmul(q.to(at::kFloat), k.transpose(2, 3).to(at::kFloat)) * (rule.scale / rule.softcap);
-  return at::matmul(at::softmax(scores.tanh() * rule.softcap + mask, -1).to(v.scalar_type()), v);
+                        const AttentionConfig& attention) {
+  const Tensor scores =
+      at::matmul(q.to(at::kFloat), k.transpose(2, 3).to(at::kFloat)) * (attention.scale / attention.softcap);
+  return at::matmul(at::softmax(scores.tanh() * attention.softcap + mask, -1).to(v.scalar_type()), v);
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& s
   return batch;
 }
 
-Tensor PackedAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
+Tensor PackedAttention::operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                                    const Tensor& value) const {
   const int64_t heads = query.size(1), width = query.size(2);
   const auto gather = [](const Tensor& x, const Tensor& rows, int64_t segments, int64_t length) {
@@ -93,11 +94,11 @@ Tensor PackedAttention::operator()(const AttentionRule& rule, const Tensor& quer
     const Tensor q = gather(query, b.query_rows, b.segments, b.query_length);
     const Tensor k = repeat_heads(gather(key, b.key_rows, b.segments, b.key_length), heads);
     const Tensor v = repeat_heads(gather(value, b.key_rows, b.segments, b.key_length), heads);
-    const Tensor& mask = rule.window > 0 ? b.window_mask : b.mask;
+    const Tensor& mask = attention.window > 0 ? b.window_mask : b.mask;
     const Tensor out =
-        rule.softcap > 0  // [S, heads, length, D]
-            ? capped_attention(q, k, v, mask, rule)
-            : at::scaled_dot_product_attention(q, k, v, mask.to(q.scalar_type()), 0.0, false, rule.scale);
+        attention.softcap > 0  // [S, heads, length, D]
+            ? capped_attention(q, k, v, mask, attention)
+            : at::scaled_dot_product_attention(q, k, v, mask.to(q.scalar_type()), 0.0, false, attention.scale);
     outputs.push_back(out.transpose(1, 2).reshape({-1, heads, width}));
   }
   const Tensor padded = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 0);

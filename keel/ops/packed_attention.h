@@ -21,8 +21,10 @@ class PackedAttention {
   /// `window`: that of the model's sliding layers, 0 where it has none.
   PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window, at::Device device);
 
-  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D]. The rule's window is 0 or the one above.
-  Tensor operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) const;
+  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D]. The attention's window is 0 or the one
+  /// above.
+  Tensor operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
+                    const Tensor& value) const;
 
  private:
   /// Segments that are attended in one call; rows beyond a segment's end repeat row 0 and are masked or dropped.

@@ -180,13 +180,15 @@ PackedFlashAttention::PackedFlashAttention(const std::vector<Segment>& segments,
   layout_.key_rows = rows_on(device, key_rows);
 }
 
-bool PackedFlashAttention::takes(const AttentionRule& rule, at::Device device, at::ScalarType type, int64_t width) {
-  return device.is_cuda() && is_narrow(type) && rule.softcap == 0 && rule.window == 0 && width % 8 == 0 && width <= 256;
+bool PackedFlashAttention::supports(const AttentionConfig& attention, at::Device device, at::ScalarType type,
+                                    int64_t width) {
+  return device.is_cuda() && is_narrow(type) && attention.softcap == 0 && attention.window == 0 && width % 8 == 0 &&
+         width <= 256;
 }
 
-Tensor PackedFlashAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
+Tensor PackedFlashAttention::operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
-  return PackedFlash::apply(query.contiguous(), key.contiguous(), value.contiguous(), rule.scale, &layout_);
+  return PackedFlash::apply(query.contiguous(), key.contiguous(), value.contiguous(), attention.scale, &layout_);
 }
 
 }  // namespace keel

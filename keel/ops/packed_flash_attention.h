@@ -16,10 +16,11 @@ class PackedFlashAttention {
   PackedFlashAttention(const std::vector<Segment>& segments, at::Device device);
 
   /// Whether it can stand for PackedAttention: no caps, no windows, heads of a width that the kernels have.
-  static bool takes(const AttentionRule& rule, at::Device device, at::ScalarType type, int64_t width);
+  static bool supports(const AttentionConfig& attention, at::Device device, at::ScalarType type, int64_t width);
 
   /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
-  Tensor operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) const;
+  Tensor operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
+                    const Tensor& value) const;
 
   /// Runs of queries, each with its run of keys.
   struct Runs {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "keel/core/tensor/precision.h"
+#include "keel/ops/deterministic_linear.h"
 #include "keel/ops/layer_ops.h"
-#include "keel/ops/ordered_linear.h"
 
 namespace keel {
 namespace {
@@ -63,17 +63,17 @@ struct RowsToSink : torch::autograd::Function<RowsToSink> {
   }
 };
 
-Tensor product(const Tensor& x, const Tensor& weight, bool ordered) {
-  return ordered ? ordered_linear(x, weight) : at::linear(x, weight);
+Tensor product(const Tensor& x, const Tensor& weight, bool deterministic) {
+  return deterministic ? deterministic_linear(x, weight) : at::linear(x, weight);
 }
 
 /// A product whose weight gradient is added to the sink by the product that computes it.
 struct LinearToSink : torch::autograd::Function<LinearToSink> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/, bool ordered,
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/, bool deterministic,
                         const LearningPtr& learning) {
     keep(context, learning);
     context->save_for_backward({x});
-    return product(x, learning->weight.value(), ordered);
+    return product(x, learning->weight.value(), deterministic);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Learning& learning = kept(context);
@@ -107,23 +107,23 @@ Tensor Weight::rows(const Tensor& indices, int64_t padding) const {
               : at::embedding(value(), indices, padding);
 }
 
-Tensor Weight::linear(const Tensor& x, const Weight& bias, bool ordered) const {
+Tensor Weight::linear(const Tensor& x, const Weight& bias, bool deterministic) const {
   const Tensor b = bias.defined() ? bias.forward() : Tensor();
-  if (!ordered && (b.defined() || !at::GradMode::is_enabled())) return keel::linear(x, forward(), b);
+  if (!deterministic && (b.defined() || !at::GradMode::is_enabled())) return keel::linear(x, forward(), b);
   const std::shared_ptr<GradientSink> sink = active_sink();
   const Tensor y = sink && x.dim() == 2 && multiplies_narrow(value())
-                       ? LinearToSink::apply(x, sink->leaf(), ordered, c10::make_intrusive<Learning>(*this, sink))
-                       : product(x, forward(), ordered);
+                       ? LinearToSink::apply(x, sink->leaf(), deterministic, c10::make_intrusive<Learning>(*this, sink))
+                       : product(x, forward(), deterministic);
   return b.defined() ? y + b : y;
 }
 
-Tensor Weight::wide_linear(const Tensor& x, bool ordered) const {
-  if (ordered) return ordered_wide_linear(x, value());
+Tensor Weight::linear_to_float32(const Tensor& x, bool deterministic) const {
+  if (deterministic) return deterministic_linear_to_float32(x, value());
   if (multiplies_narrow(value())) return at::mm(x, value().t(), at::kFloat);
   return at::linear(x.to(at::kFloat), value().to(at::kFloat));
 }
 
-void Weight::wide_input_gradient(Tensor& out, const Tensor& dy) const {
+void Weight::input_gradient_to_float32(Tensor& out, const Tensor& dy) const {
   if (multiplies_narrow(value()))
     at::mm_out(out, dy.to(type()), value(), at::kFloat);
   else
@@ -137,7 +137,7 @@ GradientSinks::GradientSinks(const std::vector<NamedWeight>& weights) {
     if (weight.weight.sink()) throw std::logic_error(weight.name + " is trained by another optimizer already");
     const at::TensorOptions options = at::TensorOptions(at::kFloat).device(weight.weight.device());
     sinks_.push_back(std::make_shared<GradientSink>(at::zeros(weight.weight.shape(), options)));
-    weight.weight.learn_into(sinks_.back());
+    weight.weight.set_sink(sinks_.back());
   }
 }
 

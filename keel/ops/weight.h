@@ -48,7 +48,7 @@ class Weight {
   const Tensor& value() const { return state_->value; }
   void set_value(Tensor value) const { state_->value = std::move(value); }
 
-  void learn_into(const std::shared_ptr<GradientSink>& sink) const { state_->sink = sink; }
+  void set_sink(const std::shared_ptr<GradientSink>& sink) const { state_->sink = sink; }
   /// Null where the weight is frozen.
   std::shared_ptr<GradientSink> sink() const { return state_->sink.lock(); }
 
@@ -59,15 +59,15 @@ class Weight {
   Tensor rows(const Tensor& indices, int64_t padding) const;
 
   /// x W^T + b of rows [N, in] and a weight [out, in], in the weight's type. Where a GPU can, the product that computes
-  /// the gradient adds it to the sink in float32. `ordered`: as ordered_linear adds up.
-  Tensor linear(const Tensor& x, const Weight& bias = {}, bool ordered = false) const;
+  /// the gradient adds it to the sink in float32. `deterministic`: as deterministic_linear adds up.
+  Tensor linear(const Tensor& x, const Weight& bias = {}, bool deterministic = false) const;
   /// x W^T in float32, without gradients. A GPU multiplies narrow numbers as they are; a CPU widens them first.
-  Tensor wide_linear(const Tensor& x, bool ordered = false) const;
+  Tensor linear_to_float32(const Tensor& x, bool deterministic = false) const;
 
   /// dy W, the gradient of linear()'s x.
   Tensor input_gradient(const Tensor& dy) const { return dy.mm(value()); }
   /// The same in float32, into `out`.
-  void wide_input_gradient(Tensor& out, const Tensor& dy) const;
+  void input_gradient_to_float32(Tensor& out, const Tensor& dy) const;
   /// The type in which a product with the weight takes rows that are to be multiplied in float32.
   at::ScalarType product_type() const;
 

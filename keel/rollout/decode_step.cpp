@@ -10,7 +10,7 @@
 
 namespace keel {
 
-DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& request, BlockStore store, int64_t slots,
+DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& request, KvCache store, int64_t slots,
                        int64_t table_width, int64_t rollouts)
     : model_(model),
       request_(request),
@@ -18,7 +18,7 @@ DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& reques
       states_(rollouts),
       slots_(slots),
       table_width_(table_width),
-      uses_graphs_(RecordedWork::possible(model.device())) {
+      uses_graphs_(CudaGraph::is_supported(model.device())) {
   idle_block_ = store_.take();
   const int64_t rows = rows_for(slots);
   const at::TensorOptions integers = at::TensorOptions(at::kLong).device(model.device());
@@ -39,15 +39,17 @@ int64_t DecodeStep::rows_for(int64_t sequences) const {
   return sequences <= doubled / 4 * 3 ? doubled / 4 * 3 : doubled;
 }
 
-Drawn DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const {
-  const Tensor logits = with_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
-  return sample(truncated(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
+SampledTokens DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const {
+  const Tensor logits =
+      with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
+  return sample(truncate_logits(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
                 rollout_ids, places, request_.top_k);
 }
 
-Drawn DecodeStep::draw_first(const Tensor& states, const std::vector<int64_t>& rollouts, const Tensor& rollout_ids) {
+SampledTokens DecodeStep::draw_first(const Tensor& states, const std::vector<int64_t>& rollouts,
+                                     const Tensor& rollout_ids) {
   if (request_.hidden_states) states_.add(states, rollouts);
-  return on_host(draw(states, rollout_ids, at::zeros_like(rollout_ids)));
+  return to_host(draw(states, rollout_ids, at::zeros_like(rollout_ids)));
 }
 
 /// Rows are arranged again where that makes a step shorter, or where enough sequences can start to make up for a pause.
@@ -63,7 +65,7 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   // Rows beyond the sequences attend to one key of the idle block.
   std::vector<int64_t> tokens(all), positions(all), places(all), limits(all), ids(all);
   std::vector<int32_t> tables(all * table_width_, idle_block_);
-  std::vector<BlockRow> rows;
+  std::vector<PagedRow> rows;
   rollouts_.clear();
   for (int64_t i = 0; i < all; ++i) {
     const auto table = static_cast<int32_t>(i * table_width_);
@@ -96,11 +98,11 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
 }
 
 DecodeStep::Outputs DecodeStep::compute(int64_t rows) const {
-  const RunningRows running = running_.first(rows);
-  const BlockRows block_rows(running.rows, tables_, model_.execution().bitwise);
+  const ActiveSequences running = running_.first(rows);
+  const PagedAttention block_rows(running.rows, tables_, model_.execution().bitwise);
   Outputs result;
-  const auto attend = [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-    return block_rows.attend(store_.layer(layer), rule, heads);
+  const auto attend = [&](int64_t layer, const AttentionConfig& attention, const Heads& heads) {
+    return block_rows.attend(store_.layer(layer), attention, heads);
   };
   result.states = model_.forward({running.tokens, running.positions, attend});
   result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows), running.places);
@@ -113,7 +115,7 @@ DecodeStep::Graph& DecodeStep::graph_for(int64_t rows) {
   const auto found = graphs_.find(rows);
   if (found != graphs_.end()) return found->second;
   Outputs outputs;
-  RecordedWork work([&] { outputs = compute(rows); }, graphs_.empty() ? nullptr : &graphs_.begin()->second.work);
+  CudaGraph work([&] { outputs = compute(rows); }, graphs_.empty() ? nullptr : &graphs_.begin()->second.work);
   return graphs_.emplace(rows, Graph{std::move(work), std::move(outputs)}).first->second;
 }
 
@@ -125,7 +127,7 @@ void DecodeStep::capture_next_graph() {
 }
 
 /// States are recorded before the next launch overwrites them. The host is one step behind the GPU.
-std::vector<Drawn> DecodeStep::step() {
+std::vector<SampledTokens> DecodeStep::step() {
   const auto count = static_cast<int64_t>(rollouts_.size()), rows = rows_for(count);
   Outputs newest;
   InFlight step;
@@ -133,7 +135,7 @@ std::vector<Drawn> DecodeStep::step() {
     Graph& graph = graph_for(rows);
     graph.work.queue();
     newest = graph.outputs;
-    step.drawn = on_host(newest.drawn, /*wait=*/false);
+    step.drawn = to_host(newest.drawn, /*wait=*/false);
     step.done.emplace(at::kCUDA);
     step.done->record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(model_.device()));
   } else {
@@ -146,8 +148,8 @@ std::vector<Drawn> DecodeStep::step() {
 }
 
 /// Waits for the oldest steps until so many are in flight.
-std::vector<Drawn> DecodeStep::fetch(size_t in_flight) {
-  std::vector<Drawn> drawn;
+std::vector<SampledTokens> DecodeStep::fetch(size_t in_flight) {
+  std::vector<SampledTokens> drawn;
   for (; in_flight_.size() > in_flight; in_flight_.pop_front()) {
     if (in_flight_.front().done) in_flight_.front().done->synchronize();
     drawn.push_back(std::move(in_flight_.front().drawn));

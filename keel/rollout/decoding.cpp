@@ -21,34 +21,35 @@ size_t slots_for(std::span<const Prompt> prompts, const SamplingRequest& request
   return std::min(static_cast<size_t>(request.max_sequences), prompts.size() * request.samples_per_prompt);
 }
 
-int64_t blocks_of(const Prompt& prompt) { return BlockStore::blocks_for(static_cast<int64_t>(prompt.tokens.size())); }
+int64_t blocks_of(const Prompt& prompt) { return KvCache::blocks_for(static_cast<int64_t>(prompt.tokens.size())); }
 
 /// Of the sequences that run together, and an idle one.
-int64_t most_blocks(std::span<const Prompt> prompts, const SamplingRequest& request) {
+int64_t max_blocks(std::span<const Prompt> prompts, const SamplingRequest& request) {
   std::vector<int64_t> lengths, completions;
   for (size_t i = 0; i < prompts.size(); ++i) {
     lengths.push_back(static_cast<int64_t>(prompts[i].tokens.size()));
-    completions.insert(completions.end(), static_cast<size_t>(request.samples_per_prompt), request.limit_of(i));
+    completions.insert(completions.end(), static_cast<size_t>(request.samples_per_prompt),
+                       request.max_new_tokens_of(i));
   }
   const auto slots = static_cast<int64_t>(slots_for(prompts, request));
-  return BlockStore::most_blocks(std::move(lengths), std::move(completions), slots) + 1;
+  return KvCache::max_blocks(std::move(lengths), std::move(completions), slots) + 1;
 }
 
 /// Refuses what a machine cannot hold before it begins.
 int64_t planned_blocks(const SamplingModel& model, std::span<const Prompt> prompts, const SamplingRequest& request) {
-  const int64_t bytes = Decoding::store_bytes(model, prompts, request);
+  const int64_t bytes = Decoding::kv_cache_bytes(model, prompts, request);
   constexpr double kGiB = 1 << 30;
   if (model.device().is_cpu() && bytes > machine_memory_bytes())
     fail(ExitCode::kBadConfiguration, "rollout: the keys and values of ", slots_for(prompts, request),
          " sequences take up to ", fixed(static_cast<double>(bytes) / kGiB, 1), " GiB, this machine has ",
-         fixed(static_cast<double>(machine_memory_bytes()) / kGiB, 1), " GiB; ", request.way_to_need_less);
-  return most_blocks(prompts, request);
+         fixed(static_cast<double>(machine_memory_bytes()) / kGiB, 1), " GiB; ", request.memory_hint);
+  return max_blocks(prompts, request);
 }
 
-int64_t widest_table(std::span<const Prompt> prompts, const SamplingRequest& request) {
+int64_t max_blocks_per_sequence(std::span<const Prompt> prompts, const SamplingRequest& request) {
   int64_t widest = 0;
   for (size_t i = 0; i < prompts.size(); ++i)
-    widest = std::max(widest, blocks_of(prompts[i]) + BlockStore::blocks_for(request.limit_of(i)));
+    widest = std::max(widest, blocks_of(prompts[i]) + KvCache::blocks_for(request.max_new_tokens_of(i)));
   return widest;
 }
 
@@ -60,29 +61,29 @@ Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
 /// layers are, unless both are to have the bits of blocks.
 class PromptAttention {
  public:
-  PromptAttention(const SamplingModel& model, const std::vector<Segment>& segments, const BlockRows& rows,
-                  const BlockStore& store)
+  PromptAttention(const SamplingModel& model, const std::vector<Segment>& segments, const PagedAttention& rows,
+                  const KvCache& store)
       : rows_(rows), store_(store) {
     if (uses_flash_attention(model) && !model.execution().bitwise) flash_.emplace(segments, model.device());
   }
-  Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
-    if (!flash_) return rows_.attend(store_.layer(layer), rule, heads);
-    const Heads turned = heads.turned();
-    rows_.store(store_.layer(layer), turned);
-    return (*flash_)(rule, turned.query, turned.key, turned.value);
+  Tensor operator()(int64_t layer, const AttentionConfig& attention, const Heads& heads) const {
+    if (!flash_) return rows_.attend(store_.layer(layer), attention, heads);
+    const Heads rotated = heads.rotated();
+    rows_.store(store_.layer(layer), rotated);
+    return (*flash_)(attention, rotated.query, rotated.key, rotated.value);
   }
 
  private:
-  const BlockRows& rows_;
-  const BlockStore& store_;
+  const PagedAttention& rows_;
+  const KvCache& store_;
   std::optional<PackedFlashAttention> flash_;
 };
 
 }  // namespace
 
-int64_t Decoding::store_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
-                              const SamplingRequest& request) {
-  return BlockStore::bytes(model.config(), most_blocks(prompts, request), model.compute_type(), model.device());
+int64_t Decoding::kv_cache_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
+                                 const SamplingRequest& request) {
+  return KvCache::bytes(model.config(), max_blocks(prompts, request), model.compute_type(), model.device());
 }
 
 Decoding::Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
@@ -96,10 +97,10 @@ Decoding::Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::
       rollouts_(prompts.size() * request.samples_per_prompt),
       groups_(prompts.size(), {.waiting = request.samples_per_prompt, .unfinished = request.samples_per_prompt}),
       step_(model, request,
-            BlockStore(model.config(), planned_blocks(model, prompts, request), model.compute_type(), model.device()),
-            static_cast<int64_t>(slots_for(prompts, request)), widest_table(prompts, request),
+            KvCache(model.config(), planned_blocks(model, prompts, request), model.compute_type(), model.device()),
+            static_cast<int64_t>(slots_for(prompts, request)), max_blocks_per_sequence(prompts, request),
             std::ssize(prompts) * request.samples_per_prompt) {
-  progress_.all = static_cast<int64_t>(rollouts_.size());
+  progress_.total = static_cast<int64_t>(rollouts_.size());
   const int64_t samples = request.samples_per_prompt;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
     rollouts_[i].tokens.prompt =
@@ -113,11 +114,11 @@ Decoding::Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::
 std::vector<std::span<Rollout>> Decoding::poll() {
   const at::NoGradGuard no_grad;
   if (step_.should_arrange(live(), static_cast<int64_t>(rollouts_.size() - next_))) {
-    for (const Drawn& drawn : step_.drain()) record(drawn);
+    for (const SampledTokens& drawn : step_.drain()) record(drawn);
     arrange();
   }
   if (live() > 0)
-    for (const Drawn& drawn : step_.step()) record(drawn);
+    for (const SampledTokens& drawn : step_.step()) record(drawn);
   std::vector<std::span<Rollout>> complete;
   for (const int64_t group : std::exchange(complete_, {}))
     complete.push_back(std::span(rollouts_).subspan(group * request_.samples_per_prompt, request_.samples_per_prompt));
@@ -140,7 +141,7 @@ void Decoding::arrange() {
   std::vector<RowStart> starts;
   for (const Sequence& sequence : running_)
     starts.push_back({rollouts_[sequence.rollout], sequence.rollout,
-                      request_.limit_of(static_cast<size_t>(sequence.group)), groups_[sequence.group].blocks,
+                      request_.max_new_tokens_of(static_cast<size_t>(sequence.group)), groups_[sequence.group].blocks,
                       sequence.blocks});
   step_.arrange(starts);
 }
@@ -161,7 +162,7 @@ std::vector<int64_t> Decoding::start_sequences() {
     running_.push_back(
         {.rollout = static_cast<int64_t>(next_++),
          .group = group,
-         .blocks = step_.store().take(BlockStore::blocks_for(request_.limit_of(static_cast<size_t>(group))))});
+         .blocks = step_.store().take(KvCache::blocks_for(request_.max_new_tokens_of(static_cast<size_t>(group))))});
     groups_[group].waiting--;
   }
   return new_groups;
@@ -171,7 +172,7 @@ std::vector<int64_t> Decoding::start_sequences() {
 void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
   if (groups.empty()) return;
   std::vector<int64_t> tokens, positions, last_rows;
-  std::vector<BlockRow> rows;
+  std::vector<PagedRow> rows;
   std::vector<int32_t> tables;
   std::vector<Segment> segments;
   for (const int64_t group : groups) {
@@ -188,7 +189,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     }
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
-  const BlockRows block_rows(rows, tables, model_.device(), model_.execution().bitwise);
+  const PagedAttention block_rows(rows, tables, model_.device(), model_.execution().bitwise);
   const PromptAttention attention(model_, segments, block_rows, step_.store());
   const Tensor states =
       model_.forward({on_device(tokens, model_.device()), on_device(positions, model_.device()), std::cref(attention)});
@@ -209,17 +210,17 @@ void Decoding::draw_first_tokens() {
   }
   for (Group& group : groups_)
     if (group.waiting == 0) group.last_state = Tensor();
-  const Drawn drawn = step_.draw_first(at::cat(parts), rollouts, on_device(ids, model_.device()));
+  const SampledTokens drawn = step_.draw_first(at::cat(parts), rollouts, on_device(ids, model_.device()));
   for (size_t i = 0; i < sequences.size(); ++i) record(*sequences[i], drawn, static_cast<int64_t>(i));
 }
 
 /// Records the tokens of one decode step.
-void Decoding::record(const Drawn& drawn) {
+void Decoding::record(const SampledTokens& drawn) {
   for (size_t i = 0; i < running_.size(); ++i)
     if (!running_[i].ended) record(running_[i], drawn, static_cast<int64_t>(i));
 }
 
-void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
+void Decoding::record(Sequence& sequence, const SampledTokens& drawn, int64_t row) {
   Rollout& rollout = rollouts_[sequence.rollout];
   TokenColumns& tokens = rollout.tokens;
   const auto number = [row](const Tensor& x) { return x.const_data_ptr<float>()[row]; };
@@ -243,7 +244,7 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
   const std::optional<std::string> before = stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, tokens.ids);
   rollout.text = before.value_or("");
   rollout.finish = stopped ? Finish::kStop : before ? Finish::kStopString : Finish::kLength;
-  const int64_t limit = request_.limit_of(static_cast<size_t>(sequence.group));
+  const int64_t limit = request_.max_new_tokens_of(static_cast<size_t>(sequence.group));
   if (rollout.finish != Finish::kLength || static_cast<int64_t>(tokens.size()) == limit) finish(sequence);
 }
 

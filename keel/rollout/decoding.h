@@ -23,10 +23,10 @@ class Decoding {
   Decoding(const Decoding&) = delete;
 
   /// Memory of the keys and values of the sequences that run together, at the most.
-  static int64_t store_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
-                             const SamplingRequest& request);
+  static int64_t kv_cache_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
+                                const SamplingRequest& request);
 
-  bool done() const { return progress_.finished == progress_.all; }
+  bool done() const { return progress_.finished == progress_.total; }
   const RolloutProgress& progress() const { return progress_; }
 
   /// A token more for every sequence that runs, and new ones in the place of those that have ended. Returns the groups
@@ -58,8 +58,8 @@ class Decoding {
   std::vector<int64_t> start_sequences();
   void compute_prompts(const std::vector<int64_t>& groups);
   void draw_first_tokens();
-  void record(const Drawn& drawn);
-  void record(Sequence& sequence, const Drawn& drawn, int64_t row);
+  void record(const SampledTokens& drawn);
+  void record(Sequence& sequence, const SampledTokens& drawn, int64_t row);
   void finish(Sequence& sequence);
   void drop_ended() {
     std::erase_if(running_, [](const Sequence& sequence) { return sequence.ended; });

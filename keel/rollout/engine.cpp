@@ -8,7 +8,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"
-#include "keel/ops/recorded_work.h"
+#include "keel/ops/cuda_graph.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/sampling_weights.h"
 
@@ -73,11 +73,13 @@ void check_counts(std::span<const Prompt> prompts, const SamplingRequest& reques
   };
   check(request.samples_per_prompt, "samples_per_prompt");
   check(request.max_sequences, "max_sequences, how many are decoded together,");
-  if (!request.prompt_limits.empty() && request.prompt_limits.size() != prompts.size())
-    fail(ExitCode::kBadConfiguration, "there are ", request.prompt_limits.size(), " limits for ", prompts.size(),
-         " prompts; expected one for each in prompt_limits, or none and max_new_tokens for all");
+  if (!request.prompt_max_new_tokens.empty() && request.prompt_max_new_tokens.size() != prompts.size())
+    fail(ExitCode::kBadConfiguration, "there are ", request.prompt_max_new_tokens.size(), " limits for ",
+         prompts.size(),
+         " prompts; expected one for each in prompt_max_new_tokens, or none and max_new_tokens for all");
   for (size_t i = 0; i < prompts.size(); ++i)
-    check(request.limit_of(i), request.prompt_limits.empty() ? "max_new_tokens" : "the limit in prompt_limits",
+    check(request.max_new_tokens_of(i),
+          request.prompt_max_new_tokens.empty() ? "max_new_tokens" : "the limit in prompt_max_new_tokens",
           " of prompt ", prompts[i].id);
 }
 
@@ -100,7 +102,7 @@ Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRe
     check_tokens(prompt, tokenizer_, model_.config().vocab_size);
     if (prompt.tokens.empty())
       fail(ExitCode::kBadInput, "prompt ", prompt.id, " is empty; a prompt needs at least one token");
-    const int64_t length = static_cast<int64_t>(prompt.tokens.size()) + request.limit_of(i);
+    const int64_t length = static_cast<int64_t>(prompt.tokens.size()) + request.max_new_tokens_of(i);
     if (length > model_.config().max_position_embeddings)
       fail(ExitCode::kBadConfiguration, "prompt ", prompt.id, " and a completion may take ", length,
            " tokens, the model has ", model_.config().max_position_embeddings,
@@ -131,14 +133,14 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
     } catch (const c10::OutOfMemoryError& error) {
       const int64_t slots = std::min<int64_t>(asked.max_sequences, prompts.size() * asked.samples_per_prompt);
       constexpr double kGiB = 1 << 30;
-      const std::string need = fixed(static_cast<double>(Decoding::store_bytes(model_, prompts, asked)) / kGiB, 1);
+      const std::string need = fixed(static_cast<double>(Decoding::kv_cache_bytes(model_, prompts, asked)) / kGiB, 1);
       if (halved || handed_over || slots < 2)
         fail(ExitCode::kBadConfiguration, "rollout: the memory of ", model_.device().str(), " does not hold ", slots,
-             " sequences together, whose keys and values alone take up to ", need, " GiB; ", asked.way_to_need_less,
-             " (", std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
+             " sequences together, whose keys and values alone take up to ", need, " GiB; ", asked.memory_hint, " (",
+             std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
       asked.max_sequences = slots / 2;
       {
-        const std::scoped_lock lock(while_recording());
+        const std::scoped_lock lock(cuda_graph_mutex());
         at::accelerator::emptyCache();  // blocks of another size, of which halves would remain
       }
       if (events.warning)

@@ -18,26 +18,28 @@ struct SamplingRequest {
   double logit_noise = 0;  // deviation of the noise on every logit that is sampled from, and recorded as sampled from
   Truncation truncation = {};  // of the support: for evaluations, never for training
   int64_t max_new_tokens = 1;
-  std::vector<int64_t> prompt_limits = {};  // most new tokens by prompt; none: max_new_tokens for all
+  std::vector<int64_t> prompt_max_new_tokens = {};  // most new tokens by prompt; none: max_new_tokens for all
   bool stop_at_eos = true;
   std::vector<int32_t> stop_ids = {};          // tokens that end a completion; none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};  // the token that completes one of them ends a completion as well
   uint64_t seed = 0;
-  uint64_t policy_version = 0;    // recorded in every rollout
-  int64_t max_sequences = 1024;   // decoded together
-  int64_t top_k = 0;              // record this many of the likeliest tokens
-  bool hidden_states = false;     // record the states that predicted each token
-  std::string way_to_need_less =  // said where memory does not suffice
+  uint64_t policy_version = 0;   // recorded in every rollout
+  int64_t max_sequences = 1024;  // decoded together
+  int64_t top_k = 0;             // record this many of the likeliest tokens
+  bool hidden_states = false;    // record the states that predicted each token
+  std::string memory_hint =      // said where memory does not suffice
       "lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens";
 
   /// Most new tokens of a completion of the prompt at this place.
-  int64_t limit_of(size_t prompt) const { return prompt_limits.empty() ? max_new_tokens : prompt_limits[prompt]; }
+  int64_t max_new_tokens_of(size_t prompt) const {
+    return prompt_max_new_tokens.empty() ? max_new_tokens : prompt_max_new_tokens[prompt];
+  }
 };
 
 /// How far the rollouts of a request are.
 struct RolloutProgress {
-  int64_t finished = 0, all = 0;  // rollouts
-  int64_t tokens = 0;             // that were drawn
+  int64_t finished = 0, total = 0;  // rollouts
+  int64_t tokens = 0;               // that were drawn
 };
 
 /// Told what happens while rollouts are sampled. What is empty is not told.

@@ -37,32 +37,32 @@ Tensor rounded_to_e2m1(const Tensor& x) {
 
 }  // namespace
 
-Tensor rounded_to(const Tensor& x, at::ScalarType type) {
-  if (has_kernel(x, type)) return gpu::rounded_to_float8(x, type, /*scaled=*/false);
+Tensor round_to_type(const Tensor& x, at::ScalarType type) {
+  if (has_kernel(x, type)) return gpu::round_to_float8(x, type, /*scaled=*/false);
   const Tensor plain = x.detach();
   const float largest = largest_of_float8(type);
   return (is_float8(type) ? plain.clamp(-largest, largest) : plain).to(type).to(x.scalar_type());
 }
 
-Tensor rounded_by_rows(const Tensor& x, at::ScalarType type) {
-  if (has_kernel(x, type)) return gpu::rounded_to_float8(x, type, /*scaled=*/true);
+Tensor round_rows_to_float8(const Tensor& x, at::ScalarType type) {
+  if (has_kernel(x, type)) return gpu::round_to_float8(x, type, /*scaled=*/true);
   const Tensor plain = x.detach().to(at::kFloat), scales = scales_of_rows(plain, largest_of_float8(type));
-  return rounded_to(plain / scales, type).mul_(scales).to(x.scalar_type());
+  return round_to_type(plain / scales, type).mul_(scales).to(x.scalar_type());
 }
 
-Tensor rounded_to_integers(const Tensor& x, int bits) {
+Tensor round_to_integers(const Tensor& x, int bits) {
   const Tensor plain = x.detach().to(at::kFloat), scales = scales_of_rows(plain, (1 << (bits - 1)) - 1);
   return at::round(plain / scales).mul_(scales).to(x.scalar_type());
 }
 
-Tensor rounded_to_nvfp4(const Tensor& x) {
+Tensor round_to_nvfp4(const Tensor& x) {
   constexpr int64_t kBlock = 16;
   const int64_t rows = x.size(0), columns = x.size(1), missing = (kBlock - columns % kBlock) % kBlock;
   const Tensor blocks = at::constant_pad_nd(x.detach().to(at::kFloat), {0, missing}).view({rows, -1, kBlock});
   const Tensor largest = blocks.abs().amax(-1, /*keepdim=*/true);
   // The block with the largest number of all has the largest scale that e4m3 can hold.
   const Tensor of_all = divided(largest.max(), largest_of(Float8::kE4m3) * kLargestE2m1).clamp_min_(kLeast);
-  const Tensor scales = rounded_to(divided(largest, kLargestE2m1) / of_all, at::kFloat8_e4m3fn).mul_(of_all);
+  const Tensor scales = round_to_type(divided(largest, kLargestE2m1) / of_all, at::kFloat8_e4m3fn).mul_(of_all);
   // Beside much larger blocks a scale may round to 0, and its block with it.
   return rounded_to_e2m1(blocks / scales.clamp_min(kLeast))
       .mul_(scales)

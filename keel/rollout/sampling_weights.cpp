@@ -11,17 +11,17 @@ namespace {
 
 template <at::ScalarType type>
 Tensor plainly(const Tensor& x) {
-  return rounded_to(x, type);
+  return round_to_type(x, type);
 }
 
 template <at::ScalarType type>
 Tensor by_rows(const Tensor& x) {  // of a weight an output channel, of activations a token
-  return rounded_by_rows(x, type);
+  return round_rows_to_float8(x, type);
 }
 
 template <int bits>
 Tensor to_integers(const Tensor& x) {
-  return rounded_to_integers(x, bits);
+  return round_to_integers(x, bits);
 }
 
 constexpr auto kBf16 = plainly<at::kBFloat16>, kFp16 = plainly<at::kHalf>;
@@ -46,7 +46,7 @@ const std::vector<SamplingPrecision>& sampling_precisions() {
        {kE4m3Rows, kE5m2Rows, kE5m2}},
       {"nvfp4",
        "a copy of the weights rounded to NVFP4 (e2m1, an e4m3 scale per 16 inputs, one scale per tensor)",
-       {rounded_to_nvfp4}},
+       {round_to_nvfp4}},
       {"int8",
        "a copy of the weights rounded to 8-bit integers (-127 to 127, a scale per output channel)",
        {to_integers<8>}},

@@ -9,9 +9,9 @@ import sys
 import tempfile
 
 CODE = {".h", ".cpp", ".cu", ".cuh"}
-WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/block_attention.cpp", "keel/ops/dropout.cpp",
-               "keel/ops/for_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token.cpp",
-               "keel/ops/panel_weight.cpp", "keel/ops/sampler.cpp"}
+WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp",
+               "keel/ops/parallel_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token_distribution.cpp",
+               "keel/ops/packed_weight.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for
 HEADERS = {".h", ".cuh"}
@@ -173,7 +173,7 @@ def check_file(path, text):
             yield number, "torch packages export broken ones; use remove_tree and list_directory of keel/core/files/file.h"
         if re.search(r"\bstd\s*::\s*(w?c?s?regex|regex_\w+)\b", code):
             yield number, "std::regex crashes and hangs on long input"
-        if re.search(r"\bat\s*::\s*parallel_for\b|keel/ops/for_rows\.h", code) and path.as_posix() not in WITH_OPENMP:
+        if re.search(r"\bat\s*::\s*parallel_for\b|keel/ops/parallel_rows\.h", code) and path.as_posix() not in WITH_OPENMP:
             yield number, "a plain loop without OpenMP: name the file in CMakeLists.txt and in WITH_OPENMP here"
         raw_parser = r"(\b[Jj]son|_json|basic_json<.*>)\s*::\s*(parse|accept|sax_parse|from_\w+)\s*\("
         if re.search(raw_parser, code) and path.as_posix() not in READS_JSON:
@@ -311,7 +311,7 @@ BAD = {
     "libs/hftext/chat/o.cpp": ("#include <regex>\n", 1),
     "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
     "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
-    "keel/rollout/x.cpp": ('#include "keel/ops/for_rows.h"\n', 1),
+    "keel/rollout/x.cpp": ('#include "keel/ops/parallel_rows.h"\n', 1),
     "keel/reward/x.cpp": ("\nconst Json reply = Json::parse(text, nullptr, false);\n", 2),
     "cli/y.cpp": ("nlohmann::ordered_json::sax_parse(text, &reader);\n", 1),
     "python/z.cpp": ("auto tree = nlohmann::json::from_cbor(bytes);\n", 1),

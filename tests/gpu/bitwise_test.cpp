@@ -4,7 +4,7 @@
 
 #include "keel/core/tensor/device.h"
 #include "keel/model/network/packed_forward.h"
-#include "keel/ops/ordered_linear.h"
+#include "keel/ops/deterministic_linear.h"
 #include "tests/support/bitwise_case.h"
 
 namespace keel {
@@ -33,10 +33,10 @@ TEST_P(GpuBitwise, MultipliesAsFloat64Does) {
         const Tensor x = random({rows, inputs}, 1), weight = random({outputs, inputs}, 2);
         const Tensor want = at::linear(x.to(at::kDouble), weight.to(at::kDouble)),
                      sizes = at::linear(x.abs().to(at::kDouble), weight.abs().to(at::kDouble));
-        const Tensor wide = ordered_wide_linear(x, weight);
+        const Tensor wide = deterministic_linear_to_float32(x, weight);
         EXPECT_LT(((wide - want).abs() / sizes).max().item<double>(), 2e-6)
             << rows << " x " << inputs << " x " << outputs;
-        EXPECT_TRUE(ordered_linear(x, weight).equal(wide.to(GetParam())))
+        EXPECT_TRUE(deterministic_linear(x, weight).equal(wide.to(GetParam())))
             << rows << " x " << inputs << " x " << outputs;
       }
 }
@@ -44,14 +44,15 @@ TEST_P(GpuBitwise, MultipliesAsFloat64Does) {
 TEST_P(GpuBitwise, MultipliesARowAlikeAmongOthers) {
   for (const int64_t inputs : {20, 896, 4864}) {
     const Tensor x = random({3000, inputs}, 3), weight = random({1500, inputs}, 4);
-    const Tensor all = ordered_linear(x, weight), wide = ordered_wide_linear(x, weight);
+    const Tensor all = deterministic_linear(x, weight), wide = deterministic_linear_to_float32(x, weight);
     EXPECT_TRUE(wide.to(GetParam()).equal(all));
     for (const int64_t rows : {1, 31, 64, 257})
       for (const int64_t begin : {int64_t{0}, int64_t{1001}, 3000 - rows}) {
         const Tensor some = x.narrow(0, begin, rows);
-        EXPECT_TRUE(ordered_wide_linear(some, weight).equal(wide.narrow(0, begin, rows))) << rows << " from " << begin;
+        EXPECT_TRUE(deterministic_linear_to_float32(some, weight).equal(wide.narrow(0, begin, rows)))
+            << rows << " from " << begin;
         EXPECT_TRUE(
-            ordered_linear(some, weight.narrow(0, 512, 40)).equal(all.narrow(0, begin, rows).narrow(1, 512, 40)))
+            deterministic_linear(some, weight.narrow(0, 512, 40)).equal(all.narrow(0, begin, rows).narrow(1, 512, 40)))
             << rows << " from " << begin;
       }
   }

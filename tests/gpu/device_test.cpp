@@ -6,7 +6,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/evaluation/evaluation.h"
 #include "keel/ops/lm_head.h"
-#include "keel/ops/next_token.h"
+#include "keel/ops/next_token_distribution.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
 #include "keel/rollout/rounding.h"
@@ -50,8 +50,8 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
     const Tensor logits = at::randn({rows, vocabulary}) * 3;
     const Tensor ids = at::arange(rows, at::kLong) * 7919, positions = at::arange(rows, at::kLong) % 50;
     for (const double temperature : {0.0, 0.7, 1.0}) {
-      const Drawn host = sample(logits, temperature, 42, ids, positions);
-      const Drawn device = sample(logits.to(cuda), temperature, 42, ids.to(cuda), positions.to(cuda));
+      const SampledTokens host = sample(logits, temperature, 42, ids, positions);
+      const SampledTokens device = sample(logits.to(cuda), temperature, 42, ids.to(cuda), positions.to(cuda));
       // The two logarithms differ in the last bit, which may decide between two nearly equal candidates.
       const int64_t equal = (host.tokens == device.tokens.cpu()).sum().item<int64_t>();
       EXPECT_GE(equal, rows - 2) << "vocabulary " << vocabulary << ", temperature " << temperature;
@@ -100,7 +100,7 @@ TEST(Sampling, InEightBitsRoundsWhatHasNoLargestNumberAsOnTheCpu) {
     for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
       const std::vector<Tensor> on_host = views(x.to(number)), on_device = views(x.to(cuda, number));
       for (size_t i = 0; i < on_host.size(); ++i)
-        for (const auto round : {rounded_to, rounded_by_rows})
+        for (const auto round : {round_to_type, round_rows_to_float8})
           EXPECT_TRUE(round(on_device[i], type).cpu().allclose(round(on_host[i], type), 0, 0, true))
               << number << ", " << type << ", view " << i;
     }
@@ -111,8 +111,8 @@ TEST(Sampling, HasTheSameNoiseOnTheLogitsAsOnTheCpu) {
   const Tensor ids = at::arange(64, at::kLong) * 7919, positions = at::arange(64, at::kLong) % 50;
   for (const int64_t vocabulary : {26, 151936}) {
     const Tensor logits = at::randn({64, vocabulary});
-    const Tensor host = with_noise(logits, 0.5, 42, ids, positions);
-    const Tensor device = with_noise(logits.to(cuda), 0.5, 42, ids.to(cuda), positions.to(cuda));
+    const Tensor host = with_logit_noise(logits, 0.5, 42, ids, positions);
+    const Tensor device = with_logit_noise(logits.to(cuda), 0.5, 42, ids.to(cuda), positions.to(cuda));
     EXPECT_LT((host - device.cpu()).abs().max().item<double>(), 2e-6);
   }
 }
@@ -125,7 +125,7 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
       for (const double temperature : {1.0, 0.7}) {
         SCOPED_TRACE(kind + ", vocabulary " + std::to_string(vocab) + ", temperature " + std::to_string(temperature));
         const Tensor logits = hard_logits(kind, rows, vocab, 1), ids = at::arange(rows, at::kLong);
-        const Drawn drawn = sample(logits.to(cuda), temperature, 3, ids.to(cuda), ids.to(cuda));
+        const SampledTokens drawn = sample(logits.to(cuda), temperature, 3, ids.to(cuda), ids.to(cuda));
         const ExactLogProbs exact(logits, temperature, drawn.tokens.cpu());
         LogProbErrors errors;
         errors.add(drawn.logp, exact.logp);
@@ -141,7 +141,7 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
         EXPECT_TRUE(stats.logp.equal(drawn.logp));  // to the bit
         EXPECT_TRUE(stats.other_logp.equal(drawn.other_logp));
         EXPECT_TRUE(stats.topk_logp.squeeze(1).equal(drawn.logp));
-        const NextToken host(logits, temperature);
+        const NextTokenDistribution host(logits, temperature);
         EXPECT_LT(largest_difference(stats.entropy.cpu(), host.entropy()), 2e-6);
       }
     }
@@ -153,16 +153,16 @@ TEST(NextTokens, GiveTheCpusDivergencesAndGradients) {
   const int64_t rows = 65;
   for (const int64_t vocab : {1, 2, 26, 255, 257, 49152}) {
     const Tensor pi = random_normal({rows, vocab}, 1) * 3, mu = pi + random_normal({rows, vocab}, 2) * 0.3;
-    const auto host = NextToken(pi, 0.8).from(NextToken(mu, 0.8));
-    const auto device = NextToken(pi.to(cuda), 0.8).from(NextToken(mu.to(cuda), 0.8));
+    const auto host = NextTokenDistribution(pi, 0.8).from(NextTokenDistribution(mu, 0.8));
+    const auto device = NextTokenDistribution(pi.to(cuda), 0.8).from(NextTokenDistribution(mu.to(cuda), 0.8));
     EXPECT_LT(largest_difference(device.tv.cpu(), host.tv), 2e-7) << vocab;
     EXPECT_LT(relative_difference(device.kl.cpu(), host.kl), 1e-6) << vocab;
     const Tensor targets = at::arange(rows, at::kLong) * 7 % vocab, c = random_normal({rows}, 3),
                  e = random_normal({rows}, 4);
     for (const Tensor& entropy : {Tensor(), e}) {
-      const Tensor want = NextToken(pi.clone(), 0.8).into_gradient(targets, c, entropy);
+      const Tensor want = NextTokenDistribution(pi.clone(), 0.8).into_gradient(targets, c, entropy);
       const Tensor got =
-          NextToken(pi.to(cuda), 0.8)
+          NextTokenDistribution(pi.to(cuda), 0.8)
               .into_gradient(targets.to(cuda), c.to(cuda), entropy.defined() ? entropy.to(cuda) : entropy);
       EXPECT_LT(relative_difference(got.cpu(), want), 1e-6) << vocab;
     }
@@ -174,13 +174,13 @@ TEST(NextTokens, NoticeRowsThatAreNoDistributions) {
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& bad : std::vector<std::vector<float>>{
            {nan, 0, 0}, {0, 0, nan}, {nan, -inf, -inf}, {-inf, 1, nan}, {inf, 0, 0}, {-inf, -inf, -inf}}) {
-    const NextToken next(at::tensor(bad).unsqueeze(0).to(cuda), 1.0);
+    const NextTokenDistribution next(at::tensor(bad).unsqueeze(0).to(cuda), 1.0);
     const auto [logp, other_logp] = next.of(int64_tensor({1}).to(cuda));
     EXPECT_TRUE(std::isnan(logp.item<float>()));
     EXPECT_TRUE(std::isnan(other_logp.item<float>()));
     EXPECT_TRUE(std::isnan(next.entropy().item<float>()));
   }
-  const NextToken only(at::tensor({-inf, 3.0f, -inf}).unsqueeze(0).to(cuda), 1.0);
+  const NextTokenDistribution only(at::tensor({-inf, 3.0f, -inf}).unsqueeze(0).to(cuda), 1.0);
   EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).logp.item<float>(), 0);
   EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).other_logp.item<float>(), -inf);
   EXPECT_EQ(only.of(int64_tensor({0}).to(cuda)).logp.item<float>(), -inf);
@@ -381,7 +381,7 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
     const SamplingModel model({ModelWeights::random(config, 3, at::kCPU)}),
         same({ModelWeights::random(config, 3, cuda)});
     SamplingRequest request{.samples_per_prompt = 9, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
-    for (int64_t i = 0; i < 11; ++i) request.prompt_limits.push_back(40 - 3 * i);
+    for (int64_t i = 0; i < 11; ++i) request.prompt_max_new_tokens.push_back(40 - 3 * i);
     const std::vector<Rollout> want = RolloutEngine(model, tokenizer).generate(prompts, request);
     for (const int64_t max_sequences : {1, 5, 64, 1024}) {
       request.max_sequences = max_sequences;

@@ -10,7 +10,7 @@
 #include "keel/ops/layer_ops.h"
 #include "keel/ops/lm_head.h"
 #include "keel/ops/packed_flash_attention.h"
-#include "tests/support/block_attention_case.h"
+#include "tests/support/paged_attention_case.h"
 
 namespace keel {
 namespace {
@@ -37,10 +37,10 @@ class GpuKernels : public testing::TestWithParam<at::ScalarType> {
 TEST_P(GpuKernels, AttendToBlocks) {
   for (const int64_t width : {8, 20, 64, 80, 128, 256})
     for (const auto& [prompt, own] : {std::pair<int64_t, int64_t>{1, 3}, {15, 20}, {17, 33}, {270, 40}})
-      for (const AttentionRule& rule : kAttentionRules) {
-        const BlockAttentionCase given(prompt, own, width, at::TensorOptions(GetParam()).device(cuda_));
-        EXPECT_LT(error(given.decoded(rule), given.expected(rule)), tolerance(GetParam()))
-            << width << ", " << prompt << " + " << own << ", window " << rule.window;
+      for (const AttentionConfig& attention : kAttentionConfigs) {
+        const PagedAttentionCase given(prompt, own, width, at::TensorOptions(GetParam()).device(cuda_));
+        EXPECT_LT(error(given.decoded(attention), given.expected(attention)), tolerance(GetParam()))
+            << width << ", " << prompt << " + " << own << ", window " << attention.window;
       }
 }
 
@@ -67,12 +67,16 @@ TEST_P(GpuKernels, NormSums) {
 TEST_P(GpuKernels, DropOutWhatACpuDoes) {
   for (const int64_t width : {1, 33, 896}) {
     const Tensor rows = at::arange(37, at::kLong), x = random({37, width}, 1);
-    Dropout dropout{
-        .share = 0.3, .seed = 5, .update = 9, .layer = 2, .sequences = rows.div(4, "floor"), .positions = rows % 4};
-    const Tensor want = dropped_out(x.cpu(), dropout);
+    Dropout dropout{.probability = 0.3,
+                    .seed = 5,
+                    .update = 9,
+                    .layer = 2,
+                    .sequences = rows.div(4, "floor"),
+                    .positions = rows % 4};
+    const Tensor want = apply_dropout(x.cpu(), dropout);
     dropout.sequences = dropout.sequences.to(cuda_);
     dropout.positions = dropout.positions.to(cuda_);
-    EXPECT_TRUE(dropped_out(x, dropout).cpu().equal(want)) << width;
+    EXPECT_TRUE(apply_dropout(x, dropout).cpu().equal(want)) << width;
   }
 }
 
@@ -126,19 +130,19 @@ TEST_P(GpuKernels, TurnHeadsWhileTheyAttend) {
     const Tensor all = random({rows, heads + 2 * kv_heads, width}, 4);
     const Heads given{all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads),
                       all.narrow(1, heads + kv_heads, kv_heads),
-                      angles_at(at::arange(rows, at::TensorOptions(at::kLong).device(cuda_)) * 37 + 3,
-                                at::rand({width / 2}, at::TensorOptions(at::kFloat).device(cuda_)), 1.1)};
-    std::vector<BlockRow> keys;
+                      rotary_angles(at::arange(rows, at::TensorOptions(at::kLong).device(cuda_)) * 37 + 3,
+                                    at::rand({width / 2}, at::TensorOptions(at::kFloat).device(cuda_)), 1.1)};
+    std::vector<PagedRow> keys;
     for (int32_t i = 0; i < rows; ++i) keys.push_back({i, 0, i, 1});
     const Tensor tables = at::arange(blocks, at::TensorOptions(at::kInt).device(cuda_));
     const auto attend = [&](const Heads& from) {
-      const BlockTensors layer{at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options()),
+      const KvCacheLayer layer{at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options()),
                                at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options())};
-      const Tensor out = BlockRows(tensor_of(keys).to(cuda_), tables).attend(layer, {.scale = 0.3}, from);
+      const Tensor out = PagedAttention(tensor_of(keys).to(cuda_), tables).attend(layer, {.scale = 0.3}, from);
       return std::tuple(out, layer.keys, layer.values);
     };
-    EXPECT_TRUE(std::get<0>(attend(given)).equal(std::get<0>(attend(given.turned())))) << width;
-    EXPECT_TRUE(std::get<1>(attend(given)).equal(std::get<1>(attend(given.turned())))) << width;
+    EXPECT_TRUE(std::get<0>(attend(given)).equal(std::get<0>(attend(given.rotated())))) << width;
+    EXPECT_TRUE(std::get<1>(attend(given)).equal(std::get<1>(attend(given.rotated())))) << width;
     EXPECT_FALSE(std::get<1>(attend(given)).equal(std::get<1>(attend({given.query, given.key, given.value})))) << width;
   }
 }
@@ -260,7 +264,7 @@ TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
 
 TEST_P(GpuKernels, AttendPackedSegmentsWithSharedPrompts) {
   if (GetParam() == at::kFloat) GTEST_SKIP() << "flash attention takes narrow numbers";
-  const AttentionRule rule{.scale = 0.2};
+  const AttentionConfig attention{.scale = 0.2};
   // Two prompts with completions that come in turn, a prompt that nobody follows, a completion of one token, one whose
   // prompt is its own.
   const std::vector<Segment> segments = {{0, 40, 0, 0},   {40, 33, 0, 40},  {73, 7, 0, 0},  {80, 90, 73, 7},
@@ -268,15 +272,15 @@ TEST_P(GpuKernels, AttendPackedSegmentsWithSharedPrompts) {
                                          {252, 9, 0, 0},  {261, 30, 252, 9}};
   const int64_t tokens = 291, heads = 6, kv_heads = 2;
   for (const int64_t width : {64, 128, 24}) {
-    ASSERT_TRUE(PackedFlashAttention::takes(rule, cuda_, GetParam(), width));
+    ASSERT_TRUE(PackedFlashAttention::supports(attention, cuda_, GetParam(), width));
     const at::AutoGradMode with_gradients(true);
     std::vector<Tensor> mine, wide;
     for (const int64_t count : {heads, kv_heads, kv_heads}) {
       mine.push_back(random({tokens, count, width}, 5 + mine.size()).requires_grad_());
       wide.push_back(mine.back().detach().cpu().to(at::kDouble).requires_grad_());
     }
-    const Tensor got = PackedFlashAttention(segments, cuda_)(rule, mine[0], mine[1], mine[2]);
-    const Tensor want = PackedAttention(segments, tokens, 0, at::kCPU)(rule, wide[0], wide[1], wide[2]);
+    const Tensor got = PackedFlashAttention(segments, cuda_)(attention, mine[0], mine[1], mine[2]);
+    const Tensor want = PackedAttention(segments, tokens, 0, at::kCPU)(attention, wide[0], wide[1], wide[2]);
     const Tensor direction = random({tokens, heads, width}, 9);
     got.backward(direction);
     want.backward(direction.cpu().to(at::kDouble));

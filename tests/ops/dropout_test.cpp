@@ -16,11 +16,15 @@ constexpr int64_t kTokenRows = 400, kTokenWidth = 103;  // no multiple of four c
 /// Every row another token.
 Dropout dropout_of(double share) {
   const Tensor rows = at::arange(kTokenRows, at::kLong);
-  return {
-      .share = share, .seed = 17, .update = 5, .layer = 3, .sequences = rows.div(8, "floor"), .positions = rows % 8};
+  return {.probability = share,
+          .seed = 17,
+          .update = 5,
+          .layer = 3,
+          .sequences = rows.div(8, "floor"),
+          .positions = rows % 8};
 }
 
-Tensor dropout_factors(const Dropout& dropout) { return dropped_out(at::ones({kTokenRows, kTokenWidth}), dropout); }
+Tensor dropout_factors(const Dropout& dropout) { return apply_dropout(at::ones({kTokenRows, kTokenWidth}), dropout); }
 
 TEST(Dropout, LeavesOutItsShareAndScalesTheRest) {
   for (const double share : {0.05, 0.5, 0.9}) {
@@ -52,7 +56,8 @@ TEST(Dropout, IsAPureFunctionOfSeedUpdateLayerTokenAndColumn) {
   Dropout shuffled = dropout;
   shuffled.sequences = dropout.sequences.index_select(0, order);
   shuffled.positions = dropout.positions.index_select(0, order);
-  EXPECT_TRUE(dropped_out(x.index_select(0, order), shuffled).equal(dropped_out(x, dropout).index_select(0, order)));
+  EXPECT_TRUE(
+      apply_dropout(x.index_select(0, order), shuffled).equal(apply_dropout(x, dropout).index_select(0, order)));
 }
 
 TEST(Dropout, HasOtherNoiseForEveryPartOfItsKey) {
@@ -76,9 +81,9 @@ TEST(Dropout, HasTheGradientOfFiniteDifferences) {
                weight = random_normal({kTokenRows, kTokenWidth}, 3),
                direction = random_normal({kTokenRows, kTokenWidth}, 4);
   const auto loss = [&](const Tensor& at_x) {
-    return (dropped_out(at_x, dropout) * weight).sum(at::kDouble).item<double>();
+    return (apply_dropout(at_x, dropout) * weight).sum(at::kDouble).item<double>();
   };
-  (dropped_out(x, dropout) * weight).sum().backward();
+  (apply_dropout(x, dropout) * weight).sum().backward();
   const Tensor there = x.detach();
   const double slope = (loss(there + direction * 0.5) - loss(there - direction * 0.5));
   EXPECT_NEAR((x.grad() * direction).sum(at::kDouble).item<double>() / slope, 1, 1e-5);
@@ -90,7 +95,7 @@ TEST(Dropout, InLowPrecisionLeavesOutTheSame) {
   const Tensor x = random_normal({kTokenRows, kTokenWidth}, 5);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
     EXPECT_TRUE(
-        dropped_out(x.to(type), dropout).equal((x.to(type).to(at::kFloat) * dropout_factors(dropout)).to(type)));
+        apply_dropout(x.to(type), dropout).equal((x.to(type).to(at::kFloat) * dropout_factors(dropout)).to(type)));
 }
 
 }  // namespace

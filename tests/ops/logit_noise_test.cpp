@@ -12,7 +12,7 @@ namespace keel {
 namespace {
 
 Tensor noise_of(int64_t vocab, uint64_t seed, const Tensor& ids, const Tensor& positions) {
-  return with_noise(at::zeros({ids.size(0), vocab}), 1, seed, ids, positions);
+  return with_logit_noise(at::zeros({ids.size(0), vocab}), 1, seed, ids, positions);
 }
 
 TEST(LogitNoise, IsNormalInEveryDirectionOfItsKey) {
@@ -69,12 +69,12 @@ TEST(LogitNoise, IsAddedInItsDeviationAndNotToWhatIsImpossible) {
   const Tensor ids = int64_tensor({1, 2}), logits = random_normal({2, 6}, 1);
   logits[1][3] = -std::numeric_limits<float>::infinity();
   const Tensor before = logits.clone(), noise = noise_of(6, 5, ids, ids);
-  const Tensor noisy = with_noise(logits, 0.25, 5, ids, ids);
+  const Tensor noisy = with_logit_noise(logits, 0.25, 5, ids, ids);
   EXPECT_TRUE(logits.equal(before));
   EXPECT_TRUE(noisy.equal(logits + 0.25 * noise));
   EXPECT_EQ(noisy[1][3].item<float>(), -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(with_noise(logits, 0, 5, ids, ids).is_same(logits));
-  EXPECT_EQ(with_noise(at::zeros({0, 6}), 1, 5, ids.narrow(0, 0, 0), ids.narrow(0, 0, 0)).size(0), 0);
+  EXPECT_TRUE(with_logit_noise(logits, 0, 5, ids, ids).is_same(logits));
+  EXPECT_EQ(with_logit_noise(at::zeros({0, 6}), 1, 5, ids.narrow(0, 0, 0), ids.narrow(0, 0, 0)).size(0), 0);
 }
 
 }  // namespace

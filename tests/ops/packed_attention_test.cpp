@@ -9,7 +9,7 @@ namespace keel {
 namespace {
 
 /// One query at a time, in float64: softmax over the prefix and the segment's own tokens up to the query.
-Tensor naive_attention(const std::vector<Segment>& segments, const AttentionRule& rule, const Tensor& query,
+Tensor naive_attention(const std::vector<Segment>& segments, const AttentionConfig& attention, const Tensor& query,
                        const Tensor& key, const Tensor& value) {
   const int64_t tokens = query.size(0), heads = query.size(1), kv_heads = key.size(1);
   std::vector<Tensor> rows(tokens);
@@ -18,15 +18,15 @@ Tensor naive_attention(const std::vector<Segment>& segments, const AttentionRule
       std::vector<int64_t> visible;
       for (int64_t j = 0; j < segment.prefix_length; ++j) visible.push_back(segment.prefix_begin + j);
       for (int64_t j = 0; j <= i; ++j) visible.push_back(segment.begin + j);
-      if (rule.window > 0 && static_cast<int64_t>(visible.size()) > rule.window)
-        visible.erase(visible.begin(), visible.end() - rule.window);
+      if (attention.window > 0 && static_cast<int64_t>(visible.size()) > attention.window)
+        visible.erase(visible.begin(), visible.end() - attention.window);
       std::vector<Tensor> outputs;
       for (int64_t h = 0; h < heads; ++h) {
         const int64_t shared = h / (heads / kv_heads);
         const Tensor keys = key.select(1, shared).index_select(0, int64_tensor(visible));
         const Tensor values = value.select(1, shared).index_select(0, int64_tensor(visible));
-        Tensor scores = keys.mv(query[segment.begin + i][h]) * rule.scale;
-        if (rule.softcap > 0) scores = rule.softcap * at::tanh(scores / rule.softcap);
+        Tensor scores = keys.mv(query[segment.begin + i][h]) * attention.scale;
+        if (attention.softcap > 0) scores = attention.softcap * at::tanh(scores / attention.softcap);
         outputs.push_back(values.t().mv(scores.softmax(0)));
       }
       rows[segment.begin + i] = at::stack(outputs);
@@ -39,13 +39,13 @@ struct Layout {
   const char* name;
   std::vector<Segment> segments;  // {begin, length, prefix_begin, prefix_length}
   int64_t tokens, heads, kv_heads;
-  AttentionRule rule = {.scale = 0.4};
+  AttentionConfig attention = {.scale = 0.4};
 };
 
 class Layouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(Layouts, EqualNaiveAttentionInValuesAndGradients) {
-  const auto& [name, segments, tokens, heads, kv_heads, rule] = GetParam();
+  const auto& [name, segments, tokens, heads, kv_heads, attention] = GetParam();
   const int64_t width = 6;
   const auto input = [&](int64_t count, uint64_t seed) { return random_normal({tokens, count, width}, seed) * 2; };
   std::vector<Tensor> mine{input(heads, 1), input(kv_heads, 2), input(kv_heads, 3)}, naive;
@@ -53,8 +53,9 @@ TEST_P(Layouts, EqualNaiveAttentionInValuesAndGradients) {
     naive.push_back(x.to(at::kDouble).requires_grad_());
     x.requires_grad_();
   }
-  const Tensor got = PackedAttention(segments, tokens, rule.window, at::kCPU)(rule, mine[0], mine[1], mine[2]);
-  const Tensor want = naive_attention(segments, rule, naive[0], naive[1], naive[2]);
+  const Tensor got =
+      PackedAttention(segments, tokens, attention.window, at::kCPU)(attention, mine[0], mine[1], mine[2]);
+  const Tensor want = naive_attention(segments, attention, naive[0], naive[1], naive[2]);
   EXPECT_LT(relative_difference(got, want), 1e-6);
 
   const Tensor direction = random_normal(want.sizes(), 4, at::kDouble);
@@ -87,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PackedAttention, WithASharedPromptEqualsThePromptCopiedForEachCompletion) {
   // The packed form: prompt rows 0..3, completions 4..6 and 7..8. Copied: [prompt, 4..6], [prompt, 7..8].
   const Tensor q = random_normal({9, 3, 4}, 1), k = random_normal({9, 3, 4}, 2), v = random_normal({9, 3, 4}, 3);
-  constexpr AttentionRule kRule{.scale = 0.5};
+  constexpr AttentionConfig kRule{.scale = 0.5};
   const Tensor packed = PackedAttention({{0, 4}, {4, 3, 0, 4}, {7, 2, 0, 4}}, 9, 0, at::kCPU)(kRule, q, k, v);
   for (const auto& [rows, length] :
        {std::pair<std::vector<int64_t>, int64_t>{{0, 1, 2, 3, 4, 5, 6}, 7}, {{0, 1, 2, 3, 7, 8}, 6}}) {

@@ -57,7 +57,7 @@ TEST_P(Temperatures, GiveTheSoftmaxDistributionOverRolloutsAndOverPositions) {
 TEST_P(Temperatures, ReportTheLogSoftmaxOfTheTokenDrawn) {
   const double temperature = GetParam();
   const Tensor logits = random_normal({500, 37}, 1) * 4, ids = at::arange(500, at::kLong);
-  const Drawn drawn = sample(logits, temperature, 5, ids, ids);
+  const SampledTokens drawn = sample(logits, temperature, 5, ids, ids);
   const Tensor want =
       at::log_softmax(logits.to(at::kDouble) / temperature, 1).gather(1, drawn.tokens.unsqueeze(1)).squeeze(1);
   EXPECT_LT(largest_difference(drawn.logp, want), 5e-6);
@@ -74,7 +74,7 @@ TEST(Sampler, NormalisesWithoutBias) {
         const Tensor logits = hard_logits(kind, kRowsAtATime, vocab, seed), ids = at::arange(kRowsAtATime, at::kLong);
         for (const double temperature : kTemperatures) {
           SCOPED_TRACE(kind + ", vocabulary " + std::to_string(vocab) + ", temperature " + std::to_string(temperature));
-          const Drawn drawn = sample(logits, temperature, seed, ids, ids);
+          const SampledTokens drawn = sample(logits, temperature, seed, ids, ids);
           const ExactLogProbs exact(logits, temperature, drawn.tokens);
           errors[temperature].add(drawn.logp, exact.logp);
           EXPECT_LT(((drawn.other_logp - exact.other_logp) / exact.other_logp).abs().max().item<double>(), 1e-6);
@@ -93,18 +93,18 @@ TEST(Sampler, KnowsTheOtherTokensOfASureOneAndOfANucleus) {
   for (const double gap : {20.0, 30.0, 100.0, 1e4}) {  // 1 - p from 1e-8 to e^-10000
     const Tensor logits = at::tensor({gap, 0.0, 0.5, -1.0}, at::kDouble).to(at::kFloat).unsqueeze(0);
     const double others = std::log(1 + std::exp(0.5) + std::exp(-1.0)) - gap;
-    const Drawn drawn = sample(logits, 1, 1, ids, ids);
+    const SampledTokens drawn = sample(logits, 1, 1, ids, ids);
     EXPECT_EQ(drawn.tokens.item<int64_t>(), 0);
     EXPECT_NEAR(drawn.other_logp.item<double>() / others, 1, 1e-6);
     EXPECT_NEAR(sample(logits, 0, 1, ids, ids).other_logp.item<double>() / others, 1, 1e-6);
     EXPECT_NEAR(sample(logits, 10, 1, ids, ids).other_logp.item<double>(),
                 ExactLogProbs(logits, 10, sample(logits, 10, 1, ids, ids).tokens).other_logp.item<double>(), 1e-3);
     // Of the two likeliest: p = 1 / (1 + e^(0.5 - gap)).
-    const Drawn two = sample(truncated(logits, 1, {.top_p = 1 - 4e-9}), 1, 1, ids, ids);
+    const SampledTokens two = sample(truncate_logits(logits, 1, {.top_p = 1 - 4e-9}), 1, 1, ids, ids);
     if (gap == 20) {
       EXPECT_NEAR(two.other_logp.item<double>(), 0.5 - gap, 1e-6);
     }
-    const Drawn only = sample(truncated(logits, 1, {.top_p = 0.5}), 1, 1, ids, ids);
+    const SampledTokens only = sample(truncate_logits(logits, 1, {.top_p = 0.5}), 1, 1, ids, ids);
     EXPECT_EQ(only.logp.item<float>(), 0);
     EXPECT_EQ(only.other_logp.item<float>(), -std::numeric_limits<float>::infinity());
   }
@@ -197,14 +197,14 @@ TEST(Sampler, DrawsTheSameTokenWhereverTheRowStands) {
   const int64_t rows = 64;
   const Tensor logits = random_normal({rows, 9}, 2), ids = at::arange(rows, at::kLong) * 1000003,
                positions = at::arange(rows, at::kLong) % 5;
-  const Drawn together = sample(logits, 1, 42, ids, positions);
+  const SampledTokens together = sample(logits, 1, 42, ids, positions);
   const Tensor order = at::randperm(rows, at::kLong);
-  const Drawn shuffled =
+  const SampledTokens shuffled =
       sample(logits.index_select(0, order), 1, 42, ids.index_select(0, order), positions.index_select(0, order));
   EXPECT_TRUE(shuffled.tokens.equal(together.tokens.index_select(0, order)));
   EXPECT_TRUE(shuffled.logp.equal(together.logp.index_select(0, order)));
   for (int64_t i = 0; i < rows; ++i) {
-    const Drawn alone = sample(logits.narrow(0, i, 1), 1, 42, ids.narrow(0, i, 1), positions.narrow(0, i, 1));
+    const SampledTokens alone = sample(logits.narrow(0, i, 1), 1, 42, ids.narrow(0, i, 1), positions.narrow(0, i, 1));
     EXPECT_EQ(alone.tokens.item<int64_t>(), together.tokens[i].item<int64_t>());
   }
 }
@@ -213,7 +213,7 @@ TEST(Sampler, UsesEveryPartOfTheKey) {
   const int64_t rows = 256;
   const Tensor logits = at::zeros({rows, 50}), ids = at::arange(rows, at::kLong), positions = at::zeros_like(ids);
   const Tensor tokens = sample(logits, 1, 1, ids, positions).tokens;
-  const auto share_of_equals = [&](const Drawn& other) {
+  const auto share_of_equals = [&](const SampledTokens& other) {
     return other.tokens.eq(tokens).to(at::kDouble).mean().item<double>();
   };
   const int64_t high = int64_t{1} << 32;
@@ -228,7 +228,7 @@ TEST(Sampler, UsesEveryPartOfTheKey) {
 TEST(Sampler, AtTemperatureZeroTakesTheLargestLogitAndReportsItsUntemperedLogProb) {
   const Tensor logits = at::tensor({0.0f, 2.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, 3.5f}).view({2, 4});
   const Tensor ids = int64_tensor({0, 1});
-  const Drawn drawn = sample(logits, 0, 1, ids, ids);
+  const SampledTokens drawn = sample(logits, 0, 1, ids, ids);
   EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{1, 3}));  // the first among equals
   // log softmax by hand: 2 - log(1 + e^2 + e + e^2) and 3.5 - log(e^3 + 1/e + sqrt(e) + e^3.5)
   EXPECT_NEAR(drawn.logp[0].item<double>(), 2 - std::log(1 + 2 * std::exp(2.0) + std::exp(1.0)), 1e-6);
@@ -241,10 +241,10 @@ TEST(Sampler, CopesWithExtremeLogitsAndAVocabularyOfOne) {
   const float never = -std::numeric_limits<float>::infinity();
   const Tensor logits = at::tensor({1e4f, -1e4f, -1e4f, -1e4f, 1e4f, -1e4f, never, never, 0.0f}).view({3, 3});
   for (const double temperature : {0.0, 0.5, 1.0}) {
-    const Drawn drawn = sample(logits, temperature, 1, ids, ids);
+    const SampledTokens drawn = sample(logits, temperature, 1, ids, ids);
     EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{0, 1, 2}));
     EXPECT_EQ(to_vector(drawn.logp), (std::vector<double>{0, 0, 0}));
-    const Drawn only = sample(at::full({3, 1}, 7.0), temperature, 1, ids, ids);
+    const SampledTokens only = sample(at::full({3, 1}, 7.0), temperature, 1, ids, ids);
     EXPECT_EQ(to_vector(only.tokens), (std::vector<double>{0, 0, 0}));
     EXPECT_EQ(to_vector(only.logp), (std::vector<double>{0, 0, 0}));
   }
@@ -268,7 +268,7 @@ TEST(Nucleus, IsTheSmallestSetOfLikeliestTokens) {
   const Tensor logits = random_normal({60, 37}, 4) * 3;
   for (const double temperature : {0.5, 1.0, 2.0}) {
     for (const double top_p : {1e-9, 0.1, 0.5, 0.9, 0.999}) {
-      const Tensor kept = truncated(logits, temperature, {.top_p = top_p});
+      const Tensor kept = truncate_logits(logits, temperature, {.top_p = top_p});
       for (int64_t row = 0; row < logits.size(0); ++row) {
         const std::vector<bool> inside = reference_nucleus(softmax(to_vector(logits[row]), temperature), top_p);
         for (int64_t token = 0; token < logits.size(1); ++token) {
@@ -285,16 +285,16 @@ TEST(Nucleus, IsTheSmallestSetOfLikeliestTokens) {
 
 TEST(Nucleus, TakesLowerIdsFirstAndLeavesEverythingAsItIsWhereNothingIsCut) {
   const Tensor equal = at::zeros({1, 4});
-  EXPECT_EQ(to_vector(truncated(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
-  EXPECT_TRUE(truncated(equal, 1, {.top_p = 1}).equal(equal));
-  EXPECT_TRUE(truncated(equal, 0, {.top_p = 0.5}).equal(equal));
+  EXPECT_EQ(to_vector(truncate_logits(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
+  EXPECT_TRUE(truncate_logits(equal, 1, {.top_p = 1}).equal(equal));
+  EXPECT_TRUE(truncate_logits(equal, 0, {.top_p = 0.5}).equal(equal));
 }
 
 TEST(Truncation, LeavesOutWhatIsUnlikelyBesideTheLikeliestToken) {
   const Tensor logits = random_normal({60, 37}, 6) * 3;
   for (const double temperature : {0.5, 1.0, 2.0})
     for (const double min_p : {1e-6, 0.05, 0.5, 1.0}) {
-      const Tensor kept = truncated(logits, temperature, {.min_p = min_p});
+      const Tensor kept = truncate_logits(logits, temperature, {.min_p = min_p});
       for (int64_t row = 0; row < logits.size(0); ++row) {
         const std::vector<double> p = softmax(to_vector(logits[row]), temperature);
         const double most = *std::max_element(p.begin(), p.end());
@@ -311,7 +311,7 @@ TEST(Truncation, ComesInTheOrderOfTransformers) {
   // Of 0.4, 0.3, 0.2 and 0.1 the likeliest three are 4/9, 3/9 and 2/9: two of them have 0.7, where all four would need
   // the third; and of these two the second has 3/4 of the first one's probability.
   const Tensor logits = at::tensor({0.4, 0.3, 0.2, 0.1}, at::kFloat).log().unsqueeze(0);
-  const auto left_out = [&](const Truncation& by) { return to_vector(truncated(logits, 1, by).isinf()[0]); };
+  const auto left_out = [&](const Truncation& by) { return to_vector(truncate_logits(logits, 1, by).isinf()[0]); };
   EXPECT_EQ(left_out({.top_k = 3, .top_p = 0.75}), (std::vector<double>{0, 0, 1, 1}));
   EXPECT_EQ(left_out({.top_p = 0.75}), (std::vector<double>{0, 0, 0, 1}));
   EXPECT_EQ(left_out({.top_k = 3, .top_p = 0.75, .min_p = 0.7}), (std::vector<double>{0, 0, 1, 1}));
@@ -323,7 +323,7 @@ TEST(Nucleus, IsSampledFromWithItsOwnProbabilities) {
   const int64_t draws = 200000;
   const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(kLogits, draws);
   // The likeliest three, tokens 3, 0 and 6, have 0.422 + 0.256 + 0.155 of the probability.
-  const Drawn drawn = sample(truncated(rows, 1, {.top_p = 0.7}), 1, 11, ids, at::zeros_like(ids));
+  const SampledTokens drawn = sample(truncate_logits(rows, 1, {.top_p = 0.7}), 1, 11, ids, at::zeros_like(ids));
   const std::vector<double> want = softmax({2.0, 1.5, 1.0}, 1);
   const double count = static_cast<double>(draws);
   for (const auto& [token, p] : {std::pair(3, want[0]), std::pair(0, want[1]), std::pair(6, want[2])}) {

@@ -40,7 +40,7 @@ Packed pack_sequences(const Tensor& tokens, const Tensor& lengths, const Tensor&
 Tensor logits_of(const CausalLm& model, const Packed& packed) {
   const at::NoGradGuard no_grad;
   const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments);
-  return softcapped(model.weights().head().wide_linear(hidden), model.config().logit_softcap);
+  return apply_softcap(model.weights().head().linear_to_float32(hidden), model.config().logit_softcap);
 }
 
 /// d/dparameters of the sum of -log p of every token's successor, through the head that training uses.

@@ -19,7 +19,7 @@ namespace {
 
 Tensor all_logits(const ModelWeights& model, const Tensor& tokens) {
   const int64_t length = tokens.size(0);
-  return model.head().wide_linear(
+  return model.head().linear_to_float32(
       packed_hidden_states(CausalLm(model), tokens, at::arange(length, at::kLong), {{.begin = 0, .length = length}}));
 }
 

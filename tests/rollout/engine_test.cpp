@@ -101,7 +101,7 @@ TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPas
     std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
     for (size_t t = 0; t < rollout.tokens.size(); ++t, ++tokens) {
       const Tensor logits = reference.log_probabilities(text, 1.0).narrow(0, text.size() - 1, 1).detach();
-      const Drawn drawn =
+      const SampledTokens drawn =
           sample(logits.to(at::kFloat), request_.temperature, request_.seed,
                  int64_tensor({static_cast<int64_t>(rollout.id)}), int64_tensor({static_cast<int64_t>(t)}));
       ASSERT_EQ(drawn.tokens.item<int64_t>(), rollout.tokens.ids[t]) << rollout.id << " token " << t;
@@ -128,7 +128,7 @@ TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSample
     for (size_t t = 0; t < rollout.tokens.size(); ++t) {
       const Tensor plain = reference.log_probabilities(text, 1.0)[static_cast<int64_t>(text.size()) - 1].detach();
       const Tensor noise =
-          with_noise(at::zeros({1, plain.size(0)}), 0.5, request_.seed, int64_tensor({static_cast<int64_t>(id)}),
+          with_logit_noise(at::zeros({1, plain.size(0)}), 0.5, request_.seed, int64_tensor({static_cast<int64_t>(id)}),
                      int64_tensor({static_cast<int64_t>(t)}))[0];
       const Tensor mu = at::log_softmax(plain + noise, 0);
       EXPECT_NEAR(rollout.tokens.behavior_logp[t], mu[rollout.tokens.ids[t]].item<double>(), 1e-5);
@@ -267,7 +267,7 @@ TEST_F(RolloutEngineTest, GivesEachPromptItsOwnLimitAndTheTokensThatItHasAloneWi
     if (rollout.finish == Finish::kLength) cut_at.insert(static_cast<int64_t>(rollout.tokens.size()));
   EXPECT_GT(cut_at.size(), 3u);
   request_.max_new_tokens = 1;
-  request_.prompt_limits = limits;
+  request_.prompt_max_new_tokens = limits;
   for (const int64_t max_sequences : {1, 3, 8, 1024}) {
     request_.max_sequences = max_sequences;
     expect_same(by_id(prompts_, request_), alone);
@@ -276,12 +276,12 @@ TEST_F(RolloutEngineTest, GivesEachPromptItsOwnLimitAndTheTokensThatItHasAloneWi
 
 TEST_F(RolloutEngineTest, PlansTheMemoryOfTheLongestCompletionsThatCanBeTogether) {
   request_.max_new_tokens = 1000;
-  request_.prompt_limits = {1, 40, 3, 17, 2, 33, 16};
+  request_.prompt_max_new_tokens = {1, 40, 3, 17, 2, 33, 16};
   request_.samples_per_prompt = 1;
   request_.max_sequences = 2;
   // Blocks of 16 tokens: three of each of the two longest completions, one of each of two prompts, and an idle one.
-  EXPECT_EQ(Decoding::store_bytes(SamplingModel({model_}), prompts_, request_),
-            BlockStore::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
+  EXPECT_EQ(Decoding::kv_cache_bytes(SamplingModel({model_}), prompts_, request_),
+            KvCache::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
 }
 
 TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
@@ -306,7 +306,7 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
     int64_t tokens = 0;
     for (const Rollout& rollout : rollouts) tokens += static_cast<int64_t>(rollout.tokens.size());
     EXPECT_EQ(progress.finished, 28);
-    EXPECT_EQ(progress.all, 28);
+    EXPECT_EQ(progress.total, 28);
     EXPECT_EQ(progress.tokens, tokens);
     ASSERT_EQ(rollouts.size(), 28u);
     ASSERT_EQ(handed_over.size(), 28u);
@@ -366,10 +366,10 @@ TEST_F(RolloutEngineTest, RefusesCountsThatLeaveNothingToDo) {
     expect(refusal({.samples_per_prompt = count}), {"samples_per_prompt", got.c_str()});
     expect(refusal({.max_new_tokens = count}), {"max_new_tokens of prompt 43", got.c_str()});
     expect(refusal({.max_sequences = count}), {"max_sequences", got.c_str()});
-    expect(refusal({.prompt_limits = {1, 2, 3, 4, count, 6, 7}}), {"prompt_limits of prompt 55", got.c_str()});
+    expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, count, 6, 7}}), {"prompt_max_new_tokens of prompt 55", got.c_str()});
   }
-  expect(refusal({.prompt_limits = {1, 2}}), {"2 limits for 7 prompts", "one for each", "max_new_tokens for all"});
-  expect(refusal({.prompt_limits = {1, 2, 3, 4, 5, 56, 7}}), {"prompt 58", "65 tokens"});
+  expect(refusal({.prompt_max_new_tokens = {1, 2}}), {"2 limits for 7 prompts", "one for each", "max_new_tokens for all"});
+  expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, 5, 56, 7}}), {"prompt 58", "65 tokens"});
 }
 
 TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWhichPrompt) {

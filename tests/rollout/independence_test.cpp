@@ -84,7 +84,7 @@ Tensor full_forward(const SamplerWeights& model, const std::vector<int32_t>& pro
   const auto length = static_cast<int64_t>(text.size()), count = static_cast<int64_t>(rollout.tokens.size());
   const Tensor states = packed_hidden_states(CausalLm(model.weights, model.execution), int64_tensor(text),
                                              at::arange(length, at::kLong), {{.begin = 0, .length = length}});
-  return model.weights.head().wide_linear(states.narrow(0, length - count, count), model.execution.bitwise);
+  return model.weights.head().linear_to_float32(states.narrow(0, length - count, count), model.execution.bitwise);
 }
 
 /// By how much the noise would have had to be another one for the sampler to draw another token than the best: how far

@@ -71,7 +71,7 @@ std::vector<float> hard_numbers(const Format& format) {
 Tensor floats(const std::vector<float>& numbers) { return at::tensor(numbers, at::kFloat); }
 
 void expect_nearest(const Format& format, const std::vector<float>& numbers, at::ScalarType type) {
-  const Tensor rounded = rounded_to(floats(numbers), type);
+  const Tensor rounded = round_to_type(floats(numbers), type);
   ASSERT_EQ(rounded.scalar_type(), at::kFloat);
   for (size_t i = 0; i < numbers.size(); ++i)
     ASSERT_EQ(rounded[static_cast<int64_t>(i)].item<double>(), format.nearest(numbers[i])) << numbers[i];
@@ -85,7 +85,7 @@ TEST(RoundedTo, EightBitTypesAreTheNearestOfTheirNumbersAndSaturate) {
     EXPECT_GT(numbers.size(), 980u);
     numbers.insert(numbers.end(), {460, 470, 1000, 60000, 70000, 3e38f, -500, -61440, -3e38f, 1e-30f, 1e-45f});
     expect_nearest(*format, numbers, type);
-    EXPECT_TRUE(rounded_to(floats({NAN}), type).isnan().all().item<bool>());
+    EXPECT_TRUE(round_to_type(floats({NAN}), type).isnan().all().item<bool>());
   }
 }
 
@@ -94,10 +94,10 @@ TEST(RoundedTo, SixteenBitTypesAreTheNearestOfTheirNumbers) {
   EXPECT_EQ(fp16.numbers.back(), 65504);
   for (const auto& [format, type] : {std::pair(&bf16, at::kBFloat16), std::pair(&fp16, at::kHalf)}) {
     const std::vector<float> numbers = hard_numbers(*format);
-    const std::vector<double> rounded = to_vector(rounded_to(floats(numbers), type));
+    const std::vector<double> rounded = to_vector(round_to_type(floats(numbers), type));
     for (size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(rounded[i], format->nearest(numbers[i])) << numbers[i];
   }
-  EXPECT_TRUE(rounded_to(floats({70000}), at::kHalf).isinf().all().item<bool>());
+  EXPECT_TRUE(round_to_type(floats({70000}), at::kHalf).isinf().all().item<bool>());
 }
 
 /// Rows of every kind: common ones, one number far above the others, zeros, tiny and huge ones, numbers without a
@@ -136,7 +136,8 @@ Row scaled(const Row& row, float largest, const std::function<double(double)>& n
 TEST(RoundedByRows, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
   for (const int64_t columns : {1, 16, 37}) {
     const Tensor rows = hard_rows(columns);
-    const Tensor small = rounded_by_rows(rows, at::kFloat8_e4m3fn), wide = rounded_by_rows(rows, at::kFloat8_e5m2);
+    const Tensor small = round_rows_to_float8(rows, at::kFloat8_e4m3fn),
+                 wide = round_rows_to_float8(rows, at::kFloat8_e5m2);
     for (int64_t i = 0; i < rows.size(0); ++i) {
       const Row row = row_of(rows[i]);
       EXPECT_EQ(row_of(small[i]), scaled(row, 448, [](double x) { return e4m3().nearest(x); })) << columns << " " << i;
@@ -149,13 +150,13 @@ TEST(RoundedByRows, AsWorkedOutByHand) {
   // The scale is 1. From 16 on e4m3 has every second number: 17 is half-way, and 16 is even; 19 goes to 20. Between 256
   // and 448 it has every 32nd. Its smallest number is 2^-9, and half of that goes to 0.
   const Tensor row = floats({448, 17, -19, 21.5, 300, -0.001953125, 0.0009765625, 0.00146484375}).unsqueeze(0);
-  EXPECT_EQ(to_vector(rounded_by_rows(row, at::kFloat8_e4m3fn)),
+  EXPECT_EQ(to_vector(round_rows_to_float8(row, at::kFloat8_e4m3fn)),
             (std::vector<double>{448, 16, -20, 22, 288, -0.001953125, 0, 0.001953125}));
 }
 
 TEST(RoundedToIntegers, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
   for (const auto& [bits, largest] : {std::pair(8, 127.0f), std::pair(4, 7.0f), std::pair(3, 3.0f)}) {
-    const Tensor rows = hard_rows(37), rounded = rounded_to_integers(rows, bits);
+    const Tensor rows = hard_rows(37), rounded = round_to_integers(rows, bits);
     for (int64_t i = 0; i < rows.size(0); ++i)
       EXPECT_EQ(row_of(rounded[i]), scaled(row_of(rows[i]), largest, [](double x) { return std::nearbyint(x); }))
           << bits << " bits, row " << i;
@@ -164,12 +165,12 @@ TEST(RoundedToIntegers, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
 
 TEST(RoundedToIntegers, AsWorkedOutByHand) {
   const Tensor rows = floats({-7, 3.5, 2.5, -0.5, 1.51, 0, 0, 0, 0, 0}).view({2, 5});  // the first row's scale is 1
-  EXPECT_EQ(to_vector(rounded_to_integers(rows, 4)), (std::vector<double>{-7, 4, 2, 0, 2, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(to_vector(round_to_integers(rows, 4)), (std::vector<double>{-7, 4, 2, 0, 2, 0, 0, 0, 0, 0}));
   // With 3 bits the scale is 7/3: -3, 1.5 to 2, 1.07 to 1, -0.2 to 0, 0.65 to 1.
-  const std::vector<double> three = to_vector(rounded_to_integers(rows[0], 3));
+  const std::vector<double> three = to_vector(round_to_integers(rows[0], 3));
   const std::vector<double> want{-7, 14 / 3.0, 7 / 3.0, 0, 7 / 3.0};
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(three[i], want[i], 1e-6);
-  EXPECT_EQ(to_vector(rounded_to_integers(floats({127, 0.5, 1.5, 63.4}), 8)), (std::vector<double>{127, 0, 2, 63}));
+  EXPECT_EQ(to_vector(round_to_integers(floats({127, 0.5, 1.5, 63.4}), 8)), (std::vector<double>{127, 0, 2, 63}));
 }
 
 TEST(RoundedToNvfp4, HasEveryNumberOfE2m1AndNoOther) {
@@ -180,7 +181,7 @@ TEST(RoundedToNvfp4, HasEveryNumberOfE2m1AndNoOther) {
   rows.select(1, 0).fill_(2688);
   rows.select(1, 16).fill_(6);
   rows.narrow(1, 17, 15).copy_(floats(numbers).view({-1, 15}));
-  const std::vector<double> rounded = to_vector(rounded_to_nvfp4(rows).narrow(1, 17, 15));
+  const std::vector<double> rounded = to_vector(round_to_nvfp4(rows).narrow(1, 17, 15));
   for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(rounded[i], e2m1().nearest(numbers[i])) << numbers[i];
   EXPECT_EQ(e2m1().numbers, (std::vector<double>{0, 0.5, 1, 1.5, 2, 3, 4, 6}));
 }
@@ -192,7 +193,7 @@ TEST(RoundedToNvfp4, AsWorkedOutByHand) {
   row[0][0] = 2688, row[0][1] = -2240, row[0][2] = 100;  // 6, -5 which is half-way and goes to -4, 0.22
   row[0][16] = 6.3, row[0][17] = 0.8, row[0][18] = -2.6;
   row[0][32] = 0.001;
-  const std::vector<double> rounded = to_vector(rounded_to_nvfp4(row));
+  const std::vector<double> rounded = to_vector(round_to_nvfp4(row));
   ASSERT_EQ(rounded.size(), 33u);
   for (const auto& [place, want] :
        std::map<int, double>{{0, 2688}, {1, -1792}, {2, 0}, {3, 0}, {16, 6}, {17, 1}, {18, -3}, {19, 0}, {32, 0}})
@@ -205,7 +206,7 @@ TEST(RoundedToNvfp4, IsTheNearestByBlocksToTheBit) {
     Tensor rows = hard_rows(columns);
     rows[1][columns / 2] = 40;  // else this one number would leave nothing of the others
     rows[5].mul_(1e-30);
-    const Tensor rounded = rounded_to_nvfp4(rows);
+    const Tensor rounded = round_to_nvfp4(rows);
     const float of_all = largest_of(row_of(rows.contiguous())) / 2688;
     int left = 0;
     for (int64_t i = 0; i < rows.size(0); ++i)
@@ -221,14 +222,14 @@ TEST(RoundedToNvfp4, IsTheNearestByBlocksToTheBit) {
       }
     EXPECT_GT(left, 4);
   }
-  EXPECT_TRUE(rounded_to_nvfp4(at::zeros({2, 20})).eq(0).all().item<bool>());
+  EXPECT_TRUE(round_to_nvfp4(at::zeros({2, 20})).eq(0).all().item<bool>());
 }
 
 TEST(Rounding, KeepsTheTypeThatComesAndLeavesItAlone) {
   const Tensor x = random_normal({3, 20}, 4).requires_grad_(), before = x.detach().clone();
-  for (const auto& round : {+[](const Tensor& t) { return rounded_to(t, at::kBFloat16); },
-                            +[](const Tensor& t) { return rounded_by_rows(t, at::kFloat8_e4m3fn); },
-                            +[](const Tensor& t) { return rounded_to_integers(t, 4); }, +rounded_to_nvfp4}) {
+  for (const auto& round : {+[](const Tensor& t) { return round_to_type(t, at::kBFloat16); },
+                            +[](const Tensor& t) { return round_rows_to_float8(t, at::kFloat8_e4m3fn); },
+                            +[](const Tensor& t) { return round_to_integers(t, 4); }, +round_to_nvfp4}) {
     EXPECT_FALSE(round(x).requires_grad());
     EXPECT_FALSE(round(x).equal(before));
     EXPECT_TRUE(x.detach().equal(before));

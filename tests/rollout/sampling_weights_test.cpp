@@ -99,15 +99,15 @@ TEST_F(SamplingWeights, RoundedToFp8LeaveEmbeddingNormsAndHeadAlone) {
 
 TEST_F(SamplingWeights, OfEveryPrecisionAreRoundedAsItsNameSays) {
   const std::map<std::string, std::function<Tensor(const Tensor&)>> functions = {
-      {"bf16", [](const Tensor& x) { return rounded_to(x, at::kBFloat16); }},
-      {"fp16", [](const Tensor& x) { return rounded_to(x, at::kHalf); }},
-      {"fp8", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
-      {"fp8_full", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
-      {"fp8_e5m2_full", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
-      {"nvfp4", rounded_to_nvfp4},
-      {"int8", [](const Tensor& x) { return rounded_to_integers(x, 8); }},
-      {"int4", [](const Tensor& x) { return rounded_to_integers(x, 4); }},
-      {"int3", [](const Tensor& x) { return rounded_to_integers(x, 3); }}};
+      {"bf16", [](const Tensor& x) { return round_to_type(x, at::kBFloat16); }},
+      {"fp16", [](const Tensor& x) { return round_to_type(x, at::kHalf); }},
+      {"fp8", [](const Tensor& x) { return round_rows_to_float8(x, at::kFloat8_e4m3fn); }},
+      {"fp8_full", [](const Tensor& x) { return round_rows_to_float8(x, at::kFloat8_e4m3fn); }},
+      {"fp8_e5m2_full", [](const Tensor& x) { return round_rows_to_float8(x, at::kFloat8_e4m3fn); }},
+      {"nvfp4", round_to_nvfp4},
+      {"int8", [](const Tensor& x) { return round_to_integers(x, 8); }},
+      {"int4", [](const Tensor& x) { return round_to_integers(x, 4); }},
+      {"int3", [](const Tensor& x) { return round_to_integers(x, 3); }}};
   EXPECT_EQ(sampling_precisions().size(), functions.size() + 1);
   for (const auto& [precision, round] : functions) {
     const auto rounded = parameters_in(precision), exact = model_.parameters();
@@ -130,8 +130,8 @@ TEST_F(SamplingWeights, RoundActivationsKeysAndValuesWhereTheNameSaysSo) {
                                 : precision.name == "fp8_full" ? at::kFloat8_e4m3fn
                                                                : at::kFloat8_e5m2;
     const bool scales = precision.name.starts_with("fp8");
-    EXPECT_TRUE(rounding.keys_and_values(x).equal(rounded_to(x, type))) << precision.name;
-    EXPECT_TRUE(rounding.activations(x).equal(scales ? rounded_by_rows(x, type) : rounded_to(x, type)))
+    EXPECT_TRUE(rounding.keys_and_values(x).equal(round_to_type(x, type))) << precision.name;
+    EXPECT_TRUE(rounding.activations(x).equal(scales ? round_rows_to_float8(x, type) : round_to_type(x, type)))
         << precision.name;
   }
 }
@@ -146,7 +146,7 @@ TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndV
   inputs.clear(), keys_and_values.clear();
   const ModelConfig& config = model_.config();
   const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});
-  const auto values = [](int64_t, const AttentionRule&, const Heads& heads) {
+  const auto values = [](int64_t, const AttentionConfig&, const Heads& heads) {
     return heads.value.repeat({1, heads.query.size(1) / heads.value.size(1), 1});
   };
   const Tensor plain = SamplingModel({model_}).forward({tokens, positions, values});

@@ -163,8 +163,8 @@ KEEL_CPU_KERNEL void rotate_heads(const float* rows_of_x, int64_t stride, const 
   }
 }
 
-void drop_out(const float* x, const int64_t* sequences, const int64_t* positions, int64_t rows, int64_t width,
-              const DropoutNoise& noise, float* y) {
+void dropout(const float* x, const int64_t* sequences, const int64_t* positions, int64_t rows, int64_t width,
+             const DropoutNoise& noise, float* y) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width)
     for (int64_t begin = 0; begin < width; begin += 4) {
       const DropoutFactors factors(noise, static_cast<uint64_t>(sequences[row]), static_cast<uint32_t>(positions[row]),

@@ -34,7 +34,7 @@ void rotate_heads(const float* x, int64_t stride, const float* cos, const float*
                   int64_t width, float direction, float* y);
 
 /// y = x times the factors of each row's token; x, y [rows, width], sequences and positions [rows].
-void drop_out(const float* x, const int64_t* sequences, const int64_t* positions, int64_t rows, int64_t width,
-              const DropoutNoise& noise, float* y);
+void dropout(const float* x, const int64_t* sequences, const int64_t* positions, int64_t rows, int64_t width,
+             const DropoutNoise& noise, float* y);
 
 }  // namespace keel::cpu

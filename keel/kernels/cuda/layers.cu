@@ -87,14 +87,14 @@ template <class T, int N>
 __global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, float direction,
                               int heads, int half, T* y) {
   using Some = Several<T, N>;
-  using Angles = Several<float, N>;
+  using RotaryAngles = Several<float, N>;
   start_the_next();
   wait_for_what_was_queued();
   const long long row = blockIdx.x, to = row * heads * half * 2;
   for (int i = static_cast<int>(threadIdx.x) * N; i < heads * half; i += static_cast<int>(blockDim.x) * N) {
     const int head = i / half, d = i % half, first = head * half * 2 + d, second = first + half;
-    const Angles c = *reinterpret_cast<const Angles*>(cos + row * half + d),
-                 s = *reinterpret_cast<const Angles*>(sin + row * half + d);
+    const RotaryAngles c = *reinterpret_cast<const RotaryAngles*>(cos + row * half + d),
+                       s = *reinterpret_cast<const RotaryAngles*>(sin + row * half + d);
     Some a = *reinterpret_cast<const Some*>(x + row * stride + first),
          b = *reinterpret_cast<const Some*>(x + row * stride + second);
     for (int j = 0; j < N; ++j) {
@@ -179,8 +179,8 @@ int rotate_heads(const void* x, int64_t stride, const float* cos, const float* s
   return static_cast<int>(cudaGetLastError());
 }
 
-int drop_out(const void* x, FloatType type, const int64_t* sequences, const int64_t* positions, int64_t rows,
-             int64_t width, const DropoutNoise& noise, void* y, void* stream) {
+int dropout(const void* x, FloatType type, const int64_t* sequences, const int64_t* positions, int64_t rows,
+            int64_t width, const DropoutNoise& noise, void* y, void* stream) {
   if (rows == 0 || width == 0) return 0;
   for_type(type, [&](auto* of_type) {
     using T = std::remove_pointer_t<decltype(of_type)>;

@@ -30,8 +30,8 @@ int rotate_heads(const void* x, int64_t stride, const float* cos, const float* s
                  int64_t rows, int64_t heads, int64_t width, void* y, void* stream);
 
 /// y = x times the factors of each row's token; x, y [rows, width], sequences and positions [rows].
-int drop_out(const void* x, FloatType type, const int64_t* sequences, const int64_t* positions, int64_t rows,
-             int64_t width, const DropoutNoise& noise, void* y, void* stream);
+int dropout(const void* x, FloatType type, const int64_t* sequences, const int64_t* positions, int64_t rows,
+            int64_t width, const DropoutNoise& noise, void* y, void* stream);
 
 // The gradients. Nothing is added up in an order that could change.
 

@@ -289,7 +289,7 @@ __global__ void noise_kernel(float* logits, long long vocab, float deviation, un
 
 constexpr int kAdvanceThreads = 128;
 
-__global__ void advance_kernel(RunningRowPointers running, DrawnRowPointers drawn) {
+__global__ void advance_kernel(ActiveSequencePointers running, NextTokenPointers drawn) {
   wait_for_what_was_queued();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kAdvanceThreads + threadIdx.x;
   if (i < running.count) advance_row(running, drawn, i);
@@ -328,7 +328,7 @@ int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation
   return static_cast<int>(cudaGetLastError());
 }
 
-int advance_rows(const RunningRowPointers& running, const DrawnRowPointers& drawn, void* stream) {
+int advance_rows(const ActiveSequencePointers& running, const NextTokenPointers& drawn, void* stream) {
   if (running.count == 0) return 0;
   const auto blocks = static_cast<unsigned int>((running.count + kAdvanceThreads - 1) / kAdvanceThreads);
   launch(advance_kernel, dim3(blocks), kAdvanceThreads, 0, stream, running, drawn);

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "keel/kernels/active_sequences.h"
 #include "keel/kernels/row_math.h"
-#include "keel/kernels/running_rows.h"
 
 namespace keel::cuda {
 
@@ -39,6 +39,6 @@ int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation
                     const int64_t* rollout_ids, const int64_t* positions, void* stream);
 
 /// advance_row for every row; all pointers are the device's. Returns a CUDA error code, 0 for none.
-int advance_rows(const RunningRowPointers& running, const DrawnRowPointers& drawn, void* stream);
+int advance_rows(const ActiveSequencePointers& running, const NextTokenPointers& drawn, void* stream);
 
 }  // namespace keel::cuda

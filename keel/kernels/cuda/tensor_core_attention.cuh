@@ -1,6 +1,6 @@
 #pragma once
 
-#include "keel/kernels/cuda/block_places.cuh"
+#include "keel/kernels/cuda/block_layout.cuh"
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/tensor_cores.cuh"
 
@@ -53,8 +53,8 @@ constexpr int kMostWarps = D <= 64 ? 16 : 8;
 /// turn, with a softmax that goes along; their results are put together at the end.
 template <class T, int D, int R>
 __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
-    tensor_core_attention(T* keys, T* values, HeadShape shape, BlockRule rule, const int32_t* tables,
-                          const BlockRow* rows, const T* query, long long query_stride, const T* key,
+    tensor_core_attention(T* keys, T* values, HeadShape shape, PagedAttentionConfig config, const int32_t* tables,
+                          const PagedRow* rows, const T* query, long long query_stride, const T* key,
                           long long key_stride, const T* value, long long value_stride, const float* cos,
                           const float* sin, T* out) {
   constexpr int kSteps = D / 16, kTiles = D / 8, kBlocks = D <= 64 ? 2 : 1, kHeads = 8 * R;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   wait_for_what_was_queued();
   const long long angle = static_cast<long long>(blockIdx.x) * (D / 2);
   const RowAngles angles{cos ? cos + angle : nullptr, sin + angle};
-  const BlockRow row = rows[blockIdx.x];
+  const PagedRow row = rows[blockIdx.x];
   if (key) {
     store_head<true>(keys, values, shape, kv_head, tables, row, key + blockIdx.x * key_stride + kv_head * D, angles,
                      value + blockIdx.x * value_stride + kv_head * D);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   }
 
   const int count = row.prompt_keys + row.own_keys;
-  const int first = rule.window > 0 && count > rule.window ? count - static_cast<int>(rule.window) : 0;
+  const int first = config.window > 0 && count > config.window ? count - static_cast<int>(config.window) : 0;
   const int prompt_blocks = (row.prompt_keys + kTokens - 1) / kTokens;
   const int blocks = prompt_blocks + (row.own_keys + kTokens - 1) / kTokens;
   const int first_block =
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
         for (int tile = 0; tile < 2; ++tile)
           for (int e = 0; e < 2; ++e) {
             const int at = 4 * quarter + 2 * tile + e;
-            float s = score[i][tile][2 * r + e] * rule.scale;
-            if (rule.softcap > 0) s = tanhf(s / rule.softcap) * rule.softcap;
+            float s = score[i][tile][2 * r + e] * config.scale;
+            if (config.softcap > 0) s = tanhf(s / config.softcap) * config.softcap;
             score[i][tile][2 * r + e] = s = at < written[i] && position[i] + at >= first ? s : -INFINITY;
             most = fmaxf(most, s);
           }

@@ -6,8 +6,11 @@ namespace {
 /// The products of a layer, one for each linear layer, with gradients.
 class TrainedProducts : public LayerProducts {
  public:
-  TrainedProducts(const ModelWeights& weights, size_t index, bool ordered)
-      : layer_(weights.layers()[index]), activation_(weights.config().activation), ordered_(ordered), index_(index) {}
+  TrainedProducts(const ModelWeights& weights, size_t index, bool deterministic)
+      : layer_(weights.layers()[index]),
+        activation_(weights.config().activation),
+        deterministic_(deterministic),
+        index_(index) {}
 
   Heads attention_input(const Tensor& x, const Dropout& dropout) const override {
     return {product(0, x, dropout), product(1, x, dropout), product(2, x, dropout)};
@@ -24,19 +27,19 @@ class TrainedProducts : public LayerProducts {
     const Linear* const linears[] = {&layer_.query, &layer_.key, &layer_.value, &layer_.output,
                                      &layer_.gate,  &layer_.up,  &layer_.down};
     dropout.layer = index_ * std::size(linears) + number;
-    return (*linears[number])(x, ordered_, dropout);
+    return (*linears[number])(x, deterministic_, dropout);
   }
 
   LayerWeights layer_;
   Activation activation_;
-  bool ordered_;
+  bool deterministic_;
   size_t index_;
 };
 
-NetworkProducts trained_products(const ModelWeights& weights, bool ordered) {
+NetworkProducts trained_products(const ModelWeights& weights, bool deterministic) {
   NetworkProducts products;
   for (size_t i = 0; i < weights.layers().size(); ++i)
-    products.push_back(std::make_shared<TrainedProducts>(weights, i, ordered));
+    products.push_back(std::make_shared<TrainedProducts>(weights, i, deterministic));
   return products;
 }
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/ops/layer_ops.h"
-#include "keel/ops/ordered_linear.h"
+#include "keel/ops/deterministic_linear.h"
 
 namespace keel {
 namespace {
@@ -32,12 +32,12 @@ std::vector<Tensor> numbers_of(const std::vector<const Linear*>& layers, Weight 
 
 }  // namespace
 
-Tensor Linear::operator()(const Tensor& input, bool ordered, const Dropout& dropout) const {
+Tensor Linear::operator()(const Tensor& input, bool deterministic, const Dropout& dropout) const {
   // The order of these two is that in which the backward pass sums the input's gradients.
-  const Tensor x = lora_a.defined() && dropout.share > 0 ? dropped_out(input, dropout) : input;
-  const Tensor y = weight.linear(input, bias, ordered);
+  const Tensor x = lora_a.defined() && dropout.probability > 0 ? apply_dropout(input, dropout) : input;
+  const Tensor y = weight.linear(input, bias, deterministic);
   if (!lora_a.defined()) return y;
-  const Tensor added = ordered ? lora_b.linear(lora_a.linear(x, {}, ordered), {}, ordered)
+  const Tensor added = deterministic ? lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic)
                                : at::linear(at::linear(x, lora_a.forward()), lora_b.forward());
   return y + added * lora_scale;
 }
@@ -47,29 +47,29 @@ Tensor Linear::merged_weight(const MasterWeights& masters) const {
   return lora_a.defined() ? at::addmm(wide(weight), wide(lora_b), wide(lora_a), 1, lora_scale) : wide(weight);
 }
 
-SamplerLinear::SamplerLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory)
+SamplerLinear::SamplerLinear(const Linear& layer, const SamplingProducts& products, PackedWeightMemory& memory)
     : layer_(layer), products_(products) {
   if (!products.packed) return;
-  panels_ = PanelWeight({layer.weight.value()}, memory);
+  packed_ = PackedWeight({layer.weight.value()}, memory);
   if (!layer.lora_a.defined()) return;
-  panels_a_ = PanelWeight({layer.lora_a.value()}, memory);
-  panels_b_ = PanelWeight({layer.lora_b.value()}, memory);
+  packed_a_ = PackedWeight({layer.lora_a.value()}, memory);
+  packed_b_ = PackedWeight({layer.lora_b.value()}, memory);
 }
 
 Tensor SamplerLinear::operator()(const Tensor& input) const {
   const Tensor x = products_.round_input ? products_.round_input(input) : input;
-  if (!products_.packed) return layer_(x, products_.ordered);
-  Tensor y = panels_(x);
+  if (!products_.packed) return layer_(x, products_.deterministic);
+  Tensor y = packed_(x);
   if (layer_.bias.defined()) y = y + layer_.bias.value();
-  return panels_a_.defined() ? y + panels_b_(panels_a_(x)) * layer_.lora_scale : y;
+  return packed_a_.defined() ? y + packed_b_(packed_a_(x)) * layer_.lora_scale : y;
 }
 
 FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products,
-                         PanelMemory& memory)
+                         PackedWeightMemory& memory)
     : products_(products) {
   const std::vector<Tensor> weights = numbers_of(layers, &Linear::weight), biases = numbers_of(layers, &Linear::bias);
   if (products.packed)
-    panels_ = PanelWeight(weights, memory);
+    packed_ = PackedWeight(weights, memory);
   else
     weight_ = as_one(weights);
   if (!biases.empty()) bias_ = as_one(biases);
@@ -77,14 +77,14 @@ FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const Samplin
 
 Tensor FusedLinear::operator()(const Tensor& input) const {
   const Tensor x = products_.round_input ? products_.round_input(input) : input;
-  if (!products_.packed && !products_.ordered) return linear(x, weight_, bias_);
-  Tensor y = products_.packed ? panels_(x) : ordered_linear(x, weight_);
+  if (!products_.packed && !products_.deterministic) return linear(x, weight_, bias_);
+  Tensor y = products_.packed ? packed_(x) : deterministic_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
   return y;
 }
 
 Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
-  if (!products_.packed && !products_.ordered)
+  if (!products_.packed && !products_.deterministic)
     return gated_linear(activation, products_.round_input ? products_.round_input(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);

@@ -6,7 +6,7 @@
 #include "keel/kernels/activation.h"
 #include "keel/model/network/master_weights.h"
 #include "keel/ops/dropout.h"
-#include "keel/ops/panel_weight.h"
+#include "keel/ops/packed_weight.h"
 
 namespace keel {
 
@@ -25,15 +25,15 @@ struct Linear {
   Weight lora_a, lora_b;  // [rank, in], [out, rank], or none
   double lora_scale = 0;
 
-  /// `ordered`: products add up in one order, in training as in sampling. The dropout is that of the adapter's input.
-  Tensor operator()(const Tensor& input, bool ordered, const Dropout& dropout = {}) const;
+  /// `deterministic`: products add up in one order, in training as in sampling. The dropout is that of the adapter's input.
+  Tensor operator()(const Tensor& input, bool deterministic, const Dropout& dropout = {}) const;
   /// W + scale B A in float32, of the masters.
   Tensor merged_weight(const MasterWeights& masters) const;
 };
 
 /// How the linear layers of a sampler compute.
 struct SamplingProducts {
-  bool ordered = false;
+  bool deterministic = false;
   Round round_input = nullptr;  // before each product
   bool packed = false;          // float32 on a CPU: weights are copied into panels for products of few rows
 };
@@ -41,13 +41,13 @@ struct SamplingProducts {
 /// A linear layer that only samples.
 class SamplerLinear {
  public:
-  SamplerLinear(const Linear& layer, const SamplingProducts& products, PanelMemory& memory);
+  SamplerLinear(const Linear& layer, const SamplingProducts& products, PackedWeightMemory& memory);
   Tensor operator()(const Tensor& input) const;
 
  private:
   Linear layer_;
   SamplingProducts products_;
-  PanelWeight panels_, panels_a_, panels_b_;
+  PackedWeight packed_, packed_a_, packed_b_;
 };
 
 /// Several layers with one input as one product, where they only sample.
@@ -55,7 +55,7 @@ class FusedLinear {
  public:
   /// None of them has an adapter. Weights that are adjacent in memory (as join() leaves them) are not copied, except
   /// into panels.
-  FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products, PanelMemory& memory);
+  FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products, PackedWeightMemory& memory);
 
   /// The outputs of the layers for the rows [N, in], side by side: [N, out of all].
   Tensor operator()(const Tensor& input) const;
@@ -64,7 +64,7 @@ class FusedLinear {
 
  private:
   SamplingProducts products_;
-  PanelWeight panels_;    // packed
+  PackedWeight packed_;    // packed
   Tensor weight_, bias_;  // otherwise
 };
 

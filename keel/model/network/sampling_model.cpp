@@ -14,7 +14,7 @@ bool packs_weights(const ModelWeights& weights) {
 /// The products of a layer for sampling: layers with one input are joined unless an adapter is kept apart.
 class SampledProducts : public LayerProducts {
  public:
-  SampledProducts(const ModelWeights& weights, size_t index, const SamplingProducts& how, PanelMemory& memory)
+  SampledProducts(const ModelWeights& weights, size_t index, const SamplingProducts& how, PackedWeightMemory& memory)
       : activation_(weights.config().activation),
         queries_(weights.config().num_attention_heads * weights.config().head_dim),
         keys_(weights.config().num_key_value_heads * weights.config().head_dim),
@@ -48,7 +48,7 @@ class SampledProducts : public LayerProducts {
   std::vector<SamplerLinear> separate_;  // query, key, value, gate, up
 };
 
-NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProducts& how, PanelMemory& memory) {
+NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProducts& how, PackedWeightMemory& memory) {
   NetworkProducts products;
   for (size_t i = 0; i < weights.layers().size(); ++i)
     products.push_back(std::make_shared<SampledProducts>(weights, i, how, memory));
@@ -66,30 +66,30 @@ SamplerWeights SamplerWeights::snapshot(bool with_masters) const {
 SamplingModel::SamplingModel(const SamplerWeights& from, const Rounding& rounding)
     : SamplingModel(
           rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
-          from.execution, rounding, PanelMemory()) {}
+          from.execution, rounding, PackedWeightMemory()) {}
 
 SamplingModel::SamplingModel(const ModelWeights& weights, const ExecutionOptions& execution, const Rounding& rounding,
-                             PanelMemory memory)
+                             PackedWeightMemory memory)
     : Transformer(weights, execution,
                   sampled_products(weights, {execution.bitwise, rounding.activations, packs_weights(weights)}, memory)),
       round_keys_and_values_(rounding.keys_and_values) {
-  if (packs_weights(weights)) head_panels_ = PanelWeight({weights.head().value()}, memory);
+  if (packs_weights(weights)) packed_head_ = PackedWeight({weights.head().value()}, memory);
 }
 
 Tensor SamplingModel::forward(const ForwardInput& input) const {
   if (round_keys_and_values_ == nullptr) return Transformer::forward(input);
-  const auto rounded = [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-    const Heads turned = heads.turned();
-    return input.attend(layer, rule,
-                        {turned.query, round_keys_and_values_(turned.key), round_keys_and_values_(turned.value)});
+  const auto rounded = [&](int64_t layer, const AttentionConfig& attention, const Heads& heads) {
+    const Heads rotated = heads.rotated();
+    return input.attend(layer, attention,
+                        {rotated.query, round_keys_and_values_(rotated.key), round_keys_and_values_(rotated.value)});
   };
   return Transformer::forward({input.tokens, input.positions, rounded, input.dropout});
 }
 
 Tensor SamplingModel::logits(const Tensor& hidden) const {
   const Tensor raw =
-      head_panels_.defined() ? head_panels_(hidden) : weights().head().wide_linear(hidden, execution().bitwise);
-  return softcapped(raw, config().logit_softcap);
+      packed_head_.defined() ? packed_head_(hidden) : weights().head().linear_to_float32(hidden, execution().bitwise);
+  return apply_softcap(raw, config().logit_softcap);
 }
 
 }  // namespace keel

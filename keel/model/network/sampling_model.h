@@ -3,7 +3,7 @@
 #include <string>
 
 #include "keel/model/network/transformer.h"
-#include "keel/ops/panel_weight.h"
+#include "keel/ops/packed_weight.h"
 
 namespace keel {
 
@@ -39,10 +39,10 @@ class SamplingModel : public Transformer {
 
  private:
   SamplingModel(const ModelWeights& weights, const ExecutionOptions& execution, const Rounding& rounding,
-                PanelMemory memory);
+                PackedWeightMemory memory);
 
   Round round_keys_and_values_;
-  PanelWeight head_panels_;  // on a CPU in float32
+  PackedWeight packed_head_;  // on a CPU in float32
 };
 
 }  // namespace keel

@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/model/network/rope.h"
-#include "keel/ops/ordered_linear.h"
+#include "keel/ops/deterministic_linear.h"
 
 namespace keel {
 namespace {
@@ -19,12 +19,12 @@ double number_in(double number, at::ScalarType type) { return at::scalar_tensor(
 /// A forward pass, which its layers are computed in once or, for a backward pass, again.
 struct Transformer::Pass {
   ForwardInput input;
-  Angles angles, sliding_angles;
+  RotaryAngles angles, sliding_angles;
 };
 
 Transformer::Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkProducts products)
     : weights_(std::move(weights)), execution_(execution), products_(std::move(products)) {
-  if (execution.bitwise && !has_ordered_products(device(), compute_type()))
+  if (execution.bitwise && !has_deterministic_gemm(device(), compute_type()))
     fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but on a ", device().is_cpu() ? "CPU" : "GPU",
          " sampler and trainer have a common order of additions only in ",
          device().is_cpu() ? "float32: set run.precision=float32" : "bf16 and fp16: set run.precision=bf16",
@@ -55,8 +55,9 @@ Tensor Transformer::attention(int64_t index, const Tensor& x, const Pass& pass) 
   const Heads rows = products.attention_input(x, pass.input.dropout);
   const Heads heads{normed(in_heads(rows.query), layer.query_norm), normed(in_heads(rows.key), layer.key_norm),
                     in_heads(rows.value), slides ? pass.sliding_angles : pass.angles};
-  const AttentionRule rule{config().score_scale(), config().attention_softcap, slides ? config().sliding_window : 0};
-  const Tensor attended = pass.input.attend(index, rule, heads);
+  const AttentionConfig attention{config().score_scale(), config().attention_softcap,
+                                  slides ? config().sliding_window : 0};
+  const Tensor attended = pass.input.attend(index, attention, heads);
   return products.attention_output(attended.reshape({-1, config().num_attention_heads * width}), pass.input.dropout);
 }
 
@@ -75,9 +76,9 @@ Residual Transformer::layer(int64_t index, const Residual& in, const Pass& pass)
 }
 
 Tensor Transformer::forward(const ForwardInput& input) const {
-  Pass pass{input, angles_at(input.positions, frequencies_, config().rope.attention_factor), {}};
+  Pass pass{input, rotary_angles(input.positions, frequencies_, config().rope.attention_factor), {}};
   if (config().sliding_rope)
-    pass.sliding_angles = angles_at(input.positions, sliding_frequencies_, config().sliding_rope->attention_factor);
+    pass.sliding_angles = rotary_angles(input.positions, sliding_frequencies_, config().sliding_rope->attention_factor);
   else
     pass.sliding_angles = pass.angles;
   Tensor x = weights_.embedding().rows(input.tokens, config().padding_row());  // [N, H]

@@ -14,7 +14,7 @@ namespace keel {
 /// Attention of one layer: from heads [N, heads, D] to [N, heads, D]. Training (packed sequences) and sampling (a
 /// key-value cache) differ in it. Where activations are recomputed, a copy is called again in the backward pass and
 /// must hold all that it needs.
-using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Heads& heads)>;
+using Attend = std::function<Tensor(int64_t layer, const AttentionConfig& attention, const Heads& heads)>;
 
 /// What a forward pass takes, in training and in sampling.
 struct ForwardInput {

@@ -118,7 +118,7 @@ ExecutionOptions execution_options(const Config& config, bool adapter_apart) {
 }
 
 Dropout next_dropout(const Config& config, const TrainState& state) {
-  return {.share = config.lora.dropout,
+  return {.probability = config.lora.dropout,
           .seed = config.run.seed,
           .update = static_cast<uint64_t>(state.sft.steps + state.rl.updates)};
 }

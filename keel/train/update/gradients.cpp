@@ -21,7 +21,7 @@ Tensor segment_id_per_token(const PackedBatch& batch) {
 
 Tensor target_hidden_states(const CausalLm& model, const PackedBatch& batch, const Dropout& dropout) {
   Dropout keyed = dropout;
-  if (dropout.share > 0) keyed.sequences = segment_id_per_token(batch), keyed.positions = batch.positions;
+  if (dropout.probability > 0) keyed.sequences = segment_id_per_token(batch), keyed.positions = batch.positions;
   return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments, keyed)
       .index_select(0, batch.logits_indices);
 }

@@ -29,7 +29,7 @@ ModelWeights adapted_model() {
 
 /// A pass of update 7.
 Tensor thinned_states(const CausalLm& model, double share) {
-  const Dropout dropout{.share = share,
+  const Dropout dropout{.probability = share,
                         .seed = 11,
                         .update = 7,
                         .sequences = int64_tensor(kThinnedOwners),
@@ -56,12 +56,14 @@ TEST(AdapterDropout, IsAppliedToWhatGoesIntoTheAdapterAlone) {
                .lora_b = random_normal({5, 3}, 3),
                .lora_scale = 0.7};
   const Tensor x = random_normal({9, 12}, 4);
-  const Dropout dropout{
-      .share = 0.4, .seed = 1, .sequences = int64_tensor(kThinnedOwners), .positions = int64_tensor(kThinnedPositions)};
-  const Tensor factors = dropped_out(at::ones_like(x), dropout);
+  const Dropout dropout{.probability = 0.4,
+                        .seed = 1,
+                        .sequences = int64_tensor(kThinnedOwners),
+                        .positions = int64_tensor(kThinnedPositions)};
+  const Tensor factors = apply_dropout(at::ones_like(x), dropout);
   const Tensor want = at::matmul(x, layer.weight.value().t()) +
                       at::matmul(at::matmul(x * factors, layer.lora_a.value().t()), layer.lora_b.value().t()) * 0.7;
-  EXPECT_LT(relative_difference(layer(x, /*ordered=*/false, dropout), want), 1e-6);
+  EXPECT_LT(relative_difference(layer(x, /*deterministic=*/false, dropout), want), 1e-6);
   EXPECT_GT(factors.eq(0).sum().item<int64_t>(), 20);
 }
 

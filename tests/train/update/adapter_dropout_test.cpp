@@ -27,7 +27,7 @@ class AdapterDropoutUpdate : public testing::Test {
     const GradientSinks gradients(model_.trainable());
     std::vector<TrainingSequence> sequences = sequences_;
     if (backwards) std::reverse(sequences.begin(), sequences.end());
-    const UpdateOptions pass{.dropout = {.share = share, .seed = 5, .update = update}};
+    const UpdateOptions pass{.dropout = {.probability = share, .seed = 5, .update = update}};
     for (const PackedBatch& batch : pack(sequences, max_tokens, at::kCPU))
       accumulate_gradients(model_, batch, pass, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
         return HeadCoefficients{at::ones_like(stats.logp), {}};

@@ -1,0 +1,159 @@
+#include "keel/kernels/cpu/packed_gemm.h"
+
+#include <algorithm>
+
+#include "keel/kernels/cpu/lanes.h"
+
+namespace keel::cpu {
+namespace {
+
+constexpr int64_t kDepth = 512;   // inputs at a time: this part of a panel stays in the cache while the rows pass
+constexpr int64_t kAhead = 2048;  // elements: further than processors fetch by themselves, which stop at a small page
+constexpr int kLine = 16;         // elements of a cache line
+constexpr int kFewRows = 2;
+constexpr int64_t kRowsAtOnce = 240;  // a multiple of every tile's rows
+
+/// `Rows` rows times `Vectors` vectors of a panel's columns, kept in registers over `depth` inputs.
+template <int Width, int Rows, int Vectors>
+KEEL_INLINE void multiply_tile(const float* x, int64_t x_step, const float* panel, int64_t depth, bool goes_on,
+                               float* y, int64_t y_step) {
+  using Vector = typename Lanes<Width>::Vector;
+  using InMemory = typename Lanes<Width>::InMemory;
+  Vector sum[Rows][Vectors] = {};
+  if (goes_on)
+    for (int row = 0; row < Rows; ++row)
+      for (int v = 0; v < Vectors; ++v) sum[row][v] = *reinterpret_cast<InMemory*>(y + row * y_step + v * Width);
+  for (int64_t k = 0; k < depth; ++k) {
+    Vector weight[Vectors];
+    if constexpr (Rows <= kFewRows)  // as fast as the memory gives them
+      for (int v = 0; v < kPanel; v += kLine) __builtin_prefetch(panel + k * kPanel + kAhead + v);
+    for (int v = 0; v < Vectors; ++v) weight[v] = *reinterpret_cast<const InMemory*>(panel + k * kPanel + v * Width);
+    for (int row = 0; row < Rows; ++row)
+      for (int v = 0; v < Vectors; ++v) sum[row][v] += x[row * x_step + k] * weight[v];
+  }
+  for (int row = 0; row < Rows; ++row)
+    for (int v = 0; v < Vectors; ++v) *reinterpret_cast<InMemory*>(y + row * y_step + v * Width) = sum[row][v];
+}
+
+/// The rows that are left when whole tiles are done: fewer than Rows.
+template <int Width, int Rows, int Vectors>
+KEEL_INLINE void multiply_rest(int64_t rows, const float* x, int64_t x_step, const float* panel, int64_t depth,
+                               bool goes_on, float* y, int64_t y_step) {
+  if constexpr (Rows > 1) {
+    if (rows == Rows - 1)
+      multiply_tile<Width, Rows - 1, Vectors>(x, x_step, panel, depth, goes_on, y, y_step);
+    else
+      multiply_rest<Width, Rows - 1, Vectors>(rows, x, x_step, panel, depth, goes_on, y, y_step);
+  }
+}
+
+/// All rows times one panel, into y [rows, kPanel] with a step between its rows.
+template <int Width, int Rows, int Vectors>
+KEEL_INLINE void multiply_panel(const float* x, int64_t rows, int64_t inputs, const float* panel, float* y,
+                                int64_t y_step) {
+  for (int64_t begin = 0; begin < inputs; begin += kDepth) {
+    const int64_t depth = std::min(kDepth, inputs - begin);
+    for (int64_t column = 0; column < kPanel; column += Width * Vectors) {
+      const float* const part = panel + begin * kPanel + column;
+      int64_t row = 0;
+      for (; row + Rows <= rows; row += Rows)
+        multiply_tile<Width, Rows, Vectors>(x + row * inputs + begin, inputs, part, depth, begin > 0,
+                                            y + row * y_step + column, y_step);
+      if (row < rows)
+        multiply_rest<Width, Rows, Vectors>(rows - row, x + row * inputs + begin, inputs, part, depth, begin > 0,
+                                            y + row * y_step + column, y_step);
+    }
+  }
+}
+
+/// How much of a product fits the registers: Rows x Vectors sums, the weights beside them.
+template <int Width>
+struct Tile {
+#if defined(__x86_64__)
+  static constexpr int kRows = Width == 16 ? 12 : 6, kVectors = 2;
+#else
+  static constexpr int kRows = 6, kVectors = 4;
+#endif
+  // Few rows take the whole width of a panel instead, so that there are sums enough to hide how long an addition takes.
+  static constexpr int kWhole = kPanel / Width;
+};
+
+template <int Width>
+KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const float* packed, int64_t outputs,
+                          int64_t first, int64_t count, float* y) {
+  using T = Tile<Width>;
+  for (int64_t p = first; p < first + count; ++p) {
+    const float* const panel = packed + p * inputs * kPanel;
+    const int64_t columns = std::min(kPanel, outputs - p * kPanel);
+    float whole[kRowsAtOnce * kPanel];  // of the last panel, where it is wider than what is asked for
+    for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+      const int64_t some = std::min(kRowsAtOnce, rows - row);
+      float* const to = columns == kPanel ? y + row * outputs + p * kPanel : whole;
+      const int64_t step = columns == kPanel ? outputs : kPanel;
+      if (some <= kFewRows)
+        multiply_panel<Width, kFewRows, T::kWhole>(x + row * inputs, some, inputs, panel, to, step);
+      else
+        multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, some, inputs, panel, to, step);
+      if (columns == kPanel) continue;
+      for (int64_t i = 0; i < some; ++i) std::copy_n(whole + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
+    }
+  }
+}
+
+/// Of two vectors of paired blocks, the first gets the lower block of every pair of both, the second the upper.
+template <int Width, int Block, size_t... lane>
+KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename Lanes<Width>::Vector& second,
+                                 std::index_sequence<lane...>) {
+  const typename Lanes<Width>::Vector a = first, b = second;
+  first = __builtin_shufflevector(a, b, ((lane & Block) ? lane - Block + Width : lane)...);
+  second = __builtin_shufflevector(a, b, ((lane & Block) ? lane + Width : lane + Block)...);
+}
+
+/// Rows become columns: lane l of vector i goes to lane i of vector l, in as many stages as the width has bits.
+template <int Width, int Block = 1>
+KEEL_INLINE void transpose(typename Lanes<Width>::Vector* square) {
+  for (int i = 0; i < Width; ++i)
+    if (!(i & Block)) exchange_blocks<Width, Block>(square[i], square[i + Block], std::make_index_sequence<Width>());
+  if constexpr (2 * Block < Width) transpose<Width, 2 * Block>(square);
+}
+
+template <int Width>
+KEEL_INLINE void pack(const float* const* rows, int64_t outputs, int64_t inputs, float* panel) {
+  using Vector = typename Lanes<Width>::Vector;
+  using InMemory = typename Lanes<Width>::InMemory;
+  int64_t k = 0;
+  if (outputs == kPanel)
+    for (; k + Width <= inputs; k += Width)
+      for (int64_t output = 0; output < kPanel; output += Width) {
+        Vector square[Width];
+        for (int i = 0; i < Width; ++i) square[i] = *reinterpret_cast<const InMemory*>(rows[output + i] + k);
+        transpose<Width>(square);
+        for (int i = 0; i < Width; ++i) *reinterpret_cast<InMemory*>(panel + (k + i) * kPanel + output) = square[i];
+      }
+  for (; k < inputs; ++k)
+    for (int64_t output = 0; output < kPanel; ++output)
+      panel[k * kPanel + output] = output < outputs ? rows[output][k] : 0.0f;
+}
+
+#define KEEL_PRODUCT                                                                                                \
+  const float *x, int64_t rows, int64_t inputs, const float *packed, int64_t outputs, int64_t first, int64_t count, \
+      float *y
+#define KEEL_PACK const float *const *rows, int64_t outputs, int64_t inputs, float *panel
+KEEL_FOR_EACH_WIDTH(multiply, KEEL_PRODUCT, (x, rows, inputs, packed, outputs, first, count, y))
+KEEL_FOR_EACH_WIDTH(pack, KEEL_PACK, (rows, outputs, inputs, panel))
+
+}  // namespace
+
+void pack_panel(KEEL_PACK) {
+  static const auto best = best_pack();
+  best(rows, outputs, inputs, panel);
+}
+
+void packed_gemm(KEEL_PRODUCT) {
+  static const auto best = best_multiply();
+  best(x, rows, inputs, packed, outputs, first, count, y);
+}
+#undef KEEL_PACK
+#undef KEEL_PRODUCT
+
+}  // namespace keel::cpu

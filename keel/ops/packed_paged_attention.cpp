@@ -1,0 +1,73 @@
+#include "keel/ops/packed_paged_attention.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+/// Each token's keys in the blocks of one layer for all segments. The table lists every block once.
+PagedAttention rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Device device) {
+  std::vector<PagedRow> rows(tokens);
+  std::vector<int32_t> tables;
+  std::map<int64_t, int32_t> table_of;  // of the segment that begins at a token
+  for (const Segment& segment : segments) {
+    if (segment.length == 0) continue;
+    const auto own = static_cast<int32_t>(tables.size());
+    tables.resize(tables.size() + (segment.length + kBlockTokens - 1) / kBlockTokens);
+    table_of[segment.begin] = own;
+    int32_t prefix = 0;
+    if (segment.prefix_length > 0) {
+      const auto found = table_of.find(segment.prefix_begin);
+      if (found == table_of.end()) fail(ExitCode::kInternal, "a segment stands before its prefix");
+      prefix = found->second;
+    }
+    for (int64_t i = 0; i < segment.length; ++i)
+      rows[segment.begin + i] = {.prompt_table = prefix,
+                                 .prompt_keys = static_cast<int32_t>(segment.prefix_length),
+                                 .own_table = own,
+                                 .own_keys = static_cast<int32_t>(i + 1)};
+  }
+  std::iota(tables.begin(), tables.end(), 0);
+  return PagedAttention(rows, tables, device, /*deterministic=*/true);
+}
+
+/// Other numbers in the place of a result whose way back knows the gradients.
+struct WithNumbers : torch::autograd::Function<WithNumbers> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& numbers) {
+    return numbers.detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0], Tensor()};
+  }
+};
+
+}  // namespace
+
+PackedPagedAttention::PackedPagedAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device,
+                                           PackedAttentionFunction plain)
+    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, device)) {}
+
+Tensor PackedPagedAttention::operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
+                                        const Tensor& value) const {
+  const int64_t kv_heads = key.size(1), width = key.size(2);
+  Tensor numbers;
+  {
+    const at::NoGradGuard no_grad;
+    const std::vector<int64_t> shape{rows_.table_size(), kv_heads, kBlockTokens * width};
+    const KvCacheLayer blocks{at::empty(shape, key.options()), at::empty(shape, key.options())};
+    numbers = rows_.attend(blocks, attention, {query, key, value});
+  }
+  const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
+  if (!learns || !at::GradMode::is_enabled()) return numbers;
+  return WithNumbers::apply(plain_(attention, query, key, value), numbers);
+}
+
+}  // namespace keel

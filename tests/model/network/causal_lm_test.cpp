@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
 
 TEST(CausalLmForward, UsesThePositionsItIsGiven) {
   const CausalLm model(tiny_model(tiny_config(3, 1, false)));
-  const auto alone = [](int64_t, const AttentionConfig&, const Heads& heads) { return heads.turned().query; };
+  const auto alone = [](int64_t, const AttentionConfig&, const Heads& heads) { return heads.rotated().query; };
   const auto at_position = [&](int64_t position) {
     return model.forward({int64_tensor({4}), int64_tensor({position}), alone});
   };

@@ -24,7 +24,7 @@ bool is_below(const std::string& path, const std::string& section) { return path
 bool is_between_words(char c) { return c == '_' || c == '.'; }
 
 std::string setting(const Option& option) {
-  return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Wants " +
+  return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Must be " +
          wanted_text(option.target, option.limits) + ".\n";
 }
 

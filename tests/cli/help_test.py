@@ -31,8 +31,8 @@ class Help(support.Test):
 
     def test_of_a_setting(self):
         # docs/configuration.md is made from the same table.
-        self.assert_says("run.precision", "run.precision=auto\n", "What the network computes in; ", "Wants one of auto, float32, bf16, fp16.")
-        self.assert_says("data.files", "data.files=[]", "Wants a list of strings")
+        self.assert_says("run.precision", "run.precision=auto\n", "What the network computes in; ", "Must be one of auto, float32, bf16, fp16.")
+        self.assert_says("data.files", "data.files=[]", "Must be a list of strings")
         self.assert_says("samples_per_prompt", "rollout.samples_per_prompt=")
         self.assert_says("health.steps", "health.steps was removed. Fix: remove it")
 

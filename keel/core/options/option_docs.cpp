@@ -50,7 +50,7 @@ std::string OptionTable::help() const {
     if (!section.path.empty()) text += section.path + ": " + section.help + "\n";
     for (const Option& option : options) {
       text += "  " + option.path + "=" + yaml_inline(option.default_value) + "\n";
-      text += "      " + option.help + " Wants " + wanted_text(option.target, option.limits) + ".\n";
+      text += "      " + option.help + " Must be " + wanted_text(option.target, option.limits) + ".\n";
     }
   }
   return text;

@@ -96,16 +96,9 @@ TEST(Properties, AnyValueIsTakenOrRefusedForAnyOption) {
     Fixture f;
     const auto& options = f.table.options();
     const std::string path = options[draws.below(static_cast<uint32_t>(options.size()))].path;
-    const Json values[] = {nullptr,
-                           true,
-                           draws.word(),
-                           -1,
-                           any_double(draws),
-                           nasty_string(draws),
-                           Json::array(),
-                           Json::object(),
-                           Json::array({any_double(draws), 2}),
-                           Json::array({nasty_string(draws)})};
+    const Json values[] = {
+        nullptr, true, draws.word(), -1, any_double(draws), nasty_string(draws), Json::array(), Json::object(),
+        Json::array({any_double(draws), 2}), Json::array({nasty_string(draws)})};
     const Json value = values[draws.below(10)];
     ConfigTree tree;
     Json* node = &tree.value;

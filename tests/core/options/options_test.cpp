@@ -77,8 +77,7 @@ TEST(Options, AreNotConvertedOtherwise) {
       "run.json:1: train.name: got null, expected a string that is not empty; leave the key out to get the default");
   EXPECT_EQ(override_error("optimizer.fused=yes"),
             "command line: optimizer.fused=yes: got \"yes\" (string), expected a boolean; write true or false");
-  EXPECT_TRUE(
-      contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
+  EXPECT_TRUE(contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
   EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), expected a number"));
   EXPECT_TRUE(contains(override_error("rollout.delta=big"), "expected a number above 0, or null"));
   EXPECT_EQ(override_error("rollout.stop=x"),
@@ -244,7 +243,7 @@ TEST(Table, ExplainsItselfAsText) {
   EXPECT_TRUE(
       help.starts_with("rollout: How completions are sampled.\n"
                        "  rollout.samples_per_prompt=8\n"
-                       "      Completions sampled for each prompt. Wants an integer at least 1.\n"))
+                       "      Completions sampled for each prompt. Must be an integer at least 1.\n"))
       << help;
   EXPECT_TRUE(contains(help, "\n\noptimizer: How weights change.\n  optimizer.lr=1e-06\n"));
   EXPECT_TRUE(contains(help, "  rollout.delta=null\n"));

@@ -175,14 +175,11 @@ TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
 }
 
 /// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
-const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError('no')", "ValueError: no (user.py:5)"},
-                                                             {"sys.exit(0)", "SystemExit"},
-                                                             {"os._exit(7)", "exit code 7"},
-                                                             {"os.kill(os.getpid(), 11)", "signal 11"},
-                                                             {"os.write(REAL, b'garbage\\n')", "garbage"},
-                                                             {"return float('nan')", "nan"},
-                                                             {"return 'one'", "'one' (str)"},
-                                                             {"time.sleep(1000)", "did not answer within 1 s"}};
+const std::pair<const char*, const char*> kMisbehaviour[] = {
+    {"raise ValueError('no')", "ValueError: no (user.py:5)"}, {"sys.exit(0)", "SystemExit"},
+    {"os._exit(7)", "exit code 7"}, {"os.kill(os.getpid(), 11)", "signal 11"},
+    {"os.write(REAL, b'garbage\\n')", "garbage"}, {"return float('nan')", "nan"}, {"return 'one'", "'one' (str)"},
+    {"time.sleep(1000)", "did not answer within 1 s"}};
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {

@@ -309,8 +309,7 @@ TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
            {"tokenizer.ggml.merges", u32_key("x", 1), "it has no tokenizer.ggml.merges"},
            {"tokenizer.ggml.eos_token_id", ids(6), "eos_token_id is 6; expected the id of a token, 0 to 5"},
            {"tokenizer.ggml.eos_token_id", ids(~0u), "eos_token_id is 4294967295"},
-           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})),
-            "is -1; expected"},
+           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})), "is -1; expected"},
        }) {
     File file;
     file.keys = byte_level_keys();

@@ -26,11 +26,11 @@ struct AdviseArguments {
 AskedMethod method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
   if (arguments.method.empty()) return method_of_run(file);
   const std::vector<AskedMethod> asked = asked_methods({arguments.method});
-  if (asked.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", asked.size(), " methods; name one");
+  if (asked.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", asked.size(), " methods; expected one");
   return asked[0];
 }
 
-std::vector<double> numbers_of(const std::vector<std::string>& texts) {
+std::vector<double> parse_numbers(const std::vector<std::string>& texts) {
   std::vector<double> numbers;
   for (const std::string& text : texts)
     for (size_t begin = 0; begin <= text.size();) {
@@ -46,7 +46,7 @@ std::vector<double> numbers_of(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-std::string most_often(const MethodAnswer& answer) {
+std::string most_frequent_tokens(const MethodAnswer& answer) {
   std::string text;
   for (const TypeDifference* type : most_often_outside(answer))
     text += (text.empty() ? "" : " ") + quote_token(type->token) + " " + format_count(type->outside);
@@ -55,22 +55,24 @@ std::string most_often(const MethodAnswer& answer) {
 
 void print_table(const Advice& advice, const AskedMethod& asked, const std::string& run) {
   Console console;
-  console.result(what_is_asked(run, advice.answers) + "\n\nWhat thresholds of " + asked.method +
-                 " would leave outside (its own: " + number_or_dash(threshold_of(asked)) + ")");
+  console.result(describe_records(run, advice.answers) + "\n\nTokens outside the region for thresholds of " +
+                 asked.method + " (current threshold: " + number_or_dash(threshold_of(asked)) + ")");
   std::vector<std::vector<std::string>> rows = {
       {"threshold", "outside", "A > 0", "A < 0", "mean mu", "entropy", "most often"}};
   for (size_t i = 0; i < advice.shown.size(); ++i) {
     const Decisions& d = advice.shown[i].decisions;
     rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.share()),
                     percent(d.outside.positive.share()), percent(d.outside.negative.share()),
-                    number_or_dash(d.mu.mean()), number_or_dash(d.entropy.mean()), most_often(advice.shown[i])});
+                    number_or_dash(d.mu.mean()), number_or_dash(d.entropy.mean()),
+                    most_frequent_tokens(advice.shown[i])});
   }
   console.result(text_table(rows, {6}));
   if (!advice.best)
     return console.result(
-        "No threshold leaves a token outside: no update was measured away from the policy that sampled its tokens");
-  console.result("For " + percent(advice.target) + " outside type this, which leaves " + percent(advice.best_share) +
-                 ":\n  " + setting_for(asked, *advice.best));
+        "No threshold leaves a token outside: in every recorded update the policy equals the one that sampled the "
+        "tokens");
+  console.result("For " + percent(advice.target) + " outside use this setting (" + percent(advice.best_share) +
+                 " outside):\n  " + setting_for(asked, *advice.best));
 }
 
 void print_json(const Advice& advice, const AskedMethod& asked, const std::string& run) {
@@ -99,10 +101,10 @@ void print_csv(const Advice& advice) {
 ExitCode advise_command(const AdviseArguments& arguments) {
   const double target = arguments.target.value_or(kTargetShare);
   if (!(target > 0 && target < 1))
-    fail(ExitCode::kBadConfiguration, "--target is ", target, "; expected a share of tokens above 0 and below 1");
+    fail(ExitCode::kBadConfiguration, "--target is ", target, "; expected a fraction of tokens above 0 and below 1");
   const std::vector<std::filesystem::path> files = arguments.records.files();
   const AskedMethod asked = method_of(arguments, files.back());
-  const std::vector<double> given = numbers_of(arguments.thresholds);
+  const std::vector<double> given = parse_numbers(arguments.thresholds);
   const Advice advice = advise(files, asked, given.empty() ? thresholds_for(asked, 3) : given, target);
   if (arguments.records.csv)
     print_csv(advice);
@@ -117,18 +119,16 @@ ExitCode advise_command(const AdviseArguments& arguments) {
 
 CommandHandler add_advise(CommandLine& line) {
   const auto arguments = std::make_shared<AdviseArguments>();
-  Command command = line.add("advise", "Which tokens thresholds would hold back, and one for a share of them");
+  Command command = line.add("advise", "Recommend a trust-region threshold from recorded tokens");
   arguments->records.add_to(command);
-  command
-      .option("--method", arguments->method,
-              "The method whose threshold it is, as `keel tokens` takes it (default: the run's own)")
+  command.option("--method", arguments->method, "The method, written as for `keel tokens` (default: the run's)")
       .words(method_names());
   command
       .option("--thresholds", arguments->thresholds,
-              "Thresholds to look at, separated by commas (default: 1, 2 and 5 of every power of ten)")
+              "Comma-separated thresholds to compare (default: 1, 2 and 5 of every power of ten)")
       .repeatable();
   command.option("--target", arguments->target,
-                 "Share of tokens that the recommended threshold leaves outside (default 0.005)");
+                 "Fraction of tokens that the recommended threshold leaves outside (default: 0.005)");
   return [arguments] { return advise_command(*arguments); };
 }
 

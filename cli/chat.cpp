@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/text_generator.h"
 #include "cli/standard_input.h"
+#include "cli/text_generator.h"
 #include "keel/core/console.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/interrupt.h"
@@ -16,9 +16,9 @@ namespace keel::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "/reset begins a new conversation, /system TEXT begins one with that system message, /exit ends";
+    "/reset starts a new conversation, /system TEXT starts one with this system prompt, /exit quits";
 
-/// A conversation: what was said so far, and who it was said to.
+/// The messages of a conversation.
 class Conversation {
  public:
   explicit Conversation(std::string system) { begin(std::move(system)); }
@@ -32,8 +32,8 @@ class Conversation {
     if (!system_.empty()) messages_.push_back({{"role", "system"}, {"content", system_}});
   }
 
-  /// The model's answer, shown as it grows. Where there is none, nothing was said.
-  void say(const std::string& text, const TextGenerator& generator, Console& messages) {
+  /// Sends a message and streams the model's answer. If there is none, the message is removed again.
+  void send(const std::string& text, const TextGenerator& generator, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
       if (const auto bad = first_bad_utf8(text))
@@ -56,7 +56,7 @@ class Conversation {
     }
   }
 
-  /// Whether there were messages, and none of them could be answered.
+  /// Whether no message could be answered.
   bool failed() const { return unanswered_ > 0 && answered_ == 0; }
 
  private:
@@ -65,8 +65,9 @@ class Conversation {
   int64_t answered_ = 0, unanswered_ = 0;
 };
 
-/// What begins with a slash is to the program, and anything else to the model; false at the end.
-bool obey(const std::string& line, Conversation& conversation, const TextGenerator& generator, Console& messages) {
+/// Handles a line: a command if it begins with a slash, else a message. Returns false to quit.
+bool handle_line(const std::string& line, Conversation& conversation, const TextGenerator& generator,
+                 Console& messages) {
   constexpr std::string_view kSystem = "/system ";
   if (line == "/exit" || line == "/quit" || line == "/bye") return false;
   if (line == "/reset" || line == "/clear") {
@@ -77,8 +78,8 @@ bool obey(const std::string& line, Conversation& conversation, const TextGenerat
     messages.line(kHelp);
   } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
     try {
-      conversation.say(line, generator, messages);
-    } catch (const Error& error) {  // too long, say, or refused by the template: the conversation stays as it was
+      conversation.send(line, generator, messages);
+    } catch (const Error& error) {  // for instance too long; the conversation is unchanged
       messages.line(std::string(error.what()) + "; " + kHelp);
     }
   }
@@ -89,30 +90,28 @@ ExitCode chat(const GenerationArguments& arguments) {
   Console messages(stderr);
   const TextGenerator generator(arguments, messages);
   if (generator.loaded().templates.empty())
-    fail(ExitCode::kBadInput, arguments.model, " has no chat template, so that it cannot be talked with; ",
-         "keel generate continues a plain text");
+    fail(ExitCode::kBadInput, arguments.model,
+         " has no chat template. Fix: use keel generate, which continues plain text");
   generator.print_settings(messages);
-  const bool typed = isatty(STDIN_FILENO) == 1;
-  if (typed) messages.line(kHelp);
+  const bool interactive = isatty(STDIN_FILENO) == 1;
+  if (interactive) messages.line(kHelp);
   Conversation conversation(generator.system_prompt(messages));
   while (true) {
-    if (typed) std::fputs("> ", stdout), std::fflush(stdout);
+    if (interactive) std::fputs("> ", stdout), std::fflush(stdout);
     const std::optional<std::string> line = next_line_of_input();
-    if (!line || !obey(*line, conversation, generator, messages)) break;
+    if (!line || !handle_line(*line, conversation, generator, messages)) break;
     throw_if_stopped();
   }
-  return conversation.failed() && !typed ? ExitCode::kBadInput
-                                         : ExitCode::kDone;  // whoever reads a pipe sees no screen
+  return conversation.failed() && !interactive ? ExitCode::kBadInput : ExitCode::kDone;
 }
 
 }  // namespace
 
 CommandHandler add_chat(CommandLine& line) {
   const auto arguments = std::make_shared<GenerationArguments>();
-  Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
+  Command command = line.add("chat", "Chat with a model: each line is a message, answers are streamed");
   add_model_option(command, "MODEL", *arguments);
-  command.option("--system", arguments->system,
-                 "A system message; without it data.system_prompt of the run whose checkpoint the model is");
+  command.option("--system", arguments->system, "System prompt (default: data.system_prompt of the model's run)");
   add_generation_options(command, *arguments);
   return [arguments] { return chat(*arguments); };
 }

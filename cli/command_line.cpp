@@ -6,7 +6,7 @@
 namespace keel::cli {
 namespace {
 
-/// Its own, whatever command was chosen, which App::help() would speak of.
+/// Help of `app` itself, whereas App::help() returns that of the chosen subcommand.
 std::string help_of(const CLI::App& app, const std::string& name) {
   return app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal);
 }
@@ -123,10 +123,10 @@ std::vector<ArgumentInfo> Command::arguments() const {
   std::vector<ArgumentInfo> rows;
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
     ArgumentInfo row{.names = {},
-                    .help = option->get_description(),
-                    .takes_value = option->get_items_expected_min() > 0,
-                    .repeats = option->get_items_expected_max() > 1,
-                    .hints = (*hints_)[option]};
+                     .help = option->get_description(),
+                     .takes_value = option->get_items_expected_min() > 0,
+                     .takes_many = option->get_items_expected_max() > 1,
+                     .hints = (*hints_)[option]};
     for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
     rows.push_back(std::move(row));
@@ -135,12 +135,12 @@ std::vector<ArgumentInfo> Command::arguments() const {
 }
 
 CommandLine::CommandLine(const std::string& description, const std::string& program,
-                         std::function<std::string()> version, std::function<std::string(std::string)> visible)
+                         std::function<std::string()> version, std::function<std::string(std::string)> escape)
     : app_(std::make_unique<CLI::App>(description, program)) {
   app_->set_version_flag("--version", std::move(version));
   app_->require_subcommand(1);
-  app_->failure_message([visible, program](const CLI::App* failed, const CLI::Error& error) {
-    return visible(program + ": " + CLI::FailureMessage::simple(failed, error));
+  app_->failure_message([escape, program](const CLI::App* failed, const CLI::Error& error) {
+    return escape(program + ": " + CLI::FailureMessage::simple(failed, error));
   });
 }
 
@@ -158,12 +158,12 @@ std::vector<Command> CommandLine::commands() const {
 
 std::string CommandLine::help() const { return help_of(*app_, app_->get_name()); }
 
-ParseResult CommandLine::parse(int argc, char** argv, const std::function<bool()>& explained) {
+ParseResult CommandLine::parse(int argc, char** argv, const std::function<bool()>& error_handler) {
   try {
     app_->parse(argc, argv);
     return ParseResult::kCommand;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && explained()) return ParseResult::kError;
+    if (error.get_exit_code() != 0 && error_handler()) return ParseResult::kError;
     return app_->exit(error) == 0 ? ParseResult::kHelp : ParseResult::kError;
   }
 }

@@ -1,7 +1,6 @@
 #pragma once
 
-// The command line without the library that reads it, whose headers take the compiler longer than all commands
-// together.
+// The command line. It hides CLI11, whose headers take longer to compile than all commands together.
 
 #include <cstdint>
 #include <functional>
@@ -18,25 +17,25 @@ class Option;
 
 namespace keel::cli {
 
-/// What is wrong with a value; empty where nothing is.
+/// Validates a value and returns the error text, empty if the value is valid.
 using Check = std::function<std::string(const std::string& value)>;
 
-/// What a shell may offer where an argument's value is typed.
+/// What shell completion offers for the value of an argument.
 struct CompletionHints {
   bool files = false, folders = false;
-  std::optional<std::string> settings = {};  // key=value, of all keys of a configuration that begin so
+  std::optional<std::string> settings = {};  // key=value settings whose key has this prefix
   std::vector<std::string> words = {};
 };
 
-/// An argument as it was described. One that has its place has no names.
+/// The description of an argument. A positional one has no names.
 struct ArgumentInfo {
   std::vector<std::string> names;  // "-o", "--output"
   std::string help;
-  bool takes_value = false, repeats = false;
+  bool takes_value = false, takes_many = false;
   CompletionHints hints;
 };
 
-/// One argument of a command. The functions that say more about it return it.
+/// One argument of a command. The setters return *this.
 class Argument {
  public:
   explicit Argument(CLI::Option* option = nullptr, CompletionHints* hints = nullptr) : option_(option), hints_(hints) {}
@@ -45,19 +44,19 @@ class Argument {
   Argument& between(int64_t low, int64_t high);
   Argument& among(const std::vector<std::string>& choices);
   Argument& check(const Check& check);
-  /// A list that gets one value each time its name is written.
+  /// Lets the option be repeated, each time with one value.
   Argument& repeatable();
   Argument& needs(const Argument& other);
   Argument& excludes(const Argument& other);
 
-  // What a shell may offer; any other value is taken, too.
+  // Shell completion only: other values are accepted, too.
   Argument& files();
   Argument& folders();
   Argument& settings(const std::string& begin = "");
   Argument& words(const std::vector<std::string>& words);
 
   bool given() const;
-  /// Whether it takes the next word of the command line.
+  /// Whether it takes the next argument of the command line as its value.
   bool takes_value() const;
 
  private:
@@ -65,33 +64,33 @@ class Argument {
   CompletionHints* hints_;
 };
 
-/// What is offered for the arguments of all commands.
+/// The hints for the arguments of all commands.
 using AllHints = std::map<const CLI::Option*, CompletionHints>;
 
 class Command {
  public:
   Command(CLI::App* app, AllHints& hints) : app_(app), hints_(&hints) {}
 
-  /// An argument with its name ("--model"; "CONFIG" for one that has its place), where its value goes, and a line of
-  /// help. T is a text, a list of texts or a number, optional where not giving it means something.
+  /// Adds an option ("--model") or a positional argument ("CONFIG") that is stored in `value`. T is a string, a list of
+  /// strings or a number; std::optional tells an unset value from the default.
   template <class T>
   Argument option(const char* name, T& value, const char* help);
   Argument flag(const char* name, bool& value, const char* help);
-  /// Words and options that the command does not know are taken, and returned by rest() in their order.
+  /// Accepts unknown arguments and options; rest() returns them in order.
   void take_rest();
   std::vector<std::string> rest() const;
-  /// Behind the help; asked for when that is printed.
+  /// Text after the help, computed when the help is printed.
   void footer(std::function<std::string()> text);
 
   std::string name() const;
-  /// What it does, in a line.
+  /// One line on what the command does.
   std::string summary() const;
   std::string help() const;
   bool chosen() const;
-  /// All of them, in the order of the help.
+  /// All arguments, in the order of the help.
   std::vector<ArgumentInfo> arguments() const;
   std::optional<Argument> find(const std::string& argument) const;
-  /// "--model", "--json", ...: all that are written with two dashes.
+  /// All names with two dashes: "--model", "--json", ...
   std::vector<std::string> long_names() const;
 
  private:
@@ -99,29 +98,30 @@ class Command {
   AllHints* hints_;
 };
 
-/// What a command line turned out to be: a command that can begin, a wish for help or the version, or a mistake.
+/// Whether a command is to run, help or the version was printed, or the command line is invalid.
 enum class ParseResult { kCommand, kHelp, kError };
 
 class CommandLine {
  public:
-  /// `version` is asked for when it is printed, `visible` when something that was typed is.
+  /// `version` is called when the version is printed, `escape` on errors that quote the command line.
   CommandLine(const std::string& description, const std::string& program, std::function<std::string()> version,
-              std::function<std::string(std::string)> visible);
+              std::function<std::string(std::string)> escape);
   ~CommandLine();
 
   Command add(const char* name, const char* help);
   std::vector<Command> commands() const;
   std::string help() const;
 
-  /// Prints help, the version or the mistake; not the mistake if `explained` returns true, which has then printed it.
-  ParseResult parse(int argc, char** argv, const std::function<bool()>& explained);
+  /// Parses the arguments and prints help, the version or the error. If `error_handler` returns true, it has printed
+  /// the error itself.
+  ParseResult parse(int argc, char** argv, const std::function<bool()>& error_handler);
 
  private:
   std::unique_ptr<CLI::App> app_;
   std::unique_ptr<AllHints> hints_ = std::make_unique<AllHints>();
 };
 
-/// A number as an argument of type double is read.
+/// Parses a number as arguments of type double are parsed.
 std::optional<double> parse_double(const std::string& text);
 
 }  // namespace keel::cli

@@ -9,10 +9,10 @@
 
 namespace keel::cli {
 
-/// What a command does once the command line is read; its result is the program's exit code.
+/// Runs a command after the command line is parsed and returns the exit code of the program.
 using CommandHandler = std::function<ExitCode()>;
 
-// One function per command, each in its own file: adds the command and returns what runs when it was chosen.
+// One function per command, each in its own file. It adds the command and returns its handler.
 CommandHandler add_quickstart(CommandLine& line);
 CommandHandler add_train(CommandLine& line);
 CommandHandler add_sft(CommandLine& line);
@@ -36,7 +36,7 @@ CommandHandler add_doctor(CommandLine& line);
 CommandHandler add_completion(CommandLine& line);
 CommandHandler add_help(CommandLine& line);
 
-/// Names of ours that `help` knows.
+/// Keel's own names that `keel help` explains: commands, settings, methods, tasks and rewards.
 std::vector<std::string> help_topics(const CommandLine& line);
 
 /// "keel 0.1.0 (commit ...), LibTorch ..., device ..."

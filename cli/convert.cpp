@@ -56,7 +56,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
                   config.model_type + ": the file has this as its longest context, where it was " +
                   format_count(config.max_position_embeddings));
   const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
-                                 sampling = sampling_asked_for(loaded.generation);
+                                 sampling = describe_file_sampling(loaded.generation);
   if (!ends.empty())
     messages.line("completions of the model also end at " + joined(ends) +
                   ", for which the file has no place: it names " + "three tokens that do");

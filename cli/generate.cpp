@@ -38,46 +38,45 @@ void print_json(const Rollout& rollout, const TextGenerator& generator) {
   std::printf("%s\n", escape_json_controls(json_line(row)).c_str());
 }
 
-std::string visible(std::string_view text, const Request& request) {
+std::string escape(std::string_view text, const Request& request) {
   return request.raw ? std::string(text) : escape_controls(text, Newlines::kKeep);
 }
 
-/// Also where a zero byte is in it.
+/// Writes the text, which may contain NUL bytes.
 void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 ExitCode generate(const Request& request) {
   if (request.generation.system && !request.chat)
-    fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
-         "--chat, or write the text into --prompt");
+    fail(ExitCode::kBadConfiguration, "--system needs --chat; a plain prompt has no system prompt: add ",
+         "--chat, or put the text into --prompt");
   if (request.generation.chat_template_kwargs && !request.chat)
-    fail(ExitCode::kBadConfiguration,
-         "--chat-template-word is given without --chat; it is for the chat template: add --chat");
+    fail(ExitCode::kBadConfiguration, "--chat-template-word needs the chat template: add --chat");
   if (!request.generation.date.empty() && !request.chat)
-    fail(ExitCode::kBadConfiguration, "--date is given without --chat; it is for chat templates that ask: add --chat");
+    fail(ExitCode::kBadConfiguration, "--date needs the chat template: add --chat");
   if (request.special_as_text && request.chat)
-    fail(ExitCode::kBadConfiguration, "--no-special-tokens is given with --chat; what a message spells out stays text ",
-         "anyway: remove it");
+    fail(ExitCode::kBadConfiguration,
+         "--no-special-tokens has no effect with --chat, where messages are never read as ",
+         "special tokens: remove it");
   Console messages(stderr);
   const TextGenerator generator(request.generation, messages);
   std::vector<int32_t> prompt = prompt_tokens(generator, request, messages);
   if (prompt.empty())
-    fail(ExitCode::kBadConfiguration,
-         "--prompt is empty and the tokenizer adds nothing to it; expected at least one token");
-  // On a terminal a single completion is shown as it grows.
-  const bool grows = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
+    fail(ExitCode::kBadConfiguration, "--prompt is empty and the tokenizer adds no token; expected at least one token");
+  // On a terminal, a single completion is streamed.
+  const bool streams = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {
-    write_out(visible(piece, request));
+    write_out(escape(piece, request));
     std::fflush(stdout);
   };
-  if (grows) generator.print_settings(messages);
+  if (streams) generator.print_settings(messages);
   const std::vector<Rollout> rollouts =
-      generator.generate(std::move(prompt), request.samples, grows ? show : std::function<void(std::string_view)>());
-  if (!grows) generator.print_settings(messages);
+      generator.generate(std::move(prompt), request.samples, streams ? show : std::function<void(std::string_view)>());
+  if (!streams) generator.print_settings(messages);
   for (const Rollout& rollout : rollouts)
     if (request.json)
       print_json(rollout, generator);
     else
-      write_out((grows ? "" : visible(generator.completion_text(rollout), request)) + "\n");
+      write_out((streams ? "" : escape(generator.completion_text(rollout), request)) + "\n");
   return ExitCode::kDone;
 }
 
@@ -85,29 +84,27 @@ ExitCode generate(const Request& request) {
 
 CommandHandler add_generate(CommandLine& line) {
   const auto request = std::make_shared<Request>();
-  Command command = line.add("generate", "Sample from a model, with log-probs");
+  Command command = line.add("generate", "Sample completions from a model, with log-probs");
   add_model_option(command, "--model", request->generation);
   command
       .option("--prompt", request->prompt,
-              "The text to go on from, or the user's message with --chat; - reads it from standard input, without the "
-              "end of its last line")
+              "Text to continue, or the user message with --chat; - reads standard input, without the final newline")
       .required();
-  command.option(
-      "--system", request->generation.system,
-      "A system message, with --chat; without it data.system_prompt of the run whose checkpoint the model is");
-  command.option("-n", request->samples, "Completions").between(1, 1 << 16);
+  command.option("--system", request->generation.system,
+                 "System prompt, with --chat (default: data.system_prompt of the model's run)");
+  command.option("-n", request->samples, "Number of completions").between(1, 1 << 16);
   add_generation_options(command, request->generation);
-  command.flag("--chat", request->chat, "Put the prompt through the model's chat template");
+  command.flag("--chat", request->chat, "Apply the model's chat template to the prompt");
   command.flag("--no-special-tokens", request->special_as_text,
-               "Special tokens that a plain prompt spells out, such as <|im_start|>, stay text; without it they are "
-               "those tokens, as in training");
-  const Argument json = command.flag("--json", request->json,
-                                     "One object per line and sample: tokens, logprobs, text, finish_reason, "
-                                     "and the seed where the temperature is above 0");
+               "Encode special tokens in a plain prompt, such as <|im_start|>, as text (default: as special tokens, as "
+               "in training)");
+  const Argument json =
+      command.flag("--json", request->json,
+                   "One JSON object per sample: tokens, logprobs, text, finish_reason, and the seed if the "
+                   "temperature is above 0");
   command
       .flag("--raw", request->raw,
-            "The text byte for byte; without it control characters other than newlines and tabs are shown as "
-            "\\x1b and so on")
+            "Print the text unchanged (default: control characters other than newline and tab are escaped)")
       .excludes(json);
   return [request] { return generate(*request); };
 }

@@ -10,7 +10,7 @@
 
 namespace keel::cli {
 
-/// How to sample, as far as someone said it.
+/// The sampling options that were set on the command line.
 struct GenerationFlags {
   std::optional<double> temperature = {}, top_p = {}, min_p = {};
   std::optional<int64_t> top_k = {}, max_new_tokens = {};
@@ -21,18 +21,17 @@ struct GenerationSettings {
   double temperature = 1;
   Truncation truncation = {};
   std::vector<std::string> stop_strings = {};
-  std::optional<int64_t> max_new_tokens = {};  // nothing: nobody said
-  std::optional<int64_t> max_length = {};      // of prompt and completion together, where max_new_tokens is not said
-  std::vector<std::string> notes = {};         // what was taken from the file, and what of it cannot be followed
+  std::optional<int64_t> max_new_tokens = {};  // unset: the default
+  std::optional<int64_t> max_length = {};      // prompt and completion together; only if max_new_tokens is unset
+  std::vector<std::string> notes = {};         // what was read from the file, and which of its keys are unsupported
 };
 
-/// The flags, then what a model's generation_config.json says, then plain sampling. Only keys that stand in the file
-/// count, not what another program takes for them where they do not. A value that makes no sense is an Error
-/// (kBadInput), unless a flag replaces it.
+/// Combines the flags, the keys of a model's generation_config.json and the defaults, in this order of priority.
+/// transformers' defaults for missing keys do not apply. Throws an Error (kBadInput) for an invalid value of the file,
+/// unless a flag replaces it.
 GenerationSettings generation_settings(const Json& file, const GenerationFlags& flags);
 
-/// "temperature 0.7": all that such a file asks for that changes which tokens are drawn, but for the tokens that end
-/// it.
-std::vector<std::string> sampling_asked_for(const Json& file);
+/// "temperature 0.7", ...: the keys of the file that change sampling, without the stop tokens.
+std::vector<std::string> describe_file_sampling(const Json& file);
 
 }  // namespace keel::cli

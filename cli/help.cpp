@@ -21,35 +21,36 @@ std::string last_part(const std::string& path) { return path.substr(path.find_la
 
 bool is_below(const std::string& path, const std::string& section) { return path.starts_with(section + "."); }
 
-bool is_between_words(char c) { return c == '_' || c == '.'; }
+bool is_separator(char c) { return c == '_' || c == '.'; }
 
-std::string setting(const Option& option) {
+std::string describe_setting(const Option& option) {
   return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Must be " +
          wanted_text(option.target, option.limits) + ".\n";
 }
 
-/// What is known under a name: a text for each thing that has it.
+/// Everything that `keel help` can explain.
 class Topics {
  public:
   explicit Topics(const CommandLine& line) : line_(line) { config_.describe(table_); }
 
-  std::vector<std::string> about(const std::string& name) const {
+  /// One text for each thing with this name.
+  std::vector<std::string> describe_all(const std::string& name) const {
     std::vector<std::string> texts;
     for (const Command& command : line_.commands())
       if (command.name() == name) texts.push_back(command.help());
     add_settings(name, texts);
     for (const Method& method : methods())
-      if (method.name == name) texts.push_back(description(method));
+      if (method.name == name) texts.push_back(describe(method));
     for (const TaskEntry& task : task_table())
       if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
     for (const BuiltInReward& reward : built_in_rewards())
       if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.sentence + "\n");
-    if (const std::string theirs = compat::meaning_of(name, compat::Names::kLastParts); !theirs.empty())
-      texts.push_back(theirs + "\n");
+    if (const std::string external = compat::meaning_of(name, compat::Names::kLastParts); !external.empty())
+      texts.push_back(external + "\n");
     return texts;
   }
 
-  std::vector<std::string> ours() const {
+  std::vector<std::string> native_names() const {
     std::vector<std::string> names;
     for (const Command& command : line_.commands()) names.push_back(command.name());
     for (const Section& section : table_.sections()) names.push_back(section.path);
@@ -61,15 +62,15 @@ class Topics {
     return names;
   }
 
-  /// Names of which it is a whole word; of ours, or else of the other programs'.
-  std::vector<std::string> with_word(const std::string& word) const {
+  /// Names that contain this word between separators: Keel's own, or else those of other trainers.
+  std::vector<std::string> names_containing(const std::string& word) const {
     const auto has_word = [&](const std::string& name) {
       const std::string words = "_" + name + "_";
       for (size_t at = words.find(word, 1); at != std::string::npos; at = words.find(word, at + 1))
-        if (is_between_words(words[at - 1]) && is_between_words(words[at + word.size()])) return true;
+        if (is_separator(words[at - 1]) && is_separator(words[at + word.size()])) return true;
       return false;
     };
-    for (const std::vector<std::string>& known : {ours(), all()}) {
+    for (const std::vector<std::string>& known : {native_names(), all_names()}) {
       std::vector<std::string> names;
       std::copy_if(known.begin(), known.end(), std::back_inserter(names), has_word);
       if (!names.empty()) return names;
@@ -77,8 +78,8 @@ class Topics {
     return {};
   }
 
-  std::vector<std::string> all() const {
-    std::vector<std::string> names = ours();
+  std::vector<std::string> all_names() const {
+    std::vector<std::string> names = native_names();
     for (const Option& option : table_.options()) names.push_back(last_part(option.path));
     for (const compat::KeyTable* table : compat::key_tables())
       for (const auto& [key, row] : table->rows()) names.push_back(key);
@@ -88,23 +89,23 @@ class Topics {
  private:
   void add_settings(const std::string& name, std::vector<std::string>& texts) const {
     for (const Section& section : table_.sections()) {
-      // The help of a command that has the section's name may have its settings, too.
+      // The help of a command with the section's name may list the settings already.
       if (section.path != name || (!texts.empty() && texts[0].find(section.help) != std::string::npos)) continue;
       std::string text = section.path + ": " + section.help + "\n";
       for (const Option& option : table_.options())
-        if (is_below(option.path, name)) text += "\n" + setting(option);
+        if (is_below(option.path, name)) text += "\n" + describe_setting(option);
       texts.push_back(text);
     }
     for (const Option& option : table_.options()) {
       if (option.path != name && last_part(option.path) != name) continue;
-      texts.push_back(setting(option));
+      texts.push_back(describe_setting(option));
     }
     for (const Refusal& removed : table_.refusals())
       if (removed.name == name) texts.push_back(name + " " + removed.fix + "\n");
   }
 
   const CommandLine& line_;
-  Config config_;  // what the table points into
+  Config config_;  // holds the values that table_ points to
   OptionTable table_;
 };
 
@@ -114,20 +115,20 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     console.line(
         line.help() +
         "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), a method "
-        "(dppo_tv), a task (chains), a reward (math) or a name of TRL's or verl's (num_generations).");
+        "(dppo_tv), a task (chains), a reward (math) or a TRL or verl name (num_generations).");
     return ExitCode::kDone;
   }
   const Topics topics(line);
-  const std::vector<std::string> texts = topics.about(topic);
+  const std::vector<std::string> texts = topics.describe_all(topic);
   if (texts.empty()) {
-    if (const std::vector<std::string> names = topics.with_word(topic); !names.empty())
-      fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, " alone; names that have it are ",
+    if (const std::vector<std::string> names = topics.names_containing(topic); !names.empty())
+      fail(ExitCode::kBadConfiguration, "help: ", topic, " is not a name by itself; names that contain it are ",
            joined(names));
-    const std::optional<std::string> near = nearest_name(topic, topics.all());
-    fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, "; ",
-         near ? "did you mean " + *near + "?"
-              : "expected a command, a setting, a section, a method, a task, a reward or a name of TRL's or "
-                "verl's; keel help has the commands, keel train --help the settings and keel methods the methods");
+    const std::optional<std::string> suggestion = nearest_name(topic, topics.all_names());
+    fail(ExitCode::kBadConfiguration, "help: ", topic, " is unknown; ",
+         suggestion ? "did you mean " + *suggestion + "?"
+                    : "expected a command, a setting, a section, a method, a task, a reward or a TRL or verl name. "
+                      "keel help lists the commands, keel train --help the settings, keel methods the methods");
   }
   std::string text = joined(texts, "\n");
   while (text.ends_with('\n')) text.pop_back();
@@ -137,12 +138,12 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
 
 }  // namespace
 
-std::vector<std::string> help_topics(const CommandLine& line) { return Topics(line).ours(); }
+std::vector<std::string> help_topics(const CommandLine& line) { return Topics(line).native_names(); }
 
 CommandHandler add_help(CommandLine& line) {
   const auto topic = std::make_shared<std::string>();
-  Command command = line.add("help", "What a command, a setting, a method or a name of TRL's or verl's is");
-  command.option("TOPIC", *topic, "Its name: train, data.files, rollout, dppo_tv, num_generations, ...");
+  Command command = line.add("help", "Explain a command, a setting, a method or a TRL or verl name");
+  command.option("TOPIC", *topic, "The name: train, data.files, rollout, dppo_tv, num_generations, ...");
   return [&line, topic] { return help(line, *topic); };
 }
 

@@ -10,7 +10,7 @@
 
 namespace keel::cli {
 
-std::string description(const Method& method) {
+std::string describe(const Method& method) {
   std::string text = method.name + ": " + method.summary + "\n\n  " + method.equation + "\n\n";
   const auto add = [&](std::string name, const std::string& value) {
     name.resize(std::max<size_t>(name.size(), 12), ' ');
@@ -33,10 +33,10 @@ std::vector<std::string> method_names() {
 
 CommandHandler add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
-  Command command = line.add("methods", "The table of objectives: equation, defaults, source");
-  command.option("NAME", *name, "One method in full").words(method_names());
+  Command command = line.add("methods", "List the objectives: equation, defaults, source");
+  command.option("NAME", *name, "Print one method in detail").words(method_names());
   return [name] {
-    if (!name->empty()) std::fputs(description(find_method(*name, "no method")).c_str(), stdout);
+    if (!name->empty()) std::fputs(describe(find_method(*name, "no method")).c_str(), stdout);
     for (const Method& method : methods())
       if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());
     return ExitCode::kDone;

@@ -7,10 +7,10 @@
 
 namespace keel::cli {
 
-/// A method in full: sentence, equation, defaults, source.
-std::string description(const Method& method);
+/// Describes a method: summary, equation, defaults, source.
+std::string describe(const Method& method);
 
-/// Of all methods, in the order of the table.
+/// The names of all methods, in the order of the table.
 std::vector<std::string> method_names();
 
 }  // namespace keel::cli

@@ -15,38 +15,39 @@
 namespace keel::cli {
 namespace {
 
-/// The next byte, or EOF; someone who asks to stop does not wait for one to be typed.
+/// Returns the next byte, or EOF. A stop request ends the wait.
 int next_byte() {
-  static std::array<char, 4096> piece;
-  static size_t at = 0, end = 0;
-  if (at == end) {
+  static std::array<char, 4096> buffer;
+  static size_t position = 0, end = 0;
+  if (position == end) {
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     while (poll_unless_stopped({&input, 1}, /*milliseconds=*/-1) < 1) {
     }
-    const ssize_t got = uninterrupted([&] { return ::read(STDIN_FILENO, piece.data(), piece.size()); });
+    const ssize_t got = uninterrupted([&] { return ::read(STDIN_FILENO, buffer.data(), buffer.size()); });
     if (got < 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
-    at = 0;
+    position = 0;
     end = static_cast<size_t>(got);
     if (got == 0) return EOF;
   }
-  return static_cast<unsigned char>(piece[at++]);
+  return static_cast<unsigned char>(buffer[position++]);
 }
 
-/// Up to a byte, which is left out, or to the end of all (EOF); false where that is all there was.
-bool read_up_to(int last, std::string& text) {
-  constexpr size_t kMost = size_t{16} << 20;
+/// Reads up to the byte `end_byte`, which is dropped, or to the end of the input. Returns false if there was no input
+/// left.
+bool read_up_to(int end_byte, std::string& text) {
+  constexpr size_t kMaxBytes = size_t{16} << 20;
   text.clear();
   int c = 0;
-  while ((c = next_byte()) != EOF && c != last) {
-    if (text.size() == kMost)
-      fail(ExitCode::kBadInput, "standard input: more than 16 MiB", last == '\n' ? " in one line" : "",
+  while ((c = next_byte()) != EOF && c != end_byte) {
+    if (text.size() == kMaxBytes)
+      fail(ExitCode::kBadInput, "standard input: more than 16 MiB", end_byte == '\n' ? " in one line" : "",
            "; expected a prompt");
     text.push_back(static_cast<char>(c));
   }
   return c != EOF || !text.empty();
 }
 
-/// Of a file that was written on Windows.
+/// Removes the carriage return of a Windows line end.
 void drop_carriage_return(std::string& line) {
   if (line.ends_with('\r')) line.pop_back();
 }

@@ -5,13 +5,12 @@
 
 namespace keel::cli {
 
-// What someone types or a pipe brings. More than any prompt has (16 MiB), or what cannot be read, is an Error
-// (kBadInput).
+// Reading of standard input. More than 16 MiB, or a failed read, is an Error (kBadInput).
 
-/// The next line without its end; nothing at the end of all.
+/// The next line without its newline; std::nullopt at the end of the input.
 std::optional<std::string> next_line_of_input();
 
-/// All that comes, without the end of its last line.
+/// The whole input without the final newline.
 std::string all_of_input();
 
 }  // namespace keel::cli

@@ -15,7 +15,7 @@
 
 namespace keel::cli {
 
-/// What the commands that talk with a model ask for alike.
+/// The options that `keel generate` and `keel chat` share.
 struct GenerationArguments {
   std::string model, adapter, date, device = "cpu", precision = "auto";
   std::optional<std::string> system = {};
@@ -25,42 +25,41 @@ struct GenerationArguments {
   std::optional<uint64_t> seed;
 };
 
-/// Which model; "--model", or "MODEL" where it has its place.
+/// Adds the model as an option ("--model") or as a positional argument ("MODEL").
 void add_model_option(Command& command, const char* name, GenerationArguments& arguments);
-/// All else.
+/// Adds the other shared options.
 void add_generation_options(Command& command, GenerationArguments& arguments);
 
-/// What a run renders its conversations with, and ends its completions at.
+/// The settings of a run for conversations and the end of completions.
 struct ChatSettings {
   std::string system_prompt;
   std::vector<std::string> stop_strings = {}, chat_template_kwargs = {};
 };
 
-/// Those of the run that the model is a checkpoint of, or of any run where nothing else is said.
+/// Reads them from the run of which the model is a checkpoint; otherwise returns the defaults.
 ChatSettings read_chat_settings(const std::string& model);
 
-/// A model that goes on with prompts, as its generation_config.json and the command line say.
+/// Samples from a model with the settings of its generation_config.json and the command line.
 class TextGenerator {
  public:
   TextGenerator(const GenerationArguments& arguments, Console& messages);
 
   const LoadedModel& loaded() const { return loaded_; }
-  /// How it samples, where that was not said: what the model's file says, and the seed that was drawn.
+  /// Prints the sampling settings that the command line leaves open: those of the model's file, and the drawn seed.
   void print_settings(Console& messages) const;
-  /// Nothing where nothing is random.
+  /// The seed; std::nullopt if sampling is greedy.
   std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }
 
-  /// What a conversation begins with: what was asked for, or else the system prompt of the run that the model is a
-  /// checkpoint of, which is told. Empty: nothing.
+  /// The system prompt of the command line, or that of the model's run, which is printed. Empty: none.
   std::string system_prompt(Console& messages) const;
-  /// A conversation through the model's chat template.
+  /// Encodes a conversation with the model's chat template.
   std::vector<int32_t> encode(const Json& messages) const;
 
-  /// Completions of a prompt. `shown` is told what a single one says while it grows, a piece after the other.
+  /// Samples completions of a prompt. With one sample, `on_text` receives its text piece by piece.
   std::vector<Rollout> generate(std::vector<int32_t> prompt, int64_t samples,
-                             const std::function<void(std::string_view piece)>& shown = {}) const;
+                                const std::function<void(std::string_view piece)>& on_text = {}) const;
 
-  /// What a completion says: without the token that ended it, or up to the text that did.
+  /// Decodes a completion without its stop token or stop string.
   std::string completion_text(const Rollout& rollout) const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace keel::cli {
 
-std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<size_t>& left) {
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<size_t>& left_aligned) {
   std::vector<int> widths(rows[0].size(), 0);
   for (auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
@@ -21,17 +21,19 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string blanks(static_cast<size_t>(widths[i] - display_width(row[i])), ' ');
-      const bool at_left = std::ranges::find(left, i) != left.end();
-      line += "  " + (at_left ? row[i] + blanks : blanks + row[i]);
+      const bool is_left = std::ranges::find(left_aligned, i) != left_aligned.end();
+      line += "  " + (is_left ? row[i] + blanks : blanks + row[i]);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }
 
-std::string percent(double share) { return std::isfinite(share) ? fixed(100 * share, 2) + " %" : "-"; }
+std::string percent(double fraction) { return std::isfinite(fraction) ? fixed(100 * fraction, 2) + " %" : "-"; }
 
-std::string number_or_dash(double value, int digits) { return std::isfinite(value) ? format_number(value, digits) : "-"; }
+std::string number_or_dash(double value, int digits) {
+  return std::isfinite(value) ? format_number(value, digits) : "-";
+}
 
 std::string quote_token(const std::string& text) {
   constexpr int kColumns = 24;

@@ -5,17 +5,17 @@
 
 namespace keel::cli {
 
-/// Rows of equally many cells below each other, the first of them the header, indented; `left` are the columns (from 0)
-/// that stand at the left, numbers stand at the right. Cells may come from files of strangers.
-std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<size_t>& left);
+/// Formats rows of equal size as an indented table; row 0 is the header. Columns (from 0) in `left_aligned` are aligned
+/// left, the others right. Control characters in cells are escaped.
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<size_t>& left_aligned);
 
-/// A share for people: "1.25 %".
-std::string percent(double share);
+/// Formats a fraction as a percentage: "1.25 %".
+std::string percent(double fraction);
 
-/// "-" where it is no number.
+/// Formats a number; "-" for NaN and infinity.
 std::string number_or_dash(double value, int digits = 3);
 
-/// A token's text in quotes, short, with what could steer a terminal made visible.
+/// A token's text in quotes, shortened, with control characters escaped.
 std::string quote_token(const std::string& text);
 
 }  // namespace keel::cli

@@ -19,13 +19,13 @@ struct StepRange {
 
 /// "9:12", "9:", ":12" or "9".
 StepRange step_range(const std::string& text) {
-  const auto number = [&](const std::string& digits, int64_t otherwise) {
-    int64_t value = otherwise;
+  const auto number = [&](const std::string& digits, int64_t fallback) {
+    int64_t value = fallback;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() && !digits.empty()) value = -1;
     if (value < 0 || end != digits.data() + digits.size())
       fail(ExitCode::kBadConfiguration, "--steps is \"", text,
-           "\"; expected the first and the last step, as 100:200, 100:, ", ":200 or 100");
+           "\"; expected the first and the last step, such as 100:200, 100:, ", ":200 or 100");
     return value;
   };
   const size_t colon = text.find(':');
@@ -39,17 +39,17 @@ StepRange step_range(const std::string& text) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-Json shares_of(const BySign& by_sign) {
+Json fractions_of(const BySign& by_sign) {
   return {{"all", by_sign.all.share()}, {"positive", by_sign.positive.share()}, {"negative", by_sign.negative.share()}};
 }
 
 }  // namespace
 
 void RecordArguments::add_to(Command& command) {
-  command.option("RUN", run, "The folder of a run with token records (record.tokens)").required().folders();
-  command.option("--steps", steps, "The first and the last step to look at: 100:200, 100:, :200 or 100 (default: all)");
-  const Argument to_json = command.flag("--json", json, "One JSON object");
-  command.flag("--csv", csv, "A table as CSV").excludes(to_json);
+  command.option("RUN", run, "Folder of a run with token records (record.tokens)").required().folders();
+  command.option("--steps", steps, "First and last step: 100:200, 100:, :200 or 100 (default: all)");
+  const Argument to_json = command.flag("--json", json, "Print one JSON object");
+  command.flag("--csv", csv, "Print CSV").excludes(to_json);
 }
 
 std::vector<std::filesystem::path> RecordArguments::files() const {
@@ -63,11 +63,11 @@ std::vector<std::filesystem::path> RecordArguments::files() const {
     if (step(file) >= range.first && step(file) <= range.last) chosen.push_back(file);
   if (chosen.empty())
     fail(ExitCode::kBadConfiguration, "--steps is ", steps, ", and ", run, " has records of ", all.size(),
-         " steps from ", step(all.front()), " to ", step(all.back()), ", none of them there");
+         " steps from ", step(all.front()), " to ", step(all.back()), ", none of them in this range");
   return chosen;
 }
 
-std::string what_is_asked(const std::string& run, const TokenAnswers& a) {
+std::string describe_records(const std::string& run, const TokenAnswers& a) {
   const std::string steps = a.steps == 1 ? "step " + std::to_string(a.first_step)
                                          : std::to_string(a.steps) + " steps, " + std::to_string(a.first_step) +
                                                " to " + std::to_string(a.last_step);
@@ -78,19 +78,19 @@ Json json_of(const Decisions& d) {
   return {{"tokens", d.blocked.all.tokens},
           {"positive", d.blocked.positive.tokens},
           {"negative", d.blocked.negative.tokens},
-          {"held_back", shares_of(d.blocked)},
-          {"outside", shares_of(d.outside)},
+          {"held_back", fractions_of(d.blocked)},
+          {"outside", fractions_of(d.outside)},
           {"outside_mu", number_or_null(d.mu.mean())},
           {"outside_entropy", number_or_null(d.entropy.mean())}};
 }
 
-Json json_of(const MethodAnswer& a, size_t most_types) {
+Json json_of(const MethodAnswer& a, size_t max_types) {
   Json parameter_values = Json::object();
   for (const auto& [name, value] : number_parameters(a.asked.region)) parameter_values[name] = number_or_null(value);
   for (const auto& [name, word] : choice_parameters(a.asked.region)) parameter_values[name] = word;
   Json types = Json::array();
   for (const TypeDifference& type : a.types) {
-    if (types.size() == most_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
+    if (types.size() == max_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
     types.push_back({{"token", type.token},
                      {"tokens", type.tokens},
                      {"held_back_by_run", type.blocked_by_run},

@@ -11,30 +11,30 @@
 
 namespace keel::cli {
 
-// What keel tokens and keel advise have in common.
+// Code shared by keel tokens and keel advise.
 
-/// Which records are asked, and how the answer is printed.
+/// Which records are read, and how the result is printed.
 struct RecordArguments {
   std::string run, steps;
   bool json = false, csv = false;
 
   void add_to(Command& command);
-  /// Refuses (exit code 3) a run without any, and (exit code 2) steps of which none is recorded.
+  /// Throws if the run has no records (exit code 3), or none of the chosen steps (exit code 2).
   std::vector<std::filesystem::path> files() const;
 };
 
 /// "runs/mine: dppo_tv, 120 of its tokens recorded in 4 steps, 9 to 12"
-std::string what_is_asked(const std::string& run, const TokenAnswers& answers);
+std::string describe_records(const std::string& run, const TokenAnswers& answers);
 
 Json json_of(const Decisions& decisions);
-Json json_of(const MethodAnswer& answer, size_t most_types);
+Json json_of(const MethodAnswer& answer, size_t max_types);
 
-/// A field for each of the names of `decision_fields`, separated by commas.
+/// One CSV field for each name in kDecisionFields.
 std::string csv_fields(const Decisions& decisions);
 inline constexpr const char* kDecisionFields =
     "tokens,held_back,held_back_positive,held_back_negative,outside,outside_positive,outside_negative,mu,entropy";
 
-/// A number as CSV has it; nothing where it is none.
+/// A number for CSV; empty for NaN and infinity.
 std::string csv_number(double value);
 
 }  // namespace keel::cli

@@ -29,19 +29,20 @@ struct TokensArguments {
   std::string each;
 };
 
-/// With NUL, which a token may be.
-void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+/// Writes the text, which may contain NUL bytes.
+void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-/// As a field of a table; a terminal is not steered by it, a pipe or a file has it as it is.
-std::string text_field(const std::string& text, bool is_shown = isatty(STDOUT_FILENO) == 1) {
-  return csv_field(is_shown ? escape_controls(text) : text);
+/// A CSV field; control characters are escaped on a terminal only.
+std::string text_field(const std::string& text, bool on_terminal = isatty(STDOUT_FILENO) == 1) {
+  return csv_field(on_terminal ? escape_controls(text) : text);
 }
 
-/// Every row with what each method decides about it, as CSV. Float32 numbers have the digits that make them again.
-class EachToken {
+/// Writes every row with the decision of each method as CSV. Float32 numbers have enough digits to be read back
+/// exactly.
+class TokenCsv {
  public:
-  EachToken(const std::string& path, const std::vector<AskedMethod>& methods)
-      : is_shown_(path == "-" && isatty(STDOUT_FILENO) == 1) {
+  TokenCsv(const std::string& path, const std::vector<AskedMethod>& methods)
+      : on_terminal_(path == "-" && isatty(STDOUT_FILENO) == 1) {
     if (path != "-") file_.emplace(path, Existing::kStays);
     std::string header;
     for_each_token_column(
@@ -69,7 +70,7 @@ class EachToken {
   }
 
  private:
-  std::string field(const std::string& text) const { return text_field(text, is_shown_); }
+  std::string field(const std::string& text) const { return text_field(text, on_terminal_); }
   static std::string field(bool value) { return value ? "true" : "false"; }
   template <class Number>
   static std::string field(Number value) {
@@ -80,27 +81,27 @@ class EachToken {
   }
   void print(const std::string& text) {
     if (file_) return file_->write(text);
-    put(text);
+    write_out(text);
   }
 
-  const bool is_shown_;  // on a terminal
+  const bool on_terminal_;
   std::optional<DurableFile> file_;
 };
 
-std::vector<std::string> share_cells(const Decisions& d) {
+std::vector<std::string> fraction_cells(const Decisions& d) {
   return {percent(d.blocked.all.share()), percent(d.blocked.positive.share()), percent(d.blocked.negative.share()),
           percent(d.outside.all.share())};
 }
 
 void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"method", "held back", "A > 0", "A < 0", "outside", "both",
-                                                 "only the run", "only it", "weight change", "sum", "cosine"}};
+                                                 "only the run", "only method", "weight change", "sum", "cosine"}};
   rows.push_back({answers.method + " (the run)"});
-  for (const std::string& cell : share_cells(answers.own)) rows.back().push_back(cell);
+  for (const std::string& cell : fraction_cells(answers.own)) rows.back().push_back(cell);
   rows.back().resize(rows[0].size());
   for (const MethodAnswer& a : answers.methods) {
     rows.push_back({a.asked.name});
-    for (const std::string& cell : share_cells(a.decisions)) rows.back().push_back(cell);
+    for (const std::string& cell : fraction_cells(a.decisions)) rows.back().push_back(cell);
     for (const int64_t count : {a.both, a.only_run, a.only_method}) rows.back().push_back(format_count(count));
     for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), number_or_dash(a.cosine, 4)})
       rows.back().push_back(cell);
@@ -108,7 +109,7 @@ void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
   console.result(text_table(rows, {0}));
   for (const MethodAnswer& a : answers.methods) {
     std::vector<std::vector<std::string>> types = {
-        {"token", "tokens", "held back by the run", "by it", "share of the change"}};
+        {"token", "tokens", "held back by the run", "by the method", "fraction of the change"}};
     double change = 0;
     for (const TypeDifference& type : a.types) change += type.change;
     for (const TypeDifference& type : a.types) {
@@ -116,7 +117,7 @@ void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
       types.push_back({quote_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
                        format_count(type.blocked_by_method), percent(type.change / change)});
     }
-    console.result(types.size() == 1 ? a.asked.name + " does the same to every token as the run's own\n"
+    console.result(types.size() == 1 ? a.asked.name + " decides about every token as the run's method does\n"
                                      : a.asked.name + " differs most in\n" + text_table(types, {0}));
   }
 }
@@ -137,8 +138,8 @@ void print_own(Console& console, const TokenAnswers& answers, size_t top) {
     for (const OwnType& type : answers.own_types)
       if (type.positive == positive && types.size() <= top)
         types.push_back({quote_token(type.token), format_count(type.outside.held_back),
-                         format_count(type.outside.tokens), percent(type.outside.share()), number_or_dash(type.mu.mean()),
-                         number_or_dash(type.entropy.mean())});
+                         format_count(type.outside.tokens), percent(type.outside.share()),
+                         number_or_dash(type.mu.mean()), number_or_dash(type.entropy.mean())});
     const std::string sign = positive ? "A > 0" : "A < 0";
     console.result(types.size() == 1 ? "No token with " + sign + " is outside\n"
                                      : "Most often outside, " + sign + "\n" + text_table(types, {0}));
@@ -191,10 +192,9 @@ ExitCode tokens_command(const TokensArguments& arguments) {
   TokenQuestion question;
   question.leave_out = arguments.methods == std::vector<std::string>{"all"};
   question.methods = asked_methods(question.leave_out ? method_names() : arguments.methods);
-  std::optional<EachToken> each;
+  std::optional<TokenCsv> each;
   if (!arguments.each.empty()) {
-    if (question.leave_out)
-      fail(ExitCode::kBadConfiguration, "--each writes what each named method decides; name them in place of all");
+    if (question.leave_out) fail(ExitCode::kBadConfiguration, "--each needs methods by name instead of all");
     each.emplace(arguments.each, question.methods);
     question.see = [&](const auto& rows, const auto& decisions) { each->add(rows, decisions); };
   }
@@ -205,7 +205,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
   const auto top = static_cast<size_t>(arguments.top);
   const bool asked = !question.methods.empty();
   if (arguments.records.csv) {
-    put(csv_of(answers, asked));
+    write_out(csv_of(answers, asked));
   } else if (arguments.records.json) {
     Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
                  {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},
@@ -214,9 +214,9 @@ ExitCode tokens_command(const TokensArguments& arguments) {
     std::puts(escape_json_controls(json_line(json)).c_str());
   } else {
     Console console;
-    console.result(what_is_asked(arguments.records.run, answers) + "\n");
+    console.result(describe_records(arguments.records.run, answers) + "\n");
     asked ? print_methods(console, answers, top) : print_own(console, answers, top);
-    for (const std::string& reason : answers.refused) console.result("not asked: " + reason);
+    for (const std::string& reason : answers.refused) console.result("not compared: " + reason);
     if (each) console.line(arguments.each);
   }
   return ExitCode::kDone;
@@ -226,20 +226,21 @@ ExitCode tokens_command(const TokensArguments& arguments) {
 
 CommandHandler add_tokens(CommandLine& line) {
   const auto arguments = std::make_shared<TokensArguments>();
-  Command command = line.add("tokens", "What the run, and any other method, did to its recorded tokens");
+  Command command = line.add("tokens", "Show what the run's method, or others, decide about its recorded tokens");
   arguments->records.add_to(command);
   std::vector<std::string> names = method_names();
   names.insert(names.begin(), "all");
   command
-      .option("--method", arguments->methods,
-              "Methods to ask, separated by commas: NAME, or NAME:PARAMETER=VALUE,...; all: every one that the records "
-              "can answer for (default: what the run's own decided)")
+      .option(
+          "--method", arguments->methods,
+          "Comma-separated methods to compare: NAME, or NAME:PARAMETER=VALUE,...; all: every method that the records "
+          "allow (default: the decisions of the run's method)")
       .words(names)
       .repeatable();
-  command.option("--top", arguments->top, "How many token texts to print (default 10)").between(0, 1'000'000);
+  command.option("--top", arguments->top, "Number of token texts to print (default: 10)").between(0, 1'000'000);
   command
       .option("--each", arguments->each,
-              "A file to write: every recorded token with what each method decides, as CSV; - is standard output")
+              "Write every recorded token with the decision of each method to this CSV file; - is standard output")
       .files();
   return [arguments] { return tokens_command(*arguments); };
 }

@@ -33,7 +33,7 @@ void require_own_folder(const std::string& file, const ConfigTree& tree, const C
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.
 CommandHandler add_training(CommandLine& line, const char* name, const char* help, const char* example,
-                    const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& tree_of) {
+                            const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& tree_of) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add(name, help);
   command.option("CONFIG", arguments->config, example).required().files().settings();

@@ -43,7 +43,7 @@ class CommandLine(support.Test):
     def test_an_option_with_nothing_behind_it_does_not_take_the_next_word(self):
         for option in ("--stop=", "--prompt=", "--min-p="):
             result = keel("generate", "--model", "x", option, "--json", cwd=self.folder)
-            self.assert_refused(result, 2, f"{option} has nothing behind it; write {option[:-1]} VALUE")
+            self.assert_refused(result, 2, f"{option} has no value; write {option[:-1]} VALUE")
 
     def test_a_long_value_does_not_hide_what_is_said_of_it(self):
         long = "9" * 100_000

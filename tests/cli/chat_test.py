@@ -55,7 +55,7 @@ class Chat(support.Test):
         result = self.chat("hi\n/reset\nhi\n/system French.\nhi\n/reset\nhi\n/what\n/exit\nnever read\n")
         self.assert_exit(result, 0)
         self.assertEqual(result.stdout, "".join(f"{answer}\n" for answer in (alone, alone, french, french)))
-        self.assertIn("/reset begins a new conversation", result.stderr)
+        self.assertIn("/reset starts a new conversation", result.stderr)
         self.assertEqual(self.chat("hi\n", "--system", "French.").stdout, f"{french}\n")
 
     def test_a_run_is_talked_with_as_it_was_trained(self):
@@ -69,7 +69,7 @@ class Chat(support.Test):
                            self.chat("hi\n", *system, model=run, sampling=NOISE)):
                 self.assert_exit(result, 0)
                 self.assertEqual(result.stdout, f"{answer}\n")
-                self.assertEqual("system message of the run (--system '' for none): French." in result.stderr, told, result.stderr)
+                self.assertEqual("system prompt of the run (--system '' for none): French." in result.stderr, told, result.stderr)
         self.assertEqual(self.chat("/system English.\nhi\n", model=run, sampling=NOISE).stdout, f"{english}\n")
 
     def test_a_runs_completions_end_where_they_did_in_training(self):
@@ -81,7 +81,7 @@ class Chat(support.Test):
         self.assertIn(stop, whole)
         result = support.keel("generate", "--model", stopped, "--prompt", "hi", "--chat", *NOISE)
         self.assertEqual(result.stdout, whole.partition(stop)[0] + "\n")
-        self.assertIn(f"stop strings of the run (--stop for others): {json.dumps([stop])}", result.stderr)
+        self.assertIn(f"stop strings of the run (--stop overrides): {json.dumps([stop])}", result.stderr)
 
     def test_the_end_of_a_line_is_none_of_what_was_said(self):
         hi = self.generated(self.rendered(("user", "hi")))
@@ -145,7 +145,7 @@ class Chat(support.Test):
         self.assert_exit(support.train(run, train={"steps": 0}), 0)
         result = support.keel("chat", run)
         self.assert_exit(result, 3)
-        self.assertRegex(result.stderr, "keel: .* has no chat template, .*keel generate continues a plain text")
+        self.assertRegex(result.stderr, "keel: .* has no chat template.*keel generate, which continues plain text")
 
     def test_generate_reads_its_prompt_from_standard_input(self):
         prompt = self.rendered(("user", "a\nb"))

@@ -159,7 +159,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
         self.assert_exit(result, 0)
         refused = {method.partition(":")[0] for base, methods in ANSWERED_BY.items() for method in (base, *methods)} - {"dppo_tv"}
         text = keel("tokens", continued(PLAIN, False), "--method", "all").stdout
-        said = dict(re.findall(r"not asked: (\w+): (needs the column \w+)", text))
+        said = dict(re.findall(r"not compared: (\w+): (needs the column \w+)", text))
         column = {"dppo_topk_tv": "topk_tv", "drpo_topk_tv": "topk_tv", "dppo_topk_kl": "topk_kl", "drpo_topk_kl": "topk_kl", "dppo_full_tv": "full_tv",
                   "drpo_full_tv": "full_tv", "dppo_full_kl": "full_kl", "drpo_full_kl": "full_kl"}
         self.assertEqual(said, {name: "needs the column " + column.get(name, "log_recomputed") for name in refused})
@@ -272,7 +272,7 @@ class Numbers(support.Test):
         text = keel("advise", run)
         self.assert_exit(text, 0)
         self.assertIn("\n  objective.method=dppo_tv objective.delta=null objective.delta_low=", text.stdout)
-        self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
+        self.assertIn("Tokens outside the region for thresholds of drpo (current threshold: 0.5)", keel("advise", run, "--method", "drpo").stdout)
         # No limit on a side stays none.
         for parameters, sign, setting in (("low=null,high=0.3", 1, "[low=null]"), ("low=0.3,high=null", -1, "[high=null]")):
             result = keel("advise", run, "--method", f"dppo_tv:{parameters}", "--thresholds", "0.01", "--json")
@@ -298,7 +298,7 @@ class Numbers(support.Test):
             result = keel("advise", run, *(["--method", method] if method else []))
             self.assert_exit(result, 0)
             typed = shlex.split(result.stdout.splitlines()[-1])  # the line as it stands
-            self.assertRegex(result.stdout.splitlines()[-2], r"^For 0\.50 % outside type this, which leaves .* %:$")
+            self.assertRegex(result.stdout.splitlines()[-2], r"^For 0\.50 % outside use this setting \(.* % outside\):$")
             decided = set()
             thresholds = {setting.split("=")[0]: setting.split("=")[1] for setting in typed if "delta" in setting.split("=")[0]}
             for configuration in configurations:
@@ -336,13 +336,13 @@ class Refusals(support.Test):
         self.refused(2, "has no threshold to advise on", "advise", plain, "--method", "pg")
         result = keel("tokens", sample, "--method", "all")
         self.assert_exit(result, 0)
-        self.assertIn("not asked: m2po: judges whole updates", result.stdout)
-        self.assertIn("not asked: tis: needs the column log_recomputed", result.stdout)
+        self.assertIn("not compared: m2po: judges whole updates", result.stdout)
+        self.assertIn("not compared: tis: needs the column log_recomputed", result.stdout)
 
     def test_runs_and_files_that_cannot_be_read(self):
         self.refused(3, "there is no such folder", "tokens", self.folder / "none")
         self.refused(3, "has no token records", "tokens", self.folder)
-        self.refused(2, "none of them there", "tokens", run_of(PLAIN), "--steps", "7:")
+        self.refused(2, "none of them in this range", "tokens", run_of(PLAIN), "--steps", "7:")
         self.refused(2, "expected the first and the last step", "tokens", run_of(PLAIN), "--steps", "a")
         run = self.folder / "run"
         shutil.copytree(run_of(PLAIN), run)

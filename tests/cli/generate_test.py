@@ -133,13 +133,13 @@ class Generate(support.Test):
     def test_what_is_done_without_do_sample_is_told(self):
         """transformers takes the likeliest token where the key is missing."""
         self.say(temperature=0.6)
-        self.assertIn("no do_sample, so that Keel samples at temperature 0.6", self.generate("--seed", 1).stderr)
+        self.assertIn("no do_sample, so Keel samples at temperature 0.6", self.generate("--seed", 1).stderr)
         self.assertNotIn("do_sample", self.generate("--seed", 1, "--temperature", 1).stderr)
         self.say(do_sample=True)
         self.assertNotIn("do_sample", self.generate("--seed", 1).stderr)
         self.say()  # as in a GGUF file, which has no such words
         told = self.generate("--seed", 1).stderr
-        self.assertIn("the model does not say how to sample: Keel samples at temperature 1.0 where transformers", told)
+        self.assertIn("the model sets no sampling: Keel samples at temperature 1.0, transformers", told)
         self.assertNotIn("generation_config.json", told)
 
     def test_what_cannot_be_followed_is_told_and_what_is_usual_is_not(self):
@@ -147,7 +147,7 @@ class Generate(support.Test):
                  use_cache=True, typical_p=1.0, num_beams=1, min_p=None, suppress_tokens=[])
         told = self.generate("--seed", 1)
         self.assert_exit(told, 0)
-        self.assertEqual(told.stderr.strip(), "generation_config.json: not followed: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
+        self.assertEqual(told.stderr.strip(), "generation_config.json: unsupported: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
 
     def test_values_that_make_no_sense_are_refused_unless_a_flag_replaces_them(self):
         for key, value, flag in (("temperature", -1, "--temperature"), ("temperature", "hot", "--temperature"),

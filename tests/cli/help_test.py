@@ -1,4 +1,4 @@
-"""keel help: what it says of a name is what the program's tables say of it."""
+"""keel help explains a name from the tables of the program."""
 
 import re
 
@@ -17,56 +17,56 @@ class Help(support.Test):
         for part in parts:
             self.assertIn(part, text)
 
-    def test_alone_it_is_the_overview(self):
+    def test_without_a_topic_prints_the_overview(self):
         overview = keel("--help").stdout
         self.assertTrue(self.help().startswith(overview.rstrip("\n")), self.help())
         self.assertIn("keel help TOPIC", self.help())
 
-    def test_of_a_command(self):
+    def test_explains_a_command(self):
         for command in ("train", "export", "help", "completion"):
             self.assertEqual(self.help(command).strip(), keel(command, "--help").stdout.strip())
-        # A section of settings has the name of this one.
+        # Command and section share this name.
         self.assertTrue(self.help("eval").startswith(keel("eval", "--help").stdout.rstrip("\n")))
         self.assert_says("eval", "\neval.samples=")
 
-    def test_of_a_setting(self):
-        # docs/configuration.md is made from the same table.
+    def test_explains_a_setting(self):
+        # docs/configuration.md is generated from the same table.
         self.assert_says("run.precision", "run.precision=auto\n", "What the network computes in; ", "Must be one of auto, float32, bf16, fp16.")
         self.assert_says("data.files", "data.files=[]", "Must be a list of strings")
         self.assert_says("samples_per_prompt", "rollout.samples_per_prompt=")
         self.assert_says("health.steps", "health.steps was removed. Fix: remove it")
 
-    def test_of_a_section(self):
+    def test_explains_a_section(self):
         text = self.help("rollout")
         self.assertTrue(text.startswith("rollout: "))
         self.assertIn("\nrollout.temperature=1", text)
         self.assertNotIn("train.steps=", text)
 
-    def test_of_a_method_and_a_task(self):
+    def test_explains_a_method_and_a_task(self):
         self.assertEqual(self.help("dppo_tv"), keel("methods", "dppo_tv").stdout)
         self.assert_says("countdown", "countdown, a built-in task: ")
 
-    def test_of_a_reward(self):
+    def test_explains_a_reward(self):
         for row in re.findall(r"(?m)^\| (`.*?) \|", (support.ROOT / "docs" / "rewards.md").read_text().split("\n\n`reward.over")[0]):
             name = re.match(r"`(\w+)", row)[1]
             self.assert_says(name, f"{name}, for reward.functions: ")
         self.assert_says("math", "by the math verifier")
 
-    def test_a_word_of_several_names_is_met_with_them(self):
-        self.assert_refused(keel("help", "kl"), 2, "nothing is called kl alone; names that have it are", "reference.kl_coefficient")
+    def test_a_part_of_several_names_lists_them(self):
+        self.assert_refused(keel("help", "kl"), 2, "kl is not a name by itself; names that contain it are", "reference.kl_coefficient")
         self.assert_refused(keel("help", "resume"), 2, "resume_from_checkpoint")
 
-    def test_of_another_programs_name(self):
+    def test_explains_a_trl_or_verl_name(self):
         self.assert_says("num_generations", "TRL's num_generations is rollout.samples_per_prompt")
         self.assert_says("ppo_mini_batch_size", "verl's actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update")
         self.assert_says("use_vllm", "does not change the training")
         self.assert_says("off_policy_mask_threshold", "the method ds_v32 has this mask")
 
-    def test_an_unknown_name_is_met_with_a_near_one(self):
-        self.assert_refused(keel("help", "trian"), 2, "nothing is called trian; did you mean train?")
+    def test_an_unknown_name_gets_a_suggestion(self):
+        self.assert_refused(keel("help", "trian"), 2, "trian is unknown; did you mean train?")
         self.assert_refused(keel("help", "rollout.temprature"), 2, "did you mean rollout.temperature?")
         self.assert_refused(keel("help", "num_generation"), 2, "did you mean num_generations?")
-        self.assert_refused(keel("help", "x\x1b[1m"), 2, "nothing is called x\\x1b[1m; expected a command, a setting, ")
+        self.assert_refused(keel("help", "x\x1b[1m"), 2, "x\\x1b[1m is unknown; expected a command, a setting, ")
 
 
 if __name__ == "__main__":

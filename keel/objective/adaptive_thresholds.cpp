@@ -9,10 +9,10 @@
 namespace keel {
 namespace {
 
-double number(const TrustRegion& region, const char* wanted) {
+double get_parameter(const TrustRegion& region, const char* threshold) {
   for (const auto& [name, value] : number_parameters(region))
-    if (name == wanted) return value;
-  fail(ExitCode::kInternal, "the trust region to adapt has no threshold \"", wanted, "\"");
+    if (name == threshold) return value;
+  fail(ExitCode::kInternal, "the trust region to adapt has no threshold \"", threshold, "\"");
 }
 
 }  // namespace
@@ -27,7 +27,9 @@ double adapt_delta(double delta, double observed_kept, double target_kept, const
   return std::clamp(delta * std::exp(options.rate * error), options.min, options.max);
 }
 
-Thresholds get_thresholds(const TrustRegion& region) { return {number(region, "low"), number(region, "high")}; }
+Thresholds get_thresholds(const TrustRegion& region) {
+  return {get_parameter(region, "low"), get_parameter(region, "high")};
+}
 
 void set_thresholds(Objective& objective, const Thresholds& thresholds) {
   set_parameter(objective.method.region, objective.method.name, "low", thresholds.low);
@@ -35,14 +37,14 @@ void set_thresholds(Objective& objective, const Thresholds& thresholds) {
 }
 
 Thresholds adapt_thresholds(const Objective& objective, const Thresholds& start, double kept) {
-  const auto next = [&](double delta, double started) {
+  const auto next = [&](double delta, double initial) {
     AdaptOptions options;
-    options.min = std::min(options.min, started);
-    options.max = std::max(options.max, started);
+    options.min = std::min(options.min, initial);
+    options.max = std::max(options.max, initial);
     return adapt_delta(delta, kept, *objective.target_kept, options);
   };
-  const Thresholds now = get_thresholds(objective.method.region);
-  return {next(now.low, start.low), next(now.high, start.high)};
+  const Thresholds current = get_thresholds(objective.method.region);
+  return {next(current.low, start.low), next(current.high, start.high)};
 }
 
 }  // namespace keel

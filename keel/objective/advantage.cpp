@@ -11,16 +11,16 @@ namespace keel {
 namespace {
 
 struct Statistics {
-  double count = 0, mean = 0, variance = 0;  // with n - 1; 0 for a single value
-  bool equal = true;  // decided by comparing values: a mean of equal numbers need not equal them in floating point
+  double count = 0, mean = 0, variance = 0;  // unbiased (n - 1); 0 for a single value
+  bool all_equal = true;  // compared exactly, since the rounded mean of equal values can differ from them
 };
 
-Statistics statistics_of(std::span<const double> values) {
+Statistics compute_statistics(std::span<const double> values) {
   Statistics result;
   result.count = static_cast<double>(values.size());
   for (const double value : values) {
     result.mean += value / result.count;
-    result.equal = result.equal && value == values[0];
+    result.all_equal = result.all_equal && value == values[0];
   }
   double squares = 0;
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
@@ -28,25 +28,25 @@ Statistics statistics_of(std::span<const double> values) {
   return result;
 }
 
-/// (R - mean) / scale(statistics of the group), and 0 in a group of equal rewards.
+/// Returns (R - mean) / scale(group statistics); 0 in a group of equal rewards.
 template <class Scale>
-std::vector<double> centred(std::span<const double> rewards, std::span<const int64_t> groups, Scale scale) {
+std::vector<double> normalise(std::span<const double> rewards, std::span<const int64_t> groups, Scale scale) {
   if (rewards.size() != groups.size())
     fail(ExitCode::kInternal, rewards.size(), " rewards in ", groups.size(), " groups: expected one group per reward");
   std::map<int64_t, std::vector<double>> members;
   for (size_t i = 0; i < rewards.size(); ++i) members[groups[i]].push_back(rewards[i]);
   std::map<int64_t, Statistics> statistics;
-  for (const auto& [group, values] : members) statistics[group] = statistics_of(values);
+  for (const auto& [group, values] : members) statistics[group] = compute_statistics(values);
   std::vector<double> result(rewards.size(), 0.0);
   for (size_t i = 0; i < rewards.size(); ++i) {
     const Statistics& group = statistics.at(groups[i]);
-    if (!group.equal) result[i] = (rewards[i] - group.mean) / scale(group);
+    if (!group.all_equal) result[i] = (rewards[i] - group.mean) / scale(group);
   }
   return result;
 }
 
 void check_sizes(const TokenRewards& batch) {
-  count_valid_tokens(batch.lengths, batch.mask);  // refuses lengths and a mask that do not fit
+  count_valid_tokens(batch.lengths, batch.mask);  // fails if lengths and mask do not fit
   const size_t tokens = batch.mask.size();
   if (!batch.token_rewards.empty() && batch.token_rewards.size() != tokens)
     fail(ExitCode::kInternal, batch.token_rewards.size(), " token rewards for ", tokens, " tokens");
@@ -54,7 +54,7 @@ void check_sizes(const TokenRewards& batch) {
     fail(ExitCode::kInternal, batch.rewards.size(), " rewards for ", batch.lengths.size(), " sequences");
 }
 
-/// The sequence's reward on its last valid token, 0 on the others.
+/// Returns each sequence's reward on its last valid token, and 0 on all others.
 std::vector<double> terminal_rewards(const TokenRewards& batch) {
   std::vector<double> result(batch.mask.size(), 0.0);
   for_each_sequence(batch.lengths, [&](size_t s, size_t begin, size_t end) {
@@ -70,30 +70,30 @@ void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double e
   std::vector<double> valid;
   for (size_t i = 0; i < tokens.size(); ++i)
     if (mask[i] != 0) valid.push_back(tokens[i]);
-  const Statistics all = statistics_of(valid);
+  const Statistics all = compute_statistics(valid);
   for (size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = mask[i] == 0 || all.equal ? 0.0 : (tokens[i] - all.mean) / std::sqrt(all.variance + eps);
+    tokens[i] = mask[i] == 0 || all.all_equal ? 0.0 : (tokens[i] - all.mean) / std::sqrt(all.variance + eps);
 }
 
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
-  return centred(rewards, groups, [](const Statistics&) { return 1.0; });
+  return normalise(rewards, groups, [](const Statistics&) { return 1.0; });
 }
 
 std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<const int64_t> groups, double eps) {
-  return centred(rewards, groups, [eps](const Statistics& group) { return std::sqrt(group.variance) + eps; });
+  return normalise(rewards, groups, [eps](const Statistics& group) { return std::sqrt(group.variance) + eps; });
 }
 
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
   // R - (n mean - R) / (n - 1) = (R - mean) n / (n - 1)
-  return centred(rewards, groups, [](const Statistics& group) { return (group.count - 1) / group.count; });
+  return normalise(rewards, groups, [](const Statistics& group) { return (group.count - 1) / group.count; });
 }
 
 std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double gamma, double eps) {
-  // A discounted return is GAE with lambda 1 against a value of 0.
-  const std::vector<double> nothing(batch.mask.size(), 0.0);
+  // Discounted returns are GAE with lambda 1 and values 0.
+  const std::vector<double> zeros(batch.mask.size(), 0.0);
   TokenRewards returns = batch;
   returns.token_rewards = {};
-  returns.values = nothing;
+  returns.values = zeros;
   std::vector<double> result = gae_advantages(returns, gamma, /*lambda=*/1).returns;
   whiten(result, batch.mask, eps);
   return result;
@@ -101,10 +101,10 @@ std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double ga
 
 std::vector<double> reinforce_pp_baseline_advantages(const TokenRewards& batch, double eps) {
   check_sizes(batch);
-  const std::vector<double> sequences = group_mean_advantages(batch.rewards, batch.groups);
+  const std::vector<double> sequence_values = group_mean_advantages(batch.rewards, batch.groups);
   std::vector<double> result(batch.mask.size(), 0.0);
   for_each_sequence(batch.lengths, [&](size_t s, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) result[i] = sequences.at(s);
+    for (size_t i = begin; i < end; ++i) result[i] = sequence_values.at(s);
   });
   whiten(result, batch.mask, eps);
   return result;
@@ -121,8 +121,8 @@ AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, dou
     double next_value = 0, next_advantage = 0;
     for (size_t i = end; i-- > begin;) {
       if (batch.mask[i] == 0) continue;
-      const double surprise = rewards[i] + gamma * next_value - batch.values[i];
-      next_advantage = surprise + gamma * lambda * next_advantage;
+      const double td_error = rewards[i] + gamma * next_value - batch.values[i];
+      next_advantage = td_error + gamma * lambda * next_advantage;
       next_value = batch.values[i];
       result.advantages[i] = next_advantage;
       result.returns[i] = next_advantage + batch.values[i];
@@ -131,14 +131,14 @@ AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, dou
   return result;
 }
 
-std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups, std::span<const int64_t> lengths, double eps) {
+std::vector<double> sequence_advantages(const std::string& kind, std::span<const double> rewards,
+                                        std::span<const int64_t> groups, std::span<const int64_t> lengths, double eps) {
   if (kind == "group_mean") return group_mean_advantages(rewards, groups);
   if (kind == "grpo") return grpo_advantages(rewards, groups, eps);
   if (kind == "rloo") return rloo_advantages(rewards, groups);
   if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline")
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind,
-         "\"; known, for one number per sequence: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
+         "\"; known sequence-level estimators: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
   const TokenRewards batch{rewards, groups, lengths, mask, {}, {}};

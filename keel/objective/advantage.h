@@ -7,56 +7,58 @@
 
 namespace keel {
 
-// One advantage per sequence, from its reward and its group's. A group of equal rewards, or of one, is exactly 0.
+// One advantage per sequence, from its reward and the rewards of its group. It is exactly 0 if all rewards of the group
+// are equal, and in a group of one.
 
-/// R - mean of the group, without a standard deviation (the papers' choice).
+/// R - mean(group), without division by the standard deviation (Dr. GRPO, DPPO).
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
-/// What is added to a group's standard deviation, where nothing else is said: verl's number; TRL adds 1e-4.
+/// Default eps of GRPO, as in verl; TRL uses 1e-4.
 inline constexpr double kAdvantageEps = 1e-6;
 
-/// GRPO (arXiv 2402.03300): (R - mean) / (std + eps), std with n - 1.
+/// GRPO (arXiv 2402.03300): (R - mean) / (std + eps), with the unbiased std (n - 1).
 std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<const int64_t> groups,
                                     double eps = kAdvantageEps);
 
-/// RLOO (arXiv 2402.14740): R - mean of the others of the group.
+/// RLOO (arXiv 2402.14740): R - mean of the other rewards of the group (leave-one-out baseline).
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
-/// By its configuration word, one per sequence: "group_mean", "grpo", "rloo", and "reinforce_pp" and
-/// "reinforce_pp_baseline" (below) without discounting, where all tokens of a sequence share one number. `lengths` [S],
-/// each at least 1, is what those two weigh sequences by, `eps` is grpo's.
-std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups, std::span<const int64_t> lengths,
-                               double eps = kAdvantageEps);
+/// The sequence advantages of the estimator `kind`: "group_mean", "grpo", "rloo", "reinforce_pp" or
+/// "reinforce_pp_baseline". The last two are used without discounting, so that all tokens of a sequence share one
+/// value; their whitening weighs each sequence by its length, at least 1. Only grpo uses `eps`.
+std::vector<double> sequence_advantages(const std::string& kind, std::span<const double> rewards,
+                                        std::span<const int64_t> groups, std::span<const int64_t> lengths,
+                                        double eps = kAdvantageEps);
 
-// One advantage per token. Masked tokens are skipped: never read, no time step for discounting, advantage 0.
+// One advantage per token. Masked tokens are skipped: they are never read, count as no time step, and get advantage 0.
 
-/// What the advantages of tokens are computed from; S sequences, whose N tokens lie one after another.
+/// Inputs of token advantages: S sequences with N tokens in all, concatenated.
 struct TokenRewards {
   std::span<const double> rewards;        // [S]
-  std::span<const int64_t> groups;        // [S], for reinforce_pp_baseline alone
+  std::span<const int64_t> groups;        // [S], used only by reinforce_pp_baseline
   std::span<const int64_t> lengths;       // [S]
   std::span<const uint8_t> mask;          // [N]
-  std::span<const double> token_rewards;  // [N], for gae alone; none: a sequence's reward is its last valid token's
-  std::span<const double> values;         // [N], for gae alone
+  std::span<const double> token_rewards;  // [N], used only by gae; empty: `rewards` on the last valid tokens
+  std::span<const double> values;         // [N] value estimates, used only by gae
 };
 
-/// REINFORCE++ (arXiv 2501.03262): the reward on the last valid token, discounted returns, then whitening over all
-/// valid tokens: (x - mean) / sqrt(var + eps), var with n - 1; exactly 0 where all are equal.
+/// REINFORCE++ (arXiv 2501.03262): the reward on the last valid token, discounted returns, then whiten()
+/// over all valid tokens.
 std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double gamma = 1, double eps = 1e-8);
 
-/// Its form with a baseline: the group mean's advantage on every token, then the same whitening. A group of equal
-/// rewards need not be 0 here: longer sequences weigh more in the mean that whitening takes off.
+/// REINFORCE++-baseline: the group-mean advantage on every token, then whiten(). A group of equal rewards can differ
+/// from 0 here, because longer sequences weigh more in the mean that whitening subtracts.
 std::vector<double> reinforce_pp_baseline_advantages(const TokenRewards& batch, double eps = 1e-8);
 
-/// In place, over the valid tokens: (x - mean) / sqrt(var + eps), var with n - 1; 0 where masked or all are equal.
+/// Replaces the valid tokens by (x - mean) / sqrt(var + eps) with the unbiased variance (n - 1). Masked tokens become
+/// 0, and all tokens do if the valid ones are equal.
 void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps = 1e-8);
 
 struct AdvantagesAndReturns {
-  std::vector<double> advantages, returns;  // [N]; a return is what the value should have been
+  std::vector<double> advantages, returns;  // [N]; a return is the regression target of the value
 };
 
-/// GAE (arXiv 1506.02438), not whitened; the value after the end is 0.
+/// GAE (arXiv 1506.02438) without whitening. The value after the last token is 0.
 AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, double lambda);
 
 }  // namespace keel

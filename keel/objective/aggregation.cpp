@@ -14,7 +14,7 @@ std::vector<int64_t> count_valid_tokens(std::span<const int64_t> lengths, std::s
     tokens += length;
   }
   if (tokens != std::ssize(mask))
-    fail(ExitCode::kInternal, "the sequences have ", tokens, " tokens together, the mask has ", mask.size());
+    fail(ExitCode::kInternal, "the sequences have ", tokens, " tokens in all, but the mask has ", mask.size());
   std::vector<int64_t> counts;
   for_each_sequence(lengths, [&](size_t, size_t begin, size_t end) {
     counts.push_back(std::ranges::count_if(mask.subspan(begin, end - begin), [](uint8_t valid) { return valid != 0; }));

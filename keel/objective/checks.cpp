@@ -13,16 +13,16 @@
 namespace keel {
 namespace {
 
-/// Rounding of K float32 log-probs cannot make a row's sum exceed 1 by more.
+/// Maximum excess over 1 of a sum of K probabilities, from float32 rounding.
 constexpr double kRowTolerance = 1e-4;
 
-/// Rounding of a whole vocabulary's float32 log-probs stays well within this.
+/// Maximum deviation from 1 of the sum over a whole vocabulary, from float32 rounding.
 constexpr double kDistributionTolerance = 1e-3;
 
-/// Two computations of one token's probability differ by less, even in half precision.
+/// Maximum difference between two computations of one probability, even in half precision.
 constexpr double kSampledTolerance = 1e-2;
 
-/// Copies of one advantage differ by no more, relatively, whatever they were rounded to.
+/// Maximum relative difference between copies of one advantage, from rounding.
 constexpr double kEqualTolerance = 1e-6;
 
 std::string shape_of(const Tensor& tensor) {
@@ -41,59 +41,60 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble)
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type),
-         "; expected float32 or float64 (half precision cannot hold a log-probability's last digits): convert it with "
+         "; expected float32 or float64 (half precision is too coarse for log-probabilities): convert it with "
          ".float()");
   if (!like.defined()) return;
   if (type != like.scalar_type())
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type), ", but the first tensor is ",
-         c10::toString(like.scalar_type()), "; expected one type for all of them");
+         c10::toString(like.scalar_type()), "; expected one dtype for all tensors");
   if (tensor.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", tensor.device().str(), ", but the first tensor is on ",
-         like.device().str(), "; expected one device for all of them");
+         like.device().str(), "; expected one device for all tensors");
 }
 
-/// Of the shape and on the device of `like`.
-void check_place(const char* name, const Tensor& flags, const Tensor& like) {
+/// Requires the shape and device of `like`.
+void check_shape_and_device(const char* name, const Tensor& flags, const Tensor& like) {
   check_dense(name, flags);
   if (flags.sizes() != like.sizes())
     fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; expected ", shape_of(like));
   if (flags.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", flags.device().str(), ", but the first tensor is on ",
-         like.device().str(), "; expected one device for all of them");
+         like.device().str(), "; expected one device for all tensors");
 }
 
 void check_flags(const char* name, const Tensor& flags, const Tensor& like) {
   if (flags.scalar_type() != at::kBool)
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; expected a bool tensor");
-  check_place(name, flags, like);
+  check_shape_and_device(name, flags, like);
 }
 
-/// Fails at the first place where `bad` is true and the mask does not hide it.
-void refuse_first(const char* name, const Tensor& values, const Tensor& bad, const Tensor& mask, const char* wanted) {
-  Tensor seen = bad;
-  if (mask.defined()) seen = seen.logical_and(values.dim() == 2 ? mask.unsqueeze(1) : mask);
-  if (!seen.any().item<bool>()) return;
-  const Tensor place = seen.nonzero()[0];
+/// Fails with the first index where `bad` is true and the token is not masked.
+void fail_at_first(const char* name, const Tensor& values, const Tensor& bad, const Tensor& mask,
+                   const char* expected) {
+  Tensor unmasked = bad;
+  if (mask.defined()) unmasked = unmasked.logical_and(values.dim() == 2 ? mask.unsqueeze(1) : mask);
+  if (!unmasked.any().item<bool>()) return;
+  const Tensor position = unmasked.nonzero()[0];
   std::string index;
   Tensor value = values;
-  for (int64_t d = 0; d < place.numel(); ++d) {
-    const int64_t i = place[d].item<int64_t>();
+  for (int64_t d = 0; d < position.numel(); ++d) {
+    const int64_t i = position[d].item<int64_t>();
     index += (d == 0 ? "" : ", ") + std::to_string(i);
     value = value[i];
   }
-  fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; expected ", wanted);
+  fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; expected ", expected);
 }
 
-/// log(1 - p) beside log p, where it is given.
+/// Requires that `other_logp`, if given, is log(1 - p).
 void check_other(const char* name, const Tensor& other_logp, const char* logp_name, const Tensor& logp,
                  const Tensor& mask) {
   if (!other_logp.defined()) return;
   check_float_vector(name, other_logp, logp);
-  refuse_first(name, other_logp, (other_logp <= 0).logical_not(), mask,
-               "the log-probability of any other token: not above 0, and -inf where there is none");
+  fail_at_first(name, other_logp, (other_logp <= 0).logical_not(), mask,
+                "the log-probability of all other tokens: at most 0, or -inf");
   const Tensor sum = other_logp.exp() + logp.exp();
-  const std::string wanted = std::string("log(1 - exp(") + logp_name + ")), so that the two add up to 1";
-  refuse_first(name, other_logp, (sum - 1).abs() > kRowTolerance, mask, wanted.c_str());
+  const std::string expected = std::string("log(1 - exp(") + logp_name + ")), so that the two probabilities sum to 1";
+  fail_at_first(name, other_logp, (sum - 1).abs() > kRowTolerance, mask, expected.c_str());
 }
 
 void check_topk(const LossInputs& p) {
@@ -112,23 +113,24 @@ void check_topk(const LossInputs& p) {
   check_flags("sampled_in_topk", p.sampled_in_topk, p.logp);
   const auto check_sum = [&](const char* name, const Tensor& rows, const Tensor& sampled) {
     const Tensor sum = rows.exp().sum(1) + sampled.exp().masked_fill(p.sampled_in_topk, 0);
-    refuse_first(name, sum, sum > 1 + kRowTolerance, p.mask,
-                 "probabilities that add up to at most 1 (this is the sum of the row's, with the sampled token's where "
-                 "it is not among them): log-probs of distinct tokens of one distribution");
+    fail_at_first(
+        name, sum, sum > 1 + kRowTolerance, p.mask,
+        "probabilities that add up to at most 1 (shown: the sum over the row, plus the sampled token if it is not "
+        "in the row): log-probs of distinct tokens of one distribution");
   };
   check_sum("topk_behavior_logp", p.topk_behavior_logp, p.behavior_logp);
   check_sum("topk_logp", p.topk_logp, p.logp);
-  // Where the sampled token is one of the K, one place of the row has its probability under both policies.
+  // If the sampled token is one of the K, one entry of the row has its probability under both policies.
   const auto distance = [](const Tensor& rows, const Tensor& sampled) {
     return (rows.exp() - sampled.exp().unsqueeze(1)).abs();
   };
   const Tensor nearest =
       at::maximum(distance(p.topk_behavior_logp, p.behavior_logp), distance(p.topk_logp, p.logp)).amin(1);
-  refuse_first("sampled_in_topk", p.sampled_in_topk, p.sampled_in_topk.logical_and(nearest > kSampledTolerance), p.mask,
-               "0: no token of the row has the sampled token's logp and behavior_logp");
+  fail_at_first("sampled_in_topk", p.sampled_in_topk, p.sampled_in_topk.logical_and(nearest > kSampledTolerance),
+                p.mask, "0: no token of the row has the sampled token's logp and behavior_logp");
 }
 
-/// One number for each of the sequence's valid tokens, or the first two places that differ.
+/// Requires one advantage for all valid tokens of a sequence.
 void check_one_advantage(const LossInputs& p, const std::string& method) {
   const Tensor advantages = p.advantages.to(at::kCPU, at::kDouble).contiguous();
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones(advantages.sizes(), at::kBool);
@@ -140,7 +142,7 @@ void check_one_advantage(const LossInputs& p, const std::string& method) {
       if (valid[i] && std::abs(a[i] - a[begin]) > kEqualTolerance * std::abs(a[begin]))
         fail(ExitCode::kBadConfiguration, "advantages[", i, "] is ", a[i], ", but advantages[", begin,
              "] of the same sequence is ", a[begin], "; ", method,
-             " weighs whole sequences: expected one advantage for all tokens of each (`lengths` says where they end)");
+             " has one weight per sequence: expected one advantage for all tokens of a sequence (set `lengths`)");
   });
 }
 
@@ -155,50 +157,50 @@ void check_float_vector(const char* name, const Tensor& tensor, const Tensor& li
   check_type(name, tensor, like);
   if (tensor.dim() != 1 || (like.defined() && tensor.numel() != like.numel()))
     fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; expected ",
-         like.defined() ? shape_of(like) : "[N]", ": one number per token, sequences one after another");
+         like.defined() ? shape_of(like) : "[N]", ": one number per token, with the sequences concatenated");
 }
 
 Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like) {
-  check_place(name, flags, like);
+  check_shape_and_device(name, flags, like);
   if (flags.scalar_type() == at::kBool) return flags;
   if (flags.is_complex()) fail(ExitCode::kBadConfiguration, name, " is complex; expected booleans, or 0 and 1");
-  refuse_first(name, flags, (flags == 0).logical_or(flags == 1).logical_not(), {}, "a boolean, or 0 or 1");
+  fail_at_first(name, flags, (flags == 0).logical_or(flags == 1).logical_not(), {}, "a boolean, or 0 or 1");
   return flags != 0;
 }
 
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask) {
-  refuse_first(name, logp, logp.isfinite().logical_and(logp <= 0).logical_not(), mask,
-               "a log-probability: finite and not above 0 (mask the token if it is not one)");
+  fail_at_first(name, logp, logp.isfinite().logical_and(logp <= 0).logical_not(), mask,
+                "a log-probability: finite and at most 0 (mask invalid tokens)");
 }
 
 void check_finite(const char* name, const Tensor& values, const Tensor& mask) {
-  refuse_first(name, values, values.isfinite().logical_not(), mask, "a finite number");
+  fail_at_first(name, values, values.isfinite().logical_not(), mask, "a finite number");
 }
 
 void check_distributions(const char* name, const Tensor& logp) {
-  refuse_first(name, logp, logp.isnan().logical_or(logp > 0), {},
-               "a log-probability: not above 0 (pass log_softmax's output, not logits)");
+  fail_at_first(name, logp, logp.isnan().logical_or(logp > 0), {},
+                "a log-probability: at most 0 (pass the output of log_softmax, not logits)");
   const Tensor sum = logp.exp().sum(-1);
-  refuse_first(name, sum, (sum - 1).abs() > kDistributionTolerance, {},
-               "probabilities that add up to 1 (this is their sum): a whole row of log_softmax's output");
+  fail_at_first(name, sum, (sum - 1).abs() > kDistributionTolerance, {},
+                "probabilities that add up to 1 (shown: the sum): a full row of log_softmax output");
 }
 
 void check_lengths(std::span<const int64_t> lengths, int64_t tokens) {
   int64_t sum = 0;
   for (size_t s = 0; s < lengths.size(); ++s) {
     if (lengths[s] < 0) fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; expected 0 or more");
-    if (lengths[s] > tokens - sum)  // asked before adding: a sum of hostile lengths may wrap round to anything
+    if (lengths[s] > tokens - sum)  // compared before adding, because the sum could overflow
       fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], ", but only ", tokens - sum, " of the ",
-           tokens, " tokens are left for it; expected the length of every sequence, masked tokens included");
+           tokens, " tokens are left; expected the length of every sequence, including masked tokens");
     sum += lengths[s];
   }
   if (sum != tokens)
     fail(ExitCode::kBadConfiguration, "lengths add up to ", sum, ", but there are ", tokens,
-         " tokens; expected the length of every sequence, masked tokens included");
+         " tokens; expected the length of every sequence, including masked tokens");
 }
 
 void check_magnitude(const char* name, const Tensor& values, const Tensor& mask) {
-  refuse_first(name, values, values.abs() > 1e30, mask, "a number from -1e30 to 1e30, so that sums stay finite");
+  fail_at_first(name, values, values.abs() > 1e30, mask, "a number from -1e30 to 1e30, so that sums stay finite");
 }
 
 void check_loss_inputs(const LossInputs& p, const Requirements& needs) {
@@ -230,21 +232,21 @@ void check_loss_inputs(const LossInputs& p, const Requirements& needs) {
   require(needs.hidden_states, p.divergence, "divergence", "the exact divergence of every token");
   if (needs.hidden_states) {
     check_float_vector("divergence", p.divergence, p.logp);
-    // Infinite is a divergence like any other: above every threshold.
-    refuse_first("divergence", p.divergence, (p.divergence >= 0).logical_not(), p.mask, "a number from 0 on");
+    // An infinite divergence is valid: it exceeds every threshold.
+    fail_at_first("divergence", p.divergence, (p.divergence >= 0).logical_not(), p.mask, "a number of at least 0");
   }
 }
 
 namespace {
 
-constexpr double kRounding = 1e-4;  // what a float32 sum over a vocabulary may be off by
+constexpr double kRounding = 1e-4;  // error of a float32 sum over a vocabulary
 
-/// Rows may be narrower than K, where the vocabulary is, but not wider: then k is not what was meant.
-void check_width(const LossInputs& p, int64_t k, const std::string& method) {
+/// Requires rows of at most k tokens. They are narrower if the vocabulary is smaller than k.
+void check_top_k(const LossInputs& p, int64_t k, const std::string& method) {
   if (k == 0 || p.topk_behavior_logp.size(1) <= k) return;
   fail(ExitCode::kBadConfiguration, "topk_behavior_logp has rows of ", p.topk_behavior_logp.size(1), " tokens, but ",
        method, "'s parameter \"k\" is ", k,
-       "; expected the k likeliest, or the parameter k=", p.topk_behavior_logp.size(1));
+       "; expected the k most likely tokens, or the parameter k=", p.topk_behavior_logp.size(1));
 }
 
 }  // namespace
@@ -253,9 +255,9 @@ void check_region_inputs(const TrustRegion& region, const LossInputs& p, const s
   const Requirements needs = requirements(region);
   if (properties(region).one_weight_per_sequence) check_one_advantage(p, method);
   if (p.divergence.defined() && needs.hidden_states && !needs.exact_kl)
-    refuse_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
-  check_width(p, needs.top_k, method);
-  if (!check_length(region, static_cast<double>(p.logp.numel()))) return;  // nor is then any sequence of them
+    fail_at_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
+  check_top_k(p, needs.top_k, method);
+  if (!check_length(region, static_cast<double>(p.logp.numel()))) return;  // then no sequence is too long either
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);
   const bool* valid = mask.data_ptr<bool>();
   for_each_sequence(sequence_lengths(p), [&](size_t s, size_t begin, size_t end) {

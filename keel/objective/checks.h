@@ -8,38 +8,36 @@
 
 namespace keel {
 
-// What a caller from outside may get wrong, said before it turns into a wrong number. Errors (exit code 2) name the
-// argument and its first offending place. Each check reads one number back from the device; training, which makes these
-// tensors itself, does not call them and counts bad tokens on the device instead (train/metrics/token_metrics.h).
+// Validation of tensors that come from outside, such as the Python API. Errors (exit code 2) name the argument and the
+// first invalid index. Each check copies one number from the device. Training creates these tensors itself: it skips
+// the checks and counts invalid tokens on the device instead (train/metrics/token_metrics.h).
 
-/// One-dimensional, float32 or float64, as `like` in type, device and length where that is given.
+/// Requires a float32 or float64 vector that matches `like`, if given, in type, device and length.
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like = {});
 
-/// Flags [N] as booleans, where they are booleans or numbers that are all 0 or 1.
+/// Converts flags [N] to bool. Requires booleans, or numbers that are all 0 or 1.
 Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like);
 
-/// Finite and not above 0 wherever the mask [N] (undefined: everywhere) is true; [N] or [N, K].
+/// Requires finite values <= 0 in all unmasked tokens; [N] or [N, K]. An undefined mask [N] masks nothing.
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
 
-/// Finite wherever the mask is true.
+/// Requires finite values in all unmasked tokens.
 void check_finite(const char* name, const Tensor& values, const Tensor& mask);
 
-/// Fails unless every valid number is small enough that sums and products of float32 stay finite.
+/// Requires unmasked values small enough that float32 sums and products stay finite.
 void check_magnitude(const char* name, const Tensor& values, const Tensor& mask = {});
 
-/// Whole rows of log-probs [N, V]; a probability of 0 is one.
+/// Requires full rows of log-probs [N, V] that sum to probability 1; -inf is allowed.
 void check_distributions(const char* name, const Tensor& logp);
 
-/// None negative, and `tokens` in all.
+/// Requires lengths >= 0 that sum to `tokens`.
 void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 
-/// The fields of the policy that the requirements name are there, agree with one another, and can be what they say:
-/// log-probs, rows of at most probability 1, divergences.
-void check_loss_inputs(const LossInputs& policy, const Requirements& needs);
+/// Requires every field that `needs` names, with matching shapes and valid values.
+void check_loss_inputs(const LossInputs& inputs, const Requirements& needs);
 
-/// What a region's own maths asks of a sound policy: one advantage for all tokens of a sequence where the region has
-/// one weight for the sequence, exact divergences that are what it measures, rows of at most k likeliest tokens, and no
-/// sequence too long for its parameters.
-void check_region_inputs(const TrustRegion& region, const LossInputs& policy, const std::string& method);
+/// Requires what the region needs beyond check_loss_inputs(): one advantage per sequence if it has one weight per
+/// sequence, divergences of its kind, at most k top-k tokens, and sequences that fit its parameters.
+void check_region_inputs(const TrustRegion& region, const LossInputs& inputs, const std::string& method);
 
 }  // namespace keel

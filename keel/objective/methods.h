@@ -13,10 +13,10 @@ namespace keel {
 
 class OptionTable;
 
-/// A row of the table of methods.
+/// A row of the table of methods, whose `region` is the loss of any family.
 using Method = MethodRow<TrustRegion>;
 
-/// Which method, and what to change of its row; the section `objective` of a configuration.
+/// The configuration section `objective`: a method and overrides of its defaults.
 struct ObjectiveOptions {
   std::string method = "dppo_tv";
   std::optional<double> delta = {}, delta_low = {}, delta_high = {}, ratio_cap = {};
@@ -28,7 +28,7 @@ struct ObjectiveOptions {
   void describe(OptionTable& table);
 };
 
-/// The pull to the policy that RL starts from; the section `reference` of a configuration.
+/// The configuration section `reference`: the KL penalty to the policy at the start of RL.
 struct ReferenceOptions {
   double kl_coefficient = 0;
   std::string estimator = "k3";
@@ -41,33 +41,32 @@ struct ReferenceOptions {
   bool used() const { return kl_coefficient > 0 || kl_in_reward > 0; }
 };
 
-/// A row with the options applied, and what is added to it.
+/// A method with all overrides applied, and the terms that are added to its loss.
 struct Objective {
   Method method;
-  double advantage_eps = kAdvantageEps;         // of the advantage grpo
-  double horizon = 0;                           // the constant of seq_mean_token_sum_norm
-  double entropy_coefficient = 0;               // of grad H, for every token
-  double kl_coefficient = 0;                    // beta of the KL to the reference; 0: there is none
-  KlEstimator kl_estimator = KlEstimator::kK3;  // of that KL
-  RewardKlPenalty reward_kl = {};               // what the rewards lose to the same reference
-  std::optional<double> target_kept = {};       // share of tokens to keep, when the thresholds move by themselves
+  double advantage_eps = kAdvantageEps;         // only for the advantage grpo
+  double horizon = 0;                           // divisor of seq_mean_token_sum_norm
+  double entropy_coefficient = 0;               // coefficient of the per-token entropy bonus
+  double kl_coefficient = 0;                    // beta of the reference-KL loss term; 0: off
+  KlEstimator kl_estimator = KlEstimator::kK3;  // of that term
+  RewardKlPenalty reward_kl = {};               // the reference KL as a reward penalty
+  std::optional<double> target_kept = {};       // target fraction of tokens inside an adaptive trust region
   Requirements requirements() const;
 };
 
-/// Every method, in the order in which they are documented.
+/// All methods, in the order of the documentation.
 const std::vector<Method>& methods();
 
-/// The row of that name, or of the papers' name for it (ppo_clip, dppo_binary_tv, dppo_binary_kl). An unknown one is an
-/// error (exit code 2) that starts with `what` and suggests the nearest.
+/// Returns the method with this name or alias (ppo_clip, dppo_binary_tv, dppo_binary_kl). For an unknown name it fails
+/// (exit code 2) with a message that starts with `what` and suggests the nearest name.
 const Method& find_method(const std::string& name, const std::string& what);
 
-/// A region from a method's name and its parameters by name, numbers and words. Besides the table's rows it knows
-/// ppo_clip, dppo_binary_tv and dppo_binary_kl, and C (or c) for ratio_cap. Unknown ones are errors (exit code 2), and
-/// so are parameters that contradict one another.
+/// Returns the region of a method (or alias) with the given parameters; C or c sets ratio_cap. Fails (exit code 2) for
+/// unknown names and for parameters that contradict one another.
 TrustRegion make_region(const std::string& method, const Json& parameters);
 
-/// Picks the row and applies the overrides. A parameter that the row's region does not have, a setting that would have
-/// no effect, and an advantage that the row cannot use are errors (exit code 2).
+/// Looks up the method and applies the overrides. Fails (exit code 2) if the method does not have a parameter, ignores
+/// a setting, or cannot use the advantage.
 Objective make_objective(const ObjectiveOptions& options, double default_horizon,
                          const ReferenceOptions& reference = {});
 

@@ -408,7 +408,7 @@ def what_the_loss_is_given_is_checked():
     logp[0, 0], rounded.mask[0, 0] = 1e-6, 1  # the softmax of a certain token, rounded
     gradient(config, rounded, logp=logp)
     logp[0, 0] = 0.1
-    refusal(lambda: gradient(config, rounded, logp=logp), "logp", "not above 0")
+    refusal(lambda: gradient(config, rounded, logp=logp), "logp", "at most 0")
 
 
 if __name__ == "__main__":

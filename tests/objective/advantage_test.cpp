@@ -56,15 +56,17 @@ TEST(Advantages, OfSequencesEqualTheGoldens) {
   int cases = 0, grpo = 0;
   for_each_golden([&](const GoldenAdvantages& given, const Json& want) {
     expect_advantages(group_mean_advantages(given.rewards, given.groups), numbers(want.at("group_mean")));
-    expect_advantages(advantages("group_mean", given.rewards, given.groups, given.lengths),
+    expect_advantages(sequence_advantages("group_mean", given.rewards, given.groups, given.lengths),
                       numbers(want.at("group_mean")));
     expect_advantages(rloo_advantages(given.rewards, given.groups), numbers(want.at("rloo")));
-    expect_advantages(advantages("rloo", given.rewards, given.groups, given.lengths), numbers(want.at("rloo")));
+    expect_advantages(sequence_advantages("rloo", given.rewards, given.groups, given.lengths),
+                      numbers(want.at("rloo")));
     for (const Json& one : want.at("grpo")) {
       const double eps = one.at("eps");
       expect_advantages(grpo_advantages(given.rewards, given.groups, eps), numbers(one.at("value")));
       if (eps == 1e-6)
-        expect_advantages(advantages("grpo", given.rewards, given.groups, given.lengths), numbers(one.at("value")));
+        expect_advantages(sequence_advantages("grpo", given.rewards, given.groups, given.lengths),
+                          numbers(one.at("value")));
       ++grpo;
     }
     ++cases;
@@ -143,7 +145,7 @@ TEST(Advantages, OfEqualRewardsAreExactlyZeroWhateverTheRewardAndTheGroupsSize) 
       rewards.insert(rewards.end(), {0.0, 1.0});  // a group with a signal beside it
       groups.insert(groups.end(), {3, 3});
       for (const char* kind : {"group_mean", "grpo", "rloo"}) {
-        const std::vector<double> got = advantages(kind, rewards, groups, {});
+        const std::vector<double> got = sequence_advantages(kind, rewards, groups, {});
         for (int64_t i = 0; i < size; ++i) ASSERT_EQ(got[i], 0) << kind << " " << reward << " " << size;
         ASSERT_LT(got[size], 0);
         ASSERT_GT(got[size + 1], 0);
@@ -167,7 +169,7 @@ TEST(Advantages, WhitenedAreExactlyZeroWhereAllTokensAreEqual) {
 }
 
 TEST(Advantages, OfNobodyAreEmptyAndOfAMaskedBatchZero) {
-  EXPECT_TRUE(advantages("grpo", {}, {}, {}).empty());
+  EXPECT_TRUE(sequence_advantages("grpo", {}, {}, {}).empty());
   EXPECT_TRUE(reinforce_pp_advantages({}).empty());
   EXPECT_TRUE(reinforce_pp_baseline_advantages({}).empty());
   EXPECT_TRUE(gae_advantages({}, 1, 1).advantages.empty());
@@ -182,14 +184,15 @@ TEST(Advantages, OfNobodyAreEmptyAndOfAMaskedBatchZero) {
 }
 
 TEST(Advantages, RefuseAnUnknownKindAndArraysThatDoNotFitTogether) {
-  const std::string message = error_of(2, [] { advantages("gae", {}, {}, {}); });
+  const std::string message = error_of(2, [] { sequence_advantages("gae", {}, {}, {}); });
   EXPECT_NE(message.find("gae"), std::string::npos);
   EXPECT_NE(message.find("group_mean"), std::string::npos);
 
   const std::vector<double> rewards{1, 2}, one{1};
   const std::vector<int64_t> groups{0, 0}, lengths{1, 2}, short_groups{0};
   const std::vector<uint8_t> mask(3, 1);
-  EXPECT_NE(error_of(70, [&] { advantages("rloo", rewards, short_groups, {}); }).find("2 rewards"), std::string::npos);
+  EXPECT_NE(error_of(70, [&] { sequence_advantages("rloo", rewards, short_groups, {}); }).find("2 rewards"),
+            std::string::npos);
   EXPECT_NE(error_of(70,
                      [&] {
                        reinforce_pp_advantages({one, groups, lengths, mask, {}, {}});
@@ -216,7 +219,7 @@ TEST(Advantages, OfReinforcePlusPlusAreOnePerSequenceWithoutDiscounting) {
   const std::vector<double> rewards{1, 0};
   const std::vector<int64_t> groups{0, 0}, lengths{1, 3};
   for (const char* kind : {"reinforce_pp", "reinforce_pp_baseline"}) {
-    const std::vector<double> got = advantages(kind, rewards, groups, lengths);
+    const std::vector<double> got = sequence_advantages(kind, rewards, groups, lengths);
     ASSERT_EQ(got.size(), 2u);
     EXPECT_NEAR(got[0], 1.5, 1e-6) << kind;
     EXPECT_NEAR(got[1], -0.5, 1e-6) << kind;

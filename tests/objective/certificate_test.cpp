@@ -276,7 +276,7 @@ TEST(Certificate, RefusesSamplesForWhichTheTheoremSaysNothing) {
   const auto message = [](const CertificateSamples& samples) {
     return error_of(70, [&] { improvement_certificate(samples); });
   };
-  EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(0.4), 2, "full_tv"}).find("range of -0.4 to 0.4"),
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(0.4), 2, "full_tv"}).find("range is -0.4 to 0.4"),
             std::string::npos);
   EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(1), 1, "full_tv"}).find("horizon"),
             std::string::npos);

@@ -45,7 +45,7 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
   const std::vector<int64_t> groups{0, 0}, valid{2, 3};
   for (const Method& row : methods()) {
     if (row.advantage != "gae") {  // has one per token, from a critic
-      EXPECT_EQ(advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
+      EXPECT_EQ(sequence_advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
     }
     EXPECT_EQ(sequence_weights(row.aggregation, valid, 8).size(), 2u) << row.name;
   }

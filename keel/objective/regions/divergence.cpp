@@ -8,26 +8,27 @@
 namespace keel {
 namespace {
 
-constexpr double kLeastOther = 1e-12;  // as in DPPO's release: rounding may leave the other tokens less than nothing
+constexpr double kMinOther = 1e-12;  // as in the DPPO release: rounding can make the remaining probability negative
 
-/// One policy's log-probs of the explicit tokens and of "any other".
-Tensor with_other(const Tensor& topk, const Tensor& sampled, const Tensor& sampled_in_topk, TopKSupport support) {
+/// Appends the log-prob of "any other token" to the log-probs of the top-K and sampled tokens.
+Tensor append_other(const Tensor& topk, const Tensor& sampled, const Tensor& sampled_in_topk, TopKSupport support) {
   const int64_t k = topk.size(-1);
   const Tensor inside = sampled_in_topk.unsqueeze(-1), extra = sampled.unsqueeze(-1);
   const Tensor tokens =
       support == TopKSupport::kUnion
           ? at::cat({topk, extra.masked_fill(inside, -std::numeric_limits<double>::infinity())}, -1)
           : at::cat({topk.narrow(-1, 0, k - 1), at::where(inside, topk.narrow(-1, k - 1, 1), extra)}, -1);
-  const Tensor other = (1 - tokens.exp().sum(-1, /*keepdim=*/true)).clamp_min(kLeastOther);
+  const Tensor other = (1 - tokens.exp().sum(-1, /*keepdim=*/true)).clamp_min(kMinOther);
   return at::cat({tokens, other.log()}, -1);
 }
 
-/// `measure` of the two policies' rows, in float64: 1 - sum cancels in float32.
+/// Applies `measure` to the top-K rows of both policies in float64, since 1 - sum cancels in float32.
 template <class Measure>
-Tensor of_topk(const TopKLogProbs& p, TopKSupport support, Measure measure) {
-  const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
-  const Tensor pi = with_other(wide(p.logp), wide(p.sampled_logp), p.sampled_in_topk, support);
-  const Tensor mu = with_other(wide(p.behavior_logp), wide(p.sampled_behavior_logp), p.sampled_in_topk, support);
+Tensor topk_divergence(const TopKLogProbs& p, TopKSupport support, Measure measure) {
+  const auto to_double = [](const Tensor& x) { return x.to(at::kDouble); };
+  const Tensor pi = append_other(to_double(p.logp), to_double(p.sampled_logp), p.sampled_in_topk, support);
+  const Tensor mu =
+      append_other(to_double(p.behavior_logp), to_double(p.sampled_behavior_logp), p.sampled_in_topk, support);
   return measure(pi, mu).to(p.sampled_logp.scalar_type());
 }
 
@@ -48,7 +49,7 @@ Tensor probability_difference(const Tensor& logp, const Tensor& behavior_logp) {
 }
 
 Tensor binary_tv(const Tensor& logp, const Tensor& behavior_logp) {
-  // The larger one times (1 - e^-|d|) keeps its digits where pi - mu cancels, and nothing in it overflows.
+  // max(pi, mu) (1 - e^-|d|) stays precise where pi - mu cancels, and cannot overflow.
   return at::maximum(logp, behavior_logp).exp() * -at::expm1(-(logp - behavior_logp).abs());
 }
 
@@ -57,13 +58,13 @@ Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp, const Tensor& 
   const Tensor mu = behavior_logp.exp(), other_pi = other_logp.defined() ? other_logp : log1mexp(logp);
   const Tensor other_mu = behavior_other_logp.defined() ? behavior_other_logp : log1mexp(behavior_logp);
   const Tensor sampled = mu * (behavior_logp - logp), others = other_mu.exp();
-  // 0 log 0 is 0: where mu is 1 the other tokens weigh nothing, whatever pi says of them.
+  // 0 log 0 is 0: if mu is 1, the other tokens contribute nothing.
   const Tensor other = at::where(others == 0, at::zeros_like(mu), others * (other_mu - other_pi));
   return (sampled + other).clamp_min(0);
 }
 
-Tensor topk_tv(const TopKLogProbs& p, TopKSupport support) { return of_topk(p, support, full_tv); }
-Tensor topk_kl(const TopKLogProbs& p, TopKSupport support) { return of_topk(p, support, full_kl); }
+Tensor topk_tv(const TopKLogProbs& p, TopKSupport support) { return topk_divergence(p, support, full_tv); }
+Tensor topk_kl(const TopKLogProbs& p, TopKSupport support) { return topk_divergence(p, support, full_kl); }
 
 Tensor full_tv(const Tensor& logp, const Tensor& behavior_logp) {
   return (logp.exp() - behavior_logp.exp()).abs().sum(-1) / 2;
@@ -71,7 +72,7 @@ Tensor full_tv(const Tensor& logp, const Tensor& behavior_logp) {
 
 Tensor full_kl(const Tensor& logp, const Tensor& behavior_logp) {
   const Tensor mu = behavior_logp.exp();
-  // A token that mu never gives adds nothing, whatever pi says of it.
+  // Tokens with mu = 0 contribute nothing.
   return at::where(mu > 0, mu * (behavior_logp - logp), at::zeros_like(mu)).sum(-1).clamp_min(0);
 }
 
@@ -79,7 +80,7 @@ Tensor k1(const Tensor& logp, const Tensor& behavior_logp) { return behavior_log
 Tensor k2(const Tensor& logp, const Tensor& behavior_logp) { return (logp - behavior_logp).square() / 2; }
 Tensor k3(const Tensor& logp, const Tensor& behavior_logp) {
   const Tensor d = logp - behavior_logp;
-  // Near 0 the difference cancels even with expm1; there Taylor's series has all digits.
+  // Near 0 the difference cancels even with expm1, so a Taylor series is used there.
   const Tensor series = d.square() / 2 * (1 + d / 3 * (1 + d / 4 * (1 + d / 5 * (1 + d / 6))));
   return at::where(d.abs() < 0.01, series, at::expm1(d.clamp(-kMaxLogRatio, kMaxLogRatio)) - d);
 }

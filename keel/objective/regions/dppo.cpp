@@ -5,8 +5,8 @@
 namespace keel {
 namespace {
 
-/// Adds the gradient of -tau (log r)^2, which blocked tokens feel too.
-TokenDecision pulled_back(TokenDecision decision, const LossInputs& p, double tau) {
+/// Adds the gradient of the regulariser -tau (log r)^2, also for blocked tokens.
+TokenDecision add_log_ratio_penalty(TokenDecision decision, const LossInputs& p, double tau) {
   decision.coefficient = decision.coefficient - 2 * tau * (p.logp - p.behavior_logp);
   return decision;
 }
@@ -42,51 +42,53 @@ TokenDecision MinimalMask::operator()(const LossInputs& p) const {
 
 TokenDecision Ipo::operator()(const LossInputs& p) const {
   const Tensor distance = binary_tv(p.logp, p.behavior_logp);
-  return pulled_back(
+  return add_log_ratio_penalty(
       hard_mask(p, importance_ratio(p), distance > threshold, distance, at::full_like(distance, threshold)), p, tau);
 }
 
 TokenDecision PrimeRlDefault::operator()(const LossInputs& p) const {
-  return pulled_back(Dppo{.low = low, .high = high}(p), p, tau);
+  return add_log_ratio_penalty(Dppo{.low = low, .high = high}(p), p, tau);
 }
 
 std::vector<MethodRow<DppoFamily>> dppo_rows() {
   const auto thresholds = [](double both, Divergence divergence) {
     return Dppo{.low = both, .high = both, .divergence = divergence};
   };
-  return {dppo_row("dppo_tv", "A mask on the total variation to the sampling policy, estimated from the sampled token.",
-                   "|pi - mu|", thresholds(0.15, Divergence::kBinaryTv)),
-          dppo_row("dppo_kl", "A mask on the KL divergence to the sampling policy, estimated from the sampled token.",
-                   "KL(mu||pi)", thresholds(0.05, Divergence::kBinaryKl)),
-          dppo_row("dppo_topk_tv", "A mask on the total variation over the sampler's most likely tokens.",
-                   "TV over TopK(mu), the sampled token and the rest", thresholds(0.2, Divergence::kTopKTv)),
-          dppo_row("dppo_topk_kl", "A mask on the KL divergence over the sampler's most likely tokens.",
-                   "KL(mu||pi) over TopK(mu), the sampled token and the rest", thresholds(0.05, Divergence::kTopKKl)),
-          dppo_row("dppo_full_tv", "A mask on the exact total variation to the sampling policy.",
-                   "TV over the vocabulary", thresholds(0.2, Divergence::kFullTv)),
-          dppo_row("dppo_full_kl", "A mask on the exact KL divergence to the sampling policy.",
-                   "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
-          {.name = "minimal_mask",
-           .summary = "Only negative updates of tokens that already lost much probability are left out.",
-           .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",
-           .source = "arXiv 2602.04879, section 5.3",
-           .advantage = "group_mean",
-           .aggregation = "seq_mean_token_sum_norm",
-           .region = MinimalMask{}},
-          {.name = "ipo",
-           .summary = "Tokens far from the sampling policy are left out, and all are pulled back to it.",
-           .equation = "g = M r A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
-           .source = "prime-rl",
-           .advantage = "group_mean",
-           .aggregation = "token_mean",
-           .region = Ipo{}},
-          {.name = "prime_rl_default",
-           .summary = "DPPO's mask on the total variation, with a pull back to the sampling policy.",
-           .equation = "g = M r A - 2 tau log r; blocked (M = 0): A (pi - mu) > 0 and |pi - mu| > high (A > 0) or low",
-           .source = "prime-rl",
-           .advantage = "group_mean",
-           .aggregation = "token_mean",
-           .region = PrimeRlDefault{}}};
+  return {
+      dppo_row("dppo_tv", "A mask on the total variation to the sampling policy, estimated from the sampled token.",
+               "|pi - mu|", thresholds(0.15, Divergence::kBinaryTv)),
+      dppo_row("dppo_kl", "A mask on the KL divergence to the sampling policy, estimated from the sampled token.",
+               "KL(mu||pi)", thresholds(0.05, Divergence::kBinaryKl)),
+      dppo_row("dppo_topk_tv", "A mask on the total variation over the sampler's most likely tokens.",
+               "TV over TopK(mu), the sampled token and the rest", thresholds(0.2, Divergence::kTopKTv)),
+      dppo_row("dppo_topk_kl", "A mask on the KL divergence over the sampler's most likely tokens.",
+               "KL(mu||pi) over TopK(mu), the sampled token and the rest", thresholds(0.05, Divergence::kTopKKl)),
+      dppo_row("dppo_full_tv", "A mask on the exact total variation to the sampling policy.", "TV over the vocabulary",
+               thresholds(0.2, Divergence::kFullTv)),
+      dppo_row("dppo_full_kl", "A mask on the exact KL divergence to the sampling policy.",
+               "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
+      {.name = "minimal_mask",
+       .summary = "Blocks only negative updates of tokens that have already lost much probability.",
+       .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",
+       .source = "arXiv 2602.04879, section 5.3",
+       .advantage = "group_mean",
+       .aggregation = "seq_mean_token_sum_norm",
+       .region = MinimalMask{}},
+      {.name = "ipo",
+       .summary = "Blocks tokens far from the sampling policy; a quadratic penalty pulls all tokens back to it.",
+       .equation = "g = M r A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
+       .source = "prime-rl",
+       .advantage = "group_mean",
+       .aggregation = "token_mean",
+       .region = Ipo{}},
+      {.name = "prime_rl_default",
+       .summary =
+           "DPPO mask on the total variation, plus a quadratic penalty that pulls tokens back to the sampling policy.",
+       .equation = "g = M r A - 2 tau log r; blocked (M = 0): A (pi - mu) > 0 and |pi - mu| > high (A > 0) or low",
+       .source = "prime-rl",
+       .advantage = "group_mean",
+       .aggregation = "token_mean",
+       .region = PrimeRlDefault{}}};
 }
 
 }  // namespace keel

@@ -8,16 +8,16 @@
 
 namespace keel {
 
-/// DPPO (arXiv 2602.04879, eq. 12 to 16): min(r, cap) A, blocked when the update leads away from the anchor,
+/// DPPO (arXiv 2602.04879, eq. 12 to 16): min(r, cap) A, blocked if the update moves away from the anchor,
 /// A (pi - anchor) > 0, and the divergence from it is above `high` (A > 0) or `low` (A < 0). The importance ratio is
-/// over mu whatever the anchor. Exact divergences (full_tv, full_kl) come in through LossInputs::divergence.
+/// always over mu. Exact divergences (full_tv, full_kl) are read from LossInputs::divergence.
 struct Dppo {
-  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // thresholds of a total variation; a KL has its own row
+  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // for a total variation; rows with a KL set their own
   Divergence divergence = Divergence::kBinaryTv;
   Anchor anchor = Anchor::kBehavior;
   TopKSupport support = TopKSupport::kUnion;
   double k = kDefaultTopK;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("k", k, NumberRange::kTopK);
     visitor("divergence", divergence), visitor("anchor", anchor), visitor("support", support);
@@ -27,12 +27,12 @@ struct Dppo {
   std::optional<InvalidParameter> check_parameters() const { return check_divergence(divergence, anchor); }
 };
 
-/// DPPO's smallest mask that still stabilises (section 5.3): min(r, cap) A, blocked when A < 0 and
-/// anchor - pi >= delta. The importance ratio is over mu whatever the anchor.
+/// The smallest mask that still stabilises training (DPPO, section 5.3): min(r, cap) A, blocked if A < 0 and
+/// anchor - pi >= delta. The importance ratio is always over mu.
 struct MinimalMask {
   double delta = 0.5, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("delta", delta), visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
   }
@@ -40,10 +40,10 @@ struct MinimalMask {
   RegionProperties properties() const { return {.tv_thresholds = {"delta"}}; }
 };
 
-/// prime-rl's IPO: r A where |pi - mu| <= threshold, and everywhere the pull-back -2 tau log r.
+/// IPO of prime-rl: r A where |pi - mu| <= threshold, plus the regulariser -2 tau log r on every token.
 struct Ipo {
   double threshold = 0.1, tau = 1e-3;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("threshold", threshold), visitor("tau", tau, NumberRange::kNonNegative);
   }
@@ -51,10 +51,10 @@ struct Ipo {
   RegionProperties properties() const { return {.tv_thresholds = {"threshold"}}; }
 };
 
-/// prime-rl's default: DPPO's mask on the binary total variation, and everywhere the pull-back -2 tau log r.
+/// The default loss of prime-rl: the DPPO mask on the binary total variation, plus -2 tau log r on every token.
 struct PrimeRlDefault {
   double low = 0.2, high = 0.2, tau = 1e-3;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("tau", tau, NumberRange::kNonNegative);
   }
@@ -62,7 +62,7 @@ struct PrimeRlDefault {
   RegionProperties properties() const { return {.tv_thresholds = {"low", "high"}}; }
 };
 
-/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+/// All regions of this family. Add a new region here: it then becomes an alternative of TrustRegion.
 using DppoFamily = std::variant<Dppo, MinimalMask, Ipo, PrimeRlDefault>;
 std::vector<MethodRow<DppoFamily>> dppo_rows();
 

@@ -6,7 +6,7 @@ namespace keel {
 namespace {
 
 /// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
-TokenDecision quadratic(const LossInputs& p, const ClampedTensor& ratio, const Tensor& step, double width) {
+TokenDecision quadratic_penalty(const LossInputs& p, const ClampedTensor& ratio, const Tensor& step, double width) {
   const Tensor weight = ratio.value * (1 - p.advantages.sign() * step / width), distance = step.abs();
   return no_mask(p, {weight * p.advantages, ratio.count}, distance, width, distance > width);
 }
@@ -26,21 +26,22 @@ MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& summa
 
 TokenDecision Spo::operator()(const LossInputs& p) const {
   const ClampedTensor ratio = importance_ratio(p);
-  return quadratic(p, ratio, ratio.value - 1, eps);
+  return quadratic_penalty(p, ratio, ratio.value - 1, eps);
 }
 
 TokenDecision Drpo::operator()(const LossInputs& p) const {
-  // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
-  const auto measured = [&](Divergence which) {
+  // A KL divergence can be infinite. Clamped like a log-ratio, it still flips the sign of the weight.
+  const auto clamped_divergence = [&](Divergence which) {
     return token_divergence(p, which, Anchor::kBehavior, support).value.clamp_max(kMaxLogRatio);
   };
-  const Tensor distance = measured(divergence);
-  const Tensor own = measured(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
+  const Tensor distance = clamped_divergence(divergence);
+  const Tensor binary =
+      clamped_divergence(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
   const Tensor log_ratio = p.logp - p.behavior_logp;
-  const Tensor change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
-  const Tensor step = log_ratio.sign() * (own + change * (distance - own).clamp_min(0));
-  TokenDecision decision = quadratic(p, importance_ratio(p), step, delta);
-  // Where pi = mu the token is pushed neither way, but its distribution may have moved all the same.
+  const Tensor relative_change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
+  const Tensor step = log_ratio.sign() * (binary + relative_change * (distance - binary).clamp_min(0));
+  TokenDecision decision = quadratic_penalty(p, importance_ratio(p), step, delta);
+  // Even where pi = mu for the token, the rest of its distribution can have changed.
   decision.divergence = distance;
   decision.outside = distance > delta;
   return decision;
@@ -48,7 +49,7 @@ TokenDecision Drpo::operator()(const LossInputs& p) const {
 
 TokenDecision MaskDrpo::operator()(const LossInputs& p) const {
   const ClampedTensor ratio = importance_ratio(p);
-  TokenDecision decision = quadratic(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
+  TokenDecision decision = quadratic_penalty(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
   decision.coefficient = at::where(decision.outside, decision.coefficient, ratio.value * p.advantages);
   return decision;
 }
@@ -64,7 +65,7 @@ std::vector<MethodRow<DrpoFamily>> drpo_rows() {
       "g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu), B the binary and D "
       "the ";
   std::vector<MethodRow<DrpoFamily>> rows{
-      drpo_row("drpo", "A weight that falls linearly with the change of probability, and turns round at the boundary.",
+      drpo_row("drpo", "A weight that falls linearly with the change of probability and changes sign at the boundary.",
                "g = r A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),
       drpo_row("drpo_topk_tv", "DRPO with the total variation over the sampler's most likely tokens.",
                general + "TV over TopK(mu), the sampled token and the rest; nothing is blocked",
@@ -76,12 +77,12 @@ std::vector<MethodRow<DrpoFamily>> drpo_rows() {
                Drpo{.divergence = Divergence::kFullTv}),
       drpo_row("drpo_full_kl", "DRPO with the exact KL divergence.", general + "full KL(mu||pi); nothing is blocked",
                Drpo{.divergence = Divergence::kFullKl}),
-      drpo_row("mask_drpo", "DRPO's weight outside the region only.",
+      drpo_row("mask_drpo", "The DRPO weight, but only outside the region.",
                "g = r A where |pi - mu| <= delta, r A (1 - sign(A)(pi - mu)/delta) beyond; nothing is blocked",
                MaskDrpo{}),
-      drpo_row("drpo_no_abs_advantage", "DRPO's ablation: the penalty does not grow with the advantage.",
+      drpo_row("drpo_no_abs_advantage", "An ablation of DRPO: the penalty does not grow with the advantage.",
                "g = r (A - (pi - mu)/delta); nothing is blocked", DrpoNoAbsAdvantage{})};
-  rows.push_back(drpo_row("spo", "A weight that falls linearly with the ratio, and turns round at the boundary.",
+  rows.push_back(drpo_row("spo", "A weight that falls linearly with the ratio and changes sign at the boundary.",
                           "g = r A (1 - sign(A)(r - 1)/eps); nothing is blocked", Spo{}));
   rows.back().source = "arXiv 2401.16025";
   return rows;

@@ -8,25 +8,26 @@
 
 namespace keel {
 
-// Parameters of a region that are words. `choices_of` lists each type's, in the order of its values.
+// Enum parameters of regions. `choices_of` lists the names of the values of each type, in order.
 
-/// Whom a ratio or a divergence is measured against: the sampler, or the trainer's own recomputation of its log-probs.
+/// The log-probs that a ratio or divergence is measured against: those of the sampler, or those that the trainer
+/// recomputes at the sampling weights.
 enum class Anchor { kBehavior, kRecomputed };
-/// Whether a correction looks at one token or at the product over its sequence.
+/// Whether a correction weight is per token or the product over the sequence.
 enum class Level { kToken, kSequence };
-/// Over which sequences an average runs.
+/// The set of sequences that an average covers.
 enum class AverageOver { kGroup, kBatch };
-/// How far pi is from mu: divergence.h has the definitions.
+/// A measure of the distance between pi and mu; divergence.h has the definitions.
 enum class Divergence { kBinaryTv, kBinaryKl, kTopKTv, kTopKKl, kFullTv, kFullKl, kK1, kK2, kK3 };
-/// Which tokens a top-K divergence looks at when the sampled one is not among the K: K + 1, or the last one gives way.
+/// How a top-K divergence includes a sampled token outside the K: as token K + 1, or in place of the last one.
 enum class TopKSupport { kUnion, kReplaceLast };
-/// On which side a ratio clip is lifted for rare tokens: where it would stop a rise, a fall, or both.
+/// The side on which a ratio clip does not apply to rare tokens: the upper bound, the lower bound, or both.
 enum class Side { kHigh, kLow, kBoth };
 enum class Switch { kOff, kOn };
 
 using Choices = std::span<const std::string_view>;
 
-namespace words {
+namespace choices {
 inline constexpr std::array<std::string_view, 2> kAnchor{"behavior", "recomputed"};
 inline constexpr std::array<std::string_view, 2> kLevel{"token", "sequence"};
 inline constexpr std::array<std::string_view, 2> kAverageOver{"group", "batch"};
@@ -35,36 +36,36 @@ inline constexpr std::array<std::string_view, 9> kDivergence{"binary_tv", "binar
 inline constexpr std::array<std::string_view, 2> kTopKSupport{"union", "replace_last"};
 inline constexpr std::array<std::string_view, 3> kSide{"high", "low", "both"};
 inline constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
-}  // namespace words
+}  // namespace choices
 
-inline Choices choices_of(Anchor) { return words::kAnchor; }
-inline Choices choices_of(Level) { return words::kLevel; }
-inline Choices choices_of(AverageOver) { return words::kAverageOver; }
-inline Choices choices_of(Divergence) { return words::kDivergence; }
-inline Choices choices_of(TopKSupport) { return words::kTopKSupport; }
-inline Choices choices_of(Side) { return words::kSide; }
-inline Choices choices_of(Switch) { return words::kSwitch; }
+inline Choices choices_of(Anchor) { return choices::kAnchor; }
+inline Choices choices_of(Level) { return choices::kLevel; }
+inline Choices choices_of(AverageOver) { return choices::kAverageOver; }
+inline Choices choices_of(Divergence) { return choices::kDivergence; }
+inline Choices choices_of(TopKSupport) { return choices::kTopKSupport; }
+inline Choices choices_of(Side) { return choices::kSide; }
+inline Choices choices_of(Switch) { return choices::kSwitch; }
 
-/// What a number may be. At 0 a threshold, a divisor or a cap leaves nothing of the method; other numbers are switched
-/// off by it. A share is from 0 to 1; below 1 the cap of a ratio would hold back tokens that have not moved. A number
-/// of tokens is whole, and at most 64: the sampler sends that many for every token it draws.
+/// The valid range of a number. Thresholds, divisors and caps are positive; numbers that 0 switches off are
+/// non-negative. Ratio caps are at least 1, since a lower cap would affect tokens that have not moved. kTopK is an
+/// integer up to 64, the maximum that the sampler records per token.
 enum class NumberRange { kPositive, kNonNegative, kUnitInterval, kAtLeastOne, kTopK };
 
-/// Called with the name and the value of each of a region's parameters; a word is its place among the words it may be.
+/// Called with the name and value of each parameter of a region. An enum is passed as its index among its choices.
 struct ParameterVisitor {
-  std::function<void(std::string_view name, double& value, NumberRange limit)> number;
-  std::function<void(std::string_view name, int& place, Choices words)> word;
+  std::function<void(std::string_view name, double& value, NumberRange range)> number;
+  std::function<void(std::string_view name, int& index, Choices choices)> choice;
 
-  void operator()(std::string_view name, double& value, NumberRange limit = NumberRange::kPositive) const {
-    number(name, value, limit);
+  void operator()(std::string_view name, double& value, NumberRange range = NumberRange::kPositive) const {
+    number(name, value, range);
   }
 
   template <class Enum>
   requires std::is_enum_v<Enum>
   void operator()(std::string_view name, Enum& value) const {
-    int place = static_cast<int>(value);
-    word(name, place, choices_of(value));
-    value = static_cast<Enum>(place);
+    int index = static_cast<int>(value);
+    choice(name, index, choices_of(value));
+    value = static_cast<Enum>(index);
   }
 };
 

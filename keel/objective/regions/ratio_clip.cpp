@@ -13,12 +13,12 @@ TokenDecision PpoClip::operator()(const LossInputs& p) const {
 TokenDecision RelaxedClip::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
   const Tensor rare = p.behavior_logp.exp() < alpha;
-  const Tensor on_this_side = relaxed == Side::kBoth   ? rare
-                              : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
-                                                       : rare.logical_and(p.advantages < 0);
-  const Tensor blocked = outside_ratio_clip(p.advantages, ratio, low, high).logical_and(on_this_side.logical_not());
+  const Tensor not_clipped = relaxed == Side::kBoth   ? rare
+                             : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
+                                                      : rare.logical_and(p.advantages < 0);
+  const Tensor blocked = outside_ratio_clip(p.advantages, ratio, low, high).logical_and(not_clipped.logical_not());
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, (ratio - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low).masked_fill(on_this_side, kUnlimited));
+                   by_advantage_sign(p.advantages, high, low).masked_fill(not_clipped, kUnlimited));
 }
 
 TokenDecision Aspo::operator()(const LossInputs& p) const {
@@ -43,7 +43,7 @@ TokenDecision IcePopDirect::operator()(const LossInputs& p) const {
 
 namespace {
 
-/// A row of the DPPO paper's study: Clip-Higher, lifted for rare tokens.
+/// A method of the DPPO paper: Clip-Higher that does not clip rare tokens.
 MethodRow<RatioClipFamily> relaxed_row(const std::string& name, const std::string& summary, const std::string& blocked,
                                        Side side) {
   return {.name = name,
@@ -69,7 +69,7 @@ std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows() {
            .aggregation = "seq_mean_token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
           {.name = "grpo_clip_higher",
-           .summary = "The ratio clip with a wider upper bound, as the DPPO paper compares with.",
+           .summary = "The ratio clip with a wider upper bound, a baseline of the DPPO paper.",
            .equation = with_dual,
            .source = "arXiv 2503.14476; arXiv 2602.04879, appendix C.1",
            .advantage = "group_mean",
@@ -103,28 +103,28 @@ std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows() {
            .advantage = "gae",
            .aggregation = "token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
-          relaxed_row("grpo_relax_high", "Clip-Higher, lifted for rare tokens that should rise.",
+          relaxed_row("grpo_relax_high", "Clip-Higher that does not clip rare tokens with a positive advantage.",
                       "A > 0 and r > 1 + high, unless mu < alpha; A < 0 and r < 1 - low", Side::kHigh),
-          relaxed_row("grpo_relax_low", "Clip-Higher, lifted for rare tokens that should fall.",
+          relaxed_row("grpo_relax_low", "Clip-Higher that does not clip rare tokens with a negative advantage.",
                       "A > 0 and r > 1 + high; A < 0 and r < 1 - low, unless mu < alpha", Side::kLow),
-          relaxed_row("grpo_relax_both", "Clip-Higher, lifted for rare tokens.",
+          relaxed_row("grpo_relax_both", "Clip-Higher that does not clip rare tokens.",
                       "A > 0 and r > 1 + high, A < 0 and r < 1 - low, unless mu < alpha", Side::kBoth),
           {.name = "aspo",
-           .summary = "The ratio clip with the importance weight of positive tokens turned over.",
+           .summary = "The ratio clip with the inverse importance weight for positive advantages.",
            .equation = "g = min(1/r, ratio_cap) A (A > 0), min(r, ratio_cap) A (A < 0); blocked as by the ratio clip",
            .source = "arXiv 2510.06062, the authors' release",
            .advantage = "grpo",
            .aggregation = "token_mean",
            .region = Aspo{}},
           {.name = "up_grpo",
-           .summary = "The ratio clip for negative tokens only; positive ones are taken as they are.",
+           .summary = "The ratio clip for negative advantages only; positive ones have no importance weight.",
            .equation = "g = A (A > 0), min(r, ratio_cap) A (A <= 0); blocked: A < 0 and r < 1 - low or r > dual",
            .source = "arXiv 2607.06987, as contributed to verl",
            .advantage = "grpo",
            .aggregation = "token_mean",
            .region = UpGrpo{}},
           {.name = "icepop_direct",
-           .summary = "Tokens whose ratio leaves a fixed interval are left out, whichever way they pull.",
+           .summary = "Blocks tokens whose ratio is outside a fixed interval, for both signs of the advantage.",
            .equation = "g = min(r, ratio_cap) A; blocked: r outside [ratio_low, ratio_high]",
            .source = "arXiv 2510.18855, in prime-rl's form",
            .advantage = "group_mean",

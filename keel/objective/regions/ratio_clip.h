@@ -8,12 +8,12 @@
 
 namespace keel {
 
-/// PPO's ratio clip (arXiv 1707.06347): min(r, cap) A, blocked when A > 0 and r > 1 + high, or A < 0 and r < 1 - low;
-/// with a dual clip also when A < 0 and r > dual.
+/// PPO's ratio clip (arXiv 1707.06347): min(r, cap) A, blocked if A > 0 and r > 1 + high, or A < 0 and r < 1 - low;
+/// with a dual clip also if A < 0 and r > dual.
 struct PpoClip {
   double low = 0.2, high = 0.2, dual = kUnlimited, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("dual", dual, NumberRange::kAtLeastOne);
     visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
@@ -22,12 +22,12 @@ struct PpoClip {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// The ratio clip of DPPO's study of rare tokens (arXiv 2602.04879, section 6): PPO's, lifted on one side or on both
-/// where mu < alpha.
+/// The ratio clip in the DPPO study of rare tokens (arXiv 2602.04879, section 6): tokens with mu < alpha are not
+/// clipped on the `relaxed` side.
 struct RelaxedClip {
   double low = 0.2, high = 0.28, alpha = 0.1, ratio_cap = kUnlimited;
   Side relaxed = Side::kBoth;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("alpha", alpha, NumberRange::kUnitInterval);
     visitor("ratio_cap", ratio_cap), visitor("relaxed", relaxed);
@@ -36,11 +36,11 @@ struct RelaxedClip {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// ASPO (arXiv 2510.06062): positive tokens are weighted by min(1/r, cap), negative ones by min(r, cap); PPO's mask. As
-/// the authors released it, without its entropy split.
+/// ASPO (arXiv 2510.06062): min(1/r, cap) for positive advantages, min(r, cap) for negative ones, with the PPO mask. As
+/// in the code of the authors, without its entropy split.
 struct Aspo {
   double low = 0.2, high = 0.28, ratio_cap = 3;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
   }
@@ -48,10 +48,10 @@ struct Aspo {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; else min(r, cap) A with PPO's mask.
+/// UP-GRPO (arXiv 2607.06987): A for positive advantages, for any ratio; else min(r, cap) A with the PPO mask.
 struct UpGrpo {
   double low = 0.2, dual = 3, ratio_cap = kUnlimited;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("dual", dual, NumberRange::kAtLeastOne), visitor("ratio_cap", ratio_cap);
   }
@@ -59,10 +59,10 @@ struct UpGrpo {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// prime-rl's form of IcePop: min(r, cap) A, blocked when r is outside [ratio_low, ratio_high].
+/// IcePop as implemented in prime-rl: min(r, cap) A, blocked if r is outside [ratio_low, ratio_high].
 struct IcePopDirect {
   double ratio_low = 0.2, ratio_high = 5, ratio_cap = kUnlimited;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("ratio_low", ratio_low, NumberRange::kNonNegative), visitor("ratio_high", ratio_high);
     visitor("ratio_cap", ratio_cap);
@@ -74,7 +74,7 @@ struct IcePopDirect {
   }
 };
 
-/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+/// All regions of this family. Add a new region here: it then becomes an alternative of TrustRegion.
 using RatioClipFamily = std::variant<PpoClip, RelaxedClip, Aspo, UpGrpo, IcePopDirect>;
 std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows();
 

@@ -32,10 +32,10 @@ TokenDecision hard_mask(const LossInputs& p, const ClampedTensor& weight, const 
 TokenDecision no_mask(const LossInputs& p, const ClampedTensor& coefficient, const Tensor& divergence, double threshold,
                       const Tensor& outside) {
   return {coefficient.value,
-          none(p).logical_not(),
+          all_false(p).logical_not(),
           divergence,
           at::full_like(p.advantages, threshold),
-          outside.defined() ? outside : none(p),
+          outside.defined() ? outside : all_false(p),
           coefficient.count};
 }
 
@@ -43,7 +43,7 @@ Tensor by_advantage_sign(const Tensor& advantages, double positive, double other
   return at::where(advantages > 0, at::full_like(advantages, positive), at::full_like(advantages, otherwise));
 }
 
-Tensor none(const LossInputs& p) { return at::zeros_like(p.advantages, p.advantages.options().dtype(at::kBool)); }
+Tensor all_false(const LossInputs& p) { return at::zeros_like(p.advantages, p.advantages.options().dtype(at::kBool)); }
 
 Tensor outside_ratio_clip(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual) {
   const Tensor negative = (ratio < 1 - low).logical_or(ratio > dual);
@@ -81,32 +81,32 @@ Tensor moves_away(const LossInputs& p, Anchor anchor) {
 ClampedTensor token_divergence(const LossInputs& p, Divergence divergence, Anchor anchor, TopKSupport support) {
   if (anchor != Anchor::kBehavior && (is_topk(divergence) || is_full(divergence)))
     fail(ExitCode::kBadConfiguration, "the divergence ", choices_of(divergence)[static_cast<size_t>(divergence)],
-         " is measured from the sampler's distribution; with the anchor \"recomputed\" use binary_tv or binary_kl");
+         " needs the anchor \"behavior\"; with the anchor \"recomputed\" use binary_tv or binary_kl");
   const Tensor& mu = anchor_logp(p, anchor);
   const auto topk = [&] {
     return TopKLogProbs{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
   };
-  const Tensor zero = zero_count(p);
+  const Tensor not_clamped = zero_count(p);
   switch (divergence) {
     case Divergence::kBinaryTv:
-      return {binary_tv(p.logp, mu), zero};
+      return {binary_tv(p.logp, mu), not_clamped};
     case Divergence::kBinaryKl:
-      return {binary_kl(p.logp, mu, p.other_logp, anchor_other_logp(p, anchor)), zero};
+      return {binary_kl(p.logp, mu, p.other_logp, anchor_other_logp(p, anchor)), not_clamped};
     case Divergence::kTopKTv:
-      return {topk_tv(topk(), support), zero};
+      return {topk_tv(topk(), support), not_clamped};
     case Divergence::kTopKKl:
-      return {topk_kl(topk(), support), zero};
+      return {topk_kl(topk(), support), not_clamped};
     case Divergence::kFullTv:
     case Divergence::kFullKl:
-      return {p.divergence, zero};
+      return {p.divergence, not_clamped};
     case Divergence::kK1:
-      return {k1(p.logp, mu), zero};
+      return {k1(p.logp, mu), not_clamped};
     case Divergence::kK2:
-      return {k2(p.logp, mu), zero};
+      return {k2(p.logp, mu), not_clamped};
     case Divergence::kK3:
-      return {k3(p.logp, mu), anchor == Anchor::kBehavior ? zero : count_clamped(p.logp - mu)};
+      return {k3(p.logp, mu), anchor == Anchor::kBehavior ? not_clamped : count_clamped(p.logp - mu)};
   }
-  fail(ExitCode::kInternal, "no such divergence: ", static_cast<int>(divergence));
+  fail(ExitCode::kInternal, "unknown divergence: ", static_cast<int>(divergence));
 }
 
 Requirements divergence_requirements(Divergence divergence, double k, Anchor anchor, Scope scope) {
@@ -122,15 +122,15 @@ std::vector<std::string> if_total_variation(Divergence divergence, std::vector<s
 }
 
 std::optional<InvalidParameter> check_divergence(Divergence divergence, Anchor anchor) {
-  const std::string_view word = choices_of(divergence)[static_cast<size_t>(divergence)];
+  const std::string_view name = choices_of(divergence)[static_cast<size_t>(divergence)];
   if (divergence == Divergence::kK1 || divergence == Divergence::kK2 || divergence == Divergence::kK3)
-    return invalid_parameter("divergence", "divergence is ", word,
-                             ", which is a function of the ratio and no distance of one token; expected binary_tv, "
+    return invalid_parameter("divergence", "divergence is ", name,
+                             ", which is not a distance of one token; expected binary_tv, "
                              "binary_kl, topk_tv, topk_kl, full_tv or full_kl");
   if (anchor == Anchor::kRecomputed && (is_topk(divergence) || is_full(divergence)))
     return invalid_parameter(
-        "anchor", "anchor is recomputed, but ", word,
-        " is measured from the sampler's distribution; expected the anchor behavior, or the divergence "
+        "anchor", "anchor is recomputed, but ", name,
+        " is measured from the distribution of the sampler; expected the anchor behavior, or the divergence "
         "binary_tv or binary_kl");
   return {};
 }

@@ -11,75 +11,75 @@
 
 namespace keel {
 
-// What the regions are made of; for their own use.
+// Building blocks of the regions.
 
-/// A tensor made from log-ratios that were clamped before exp, and how many of them the clamp changed.
+/// A tensor computed from log-ratios that were clamped before exp, and the number of log-ratios that changed.
 struct ClampedTensor {
   Tensor value;
   Tensor count;  // [] integer
 };
 
-/// g = weight A where not blocked, 0 where blocked.
-TokenDecision hard_mask(const LossInputs& policy, const ClampedTensor& weight, const Tensor& blocked,
+/// g = weight * A; 0 for blocked tokens.
+TokenDecision hard_mask(const LossInputs& inputs, const ClampedTensor& weight, const Tensor& blocked,
                         const Tensor& divergence, const Tensor& threshold);
 
-/// g as given; nothing is blocked.
-TokenDecision no_mask(const LossInputs& policy, const ClampedTensor& coefficient, const Tensor& divergence,
+/// g = coefficient; no token is blocked.
+TokenDecision no_mask(const LossInputs& inputs, const ClampedTensor& coefficient, const Tensor& divergence,
                       double threshold, const Tensor& outside = {});
 
 /// `positive` where A > 0, `otherwise` elsewhere.
 Tensor by_advantage_sign(const Tensor& advantages, double positive, double otherwise);
 
-/// No token.
-Tensor none(const LossInputs& policy);
+/// An all-false mask [N].
+Tensor all_false(const LossInputs& inputs);
 
-/// PPO's test: A > 0 and ratio > 1 + high, or A < 0 and ratio < 1 - low or ratio > dual.
+/// The PPO clip: A > 0 and ratio > 1 + high, or A < 0 and (ratio < 1 - low or ratio > dual).
 Tensor outside_ratio_clip(const Tensor& advantages, const Tensor& ratio, double low, double high,
                           double dual = kUnlimited);
 
-/// Log-probs of the anchor: mu's, or the trainer's own at the sampling weights.
-const Tensor& anchor_logp(const LossInputs& policy, Anchor anchor);
+/// The log-probs of the anchor.
+const Tensor& anchor_logp(const LossInputs& inputs, Anchor anchor);
 
-/// Its log(1 - p); may be undefined.
-const Tensor& anchor_other_logp(const LossInputs& policy, Anchor anchor);
+/// log(1 - p) of the anchor; may be undefined.
+const Tensor& anchor_other_logp(const LossInputs& inputs, Anchor anchor);
 
-/// The count of a method without a ratio: 0.
-Tensor zero_count(const LossInputs& policy);
+/// The clamp count of a method without a ratio: 0.
+Tensor zero_count(const LossInputs& inputs);
 
-/// exp(clamp(x, -20, 20)). A region adds the count of each log-ratio to its decision once.
+/// exp(clamp(log_ratio, -20, 20)). A region adds the count of each log-ratio to its decision once.
 ClampedTensor clamped_exp(const Tensor& log_ratio);
 
 /// pi / anchor.
-ClampedTensor importance_ratio(const LossInputs& policy, Anchor anchor = Anchor::kBehavior);
+ClampedTensor importance_ratio(const LossInputs& inputs, Anchor anchor = Anchor::kBehavior);
 
 /// min(pi / mu, cap).
-ClampedTensor capped_ratio(const LossInputs& policy, double ratio_cap);
+ClampedTensor capped_ratio(const LossInputs& inputs, double ratio_cap);
 
-/// A (pi - anchor) > 0: the update makes the distance to the anchor larger.
-Tensor moves_away(const LossInputs& policy, Anchor anchor = Anchor::kBehavior);
+/// A (pi - anchor) > 0: the update increases the distance to the anchor.
+Tensor moves_away(const LossInputs& inputs, Anchor anchor = Anchor::kBehavior);
 
-/// The divergence of each token from the anchor. Only the binary and the sampled ones know another anchor than mu. From
-/// mu, the log-ratio of k3 is that of pi / mu, which counts its clamps: the count here is then 0.
-ClampedTensor token_divergence(const LossInputs& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
+/// The divergence of each token from the anchor. Top-K and full divergences support only the anchor mu. For k3 from mu
+/// the count is 0, because the caller already counts the clamps of the same log-ratio in pi / mu.
+ClampedTensor token_divergence(const LossInputs& inputs, Divergence divergence, Anchor anchor = Anchor::kBehavior,
                                TopKSupport support = TopKSupport::kUnion);
 
-/// DPPO's choice of K for the top-K divergences (arXiv 2602.04879, appendix F.3).
+/// The K of top-K divergences in DPPO (arXiv 2602.04879, appendix F.3).
 inline constexpr double kDefaultTopK = 20;
 
-/// Whether it looks at the sampler's K most likely tokens; whether it is a total variation, at most 1.
+/// Whether the divergence is a total variation, which is at most 1.
 bool is_total_variation(Divergence divergence);
 
-/// What must be known to compute it; `k` is the K of a top-K divergence.
+/// The inputs that the divergence needs; `k` is the K of a top-K divergence.
 Requirements divergence_requirements(Divergence divergence, double k, Anchor anchor = Anchor::kBehavior,
                                      Scope scope = Scope::kToken);
 
-/// `thresholds`, where the divergence is a total variation; none otherwise.
+/// Returns `thresholds` if the divergence is a total variation, else an empty list.
 std::vector<std::string> if_total_variation(Divergence divergence, std::vector<std::string> thresholds);
 
-/// What is no distance of one token from that anchor, and can be held against no threshold.
+/// Rejects k1, k2 and k3, which are not distances of one token, and divergences without this anchor.
 std::optional<InvalidParameter> check_divergence(Divergence divergence, Anchor anchor = Anchor::kBehavior);
 
-/// A lower bound above the upper one, which leaves nothing between them.
+/// Rejects a lower bound above the upper bound.
 std::optional<InvalidParameter> check_bounds(const char* low_name, double low, const char* high_name, double high);
 
 }  // namespace keel

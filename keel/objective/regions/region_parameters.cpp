@@ -10,79 +10,78 @@
 namespace keel {
 namespace {
 
-/// Shows every parameter to one of the two functions.
-template <class Number, class Word>
-void for_each_parameter(TrustRegion& region, Number number, Word word) {
-  const ParameterVisitor visitor{number, word};
+/// Calls one of the two functions for every parameter.
+template <class Number, class Choice>
+void for_each_parameter(TrustRegion& region, Number number, Choice choice) {
+  const ParameterVisitor visitor{number, choice};
   std::visit([&](auto& r) { r.visit(visitor); }, region);
 }
 
-std::string listed(Choices words) {
+std::string comma_separated(Choices choices) {
   std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  for (const std::string_view name : choices) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
 
-/// Beyond these a threshold, its inverse or their product with a ratio leaves float32.
-constexpr double kLeast = 1e-20, kMost = 1e20;
+/// Limits that keep a threshold, its inverse and their products with a ratio within float32.
+constexpr double kMin = 1e-20, kMax = 1e20;
 
 struct Range {
-  double least, most;
-  const char* wanted;
+  double min, max;
+  const char* description;
 };
 
-Range range_of(NumberRange limit) {
-  switch (limit) {
+Range limits_of(NumberRange range) {
+  switch (range) {
     case NumberRange::kPositive:
-      return {kLeast, kMost, "a number above 0 (1e-20 to 1e20)"};
+      return {kMin, kMax, "a number above 0 (1e-20 to 1e20)"};
     case NumberRange::kNonNegative:
-      return {0, kMost, "a number from 0 on (to 1e20)"};
+      return {0, kMax, "a number from 0 to 1e20"};
     case NumberRange::kUnitInterval:
       return {0, 1, "a number from 0 to 1"};
     case NumberRange::kAtLeastOne:
-      return {1, kMost, "a number from 1 on (to 1e20)"};
+      return {1, kMax, "a number from 1 to 1e20"};
     case NumberRange::kTopK:
       return {1, 64, "a whole number from 1 to 64"};
   }
-  fail(ExitCode::kInternal, "no such limit: ", static_cast<int>(limit));
+  fail(ExitCode::kInternal, "unknown number range: ", static_cast<int>(range));
 }
 
-/// `now` is the parameter's value so far. Null means "no limit": of a threshold or a cap, and of what has none yet, but
-/// not of a weight or a lower bound, which would swallow everything else, nor of a count.
-double number_from(const Json& value, NumberRange limit, double now, const std::string& place) {
-  const Range range = range_of(limit);
-  const bool count = limit == NumberRange::kTopK, may_be_null = !count && (range.least > 0 || now == kUnlimited);
+/// Parses a number parameter whose value so far is `current`. Null means "no limit" for thresholds, caps, and
+/// parameters without a limit so far. It is an error for weights, lower bounds and counts.
+double parse_number(const Json& value, NumberRange kind, double current, const std::string& location) {
+  const Range range = limits_of(kind);
+  const bool count = kind == NumberRange::kTopK, may_be_null = !count && (range.min > 0 || current == kUnlimited);
   const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
   if (value.is_null() && may_be_null) return kUnlimited;
-  if (value.is_null()) fail(ExitCode::kBadConfiguration, place, " is null (None); expected ", range.wanted);
+  if (value.is_null()) fail(ExitCode::kBadConfiguration, location, " is null (None); expected ", range.description);
   if (!value.is_number())
-    fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; expected ", range.wanted, or_null);
+    fail(ExitCode::kBadConfiguration, location, " is ", value.dump(), "; expected ", range.description, or_null);
   const double number = value.get<double>();
-  if (!(number >= range.least && number <= range.most) || (count && number != std::floor(number)))
-    fail(ExitCode::kBadConfiguration, place, " is ", number, "; expected ", range.wanted, or_null);
+  if (!(number >= range.min && number <= range.max) || (count && number != std::floor(number)))
+    fail(ExitCode::kBadConfiguration, location, " is ", number, "; expected ", range.description, or_null);
   return number;
 }
 
-int place_from(const Json& value, Choices words, const std::string& place) {
+int parse_choice(const Json& value, Choices choices, const std::string& location) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();  // true is "true"
-  for (size_t i = 0; i < words.size(); ++i)
-    if (words[i] == text) return static_cast<int>(i);
-  fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; known: ", listed(words));
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (choices[i] == text) return static_cast<int>(i);
+  fail(ExitCode::kBadConfiguration, location, " is ", value.dump(), "; known: ", comma_separated(choices));
 }
 
-/// A k or support that was set and that nothing would read.
-std::optional<InvalidParameter> unread(const TrustRegion& region) {
-  const auto said = [&](const std::string& name, const auto& value) {
-    return invalid_parameter(
-        name, name, " is ", value,
-        ", but the divergence is not over the sampler's k likeliest tokens; expected the divergence "
-        "topk_tv or topk_kl, or no ",
-        name);
+/// Returns a k or support that is set but has no effect.
+std::optional<InvalidParameter> find_unused(const TrustRegion& region) {
+  const auto unused = [&](const std::string& name, const auto& value) {
+    return invalid_parameter(name, name, " is ", value,
+                             ", but the divergence does not use the k most likely tokens; expected the divergence "
+                             "topk_tv or topk_kl, or no ",
+                             name);
   };
   for (const auto& [name, value] : number_parameters(region))
-    if (!has_effect(region, name) && value != kDefaultTopK) return said(name, value);
-  for (const auto& [name, word] : choice_parameters(region))
-    if (!has_effect(region, name) && word != choices_of(TopKSupport::kUnion)[0]) return said(name, word);
+    if (!has_effect(region, name) && value != kDefaultTopK) return unused(name, value);
+  for (const auto& [name, choice] : choice_parameters(region))
+    if (!has_effect(region, name) && choice != choices_of(TopKSupport::kUnion)[0]) return unused(name, choice);
   return {};
 }
 
@@ -95,13 +94,12 @@ bool has_effect(const TrustRegion& region, const std::string& name) {
 std::optional<InvalidParameter> check_parameters(const TrustRegion& region) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : number_parameters(region)) numbers[name] = value;
-  if (const auto found = unread(region)) return found;
+  if (const auto found = find_unused(region)) return found;
   for (const std::string& name : properties(region).tv_thresholds)
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
-      return invalid_parameter(
-          name, name, " is ", numbers.at(name),
-          ", but a total variation is at most 1, so that nothing would be blocked; expected at most "
-          "1, or null (None) for no limit");
+      return invalid_parameter(name, name, " is ", numbers.at(name),
+                               ", but a total variation is at most 1, so no token would be blocked; expected at most "
+                               "1, or null (None) for no limit");
   return std::visit(
       [](const auto& r) -> std::optional<InvalidParameter> {
         if constexpr (requires { r.check_parameters(); })
@@ -126,15 +124,15 @@ std::optional<InvalidParameter> check_length(const TrustRegion& region, double v
 std::string parameter_name(const std::string& name) { return name == "C" || name == "c" ? "ratio_cap" : name; }
 
 void set_parameter(TrustRegion& region, const std::string& method, const std::string& name, const Json& value) {
-  const std::string wanted = parameter_name(name), place = method + "'s parameter \"" + name + "\"";
+  const std::string parameter = parameter_name(name), location = method + "'s parameter \"" + name + "\"";
   bool found = false;
   for_each_parameter(
       region,
-      [&](std::string_view each, double& target, NumberRange limit) {
-        if (each == wanted) found = true, target = number_from(value, limit, target, place);
+      [&](std::string_view each, double& target, NumberRange range) {
+        if (each == parameter) found = true, target = parse_number(value, range, target, location);
       },
-      [&](std::string_view each, int& target, Choices words) {
-        if (each == wanted) found = true, target = place_from(value, words, place);
+      [&](std::string_view each, int& target, Choices choices) {
+        if (each == parameter) found = true, target = parse_choice(value, choices, location);
       });
   if (found) return;
   const std::string known = joined(parameter_names(region));
@@ -166,7 +164,7 @@ std::vector<std::pair<std::string, std::string>> choice_parameters(const TrustRe
   TrustRegion copy = region;
   for_each_parameter(
       copy, [](std::string_view, double&, NumberRange) {},
-      [&](std::string_view name, int& place, Choices words) { result.emplace_back(name, words[place]); });
+      [&](std::string_view name, int& index, Choices choices) { result.emplace_back(name, choices[index]); });
   return result;
 }
 

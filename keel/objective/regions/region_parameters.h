@@ -10,28 +10,28 @@
 
 namespace keel {
 
-/// Sets a parameter: a number, a word, a truth value for a switch, or null (no limit). Errors name the `method`.
+/// Sets a parameter to a number, an enum name, a boolean, or null (no limit). Errors name the `method`.
 void set_parameter(TrustRegion& region, const std::string& method, const std::string& name, const Json& value);
 
-/// The table's name of a parameter: C and c are the papers' names of ratio_cap.
+/// Resolves aliases of parameter names: C and c mean ratio_cap, as in the papers.
 std::string parameter_name(const std::string& name);
 
-/// Whether a parameter has an effect: k and support have one only with a divergence over the k likeliest tokens.
+/// Whether a parameter has an effect: k and support need a top-K divergence.
 bool has_effect(const TrustRegion& region, const std::string& name);
 
-/// A parameter of the region that makes no sense beside its others.
+/// Returns a parameter that contradicts the others, if any.
 std::optional<InvalidParameter> check_parameters(const TrustRegion& region);
 
-/// A parameter that makes no sense beside a sequence of so many valid tokens.
+/// Returns a parameter that contradicts this sequence length, if any.
 std::optional<InvalidParameter> check_length(const TrustRegion& region, double valid_tokens);
 
-/// Numbers and words, in the region's order.
+/// The names of all parameters, in the order of the region.
 std::vector<std::string> parameter_names(const TrustRegion& region);
 
-/// The value of every number among them, by its name.
+/// The names and values of the number parameters.
 std::vector<std::pair<std::string, double>> number_parameters(const TrustRegion& region);
 
-/// The same of every word.
+/// The names and values of the enum parameters.
 std::vector<std::pair<std::string, std::string>> choice_parameters(const TrustRegion& region);
 
 }  // namespace keel

@@ -8,12 +8,12 @@
 
 namespace keel {
 
-// Methods that separate what the weights changed (pi/old) from what the sampler computes differently (old/mu).
+// Methods that separate the policy change (pi/old) from the mismatch between trainer and sampler (old/mu).
 
-/// MiniRL (arXiv 2602.04879, appendix C.1): min(r, cap) A with r = pi/mu; PPO's test on pi/old.
+/// MiniRL (arXiv 2602.04879, appendix C.1): min(r, cap) A with r = pi/mu, and the PPO clip on pi/old.
 struct MiniRl {
   double low = 0.2, high = 0.28, ratio_cap = kUnlimited;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
   }
@@ -21,11 +21,11 @@ struct MiniRl {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// Truncated importance sampling beside a ratio clip: min(old/mu, cap) r' A with r' = pi/old; PPO's test on r'.
+/// Truncated importance sampling with a ratio clip: min(old/mu, cap) r' A with r' = pi/old, and the PPO clip on r'.
 struct Tis {
   double low = 0.2, high = 0.28, ratio_cap = 2, dual = kUnlimited;
   Level level = Level::kToken;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
     visitor("dual", dual, NumberRange::kAtLeastOne), visitor("level", level);
@@ -36,12 +36,12 @@ struct Tis {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// Masked importance sampling: (old/mu) r' A; PPO's test on r', and blocked when old/mu is outside [gap_low, gap_high].
-/// IcePop (arXiv 2510.18855) is this at the level of a token.
+/// Masked importance sampling: (old/mu) r' A with the PPO clip on r', also blocked if old/mu is outside [gap_low,
+/// gap_high]. IcePop (arXiv 2510.18855) is the token-level case.
 struct Mis {
   double low = 0.2, high = 0.28, gap_low = 0.5, gap_high = 5;
   Level level = Level::kToken;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("gap_low", gap_low, NumberRange::kNonNegative),
         visitor("gap_high", gap_high);
@@ -56,7 +56,7 @@ struct Mis {
   }
 };
 
-/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+/// All regions of this family. Add a new region here: it then becomes an alternative of TrustRegion.
 using RolloutCorrectionFamily = std::variant<MiniRl, Tis, Mis>;
 std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows();
 

@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-TokenDecision block_sequences(const LossInputs& p, const Tensor& divergence, double delta) {
+TokenDecision mask_above(const LossInputs& p, const Tensor& divergence, double delta) {
   return hard_mask(p, importance_ratio(p), divergence > delta, divergence, at::full_like(divergence, delta));
 }
 
@@ -15,8 +15,8 @@ TokenDecision block_sequences(const LossInputs& p, const Tensor& divergence, dou
 
 TokenDecision Gspo::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
-  const auto [of_sequence, clamps] = clamped_exp(sequences.mean(p.logp - anchor_logp(p, anchor)));
-  const Tensor s = sequences.broadcast(of_sequence);
+  const auto [sequence_ratio, clamps] = clamped_exp(sequences.mean(p.logp - anchor_logp(p, anchor)));
+  const Tensor s = sequences.broadcast(sequence_ratio);
   return hard_mask(p, {s, clamps}, outside_ratio_clip(p.advantages, s, low, high), (s - 1).abs(),
                    by_advantage_sign(p.advantages, high, low));
 }
@@ -46,9 +46,9 @@ TokenDecision Vespo::operator()(const LossInputs& p) const {
 TokenDecision Topr::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
   const Tensor log_ratio = p.logp - p.behavior_logp;
-  const bool root = length_normalized == Switch::kOn;
-  const auto [of_sequence, clamps] = clamped_exp(root ? sequences.mean(log_ratio) : sequences.sum(log_ratio));
-  const Tensor ratio = sequences.broadcast(of_sequence);
+  const bool normalise = length_normalized == Switch::kOn;
+  const auto [sequence_ratio, clamps] = clamped_exp(normalise ? sequences.mean(log_ratio) : sequences.sum(log_ratio));
+  const Tensor ratio = sequences.broadcast(sequence_ratio);
   const Tensor weight = at::where(p.advantages >= 0, at::ones_like(ratio), ratio.clamp_max(1));
   return no_mask(p, {weight * p.advantages, clamps}, (ratio - 1).abs(), kUnlimited);
 }
@@ -57,20 +57,20 @@ TokenDecision DsV32::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
   const auto [ratio, clamps] = importance_ratio(p, anchor);
   const Tensor drift = sequences.broadcast(sequences.mean(p.behavior_logp - p.logp));
-  const Tensor drifted = (p.advantages < 0).logical_and(drift > delta);
+  const Tensor has_drifted = (p.advantages < 0).logical_and(drift > delta);
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps},
-                   drifted.logical_or(outside_ratio_clip(p.advantages, ratio, low, high)), drift,
+                   has_drifted.logical_or(outside_ratio_clip(p.advantages, ratio, low, high)), drift,
                    by_advantage_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision TrmMax::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
-  return block_sequences(p, sequences.broadcast(sequences.max(token_divergence(p, divergence).value)), delta);
+  return mask_above(p, sequences.broadcast(sequences.max(token_divergence(p, divergence).value)), delta);
 }
 
 TokenDecision TrmAvg::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
-  return block_sequences(p, sequences.broadcast(sequences.mean(token_divergence(p, divergence).value)), delta);
+  return mask_above(p, sequences.broadcast(sequences.mean(token_divergence(p, divergence).value)), delta);
 }
 
 std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows() {
@@ -84,7 +84,7 @@ std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows() {
        .aggregation = "seq_mean_token_mean",
        .region = Gspo{}},
       {.name = "gmpo",
-       .summary = "The geometric mean of ratios that are clipped token by token.",
+       .summary = "The geometric mean of ratios that are clipped per token.",
        .equation = "g = G A, G = exp(mean of clipped log r); blocked: A > 0 and log r > high, A < 0 and log r < -low",
        .source = "arXiv 2507.20673",
        .advantage = "grpo",
@@ -98,14 +98,14 @@ std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows() {
        .aggregation = "token_mean",
        .region = Vespo{}},
       {.name = "topr",
-       .summary = "Good samples as they are, bad ones with a truncated importance weight of the sequence.",
+       .summary = "Positive samples without importance weight, negative ones with a truncated sequence ratio.",
        .equation = "g = A (A >= 0), min(ratio of the sequence, 1) A (A < 0)",
        .source = "arXiv 2503.14286",
        .advantage = "group_mean",
        .aggregation = "seq_mean_token_mean",
        .region = Topr{}},
       {.name = "ds_v32",
-       .summary = "The ratio clip, without bad sequences that have drifted from the sampler.",
+       .summary = "The ratio clip, without bad sequences that have has_drifted from the sampler.",
        .equation =
            "g = min(r, ratio_cap) A; blocked: as by the ratio clip, and the sequence if A < 0 and mean log(mu/pi) > "
            "delta",
@@ -114,14 +114,14 @@ std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows() {
        .aggregation = "seq_mean_token_mean",
        .region = DsV32{}},
       {.name = "trm_max",
-       .summary = "Sequences with one token outside the trust region are left out whole.",
+       .summary = "Blocks sequences with at least one token outside the trust region.",
        .equation = "g = r A; blocked: the sequence if max D > delta",
        .source = "arXiv 2512.23075, from notes and from arXiv 2606.10968",
        .advantage = "group_mean",
        .aggregation = "token_mean",
        .region = TrmMax{}},
       {.name = "trm_avg",
-       .summary = "Sequences that are outside the trust region on average are left out whole.",
+       .summary = "Blocks sequences whose mean divergence is outside the trust region.",
        .equation = "g = r A; blocked: the sequence if mean D > delta",
        .source = "arXiv 2512.23075, from notes and from arXiv 2606.10968",
        .advantage = "group_mean",

@@ -12,7 +12,7 @@ namespace keel {
 struct Sapo {
   double tau_positive = 1, tau_negative = 1.05;
   Anchor anchor = Anchor::kBehavior;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("tau_positive", tau_positive), visitor("tau_negative", tau_negative), visitor("anchor", anchor);
   }
@@ -20,11 +20,11 @@ struct Sapo {
   RegionProperties properties() const { return {.has_boundary = false}; }
 };
 
-/// DGPO (arXiv 2603.14389): r A inside PPO's band; where PPO would block, the weight decays as a power of r instead:
+/// DGPO (arXiv 2603.14389): r A inside the PPO clip range; where PPO blocks, the weight decays as a power of r instead:
 /// r^(n+1)/(1 - low)^n below (A < 0), r^(1 - 1/m) (1 + high)^(1/m) above (A > 0).
 struct Dgpo {
   double low = 0.2, high = 0.28, n = 1, m = 2;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("low", low), visitor("high", high), visitor("n", n, NumberRange::kNonNegative), visitor("m", m);
   }
@@ -32,12 +32,12 @@ struct Dgpo {
   RegionProperties properties() const { return {.clips_ratio = true}; }
 };
 
-/// MASPO: r A, times exp(-(r - 1)^2/(2 w^2)) where the update leads away. The width w grows for rare tokens and with
-/// the advantage: clamp(sigma/mu^alpha, sigma, sigma_high) clamp(f, factor_low, factor_high), f = 1 + beta A (A > 0),
-/// 1/(1 - beta A) (A < 0).
+/// MASPO: r A, times exp(-(r - 1)^2/(2 w^2)) where the update moves away from mu. The width w grows for rare tokens and
+/// with the advantage: clamp(sigma/mu^alpha, sigma, sigma_high) clamp(f, factor_low, factor_high), f = 1 + beta A (A >
+/// 0), 1/(1 - beta A) (A < 0).
 struct Maspo {
   double sigma = 1, alpha = 0.3, sigma_high = 10, beta = 0.03, factor_low = 0.1, factor_high = 10;
-  TokenDecision operator()(const LossInputs& policy) const;
+  TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("sigma", sigma), visitor("alpha", alpha, NumberRange::kNonNegative), visitor("sigma_high", sigma_high),
         visitor("beta", beta, NumberRange::kNonNegative);
@@ -51,7 +51,7 @@ struct Maspo {
   }
 };
 
-/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+/// All regions of this family. Add a new region here: it then becomes an alternative of TrustRegion.
 using SoftFamily = std::variant<Sapo, Dgpo, Maspo>;
 std::vector<MethodRow<SoftFamily>> soft_rows();
 

@@ -9,7 +9,7 @@ namespace {
 
 void check_inputs(const Requirements& needs, const LossInputs& p) {
   const auto require = [](bool needed, const Tensor& given, const char* name) {
-    if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region needs ", name, ", which is not given");
+    if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region requires ", name, ", which is missing");
   };
   require(needs.recomputed_logp, p.old_logp, "old_logp");
   require(needs.top_k > 0, p.topk_behavior_logp, "topk_behavior_logp");
@@ -18,21 +18,21 @@ void check_inputs(const Requirements& needs, const LossInputs& p) {
   require(needs.hidden_states, p.divergence, "divergence");
 }
 
-/// The policy with 0 in every number that the mask hides: whatever stood there, arithmetic on it stays finite.
-LossInputs without_hidden(LossInputs p) {
-  const Tensor hidden = p.mask.logical_not();
+/// Returns the inputs with 0 in all masked tokens, so that NaN or infinity there cannot spread.
+LossInputs zero_masked(LossInputs p) {
+  const Tensor masked = p.mask.logical_not();
   for (const auto column : kTokenColumns)
     if (Tensor& x = p.*column; x.defined() && x.is_floating_point())
-      x = x.masked_fill(x.dim() == 1 ? hidden : hidden.unsqueeze(1), 0);
+      x = x.masked_fill(x.dim() == 1 ? masked : masked.unsqueeze(1), 0);
   return p;
 }
 
-/// A hidden token is not decided about.
-void undecide_hidden(TokenDecision& decision, const Tensor& mask) {
-  const Tensor hidden = mask.logical_not();
-  decision.coefficient = decision.coefficient.masked_fill(hidden, 0);
-  decision.divergence = decision.divergence.masked_fill(hidden, 0);
-  decision.keep = decision.keep.logical_or(hidden);
+/// Resets the decision of masked tokens: kept, inside, with coefficient and divergence 0.
+void reset_masked(TokenDecision& decision, const Tensor& mask) {
+  const Tensor masked = mask.logical_not();
+  decision.coefficient = decision.coefficient.masked_fill(masked, 0);
+  decision.divergence = decision.divergence.masked_fill(masked, 0);
+  decision.keep = decision.keep.logical_or(masked);
   decision.outside = decision.outside.logical_and(mask);
 }
 
@@ -53,16 +53,16 @@ RegionProperties properties(const TrustRegion& region) {
       region);
 }
 
-TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& policy) {
-  const at::NoGradGuard no_grad;  // a coefficient scales the gradient and never carries one
-  check_inputs(requirements(region), policy);
-  const bool masked = policy.mask.defined();
-  const LossInputs seen = masked ? without_hidden(policy) : policy;
-  TokenDecision decision = std::visit([&](const auto& r) { return r(seen); }, region);
-  decision.coefficient = decision.coefficient.detach();  // it may be an input, handed through
+TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& inputs) {
+  const at::NoGradGuard no_grad;  // coefficients are constants for autograd
+  check_inputs(requirements(region), inputs);
+  const bool has_mask = inputs.mask.defined();
+  const LossInputs sanitised = has_mask ? zero_masked(inputs) : inputs;
+  TokenDecision decision = std::visit([&](const auto& r) { return r(sanitised); }, region);
+  decision.coefficient = decision.coefficient.detach();  // it may alias an input tensor
   decision.divergence = decision.divergence.detach();
   if (!decision.outside.defined()) decision.outside = decision.keep.logical_not();
-  if (masked) undecide_hidden(decision, policy.mask);
+  if (has_mask) reset_masked(decision, inputs.mask);
   return decision;
 }
 

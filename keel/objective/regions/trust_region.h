@@ -14,30 +14,31 @@
 
 namespace keel {
 
-/// One variant of all the alternatives that the families have.
+/// Concatenates the alternatives of several variants into one variant.
 template <class... Families>
-struct Joined;
+struct ConcatVariants;
 template <class... Regions>
-struct Joined<std::variant<Regions...>> {
+struct ConcatVariants<std::variant<Regions...>> {
   using type = std::variant<Regions...>;
 };
 template <class... Regions, class... Others, class... Families>
-struct Joined<std::variant<Regions...>, std::variant<Others...>, Families...>
-    : Joined<std::variant<Regions..., Others...>, Families...> {};
+struct ConcatVariants<std::variant<Regions...>, std::variant<Others...>, Families...>
+    : ConcatVariants<std::variant<Regions..., Others...>, Families...> {};
 
-/// Every region. Each is a set of parameters, a function from tokens to decisions, and what it needs to be told. Their
-/// maths and their rows in the table of methods stand together, one pair of files per family. Conventions:
+/// The policy loss of a method, one alternative each: its parameters, operator() from LossInputs to TokenDecision, and
+/// its requirements. It masks or reweights tokens outside a trust region; some alternatives have none
+/// (policy_gradient.h). Each family is one pair of files with its formulas and its methods. Conventions:
 /// tests/goldens/README.md.
-using TrustRegion = Joined<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily,
-                           RolloutCorrectionFamily, SequenceLevelFamily, CppoFamily, BatchLevelFamily>::type;
+using TrustRegion = ConcatVariants<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily,
+                                   RolloutCorrectionFamily, SequenceLevelFamily, CppoFamily, BatchLevelFamily>::type;
 
-/// What the region needs to know beyond log pi, log mu and the advantage.
+/// The inputs that the region needs besides log pi, log mu and the advantage.
 Requirements requirements(const TrustRegion& region);
 
-/// What the region says of itself.
+/// The properties of the region, or their defaults.
 RegionProperties properties(const TrustRegion& region);
 
-/// The coefficient of grad log pi for every token. Fails (exit code 70) when the policy lacks what the region requires.
-TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& policy);
+/// Computes the coefficient of grad log pi of every token. Fails (exit code 70) if a required input is missing.
+TokenDecision token_coefficients(const TrustRegion& region, const LossInputs& inputs);
 
 }  // namespace keel

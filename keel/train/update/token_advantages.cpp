@@ -39,7 +39,7 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
   TokenAdvantages result;
   const bool is_per_token = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
   if (!is_per_token) {
-    const std::vector<double> per_rollout = advantages(advantage, rewards, groups, lengths, eps);
+    const std::vector<double> per_rollout = sequence_advantages(advantage, rewards, groups, lengths, eps);
     for (size_t i = 0; i < rollouts.size(); ++i)
       result.advantages.emplace_back(lengths[i], static_cast<float>(per_rollout[i]));
     return result;

@@ -38,7 +38,7 @@ Settings read_reward_settings(const std::vector<std::string>& assignments) {
   Settings settings;
   KeyOptions keys{settings.data};
   OptionTable table;
-  table.section("reward", "What completions are worth.", settings.reward);
+  table.section("reward", "Reward functions and penalties.", settings.reward);
   table.section("data", "How rows are read.", keys);
   table.load(tree);
   return settings;

@@ -31,7 +31,7 @@ class Help(support.Test):
 
     def test_explains_a_setting(self):
         # docs/configuration.md is generated from the same table.
-        self.assert_says("run.precision", "run.precision=auto\n", "What the network computes in; ", "Must be one of auto, float32, bf16, fp16.")
+        self.assert_says("run.precision", "run.precision=auto\n", "Compute dtype of the network; ", "Must be one of auto, float32, bf16, fp16.")
         self.assert_says("data.files", "data.files=[]", "Must be a list of strings")
         self.assert_says("samples_per_prompt", "rollout.samples_per_prompt=")
         self.assert_says("health.steps", "health.steps was removed. Fix: remove it")

@@ -70,12 +70,12 @@ class RunLength(own_files.Test):
         typed = support.keel("train", both, "--explain", "train.steps=2")
         self.assert_exit(typed, 0, "2 steps, 1 pass")
         task = support.train(self.folder / "task", train={"data_epochs": 2})
-        self.assert_refused(task, 2, "train.data_epochs is 2", "have no end", "set train.steps")
+        self.assert_refused(task, 2, "train.data_epochs is 2", "without end", "set train.steps")
 
     def test_epochs_are_those_over_the_data(self):
         configuration = self.configuration("run")
         for key in ("epochs", "data.epochs", "run.epochs"):
-            self.assert_refused(support.keel("train", configuration, f"{key}=3"), 2, "train.data_epochs (Passes over the training prompts")
+            self.assert_refused(support.keel("train", configuration, f"{key}=3"), 2, "train.data_epochs (Epochs over the training prompts")
         self.assert_refused(support.keel("train", configuration, "--epochs=3"), 2, "as train.data_epochs=VALUE or train.epochs=VALUE")
 
     def test_a_schedule_goes_on_along_the_curve_of_its_new_length(self):

@@ -40,9 +40,9 @@ class SftRows(own_rows.Test):
         texts = f"data.files=[{self.write('texts.jsonl', [{'text': 'a story'}])}]"
         for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
             self.assertIn("drop that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
-        self.assertIn("drop one", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
-        self.assertIn("sft.completion_key names the column", self.refused(2, texts, "data.answer_key=x"))
-        self.assertIn("sft.max_tokens bounds the rows", self.refused(2, texts, "data.max_prompt_tokens=5"))
+        self.assertIn("set either a text column", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
+        self.assertIn("set sft.completion_key, the column", self.refused(2, texts, "data.answer_key=x"))
+        self.assertIn("set sft.max_tokens, the maximum", self.refused(2, texts, "data.max_prompt_tokens=5"))
 
     def test_says_how_texts_and_pairs_are_read(self):
         texts, pairs = self.write("texts.jsonl", [{"text": "a story"}]), self.write("pairs.jsonl", [{"prompt": "a", "completion": "b", "id": "c"}])

@@ -153,8 +153,8 @@ class Sft(own_rows.Test):
         self.assertEqual([row["phase"] for row in support.metrics(self.folder / "alone")], 3 * ["sft"])
         for word in ("self-test", "reward   ", "evaluation"):
             self.assertNotIn(word, alone.stdout)
-        self.assertIn("train.steps does nothing: `keel sft` makes the supervised phase alone", alone.stdout)
-        self.assertIn("data.files, data.held_out do nothing: the run is supervised alone", alone.stdout)
+        self.assertIn("train.steps does nothing: `keel sft` runs the supervised phase only", alone.stdout)
+        self.assertIn("data.files, data.held_out do nothing: the run has no RL phase", alone.stdout)
         self.assertNotIn("data.files", json.loads((self.folder / "alone" / "used.json").read_text()))
 
     def test_what_is_learned_is_evaluated_on_a_task(self):
@@ -169,7 +169,7 @@ class Sft(own_rows.Test):
         self.assertIn("sft.noisy_steps does nothing", result.stdout)
         for settings, rows in ((["sft.data_epochs=2"], "2 supervised updates of at most 8 rows, 14 in all"), (["sft.steps=2"], "2 supervised updates of 8 rows\n")):
             self.assertIn(rows, self.sft(f"data.files=[{self.rows}]", "sft.batch=8", *settings, "--explain").stdout)
-        self.assertIn("rollout.temperature does nothing: the run is supervised alone", result.stdout)
+        self.assertIn("rollout.temperature does nothing: the run has no RL phase", result.stdout)
         memory = [re.search("memory .*", self.sft(f"data.files=[{self.rows}]", f"sft.batch={batch}", "train.tokens_per_batch=1000000", "--explain").stdout)[0]
                   for batch in (2, 7, 1000)]
         self.assertEqual(memory[1], memory[2])  # of the rows that there are
@@ -178,14 +178,14 @@ class Sft(own_rows.Test):
     def test_refuses_settings_that_contradict(self):
         files = f"data.files=[{self.rows}]"
         for settings, sentence in [
-                ((), "needs rows to imitate"),
+                ((), "needs training rows"),
                 ((files, "train.steps=5"), "`keel sft` has no RL phase"),
                 ((files, "optimizer.lr=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
                 ((files, "sft.epochs=2"), "sft.data_epochs"),
-                ((files, "data.answer_key=x"), "data.answer_key is about the prompts of RL"),
+                ((files, "data.answer_key=x"), "data.answer_key applies to RL prompts"),
                 ((files, "checkpoint.best_metric=auto"), "checkpoint.best_metric is auto"),
-                ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
+                ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "remove one of the two"),
                 ((files, "sft.loss_on=prompt"), "assistant")]:
             self.assertIn(sentence, self.refused(2, *settings))
         nothing = support.keel("sft", files, f"run.dir={self.folder / 'run'}")
@@ -198,7 +198,7 @@ class Sft(own_rows.Test):
         model = [f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / 'run'}"]
         result = support.keel("sft", config, *model)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("train.data_epochs is a length of RL", result.stderr)
+        self.assertIn("train.data_epochs is the length of the RL phase", result.stderr)
         config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}}))
         result = support.keel("sft", config, *model, f"data.files=[{self.write('new.jsonl', [{'messages': TALKS[0]}])}]", "--explain")
         self.assertEqual(result.returncode, 2)

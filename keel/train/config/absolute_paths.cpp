@@ -9,13 +9,13 @@ std::array<std::vector<std::string>*, 4> data_file_lists(Config& config) {
 }
 
 Config with_absolute_paths(Config config) {
-  std::error_code unseen;  // of a name too long, say, which is refused where it is read
+  std::error_code ignored;  // the reader of the path reports an invalid name
   for (std::string* path : {&config.model.path, &config.lora.adapter})
-    if (!path->empty() && std::filesystem::exists(*path, unseen)) *path = full_path(*path);
+    if (!path->empty() && std::filesystem::exists(*path, ignored)) *path = full_path(*path);
   for (std::vector<std::string>* names : data_file_lists(config))
     for (std::string& name : *names) name = full_path(name);
   for (std::string& function : config.reward.functions) function = with_absolute_paths(function);
-  // A name without a slash is looked for among the system's programs.
+  // A name without a slash is found through PATH.
   std::string& python = config.reward.python;
   if (python.find('/') != std::string::npos) python = full_path(python);
   return config;

@@ -6,11 +6,11 @@
 
 namespace keel {
 
-/// The settings that name files of rows.
+/// The settings that list data files.
 std::array<std::vector<std::string>*, 4> data_file_lists(Config& config);
 
-/// The same configuration with names of files that mean the same from any folder, so that a run can be resumed from
-/// elsewhere: of the model, the adapter, data and reward functions.
+/// Makes the paths of model, adapter, data and reward functions absolute, so that a run can be resumed from any working
+/// directory.
 Config with_absolute_paths(Config config);
 
 }  // namespace keel

@@ -33,28 +33,28 @@ struct RunOptions {
   void describe(OptionTable& table);
 };
 
-/// Supervised updates before RL, or alone: on rows of one's own files; or on the task's demonstrations, noise-free ones
-/// until the loss falls, then, for a while, noisy ones.
+/// Supervised updates before RL, or alone: on rows of the user's files, or on demonstrations of the task. These are
+/// noise-free until the loss is below stop_loss, then noisy for noisy_steps updates.
 struct SftOptions : RowFiles {
   std::string loss_on = "assistant";
   int64_t max_tokens = 0;
-  int64_t steps = 0;  // 0 beside data_epochs: not known before the files are open, when plan_steps() finds it
+  int64_t steps = 0;  // 0 with data_epochs until plan_sft_steps() computes it from the opened files
   std::optional<double> data_epochs = {};
   int64_t batch = 32;
   std::optional<double> lr = {};
-  OptimizerOptions optimizer{.beta2 = 0.95};  // but for its learning rate
+  OptimizerOptions optimizer{.beta2 = 0.95};  // except its learning rate
   int64_t eval_every = 0;
   double stop_loss = 0;
   int64_t noisy_steps = 0;
   std::vector<double> noisy_lr = {1e-3, 3e-4};
   void describe(OptionTable& table);
 
-  /// Whether there is a supervised phase at all.
+  /// Returns whether there is a supervised phase.
   bool has_steps() const { return steps > 0 || data_epochs; }
 };
 
 struct TrainOptions {
-  int64_t steps = 100;  // 0 beside data_epochs: not known before the data is open, when plan_steps() finds it
+  int64_t steps = 100;  // 0 with data_epochs until plan_steps() computes it from the opened files
   std::optional<double> data_epochs = {};
   int64_t prompts_per_step = 16;
   int64_t sequences_per_update = 0;
@@ -65,11 +65,11 @@ struct TrainOptions {
   bool recompute_activations = false;
   void describe(OptionTable& table);
 
-  /// Whether there is an RL phase at all.
+  /// Returns whether there is an RL phase.
   bool has_steps() const { return steps > 0 || data_epochs; }
 };
 
-/// What a run does about an alarm (keel/train/health.h).
+/// Response to an alarm (keel/train/health.h).
 struct HealthOptions {
   std::string on_alarm = "warn";
   void describe(OptionTable& table);
@@ -95,7 +95,7 @@ struct RecordOptions {
   void describe(OptionTable& table);
 };
 
-/// Everything a run can be told, one member per section.
+/// All settings of a run, one member per section.
 struct Config {
   RunOptions run;
   ModelOptions model;
@@ -118,53 +118,51 @@ struct Config {
   void describe(OptionTable& table);
 
   int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
-  /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.
+  /// Sequences in one update: train.sequences_per_update, or the whole rollout batch if that is 0.
   int64_t sequences_per_update() const;
-  /// Rollouts that are always in the same update: a prompt's, or each by itself.
+  /// The number of rollouts that always share an update: all of a prompt, or 1.
   int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
-  /// Of the first `steps` of the RL phase, where every step has all of its own: what the learning rate is planned for,
-  /// and where it has come to, also where steps made fewer. The policy's begin after critic.warmup_steps. (As doubles,
-  /// since there may be steps without end.)
+  /// The number of updates in the first `steps` steps of the RL phase if none is skipped; the learning-rate schedule
+  /// depends on it. Updates of the policy begin after critic.warmup_steps. Doubles, because steps may be huge.
   double planned_updates(int64_t steps) const;
   double planned_critic_updates(int64_t steps) const;
-  /// AdamW of the supervised phase: its learning rate is that of sft, or one that suits what is trained.
+  /// AdamW of the supervised phase, with sft.lr or its default.
   OptimizerOptions sft_optimizer() const;
-  /// False where a run imitates files and that is all.
+  /// Returns whether the run has an RL phase. Without sft.files it has one even if train.steps is 0.
   bool has_rl() const { return sft.files.empty() || train.has_steps(); }
-  /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
+  /// The maximum number of prompts of an evaluation: eval.prompts, or all rows of files, or 512 of a task.
   int64_t prompts_per_evaluation() const;
 };
 
-/// Names of settings that were removed or renamed.
+/// Registers the removed and renamed settings, whose use is an error that names the replacement.
 void add_removed_settings(OptionTable& table);
 
-/// A run's length is said in steps or in passes over the data. What is typed wins over the file; where one place says
-/// both, as the file of a run that was started does, they must agree, which is seen when the data is open.
-/// `section` is train or sft.
+/// Decides between steps and data_epochs of section train or sft. The command line takes precedence over the file. If
+/// one source sets both, as config.yaml of a run does, they must agree; this is checked once the data is open.
 void resolve_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
                     std::optional<double>& data_epochs);
 
 /// Loads and checks a configuration; notes on settings that do nothing are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);
 
-/// The name under which a setting stands on the command line; empty: it does not.
+/// The name under which a setting was set on the command line; empty if it was not.
 std::string command_line_name(const ConfigTree& tree, const std::string& option);
 
-/// Settings that contradict each other are refused (exit code 2).
+/// Fails (exit code 2) if settings contradict each other.
 void check_consistency(const Config& config, Purpose purpose = Purpose::kTraining);
 
-/// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
+/// The maximum number of tokens of a completion: rollout.max_new_tokens, or the task's limit.
 int64_t resolve_max_new_tokens(const Config& config);
 
-/// Tokens of the longest prompt among the first problems of a task.
+/// The number of tokens of the longest prompt among the first problems of a task.
 size_t longest_prompt(const Task& task, uint64_t seed,
                       const std::function<std::vector<int32_t>(const std::string& text)>& encode);
 
-/// A prompt and its completion must fit into the model; found before the run starts, and not after its warm-up.
+/// Fails if a prompt of the task and its completion do not fit into the model's positions.
 void check_positions(const Config& config, size_t prompt_tokens, int64_t positions);
 
-/// The quickstart's settings; examples/quickstart.yaml holds the same.
+/// The settings of examples/quickstart.yaml.
 Config quickstart_config();
 
 /// The resolved configuration as a tree and as YAML.

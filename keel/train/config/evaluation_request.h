@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// The request of the section `eval`, for a policy after a number of updates.
+/// Builds the evaluation request from section `eval`, for a policy after `updates` updates.
 EvaluationRequest evaluation_request(const Config& config, const LoadedModel& policy, int64_t updates);
 
 }  // namespace keel

@@ -7,16 +7,16 @@
 
 namespace keel {
 
-/// Keys of a section that are not at their defaults.
+/// The keys of a section whose values differ from their defaults.
 template <class Options>
 std::vector<std::string> non_default_keys(Options options) {
-  Options plain;
-  OptionTable now, before;
-  options.describe(now);
-  plain.describe(before);
+  Options defaults;
+  OptionTable table, default_table;
+  options.describe(table);
+  defaults.describe(default_table);
   std::vector<std::string> keys;
-  for (const Option& option : now.options())
-    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  for (const Option& option : table.options())
+    if (table.get(option.path) != default_table.get(option.path)) keys.push_back(option.path);
   return keys;
 }
 

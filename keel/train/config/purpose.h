@@ -2,7 +2,7 @@
 
 namespace keel {
 
-/// What a configuration is read for: an evaluation reads a part of it, and is told about that part alone.
+/// Use of a configuration. An evaluation uses a part of it, and gets notes on that part only.
 enum class Purpose { kTraining, kEvaluation };
 
 }  // namespace keel

@@ -6,7 +6,7 @@
 namespace keel {
 namespace {
 
-/// Whether a length is typed; null says that there is none of this kind.
+/// Returns whether a length is set on the command line, and not to null.
 bool is_typed(const ConfigTree& tree, const std::string& option) {
   const std::string name = command_line_name(tree, option);
   const Json* value = name.empty() ? nullptr : find_non_null(tree, name);
@@ -38,9 +38,9 @@ double Config::planned_updates(int64_t steps) const {
 }
 
 OptimizerOptions Config::sft_optimizer() const {
-  constexpr double kOfTask = 3e-3, kOfFiles = 2e-5, kOfFilesWithAdapter = 2e-4;
+  constexpr double kTaskLr = 3e-3, kFilesLr = 2e-5, kAdapterLr = 2e-4;
   OptimizerOptions options = sft.optimizer;
-  options.lr = sft.lr.value_or(sft.files.empty() ? kOfTask : lora.used() ? kOfFilesWithAdapter : kOfFiles);
+  options.lr = sft.lr.value_or(sft.files.empty() ? kTaskLr : lora.used() ? kAdapterLr : kFilesLr);
   return options;
 }
 

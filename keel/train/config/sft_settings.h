@@ -10,23 +10,23 @@ namespace keel {
 struct Config;
 struct SftOptions;
 
-/// What `keel sft` makes of its settings: where they name no sft.files, the files of section data are those to imitate,
-/// and there is no RL phase. What it writes down is a configuration like any other. Notes to print are appended.
+/// Converts the settings of `keel sft`: without sft.files, the files of section data become sft.files, and there is no
+/// RL phase. The result is an ordinary configuration. Appends notes to print.
 ConfigTree to_sft_config(ConfigTree tree, std::vector<std::string>& notes);
 
-/// sft.steps or sft.data_epochs; files without either are passed over once.
+/// Decides between sft.steps and sft.data_epochs; files with neither get one epoch.
 void resolve_sft_length(const ConfigTree& tree, SftOptions& sft);
 
-/// Whether supervised updates on files read a key of section data.
+/// Returns whether supervised updates on files use a key of section data.
 bool applies_to_sft_files(const std::string& key);
 
-/// Settings of the supervised phase that contradict each other or the rest are refused.
+/// Fails if settings of the supervised phase contradict each other or other sections.
 void check_sft(const Config& config);
 
-/// What was typed for RL, in a run that has none, is refused where the user must have meant section sft.
-void refuse_typed_for_rl(const ConfigTree& tree, const Config& config);
+/// Fails if the command line sets RL optimizer settings for a run without RL; section sft must have been meant.
+void reject_rl_optimizer(const ConfigTree& tree, const Config& config);
 
-/// Notes on settings that do nothing in a run with, or without, a supervised phase.
+/// Notes on settings that do nothing because there is, or is not, a supervised phase.
 std::vector<std::string> unused_sft_settings(const Config& config);
 
 }  // namespace keel

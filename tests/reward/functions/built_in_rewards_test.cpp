@@ -374,7 +374,7 @@ TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
 TEST(RewardOptions, DescribeThemselves) {
   RewardOptions options;
   OptionTable table;
-  table.section("reward", "What completions are worth.", options);
+  table.section("reward", "Reward functions and penalties.", options);
   EXPECT_NO_THROW(table.load({}));
   EXPECT_EQ(make_reward(options).terms()[0].name, "math");
   EXPECT_EQ(make_reward(options, [](const Prompt&, std::string_view) { return 0.0; }).terms()[0].name, "task");

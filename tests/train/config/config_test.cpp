@@ -15,9 +15,9 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the documents say --------------------------------------------------------------------------------------------
+// Documentation --------------------------------------------------------------------------------------------
 
-TEST(Config, TheExampleOfTheQuickstartIsTheQuickstart) {
+TEST(Config, QuickstartExampleEqualsTheQuickstartConfig) {
   if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
   std::vector<std::string> notes;
   const Config example = load_config(read_config("examples/quickstart.yaml"), notes);
@@ -25,9 +25,9 @@ TEST(Config, TheExampleOfTheQuickstartIsTheQuickstart) {
   EXPECT_THAT(notes, testing::IsEmpty());
 }
 
-TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
+TEST(Config, DocumentationPageMatchesTheOptionTable) {
   const std::string page = "docs/configuration.md";
-  const std::string command = "KEEL_UPDATE_DOCS=1 build/tests/keel_tests --gtest_filter='Config.ThePage*'";
+  const std::string command = "KEEL_UPDATE_DOCS=1 build/tests/keel_tests --gtest_filter='Config.DocumentationPage*'";
   Config config;
   OptionTable table;
   config.describe(table);
@@ -61,11 +61,11 @@ every key; [examples/quickstart.yaml](../examples/quickstart.yaml) is a complete
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }
 
-TEST(Config, SettingsAreFewAndEveryRemovedOneNamesWhatToUse) {
+TEST(Config, HasAtMost140SettingsAndRemovedOnesNameTheirFix) {
   Config config;
   OptionTable table;
   config.describe(table);
-  EXPECT_LE(table.options().size(), 140u) << "a new setting takes the place of another one";
+  EXPECT_LE(table.options().size(), 140u) << "a new setting has to replace another one";
   EXPECT_EQ(table.refusals().size(), 33u);
   for (const auto& [name, fix] : table.refusals()) {
     EXPECT_EQ(table.find(name), nullptr) << name;
@@ -75,7 +75,7 @@ TEST(Config, SettingsAreFewAndEveryRemovedOneNamesWhatToUse) {
   }
 }
 
-TEST(Config, EveryDefaultIsAllowed) {
+TEST(Config, AcceptsAllDefaults) {
   Config config;
   OptionTable table;
   config.describe(table);
@@ -83,7 +83,7 @@ TEST(Config, EveryDefaultIsAllowed) {
   EXPECT_NO_THROW(check_consistency(config));
 }
 
-TEST(Config, WrittenAsYamlComesBackAsItWas) {
+TEST(Config, SurvivesTheRoundTripThroughYaml) {
   if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
   Config config = quickstart_config();
   config.run.dir = "a run: with # odd 'characters'";
@@ -97,15 +97,15 @@ TEST(Config, WrittenAsYamlComesBackAsItWas) {
   EXPECT_EQ(back.optimizer.lr, 0.1 + 0.2);
 }
 
-// Settings that contradict each other -------------------------------------------------------------------------------
+// Contradicting settings -------------------------------------------------------------------------------
 
-TEST(Config, HintsLeadToWhatWasMeant) {
+TEST(Config, SuggestsTheNearestValue) {
   EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal_of({"run.device=cuda:0"}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal_of({"run.device=cpus"}), HasSubstr("did you mean cpu?"));
 }
 
-TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
+TEST(ConfigConsistency, AStepIsAWholeNumberOfUpdates) {
   const std::string message = refusal_of({"train.prompts_per_step=6", "train.sequences_per_update=32"});
   EXPECT_THAT(message, HasSubstr("train.sequences_per_update is 32"));
   EXPECT_THAT(message, HasSubstr("choose a divisor of 48"));  // 6 prompts x 8 samples
@@ -115,7 +115,7 @@ TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
   EXPECT_EQ(load({"train.prompts_per_step=6"}).config.sequences_per_update(), 48);  // 0: the whole step
 }
 
-TEST(ConfigConsistency, AnUpdateHoldsWholeGroupsUnlessRolloutsAreShuffled) {
+TEST(ConfigConsistency, AnUpdateHasWholeGroupsUnlessRolloutsAreShuffled) {
   const std::vector<std::string> odd{"train.prompts_per_step=6", "train.sequences_per_update=12"};
   const std::string message = refusal_of(odd);
   for (const char* part : {"command line: train.sequences_per_update is 12", "train.shuffle is prompts",
@@ -128,20 +128,20 @@ TEST(ConfigConsistency, AnUpdateHoldsWholeGroupsUnlessRolloutsAreShuffled) {
   EXPECT_THAT(refusal_of({"train.shuffle=groups"}), HasSubstr("prompts"));
 }
 
-TEST(ConfigConsistency, ARefusalSaysWhereTheSettingStands) {
+TEST(ConfigConsistency, AnErrorNamesTheLineOfTheSetting) {
   std::vector<std::string> notes;
   const ConfigTree tree = parse_config("{\n \"train\": {\n  \"sequences_per_update\": 12}}", "run.json");
   EXPECT_THAT(error_of(2, [&] { load_config(tree, notes); }),
               HasSubstr("run.json:3: train.sequences_per_update is 12"));
 }
 
-TEST(ConfigConsistency, NoiseThatAnExactDivergenceWouldNotSeeIsRefused) {
+TEST(ConfigConsistency, LogitNoiseWithAnExactDivergenceIsAnError) {
   EXPECT_THAT(refusal_of({"rollout.logit_noise=0.5", "objective.method=dppo_full_tv"}),
-              HasSubstr("rollout.logit_noise is 0.5, but the method dppo_full_tv measures exact divergences"));
+              HasSubstr("rollout.logit_noise is 0.5, but the method dppo_full_tv computes exact divergences"));
   EXPECT_EQ(load({"rollout.logit_noise=0.5", "objective.method=dppo_topk_kl"}).config.rollout.logit_noise, 0.5);
 }
 
-TEST(ConfigConsistency, AGroupOfOneIsRefusedWhereCompletionsOfOnePromptAreCompared) {
+TEST(ConfigConsistency, AGroupOfOneIsAnErrorIfTheAdvantageComparesAGroup) {
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
   EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
   const std::vector<std::string> one = {"rollout.samples_per_prompt=1", "objective.method=ppo",
@@ -154,23 +154,23 @@ TEST(ConfigConsistency, AGroupOfOneIsRefusedWhereCompletionsOfOnePromptAreCompar
               HasSubstr("a group needs at least 2"));
 }
 
-TEST(ConfigConsistency, AStepMayNotHoldMoreCompletionsThanFitAnIndex) {
+TEST(ConfigConsistency, AStepHasAMaximumNumberOfCompletions) {
   const std::string message = refusal_of({"train.prompts_per_step=1000000", "rollout.samples_per_prompt=1000"});
   EXPECT_THAT(message, HasSubstr("1000000000 completions in one step; at most 16777216"));
 }
 
-TEST(ConfigConsistency, AMethodHasOnlyItsOwnParameters) {
+TEST(ConfigConsistency, AMethodRejectsParametersOfOthers) {
   const std::string message = refusal_of({"objective.method=gspo", "objective.ratio_cap=3"});
   EXPECT_THAT(message, HasSubstr("objective.ratio_cap"));
   EXPECT_THAT(message, HasSubstr("gspo"));
   EXPECT_NO_THROW(load({"objective.method=dppo_tv", "objective.ratio_cap=3"}));
 }
 
-TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
+TEST(ConfigConsistency, SettingsWithoutEffectAreErrors) {
   EXPECT_THAT(refusal_of({"objective.delta=0.3", "objective.delta_low=0.1", "objective.delta_high=0.2"}),
               HasSubstr("objective.delta is 0.3"));
   EXPECT_THAT(refusal_of({"objective.method=dapo", "objective.horizon=7"}), HasSubstr("objective.horizon is 7"));
-  EXPECT_THAT(refusal_of({"objective.advantage=gae"}), HasSubstr("needs the values of a critic"));
+  EXPECT_THAT(refusal_of({"objective.advantage=gae"}), HasSubstr("needs a critic"));
   EXPECT_THAT(refusal_of({"objective.method=drpo", "objective.parameters=[target_kept=0.9]"}),
               HasSubstr("has no thresholds"));
   EXPECT_THAT(refusal_of({"objective.parameters=[target_kept=1.5]"}), HasSubstr("at most 1"));
@@ -187,24 +187,24 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
               HasSubstr("reward.overlong_buffer is 41, but no completion is longer than 40"));
 }
 
-TEST(ConfigConsistency, WhatAFileSaysOfItsMethodIsToldBesideOneThatIsTyped) {
+TEST(ConfigConsistency, ATypedMethodNotesTheObjectiveSettingsOfTheFile) {
   using testing::Contains;
   const ConfigTree file = parse_config(
       "objective:\n  method: dapo\n  delta_low: 0.2\n  delta_high: 0.28\n  aggregation: token_mean\n", "own.yaml");
-  const auto told = HasSubstr("is typed, and what own.yaml says holds for it");
+  const auto note = HasSubstr("on the command line also uses settings of own.yaml");
   EXPECT_THAT(load(file, {"objective.method=dppo_kl"}).notes,
-              Contains(testing::AllOf(told, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
+              Contains(testing::AllOf(note, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
                                       HasSubstr("objective.aggregation token_mean"))));
-  EXPECT_THAT(load(file, {}).notes, testing::Not(Contains(told)));
+  EXPECT_THAT(load(file, {}).notes, testing::Not(Contains(note)));
   const ConfigTree anchored = parse_config("objective: {method: minimal_mask, anchor: recomputed}\n", "own.yaml");
   EXPECT_THAT(load(anchored, {"objective.method=dppo_tv"}).notes,
-              Contains(testing::AllOf(told, HasSubstr("objective.anchor recomputed"))));
+              Contains(testing::AllOf(note, HasSubstr("objective.anchor recomputed"))));
   const std::vector<std::string> all_typed = {"objective.method=dppo_kl", "objective.delta_low=0.05",
                                               "objective.delta_high=null", "objective.aggregation=null"};
-  EXPECT_THAT(load(file, all_typed).notes, testing::Not(Contains(told)));
+  EXPECT_THAT(load(file, all_typed).notes, testing::Not(Contains(note)));
 }
 
-TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
+TEST(ConfigConsistency, SettingsOfDisabledFeaturesAreNoted) {
   using testing::Contains;
   EXPECT_THAT(load({"reference.estimator=k1"}).notes, Contains(HasSubstr("reference.estimator does nothing")));
   EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_in_reward=0.1"}).notes,
@@ -232,7 +232,7 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
               testing::Not(Contains(HasSubstr("does nothing"))));
 }
 
-TEST(ConfigConsistency, RowsToEvaluateOnAreNotImitatedBefore) {
+TEST(ConfigConsistency, EvaluationRowsAreNotInTheSupervisedPhase) {
   const std::vector<std::string> both = {"sft.files=[a.jsonl]", "sft.steps=2", "data.files=[a.jsonl]",
                                          "rollout.max_new_tokens=8"};
   const auto with = [&](std::vector<std::string> settings) {
@@ -249,7 +249,7 @@ TEST(ConfigConsistency, RowsToEvaluateOnAreNotImitatedBefore) {
                 Contains(HasSubstr(section + ".eval_files has a.jsonl, which is in sft.files too")));
 }
 
-TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) {
+TEST(ConfigConsistency, BestMetricMustBeAMetricOfAnEvaluationThatHappens) {
   const std::string keep = "checkpoint.best_metric=auto", metric = "checkpoint.best_metric=eval/";
   EXPECT_THAT(refusal_of({keep, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}),
               testing::AllOf(HasSubstr("checkpoint.best_metric is auto"), HasSubstr("data.held_out")));
@@ -269,22 +269,22 @@ TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) 
             "eval/sums/avg@1");
 }
 
-TEST(ConfigConsistency, WhatTheTaskDoesNotReadIsRefused) {
+TEST(ConfigConsistency, DataSettingsThatATaskIgnoresAreErrors) {
   EXPECT_THAT(refusal_of({"data.system_prompt=hi"}),
               testing::AllOf(HasSubstr("data.system_prompt"), HasSubstr("chains")));
   EXPECT_THAT(refusal_of({"task.name=countdown", "data.eval_files=[\"a.jsonl\"]"}), HasSubstr("data.eval_files"));
 }
 
-TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
+TEST(ConfigConsistency, ACriticNeedsAnAdvantageThatUsesItAndViceVersa) {
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae"}), HasSubstr("set critic.body to separate or shared"));
-  EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv reads no values"));
+  EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv uses no critic"));
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "objective.advantage=rloo", "critic.body=shared"}),
-              HasSubstr("the advantage rloo of objective.advantage reads no values"));
+              HasSubstr("the advantage rloo of objective.advantage uses no critic"));
   EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
   EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
               HasSubstr("judges whole sequences"));
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
-              HasSubstr("the policy would never learn"));
+              HasSubstr("the policy would never be trained"));
   EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));
   EXPECT_THAT(refusal_of({"critic.lambda=1.5"}), HasSubstr("at most 1"));
   const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.value_clip=null",
@@ -305,27 +305,27 @@ TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
               HasSubstr("at least 44"));
 }
 
-TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
+TEST(ConfigConsistency, TaskNameAndSizesMustBeValid) {
   EXPECT_THAT(refusal_of({"task.modulus=1"}), HasSubstr("at least 2"));
   EXPECT_THAT(refusal_of({"task.name=chess"}), HasSubstr("command line: task.name \"chess\" is unknown"));
   EXPECT_THAT(refusal_of({"task.name=letters"}), HasSubstr("examples/reasoning_gym/"));
 }
 
-TEST(ConfigConsistency, SizesFitTogether) {
+TEST(ConfigConsistency, WarmUpListsAndEvaluationsHaveValidSizes) {
   for (const std::string section : {"optimizer", "sft"})
     EXPECT_THAT(refusal_of({section + ".warmup_updates=1.5"}), HasSubstr(section + ".warmup_updates is 1.5"));
   EXPECT_THAT(refusal_of({"sft.noisy_lr=[1]"}), HasSubstr("sft.noisy_lr has 1 numbers; expected 2"));
   EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
 }
 
-TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
+TEST(ConfigConsistency, InvalidSamplingSettingsAreErrors) {
   for (const char* key : {"rollout.samples_per_prompt", "rollout.max_sequences"})
     for (const char* number : {"0", "-1"})
       EXPECT_THAT(refusal_of({std::string(key) + "=" + number}),
                   testing::AllOf(HasSubstr(key), HasSubstr(std::string("got ") + number), HasSubstr("at least 1")));
   for (const char* key : {"rollout.max_new_tokens", "data.max_prompt_tokens"})
     EXPECT_THAT(refusal_of({std::string(key) + "=-1"}), testing::AllOf(HasSubstr(key), HasSubstr("at least 0")));
-  for (const char* number : {"0", "-1"})  // the likeliest token alone has no ratio
+  for (const char* number : {"0", "-1"})  // greedy decoding has no ratio
     EXPECT_THAT(refusal_of({std::string("rollout.temperature=") + number}),
                 testing::AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04"), HasSubstr("is greedy"),
                                HasSubstr("no ratio pi / mu"), HasSubstr("set eval.temperature=0")));
@@ -341,7 +341,7 @@ TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
                              HasSubstr("end every completion; remove it")));
 }
 
-TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {
+TEST(ConfigConsistency, SizesAreBoundedSoThatProductsDoNotOverflow) {
   for (const char* key : {"model.hidden_size", "model.layers", "model.heads", "model.max_positions",
                           "train.prompts_per_step", "sft.batch", "rollout.samples_per_prompt", "rollout.max_new_tokens",
                           "train.epochs", "eval.prompts", "run.threads"})

@@ -42,7 +42,7 @@ std::string cuda_state() {
 std::string sandbox_state() {
   try {
     const PythonSandbox sandbox("python3", {});
-    return "works, by " + sandbox.way() + " (the reward `code`)";
+    return "works, by " + sandbox.backend() + " (the reward `code`)";
   } catch (const Error& error) {
     return std::string("off: ") + error.what();
   }

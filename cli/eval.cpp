@@ -187,7 +187,7 @@ std::string solved_by_reward(const Evaluation& result) {
   const auto by_reward = [](const Verdict& verdict) { return verdict.by_reward; };
   if (std::none_of(result.verdicts.begin(), result.verdicts.end(), by_reward)) return "";
   const bool all = std::all_of(result.verdicts.begin(), result.verdicts.end(), by_reward);
-  return "a reward of at least " + short_number(kSolved) +
+  return "a reward of at least " + short_number(kSolvedThreshold) +
          (all ? ", as no function here judges answers" : " for prompts whose answers no function judges");
 }
 

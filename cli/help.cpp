@@ -45,7 +45,7 @@ class Topics {
       if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
     for (const BuiltInReward& reward : built_in_rewards())
       if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.sentence + "\n");
-    if (const std::string external = compat::meaning_of(name, compat::Names::kLastParts); !external.empty())
+    if (const std::string external = compat::describe_key(name, compat::Names::kSuffixes); !external.empty())
       texts.push_back(external + "\n");
     return texts;
   }

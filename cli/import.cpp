@@ -28,10 +28,11 @@ std::string as_comments(const std::vector<std::string>& lines) {
 std::vector<std::string> report_lines(const compat::Imported& imported, bool all_names) {
   std::vector<std::string> lines;
   for (const std::string& remark : imported.remarks) lines.push_back("remark: " + remark);
-  const size_t count = imported.left_out.size();
+  const size_t count = imported.ignored_keys.size();
   if (count > 0)
-    lines.push_back("left out, since they do not change the training: " +
-                    (all_names ? joined(imported.left_out) : std::to_string(count) + (count == 1 ? " key" : " keys")));
+    lines.push_back(
+        "left out, since they do not change the training: " +
+        (all_names ? joined(imported.ignored_keys) : std::to_string(count) + (count == 1 ? " key" : " keys")));
   return lines;
 }
 
@@ -48,7 +49,7 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
     fail(ExitCode::kBadConfiguration,
          "import: there is no recipe. Fix: name a YAML or JSON file of TRL or verl, or write "
          "the settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
-  if (!arguments.output.empty()) RunFolder::require_not_of_a_run(arguments.output);
+  if (!arguments.output.empty()) RunFolder::require_outside_run(arguments.output);
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
     fail(ExitCode::kBadConfiguration, arguments.output,
          ": exists already. Fix: choose another name, or replace it with ", "--overwrite");

@@ -226,7 +226,7 @@ int run(const keel::cli::CommandHandler& handler) {
 
 int main(int argc, char** argv) {
   keel::explain_unknown_keys([](const std::string& key) {
-    const std::string description = keel::compat::meaning_of(key);
+    const std::string description = keel::compat::describe_key(key);
     return description.empty() ? description : description + "; `keel import` converts configurations of TRL and verl";
   });
   CommandLine line("Keel fine-tunes language models with reinforcement learning under a divergence trust region.",

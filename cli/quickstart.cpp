@@ -22,9 +22,9 @@ void print_next_steps(const Config& config, Console& console) {
   };
   console.heading("Try next");
   if (config.objective.method == "grpo" || full_path(run) == full_path(clip)) {
-    if (RunFolder::holds_run(first) && full_path(run) != full_path(first)) print_report(first, run);
+    if (RunFolder::contains_run(first) && full_path(run) != full_path(first)) print_report(first, run);
   } else {
-    if (!RunFolder::holds_run(clip))
+    if (!RunFolder::contains_run(clip))
       print("keel quickstart objective.method=grpo run.dir=" + clip, "the ratio clip on the same task");
     print_report(run, clip);
   }
@@ -51,7 +51,7 @@ bool has_settings(const std::filesystem::path& run, const Config& config) {
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
-  if (!RunFolder::holds_run(run)) return StartMode::kNew;
+  if (!RunFolder::contains_run(run)) return StartMode::kNew;
   if (run == full_path(quickstart_config().run.dir) && has_settings(run, config)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
        " holds another run, of other settings, which would be lost; choose another run.dir, or replace it with "

@@ -53,24 +53,23 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
     Json& row = line.value;
     RewardRow read = rows.read(row, line.number, line.place);
     const Prompt& prompt = read.prompt;
-    const std::string objection = reward.objection(prompt.answer, prompt.source);
-    if (!objection.empty() && options.on_error == "stop") fail(ExitCode::kBadInput, line.place, ": ", objection);
+    const std::string answer_error = reward.answer_error(prompt.answer, prompt.source);
+    if (!answer_error.empty() && options.on_error == "stop") fail(ExitCode::kBadInput, line.place, ": ", answer_error);
     const RewardSample sample{.prompt = prompt,
                               .completion = read.completion,
-                              .spelled = read.completion,
+                              .with_special_tokens = read.completion,
                               .tokens = std::move(read.tokens),
                               .stopped = read.stopped,
                               .id = line.number};
-    const Judgement judgement = reward.judge({&sample, 1});
+    const RewardResult result = reward.score({&sample, 1});
     const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
-    row["reward"] = json(judgement.totals[0]);
+    row["reward"] = json(result.totals[0]);
     row["rewards"] = Json::object();
-    for (size_t t = 0; t < judgement.terms.size(); ++t)
-      row["rewards"][reward.terms()[t].name] = json(judgement.terms[t][0]);
+    for (size_t t = 0; t < result.terms.size(); ++t) row["rewards"][reward.terms()[t].name] = json(result.terms[t][0]);
     row.erase("failures");
-    if (!judgement.failures.empty()) row["failures"] = judgement.failures;
+    if (!result.failures.empty()) row["failures"] = result.failures;
     row.erase("reward_notes");
-    if (!judgement.notes.empty()) row["reward_notes"] = judgement.notes;
+    if (!result.notes.empty()) row["reward_notes"] = result.notes;
   });
   return ExitCode::kDone;
 }

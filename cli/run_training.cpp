@@ -49,7 +49,7 @@ void print_curve(const RunData& run, const Config& config, Console& console) {
                 .ascii = !terminal_has_utf8()}));
 }
 
-void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
+void print_samples(const RunData& run, bool is_binary, Console& console) {
   console.heading("Completions of held-out prompts, after training");
   int shown = 0;
   std::optional<int64_t> last;  // evaluation
@@ -59,7 +59,7 @@ void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
     last = sample->step;
     console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
     const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "not judged")
-                                : !right_or_wrong          ? "reward " + short_number(sample->reward)
+                                : !is_binary               ? "reward " + short_number(sample->reward)
                                 : sample->reward > 0       ? console.paint(Paint::kGreen, "correct")
                                                            : console.paint(Paint::kRed, "wrong");
     console.line("  " + escape_controls(sample->completion) + "   " + verdict);

@@ -56,7 +56,7 @@ std::vector<std::filesystem::path> RecordArguments::files() const {
   const std::vector<std::filesystem::path> all = token_files(run);
   if (all.empty()) fail(ExitCode::kBadInput, no_token_files(run));
   if (steps.empty()) return all;
-  const auto step = [](const std::filesystem::path& file) { return TokenFile::step_of(file.filename().string()); };
+  const auto step = [](const std::filesystem::path& file) { return TokenFile::parse_step(file.filename().string()); };
   const StepRange range = step_range(steps);
   std::vector<std::filesystem::path> chosen;
   for (const std::filesystem::path& file : all)
@@ -109,7 +109,7 @@ Json json_of(const MethodAnswer& a, size_t max_types) {
   return json;
 }
 
-std::string csv_number(double value) { return std::isfinite(value) ? exact_number(value) : ""; }
+std::string csv_number(double value) { return std::isfinite(value) ? shortest_exact(value) : ""; }
 
 std::string csv_fields(const Decisions& d) {
   std::string text = std::to_string(d.blocked.all.tokens);

@@ -30,7 +30,7 @@ class Replies final : public keel::Channel {
 void judge(const std::string& reply, size_t count) {
   const keel::Prompt prompt{};
   const std::vector<keel::RewardSample> samples(
-      count, keel::RewardSample{.prompt = prompt, .completion = "x", .spelled = "x", .tokens = {}});
+      count, keel::RewardSample{.prompt = prompt, .completion = "x", .with_special_tokens = "x", .tokens = {}});
   const keel::Scores scores = keel::ProgramReward(std::make_unique<Replies>(reply))(samples);
   require(scores.rewards.size() == count);
   for (const auto& [place, reason] : scores.failures) require(place < count && !reason.empty());
@@ -52,9 +52,7 @@ namespace keel {
 
 // No program is run here.
 PythonSandbox::PythonSandbox(const std::string&, const SandboxLimits&) { std::abort(); }
-SandboxRun PythonSandbox::run(std::string_view, std::string_view, double) const {
-  std::abort();
-}
+SandboxRun PythonSandbox::run(std::string_view, std::string_view, double) const { std::abort(); }
 CheckReport run_checks(const PythonSandbox&, std::string_view, const std::vector<Json>&) { std::abort(); }
 
 }  // namespace keel

@@ -179,7 +179,7 @@ Imported Import::run() {
   return {.program = table_.program().substr(0, table_.program().find(' ')),
           .yaml = yaml(),
           .remarks = remarks_,
-          .left_out = left_out_,
+          .ignored_keys = left_out_,
           .supervised = &table_ == &trl_sft_table()};
 }
 
@@ -236,15 +236,15 @@ std::string Import::yaml() const {
 }
 
 Imported import_recipe(ConfigTree recipe, const std::vector<std::string>& ignored) {
-  std::vector<std::string> left_out;
+  std::vector<std::string> ignored_keys;
   for (const std::string& key : ignored) {
     if (find_value(recipe, key) == nullptr)
       fail(ExitCode::kBadConfiguration, kCommandLine, ": --ignore ", key, ": the recipe has no such key");
-    left_out.push_back("left out by --ignore: " + key + "=" + find_value(recipe, key)->dump());
+    ignored_keys.push_back("left out by --ignore: " + key + "=" + find_value(recipe, key)->dump());
     erase_value(recipe, key);
   }
   Imported imported = Import(recipe, table_of(recipe)).run();
-  imported.remarks.insert(imported.remarks.begin(), left_out.begin(), left_out.end());
+  imported.remarks.insert(imported.remarks.begin(), ignored_keys.begin(), ignored_keys.end());
   return imported;
 }
 

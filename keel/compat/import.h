@@ -14,11 +14,11 @@ namespace keel::compat {
 
 /// A recipe of another program as a configuration of ours.
 struct Imported {
-  std::string program;                // TRL or verl
-  std::string yaml;                   // the configuration; each line says what it comes from
-  std::vector<std::string> remarks;   // what the program does and Keel does not
-  std::vector<std::string> left_out;  // keys that do not change the training
-  bool supervised = false;            // for `keel sft`
+  std::string program;                    // TRL or verl
+  std::string yaml;                       // the configuration; each line says what it comes from
+  std::vector<std::string> remarks;       // what the program does and Keel does not
+  std::vector<std::string> ignored_keys;  // keys that do not change the training
+  bool supervised = false;                // for `keel sft`
 };
 
 /// Converts a recipe (read_recipe). Keys in our names win over the recipe's. What would change the training is refused,

@@ -86,7 +86,7 @@ const Json* KeyTable::default_of(const std::string& key) const {
 
 std::vector<const KeyTable*> key_tables() { return {&trl_grpo_table(), &trl_sft_table(), &verl_table()}; }
 
-std::string meaning_of(const std::string& key, Names names) {
+std::string describe_key(const std::string& key, Names names) {
   for (const KeyTable* table : key_tables())
     if (const KeyRow* row = table->exact(key))
       return meaning_of_row(*table, key, *row);
@@ -94,7 +94,7 @@ std::string meaning_of(const std::string& key, Names names) {
       return key + " is a section of " + table->program();
   for (const KeyTable* table : key_tables())
     for (const auto& [name, row] : table->rows())
-      if (names == Names::kLastParts && last_part(name) == key) return meaning_of_row(*table, name, row);
+      if (names == Names::kSuffixes && last_part(name) == key) return meaning_of_row(*table, name, row);
   return "";
 }
 

@@ -80,10 +80,10 @@ const KeyTable& verl_table();
 std::vector<const KeyTable*> key_tables();
 
 /// Which names stand for a key: the whole one, or also its last part.
-enum class Names { kWhole, kLastParts };
+enum class Names { kWhole, kSuffixes };
 
 /// What another program's key is called here, for errors about unknown keys and for `keel help`: "TRL's num_generations
 /// is rollout.samples_per_prompt". Empty if no program has it.
-std::string meaning_of(const std::string& key, Names names = Names::kWhole);
+std::string describe_key(const std::string& key, Names names = Names::kWhole);
 
 }  // namespace keel::compat

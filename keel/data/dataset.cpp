@@ -190,10 +190,10 @@ Example Dataset::example(Row row, const Part& part) const {
   Example result = example_of(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
-  const std::string objection = check_ ? check_(result.answer, result.source) : "";
-  if (objection.empty()) return result;
+  const std::string answer_error = check_ ? check_(result.answer, result.source) : "";
+  if (answer_error.empty()) return result;
   const std::string& column = part.columns->answer;
-  throw BadRow(result.place, objection +
+  throw BadRow(result.place, answer_error +
                                  (column.empty() ? "; no column was recognised as the answer. Fix: set data.answer_key"
                                                  : "; the answer is column \"" + column +
                                                        "\". Fix: mend it, or set data.answer_key to another") +

@@ -24,9 +24,9 @@ bool score_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
       return;
     }
     const auto size = static_cast<size_t>(request.samples);
-    const std::vector<RewardSample> samples = samples_of(rollouts.subspan(i * size, size), batch, tokenizer);
+    const std::vector<RewardSample> samples = make_reward_samples(rollouts.subspan(i * size, size), batch, tokenizer);
     scores[i] = score_group(samples, reward);
-    scored[i] = verdicts(reward, samples, scores[i].judgement);
+    scored[i] = compute_verdicts(reward, samples, scores[i].result);
   });
   if (stopped) return false;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -84,7 +84,7 @@ Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts
   const auto show_progress = [&](const RolloutProgress& progress) {
     stage.set(static_cast<int64_t>(result.rollouts.size()) + progress.finished, tokens + progress.tokens);
   };
-  result.is_accuracy = reward.right_or_wrong();
+  result.is_accuracy = reward.is_binary();
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += batch_size) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(batch_size, prompts.size() - begin));
     std::vector<Rollout> rollouts;

@@ -95,8 +95,7 @@ Estimate make_estimate(std::span<const double> values, bool fractions, int64_t t
           .prompts = static_cast<int64_t>(values.size())};
 }
 
-SourceStatistics summarize(const std::string& source, std::span<const PromptSamples* const> prompts,
-                           bool right_or_wrong) {
+SourceStatistics summarize(const std::string& source, std::span<const PromptSamples* const> prompts, bool is_binary) {
   SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
   if (prompts.empty()) return result;
   result.samples = (*std::ranges::min_element(prompts, {}, &PromptSamples::samples))->samples;
@@ -113,7 +112,7 @@ SourceStatistics summarize(const std::string& source, std::span<const PromptSamp
       if (row[i]) column.push_back(*row[i]);
     const bool is_average = i == 0;
     result.measures.push_back(
-        {measures[i].name, make_estimate(column, !is_average || right_or_wrong, result.samples / measures[i].k)});
+        {measures[i].name, make_estimate(column, !is_average || is_binary, result.samples / measures[i].k)});
   }
   return result;
 }
@@ -160,7 +159,7 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool right_or_wrong) {
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool is_binary) {
   std::vector<PromptSamples> collected;
   for (const ScoredPrompt& prompt : prompts) collected.push_back(collect_samples(prompt));
   std::vector<std::string> sources;
@@ -172,9 +171,8 @@ EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts
     own.push_back(&prompt);
     all.push_back(&prompt);
   }
-  EvaluationStatistics result{.all = summarize("", all, right_or_wrong), .sources = {}};
-  for (const std::string& source : sources)
-    result.sources.push_back(summarize(source, by_source[source], right_or_wrong));
+  EvaluationStatistics result{.all = summarize("", all, is_binary), .sources = {}};
+  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], is_binary));
   return result;
 }
 

@@ -64,9 +64,9 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// decides whether it is solved. A block without answers counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// The measures over all prompts and per source; n is the minimum number of samples in each. `right_or_wrong`: rewards
+/// The measures over all prompts and per source; n is the minimum number of samples in each. `is_binary`: rewards
 /// are 1 or 0 by definition, so that the mean is a fraction.
-EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool right_or_wrong);
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool is_binary);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
 /// without prompts is null, one that excludes some prompts has the key "prompts", and low and high are null without an

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// The run's own id; of one that has none, or none that could be part of a file's name, what tells it from others.
 std::string export_id(const fs::path& folder, const ExportedRun& run) {
   constexpr size_t kLongest = 32, kDigits = 16;
-  const std::string id = own_run(folder);
+  const std::string id = find_run_id(folder);
   const auto plain = [](char c) { return is_letter(c) || is_digit(c); };
   if (!id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), plain)) return id;
   return sha256_hex(run.name + "\n" + run.config).substr(0, kDigits);
@@ -70,7 +70,7 @@ void merge(const ExportedStep& more, ExportedStep& step) {
 }
 
 void require_free_target(const fs::path& target, bool overwrite) {
-  RunFolder::require_not_of_a_run(target);
+  RunFolder::require_outside_run(target);
   if (path_exists(target) && !overwrite)
     fail(ExitCode::kBadConfiguration, target.string(), " exists already; choose another name, or replace it with ",
          "--overwrite");

@@ -69,7 +69,7 @@ size_t fitting_length(const Texts& texts, size_t length, size_t bytes) {
 }  // namespace
 
 /// Takes rows as they come and sums them up.
-class RecordsSoFar::Digest {
+class LiveTokenRecords::Digest {
  public:
   explicit Digest(size_t most) : most_(most) {
     for (const ShownColumn& column : kShown) out_.rows.columns.push_back({column.name});
@@ -313,7 +313,7 @@ class RecordsSoFar::Digest {
 };
 
 /// What is recorded of a step, as it was when it was read.
-struct RecordsSoFar::File {
+struct LiveTokenRecords::File {
   std::filesystem::path path;
   uintmax_t size = 0;
   std::filesystem::file_time_type written = {};
@@ -343,19 +343,19 @@ struct RecordsSoFar::File {
   }
 };
 
-RecordsSoFar::RecordsSoFar(std::filesystem::path run, size_t most) : run_(std::move(run)), most_(most) {
+LiveTokenRecords::LiveTokenRecords(std::filesystem::path run, size_t most) : run_(std::move(run)), most_(most) {
   begin_again();
 }
-RecordsSoFar::~RecordsSoFar() = default;
-RecordsSoFar::RecordsSoFar(RecordsSoFar&&) noexcept = default;
-RecordsSoFar& RecordsSoFar::operator=(RecordsSoFar&&) noexcept = default;
+LiveTokenRecords::~LiveTokenRecords() = default;
+LiveTokenRecords::LiveTokenRecords(LiveTokenRecords&&) noexcept = default;
+LiveTokenRecords& LiveTokenRecords::operator=(LiveTokenRecords&&) noexcept = default;
 
-void RecordsSoFar::begin_again() {
+void LiveTokenRecords::begin_again() {
   digest_ = std::make_unique<Digest>(most_);
   read_.clear();
 }
 
-bool RecordsSoFar::read_on(int64_t rows) {
+bool LiveTokenRecords::read_new_files(int64_t rows) {
   std::vector<File> files;
   for (const std::filesystem::path& path : token_files(run_)) files.push_back(File::at(path));
   bool changed = files.size() < read_.size() || !std::equal(read_.begin(), read_.end(), files.begin());
@@ -373,15 +373,15 @@ bool RecordsSoFar::read_on(int64_t rows) {
   return changed;
 }
 
-RecordedTokens RecordsSoFar::tokens() {
+RecordedTokens LiveTokenRecords::tokens() {
   RecordedTokens tokens = digest_->tokens();
-  tokens.steps_to_come = to_come_;
+  tokens.pending_steps = to_come_;
   return tokens;
 }
 
 RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most) {
-  RecordsSoFar records(run, most);
-  records.read_on(std::numeric_limits<int64_t>::max());
+  LiveTokenRecords records(run, most);
+  records.read_new_files(std::numeric_limits<int64_t>::max());
   return records.tokens();
 }
 

@@ -96,7 +96,7 @@ struct RecordedTokens {
   RecordedMismatch mismatch = {};
   RecordedRows rows = {};
   int64_t completions = 0;    // recorded; rows.completions are all of them or some
-  int64_t steps_to_come = 0;  // records that were not read yet
+  int64_t pending_steps = 0;  // records that were not read yet
 };
 
 inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page together
@@ -106,16 +106,16 @@ inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page to
 RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most = kMaxRecordedRows);
 
 /// The records of a run that goes on: each look reads what came since the last one.
-class RecordsSoFar {
+class LiveTokenRecords {
  public:
-  RecordsSoFar(std::filesystem::path run, size_t most);
-  ~RecordsSoFar();
-  RecordsSoFar(RecordsSoFar&&) noexcept;
-  RecordsSoFar& operator=(RecordsSoFar&&) noexcept;
+  LiveTokenRecords(std::filesystem::path run, size_t most);
+  ~LiveTokenRecords();
+  LiveTokenRecords(LiveTokenRecords&&) noexcept;
+  LiveTokenRecords& operator=(LiveTokenRecords&&) noexcept;
 
   /// Reads the files that came since, until there were so many rows; all of them again where one that was read has
   /// changed or is gone. Whether anything is another than before.
-  bool read_on(int64_t rows);
+  bool read_new_files(int64_t rows);
   /// What read_recorded_tokens gives for the files that were read.
   RecordedTokens tokens();
   size_t most() const { return most_; }

@@ -67,12 +67,12 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
 /// Removes a run from its folder: the id in used.json and the heading of config.yaml come last, since a replacement
 /// that is killed half-way needs them when it is repeated. What the run did not write stays.
 void remove_run(const std::filesystem::path& path) {
-  const std::string run = own_run(path);
+  const std::string run = find_run_id(path);
   remove_checkpoints(path / kCheckpoints, run);
   if (is_own_reference(path / kReference, run)) remove_own_folder(path / kReference, run);
   remove_leftovers(path, run);
   remove_files(path / kEvents, [&](const std::string& name) { return EventFile::is_own(name, run); });
-  remove_files(path / kTokens, [](const std::string& name) { return TokenFile::step_of(name) >= 0; });
+  remove_files(path / kTokens, [](const std::string& name) { return TokenFile::parse_step(name) >= 0; });
   for (const std::string& name : list_directory(path))
     if (is_file_of_a_run(name) && name != kUsed && name != kConfig) remove_file(path / name);
   for (const char* name : {kUsed, kConfig}) remove_file(path / name);
@@ -95,13 +95,13 @@ RunFolder::RunFolder(LockedDirectory directory, std::string_view config_yaml)
       samples_(GrowingFile::open(path() / kSamples)),
       log_(GrowingFile::open(path() / kLog)) {}
 
-bool RunFolder::holds_run(const std::filesystem::path& path) {
+bool RunFolder::contains_run(const std::filesystem::path& path) {
   const std::filesystem::path config = path / kConfig;
-  if (!own_run(path).empty()) return true;
+  if (!find_run_id(path).empty()) return true;
   return path_exists(config) && read_file(config).starts_with("# " + std::string(kConfigHeading));
 }
 
-bool RunFolder::is_of_a_run(const std::filesystem::path& path) {
+bool RunFolder::belongs_to_run(const std::filesystem::path& path) {
   std::error_code unseen;
   std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unseen);
   while (folder.has_relative_path()) {
@@ -109,19 +109,19 @@ bool RunFolder::is_of_a_run(const std::filesystem::path& path) {
     folder = folder.parent_path();
     const bool is_named_so = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
                              (name != kReport && is_file_of_a_run(name));
-    if ((is_named_so && holds_run(folder)) || is_checkpoint(folder)) return true;
+    if ((is_named_so && contains_run(folder)) || is_checkpoint(folder)) return true;
   }
   return false;
 }
 
-void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
-  if (is_of_a_run(path))
+void RunFolder::require_outside_run(const std::filesystem::path& path) {
+  if (belongs_to_run(path))
     fail(ExitCode::kBadConfiguration, path.string(), ": is a file of a run. Fix: choose another name");
 }
 
 void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
   if (!is_taken(path)) return;
-  if (!holds_run(path))
+  if (!contains_run(path))
     fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists already and holds no run (no config.yaml ",
          "that a run has written), so that a run neither goes on there nor replaces it. Choose another run.dir, or ",
          "empty it yourself");
@@ -166,7 +166,7 @@ size_t fingerprint_in(const std::string& file) {
 
 }  // namespace
 
-std::vector<std::string> RunFolder::note_used(Json settings, const std::string& run) const {
+std::vector<std::string> RunFolder::record_used_settings(Json settings, const std::string& run) const {
   const std::vector<std::string> before = reward_files_in(path() / kUsed);
   settings["run.id"] = run;
   const std::string text = settings.dump(2, ' ', false, Json::error_handler_t::replace);
@@ -252,7 +252,7 @@ void RunFolder::add_sample(const Json& row) {
 void RunFolder::write_events() {
   const std::filesystem::path folder = path() / kEvents;
   if (path_exists(folder) && !is_folder(folder)) move_aside(folder);
-  events_ = EventFile::begin(folder, config_yaml_, own_run(path()));
+  events_ = EventFile::begin(folder, config_yaml_, find_run_id(path()));
   const std::vector<ExportedSample> samples = exported_samples(path());
   auto sample = samples.begin();
   for_each_metric_row(path(), [&](MetricRow row) {
@@ -263,11 +263,11 @@ void RunFolder::write_events() {
   events_->replace_older();
 }
 
-void RunFolder::forget_tokens_after(int64_t step) const {
+void RunFolder::remove_tokens_after(int64_t step) const {
   require_no_link(tokens());
   if (!is_folder(tokens())) return;
   for (const std::string& name : list_directory(tokens()))
-    if (TokenFile::step_of(name) > step || (TokenFile::step_of(name) >= 0 && name.ends_with(".partial")))
+    if (TokenFile::parse_step(name) > step || (TokenFile::parse_step(name) >= 0 && name.ends_with(".partial")))
       remove_file(tokens() / name);
 }
 

@@ -29,11 +29,11 @@ class RunFolder {
   static constexpr std::string_view kConfigHeading = "The full, resolved configuration of this run.";
 
   /// Whether a run is in the folder: one's own config.yaml does not make it a run's.
-  static bool holds_run(const std::filesystem::path& path);
+  static bool contains_run(const std::filesystem::path& path);
   /// Whether a run wrote this file, or it is among a run's checkpoints or records; links are followed.
-  static bool is_of_a_run(const std::filesystem::path& path);
+  static bool belongs_to_run(const std::filesystem::path& path);
   /// Refuses (exit code 2) to write a file there.
-  static void require_not_of_a_run(const std::filesystem::path& path);
+  static void require_outside_run(const std::filesystem::path& path);
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
   static void require_free(const std::filesystem::path& path, bool replace);
 
@@ -54,9 +54,9 @@ class RunFolder {
   static RunFolder reopen(LockedDirectory directory, const Lines& lines, std::string_view config_yaml,
                           std::vector<std::string>& notes);
 
-  /// Writes down what the run is made of, for its report, and its id (own_run()). Returns what there is to say of files
-  /// that rewards come from and that are others than when the run was last started.
-  std::vector<std::string> note_used(Json settings, const std::string& run) const;
+  /// Writes down what the run is made of, for its report, and its id (find_run_id()). Returns what there is to say of
+  /// files that rewards come from and that are others than when the run was last started.
+  std::vector<std::string> record_used_settings(Json settings, const std::string& run) const;
 
   /// Writes something into the folder. Any Error becomes a RunWriteError, which says so if the folder was removed.
   void write(const std::function<void()>& action) const;
@@ -81,7 +81,7 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path() / "checkpoints"; }
   std::filesystem::path tokens() const { return path() / "tokens"; }
   /// Removes the token records of later steps, which will be made again, and what a kill left half-written.
-  void forget_tokens_after(int64_t step) const;
+  void remove_tokens_after(int64_t step) const;
 
  private:
   RunFolder(LockedDirectory directory, std::string_view config_yaml);

@@ -35,9 +35,9 @@ bool is_checkpoint(const fs::path& path) {
          (path_exists(path / "manifest.json") || path_exists(path / "state.json"));
 }
 
-std::string run_of(const fs::path& folder) { return text_in(json_if_any(folder / "manifest.json"), "run"); }
+std::string read_run_id(const fs::path& folder) { return text_in(json_if_any(folder / "manifest.json"), "run"); }
 
-bool is_of_another_run(const fs::path& folder, const std::string& run) {
+bool belongs_to_other_run(const fs::path& folder, const std::string& run) {
   const std::string of = surely_of(folder);
   return !of.empty() && of != run;
 }
@@ -60,7 +60,7 @@ bool is_finished(const fs::path& run) {
   return state.is_object() && state.value("phase", Json()) == "done";
 }
 
-std::string own_run(const fs::path& run) {
+std::string find_run_id(const fs::path& run) {
   if (const std::string id = text_in(json_if_any(run / "used.json"), "run.id"); !id.empty()) return id;
   const fs::path checkpoints = run / "checkpoints";
   std::set<std::string> runs;
@@ -72,7 +72,7 @@ std::string own_run(const fs::path& run) {
 }
 
 bool is_own_checkpoint(const fs::path& path, const std::string& run) {
-  return !run.empty() && is_checkpoint(path) && run_of(path) == run;
+  return !run.empty() && is_checkpoint(path) && read_run_id(path) == run;
 }
 
 bool is_own_reference(const fs::path& path, const std::string& run) {
@@ -80,11 +80,13 @@ bool is_own_reference(const fs::path& path, const std::string& run) {
   return text_in(manifest, "format") == "keel reference 1" && text_in(manifest, "run") == run;
 }
 
-fs::path partial_of(const fs::path& folder, const std::string& run) { return folder.string() + "." + run + ".partial"; }
+fs::path partial_path_of(const fs::path& folder, const std::string& run) {
+  return folder.string() + "." + run + ".partial";
+}
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
   if (!holds_only_its_files(folder)) return;
-  const fs::path half = partial_of(folder, run);  // without its files it would not be recognised as a checkpoint
+  const fs::path half = partial_path_of(folder, run);  // without its files it would not be recognised as a checkpoint
   remove_tree(half);
   rename_directory(folder, half);
   remove_tree(half);

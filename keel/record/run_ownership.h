@@ -17,10 +17,10 @@ bool is_checkpoint(const std::filesystem::path& path);
 bool is_checkpoint_name(const std::string& name);
 
 /// Returns the id of the run that wrote a checkpoint or a reference policy, or "" if its manifest has none.
-std::string run_of(const std::filesystem::path& folder);
+std::string read_run_id(const std::filesystem::path& folder);
 
 /// Whether its manifest is sound and names another run. A manifest with a flipped bit may name any run.
-bool is_of_another_run(const std::filesystem::path& folder, const std::string& run);
+bool belongs_to_other_run(const std::filesystem::path& folder, const std::string& run);
 
 /// Returns the checkpoint that a run's LATEST names, if it names one.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
@@ -29,13 +29,13 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
 bool is_finished(const std::filesystem::path& run);
 
 /// Returns the id in a run folder's used.json or, without one, the id that all its sound checkpoints share; else "".
-std::string own_run(const std::filesystem::path& run);
+std::string find_run_id(const std::filesystem::path& run);
 
 bool is_own_checkpoint(const std::filesystem::path& path, const std::string& run);
 bool is_own_reference(const std::filesystem::path& path, const std::string& run);
 
 /// The name under which a run writes or removes one of these folders: NAME.RUN.partial.
-std::filesystem::path partial_of(const std::filesystem::path& folder, const std::string& run);
+std::filesystem::path partial_path_of(const std::filesystem::path& folder, const std::string& run);
 
 /// Removes a checkpoint or a reference policy of the run, unless it holds files that its manifest does not name.
 void remove_own_folder(const std::filesystem::path& folder, const std::string& run);

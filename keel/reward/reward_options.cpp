@@ -90,7 +90,7 @@ struct Written {
   std::string text, name, argument;
   const RewardOptions& options;
   const RewardFunction& task;
-  const AnswerReader& reader;
+  const AnswerExtractor& reader;
 
   std::vector<double> numbers(size_t count) const { return numbers_in(text, argument, count); }
   /// Whether the argument is this word; nothing else but none at all is allowed.
@@ -165,7 +165,7 @@ std::unique_ptr<Reward> make_pattern(const Written& w) {
 std::unique_ptr<Reward> make_task(const Written& w) {
   w.has("");
   if (!w.task) refuse(w.text, "no built-in task runs here; name a function that judges the data set, such as math");
-  return function_reward(w.task, w.reader);
+  return make_function_reward(w.task, w.reader);
 }
 
 std::unique_ptr<Reward> make_code(const Written& w) {
@@ -276,7 +276,7 @@ std::vector<std::string> files_of(const std::string& function) {
 
 }  // namespace
 
-std::optional<double> overlong_from(const std::string& function) {
+std::optional<double> soft_penalty_start(const std::string& function) {
   const FunctionText parts = FunctionText::of(function);
   if (parts.name != "overlong") return std::nullopt;
   const std::vector<double> numbers = numbers_in(parts.text(), parts.argument, 2);
@@ -292,7 +292,7 @@ std::string short_name(const std::string& function) {
 namespace {
 
 RewardTerm make_term(const std::string& function, double weight, const RewardOptions& options,
-                     const RewardFunction& task, const AnswerReader& reader) {
+                     const RewardFunction& task, const AnswerExtractor& reader) {
   RewardTerm term{.name = short_name(function), .weight = weight, .sources = {}, .reward = nullptr};
   const FunctionText parts = FunctionText::of(function);
   if (!parts.sources.empty()) {
@@ -313,23 +313,24 @@ RewardTerm make_term(const std::string& function, double weight, const RewardOpt
 
 class FunctionReward final : public Reward {
  public:
-  FunctionReward(RewardFunction function, AnswerReader reader)
+  FunctionReward(RewardFunction function, AnswerExtractor reader)
       : function_(std::move(function)), reader_(std::move(reader)) {}
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores;
-    for (const RewardSample& sample : samples) scores.rewards.emplace_back(function_(sample.prompt, sample.spelled));
+    for (const RewardSample& sample : samples)
+      scores.rewards.emplace_back(function_(sample.prompt, sample.with_special_tokens));
     return scores;
   }
 
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override {
     if (!reader_) return std::nullopt;
-    return FinalAnswer{.text = reader_(sample.spelled)};
+    return FinalAnswer{.text = reader_(sample.with_special_tokens)};
   }
-  bool right_or_wrong() const override { return reader_ != nullptr; }
+  bool is_binary() const override { return reader_ != nullptr; }
 
  private:
   RewardFunction function_;
-  AnswerReader reader_;
+  AnswerExtractor reader_;
 };
 
 /// The second "math" is "math (2)", so that each has its own line wherever functions are listed.
@@ -369,11 +370,11 @@ std::vector<std::string> reward_files(const RewardOptions& options) {
   return files;
 }
 
-std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader) {
+std::unique_ptr<Reward> make_function_reward(RewardFunction function, AnswerExtractor reader) {
   return std::make_unique<FunctionReward>(std::move(function), std::move(reader));
 }
 
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerReader& reader,
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerExtractor& reader,
                       int64_t max_new_tokens) {
   std::vector<std::string> functions = options.functions;
   if (functions.empty()) functions = {task ? "task" : "math"};
@@ -392,7 +393,7 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, 
                      .weight = options.overlong_penalty,
                      .sources = {},
                      .reward = overlong_reward(longest, buffer),
-                     .of_training = true});
+                     .training_only = true});
   }
   make_names_distinct(terms);
   const OnError on_error = options.on_error == "zero"   ? OnError::kZero

@@ -41,7 +41,7 @@ std::vector<BuiltInReward> built_in_rewards();
 std::string with_absolute_paths(const std::string& function);
 
 /// The tokens from which on DAPO's penalty grows, where the function is overlong:LONGEST,BUFFER.
-std::optional<double> overlong_from(const std::string& function);
+std::optional<double> soft_penalty_start(const std::string& function);
 
 /// What metrics and messages call a function: its files by their names alone, wherever they lie.
 std::string short_name(const std::string& function);
@@ -50,15 +50,15 @@ std::string short_name(const std::string& function);
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 
 /// How it reads the final answer of such a completion; empty: there is none.
-using AnswerReader = std::function<std::string(std::string_view completion)>;
+using AnswerExtractor = std::function<std::string(std::string_view completion)>;
 
 /// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
 /// default there, and "math" elsewhere. `max_new_tokens` is what overlong_buffer ends at. User programs are started
 /// and the sandbox is tried out: what cannot work is an Error now and not after the first rollouts.
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerReader& reader = {},
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerExtractor& reader = {},
                       int64_t max_new_tokens = 0);
 
 /// The function as a reward; with a reader it judges final answers.
-std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader = {});
+std::unique_ptr<Reward> make_function_reward(RewardFunction function, AnswerExtractor reader = {});
 
 }  // namespace keel

@@ -20,13 +20,13 @@ struct RewardTerm {
   double weight = 1;
   std::vector<std::string> sources;  // only prompts from these; none: all
   std::unique_ptr<Reward> reward;
-  bool of_training = false;  // a penalty that shapes what is learned and judges nothing: evaluations leave it out
+  bool training_only = false;  // a penalty that shapes what is learned and judges nothing: evaluations leave it out
 
   bool applies_to(const std::string& source) const;
 };
 
 /// What a weighted sum said about a batch.
-struct Judgement {
+struct RewardResult {
   std::vector<std::optional<double>> totals;              // nothing: no function applied
   std::vector<std::vector<std::optional<double>>> terms;  // by function, then by sample; before the weights
   std::vector<std::string> failures;                      // one sentence for each
@@ -41,11 +41,11 @@ class RewardSum {
   /// With OnError::kStop a failure is an Error (kRewardProgramFailed) that names function and sample; with kZero that
   /// function's reward is 0; with kSkip the function is left out for that sample. A number that is not finite is a
   /// failure, and so is a sum that is not, or is above 1e18.
-  Judgement judge(std::span<const RewardSample> samples) const;
+  RewardResult score(std::span<const RewardSample> samples) const;
 
   /// Why a function that applies to prompts from this source cannot judge by this answer; empty: all can. To be asked
   /// before anything is sampled.
-  std::string objection(const Json& answer, const std::string& source) const;
+  std::string answer_error(const Json& answer, const std::string& source) const;
 
   /// Sentences about functions that are for none of these sources, which are all there are, and about sources that no
   /// function is for. An Error (kBadConfiguration) where no function is for any.
@@ -53,14 +53,14 @@ class RewardSum {
 
   /// Whether every sum is 1 for a right answer or 0 for a wrong one, so that a mean of them is an accuracy: no prompt
   /// has more than one function, and each is a judge of answers with weight 1. Penalties of training are left out.
-  bool right_or_wrong() const;
+  bool is_binary() const;
 
   const std::vector<RewardTerm>& terms() const { return terms_; }
 
  private:
-  Scores ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const;
-  std::optional<double> worth_after(const std::string& failure, Judgement& judgement) const;
-  void require_finite_sums(std::span<const RewardSample> samples, Judgement& judgement) const;
+  Scores ask(const RewardTerm& term, std::span<const RewardSample> samples, RewardResult& result) const;
+  std::optional<double> worth_after(const std::string& failure, RewardResult& result) const;
+  void require_finite_sums(std::span<const RewardSample> samples, RewardResult& result) const;
 
   std::vector<RewardTerm> terms_;
   OnError on_error_;

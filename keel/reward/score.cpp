@@ -40,13 +40,13 @@ std::vector<std::string> ScoreTally::warnings() const {
   return sentences;
 }
 
-std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<const Prompt> prompts,
-                                     const Tokenizer& tokenizer) {
+std::vector<RewardSample> make_reward_samples(std::span<const Rollout> group, std::span<const Prompt> prompts,
+                                              const Tokenizer& tokenizer) {
   std::vector<RewardSample> samples;
   for (const Rollout& rollout : group)
     samples.push_back({.prompt = prompts[static_cast<size_t>(rollout.prompt)],
                        .completion = rollout.text,
-                       .spelled = tokenizer.decode(rollout.tokens.ids, /*skip_special=*/false),
+                       .with_special_tokens = tokenizer.decode(rollout.tokens.ids, /*skip_special=*/false),
                        .tokens = rollout.tokens.ids,
                        .stopped = rollout.finish != Finish::kLength,
                        .id = rollout.id,
@@ -54,25 +54,25 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
   return samples;
 }
 
-void GroupScore::give(size_t place, Rollout& rollout) const {
-  const std::optional<double>& reward = judgement.totals.at(place);
-  rollout.judged = reward.has_value();
+void GroupScore::set_reward(size_t index, Rollout& rollout) const {
+  const std::optional<double>& reward = result.totals.at(index);
+  rollout.has_reward = reward.has_value();
   rollout.reward = reward.value_or(0);
 }
 
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward) {
   GroupScore score;
-  const Judgement& judgement = score.judgement = reward.judge(samples);
-  for (const std::optional<double>& total : judgement.totals) score.report.unscored += total ? 0 : 1;
-  for (size_t t = 0; t < judgement.terms.size(); ++t) {
+  const RewardResult& result = score.result = reward.score(samples);
+  for (const std::optional<double>& total : result.totals) score.report.unscored += total ? 0 : 1;
+  for (size_t t = 0; t < result.terms.size(); ++t) {
     ScoreReport::Function& function = score.report.functions.emplace_back();
     function.name = reward.terms()[t].name;
-    for (const std::optional<double>& value : judgement.terms[t]) {
+    for (const std::optional<double>& value : result.terms[t]) {
       function.sum += value.value_or(0);
       function.count += value ? 1 : 0;
     }
   }
-  score.report.failures = judgement.failures;
+  score.report.failures = result.failures;
   return score;
 }
 

@@ -40,15 +40,15 @@ class ScoreTally {
 };
 
 /// The completions of one group, as its judges get them: copies, all but the prompt.
-std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<const Prompt> prompts,
-                                     const Tokenizer& tokenizer);
+std::vector<RewardSample> make_reward_samples(std::span<const Rollout> group, std::span<const Prompt> prompts,
+                                              const Tokenizer& tokenizer);
 
 struct GroupScore {
   ScoreReport report;
-  Judgement judgement;  // what each function said, and the rewards: its totals
+  RewardResult result;  // what each function said, and the rewards: its totals
 
   /// Gives the rollout of this place in the group its reward; without one it is not judged.
-  void give(size_t place, Rollout& rollout) const;
+  void set_reward(size_t index, Rollout& rollout) const;
 };
 
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward);

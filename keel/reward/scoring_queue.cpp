@@ -21,7 +21,7 @@ ScoringQueue::~ScoringQueue() {
 }
 
 void ScoringQueue::add(std::span<const Rollout> group) {
-  Group mine{group.front().prompt, samples_of(group, prompts_, tokenizer_)};
+  Group mine{group.front().prompt, make_reward_samples(group, prompts_, tokenizer_)};
   {
     const std::scoped_lock lock(mutex_);
     if (failures_.empty()) waiting_.push_back(std::move(mine));
@@ -42,7 +42,7 @@ ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts, std::function<void
   if (!failures_.empty()) throw_if_stopped();
   if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);
   std::map<int64_t, size_t> taken;
-  for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).give(taken[rollout.prompt]++, rollout);
+  for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).set_reward(taken[rollout.prompt]++, rollout);
   ScoreReport all;
   for (const auto& [prompt, score] : scores_) all.add(score.report);
   return all;

@@ -6,7 +6,7 @@
 
 namespace keel {
 
-constexpr double kSolved = 0.5;
+constexpr double kSolvedThreshold = 0.5;
 
 struct Verdict {
   std::optional<double> reward;  // the weighted sum but for penalties of training; nothing: who should judge did not
@@ -15,10 +15,10 @@ struct Verdict {
   FinalAnswer answer;
 };
 
-/// Where functions that judge final answers apply, they alone decide: solved is what one of them finds worth kSolved,
-/// before its weight, and unjudged what none of them judged. Elsewhere the sum decides. The answer is read by the first
-/// of them, or, without one, as the math verifier reads it.
-std::vector<Verdict> verdicts(const RewardSum& reward, std::span<const RewardSample> samples,
-                              const Judgement& judgement);
+/// Where functions that judge final answers apply, they alone decide: solved is what one of them finds worth
+/// kSolvedThreshold, before its weight, and unscored what none of them judged. Elsewhere the sum decides. The answer is
+/// read by the first of them, or, without one, as the math verifier reads it.
+std::vector<Verdict> compute_verdicts(const RewardSum& reward, std::span<const RewardSample> samples,
+                                      const RewardResult& result);
 
 }  // namespace keel

@@ -128,7 +128,7 @@ std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
     table += outcome.variant + "," + std::to_string(outcome.seed);
     for (const std::string& name : names) {
       const auto found = outcome.measures.find(name);
-      table += "," + (found == outcome.measures.end() ? "" : exact_number(found->second));
+      table += "," + (found == outcome.measures.end() ? "" : shortest_exact(found->second));
     }
     table += "\n";
   }

@@ -15,7 +15,7 @@ Rollout copy_for_metrics(const Rollout& rollout) {
   copy.tokens.trained = rollout.tokens.trained;
   copy.finish = rollout.finish;
   copy.reward = rollout.reward;
-  copy.judged = rollout.judged;
+  copy.has_reward = rollout.has_reward;
   return copy;
 }
 

@@ -33,7 +33,7 @@ void refuse_to_replace_start(Config config) {
   refuse("lora.adapter", config.lora.adapter, kConvert);
   for (const std::vector<std::string>* files : data_file_lists(config))
     for (const std::filesystem::path& file : expand_names(*files))  // other files in the folder stay
-      if (RunFolder::is_of_a_run(file))
+      if (RunFolder::belongs_to_run(file))
         refuse("a file of rows", file.string(), "copy the file to another folder first");
 }
 
@@ -107,7 +107,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const Json used = resolved_config(config, policy, prompt_sources, demonstrations);
   trackers.open(config.run.dir, used, id);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
-  folder.note_used(used, id);
+  folder.record_used_settings(used, id);
   return {.config = std::move(config),
           .policy = std::move(policy),
           .prompt_sources = std::move(prompt_sources),
@@ -126,7 +126,7 @@ std::string recorded_config(Config config) {
 
 std::string best_metric_key(const std::string& metric, const PromptSources& prompt_sources) {
   if (metric != "auto") return metric;
-  return std::string("eval/") + mean_name(prompt_sources.reward().right_or_wrong());
+  return std::string("eval/") + mean_name(prompt_sources.reward().is_binary());
 }
 
 void require_best_metric(const Config& config, const PromptSources& prompt_sources) {

@@ -228,7 +228,7 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
   for (const std::string& note : notes) console.warning(note);
   if (!newest.empty()) return newest;
   fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
-       RunFolder::holds_run(folder)
+       RunFolder::contains_run(folder)
            ? "start the run anew with --overwrite instead of --resume"
            : "no run was started there, so leave out --resume or correct run.dir (run.dir=FOLDER, where a run "
              "was moved)");
@@ -281,7 +281,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   trackers.open(config.run.dir, used, id);
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(directory), checkpoint.lines, recorded_config(config), notes);
-  for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
+  for (const std::string& note : folder.record_used_settings(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
   // A finished run goes on when it is asked for more steps than it made.
   if (state.phase == Phase::kDone && config.has_rl() && state.rl.steps < config.train.steps) state.phase = Phase::kRl;

@@ -49,7 +49,7 @@ Run::Run(OpenedRun opened, Console& console)
     warm_up_->load_optimizer(opened.optimizer, resumed);
   else
     trainer_->load_optimizer(opened.optimizer, state_, resumed);
-  folder_.forget_tokens_after(state_.step());
+  folder_.remove_tokens_after(state_.step());
   console_.line("resumed from " + resumed);
   for (const std::string& warning : opened.warnings) log_.warning(warning);
   for (const std::string& change : opened.changes) {  // config.yaml says what holds now, log.txt from when on

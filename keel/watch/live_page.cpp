@@ -30,11 +30,11 @@ std::string percent_encoded(std::string_view text) {
 
 std::string state_cell(const WatchedRun& run) {
   return "<span class=\"state " + std::string(state_word(run.state)) + "\">" +
-         escape_foreign(state_text(run, seconds_since_1970())) + "</span>";
+         escape_untrusted(state_text(run, seconds_since_1970())) + "</span>";
 }
 
 std::string link_to(const WatchedRun& run) {
-  return "<a href=\"" + query_of({run}) + "\">" + escape_foreign(run.name) + "</a>";
+  return "<a href=\"" + query_of({run}) + "\">" + escape_untrusted(run.name) + "</a>";
 }
 
 /// What the script needs to know stands in it: what to ask for, and what the page is.
@@ -48,7 +48,7 @@ std::string bar(const std::string& inside, const std::string& query, const std::
 Page with_life(Page page) {
   page.style += live_style();
   page.script += live_script();
-  page.asks_server = true;
+  page.fetches_from_server = true;
   return page;
 }
 
@@ -63,15 +63,15 @@ std::string query_of(const std::vector<WatchedRun>& runs) {
 Page live_report_page(const LiveReport& report) {
   std::string inside = report.is_choice ? "<a href=\"./\">all runs</a>" : "";
   for (const WatchedRun& run : report.shown)
-    inside += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_foreign(run.name)) + "</b> " +
+    inside += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_untrusted(run.name)) + "</b> " +
               state_cell(run) + "</p>";
   std::string notes;
   for (const std::string& reason : report.unread)
-    notes += "<p class=\"note\">" + escape_foreign(shorten(reason, 600)) + "</p>";
+    notes += "<p class=\"note\">" + escape_untrusted(shorten(reason, 600)) + "</p>";
   Page page;
   if (report.read.empty()) {
     page.title = report.shown.size() == 1 ? report.shown[0].name : "runs";
-    page.body = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" + escape_foreign(page.title) +
+    page.body = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" + escape_untrusted(page.title) +
                 "</h1></header>" + (notes.empty() ? "<p class=\"note\">There are no rows yet.</p>" : "");
     page.style = report_style();
   } else {
@@ -86,7 +86,7 @@ Page list_page(const std::vector<WatchedRun>& runs, const std::string& version) 
   std::string rows;
   for (const WatchedRun& run : runs)
     rows += "<tr><td><input type=\"checkbox\" name=\"run\" value=\"" + escape_html(run.name) + "\" aria-label=\"" +
-            escape_foreign(run.name) + "\"></td><th>" + link_to(run) + "</th><td>" + state_cell(run) + "</td></tr>";
+            escape_untrusted(run.name) + "\"></td><th>" + link_to(run) + "</th><td>" + state_cell(run) + "</td></tr>";
   Page page{.title = "runs", .style = report_style()};
   page.before = bar("<p><b>" + format_count(static_cast<int64_t>(runs.size())) + " runs</b></p>", "", version);
   page.body = "<header><p class=\"eyebrow\">Keel · runs</p><h1>Runs</h1></header>";

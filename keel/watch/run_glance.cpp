@@ -51,7 +51,7 @@ double seconds_of(const timespec& time) {
 void read_small_files(const fs::path& run, RunGlance& glance) {
   try {
     if (glance.has_rows) note_last_row(run / "metrics.jsonl", glance);
-    glance.id = own_run(run);
+    glance.id = find_run_id(run);
     glance.is_finished = is_finished(run);
   } catch (const Error&) {  // replaced or removed in this moment: the next look tells
   }

@@ -98,8 +98,8 @@ RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns&
   RunData data = read_run(run);
   auto place = records.find(run);
   if (place == records.end() || place->second.most() != most)
-    place = records.insert_or_assign(run, RecordsSoFar(run, most)).first;
-  place->second.read_on(kRowsAtOnce);
+    place = records.insert_or_assign(run, LiveTokenRecords(run, most)).first;
+  place->second.read_new_files(kRowsAtOnce);
   data.recorded = place->second.tokens();
   return data;
 }
@@ -133,7 +133,7 @@ Site::Made Site::make(const WatchedRuns::List& shown, bool is_choice, std::share
     if (run.glance.has_rows)
       if (std::optional<RunData> data = read_now(run, kMostRows / shown.size(), *records, report.unread)) {
         data->name = run.name;
-        more = more || data->recorded.steps_to_come > 0;
+        more = more || data->recorded.pending_steps > 0;
         report.read.push_back(std::move(*data));
       }
   const bool failed = !report.unread.empty();

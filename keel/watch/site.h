@@ -41,7 +41,7 @@ class Site {
   static constexpr size_t kMostSideBySide = 12;
 
  private:
-  using RecordsOfRuns = std::map<std::filesystem::path, RecordsSoFar>;  // as far as a page has them
+  using RecordsOfRuns = std::map<std::filesystem::path, LiveTokenRecords>;  // as far as a page has them
   struct Made {
     Reply page;
     std::string version;

@@ -118,7 +118,7 @@ WatchBeside::~WatchBeside() {
     if (steady_seconds() > until) kill(process_, SIGKILL);
     poll(nullptr, 0, 20);
   }
-  collect_child(process_);
+  reap_child(process_);
 }
 
 }  // namespace keel

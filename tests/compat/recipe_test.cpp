@@ -143,11 +143,11 @@ TEST(KeyTables, EveryRowLeadsToSettingsAndSaysWhatItMeans) {
   for (const KeyTable* table : key_tables())
     for (const auto& [key, row] : table->rows()) {
       EXPECT_TRUE(row.kind != RowKind::kMaps || options.find(row.target) != nullptr) << key;
-      EXPECT_THAT(meaning_of(key), HasSubstr(key));
+      EXPECT_THAT(describe_key(key), HasSubstr(key));
     }
-  EXPECT_THAT(meaning_of("num_generations"), HasSubstr("is rollout.samples_per_prompt"));
-  EXPECT_EQ(meaning_of("rollout.temperature"), "");
-  EXPECT_THAT(meaning_of("val_max_samples", Names::kLastParts), HasSubstr("is eval.prompts"));
+  EXPECT_THAT(describe_key("num_generations"), HasSubstr("is rollout.samples_per_prompt"));
+  EXPECT_EQ(describe_key("rollout.temperature"), "");
+  EXPECT_THAT(describe_key("val_max_samples", Names::kSuffixes), HasSubstr("is eval.prompts"));
 }
 
 }  // namespace

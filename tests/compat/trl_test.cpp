@@ -209,7 +209,7 @@ TEST(TrlGrpo, ValuesThatChangeNothingAreAccepted) {
   const Imported recipe = trl_import(
       std::string(kTrlGrpo) +
       "--top_p 1.0 --top_k 0 --sync_ref_model False --repetition_penalty 1 --use_vllm --push_to_hub --deepspeed null");
-  EXPECT_THAT(recipe.left_out, testing::UnorderedElementsAre("push_to_hub", "use_vllm"));
+  EXPECT_THAT(recipe.ignored_keys, testing::UnorderedElementsAre("push_to_hub", "use_vllm"));
 }
 
 TEST(TrlGrpo, SettingsInKeelsKeysWin) {

@@ -45,7 +45,7 @@ double looks_for_f(const Prompt& prompt, std::string_view completion) {
 
 RewardSum finds_f() {
   std::vector<RewardTerm> terms;
-  terms.push_back({.name = "finds_f", .weight = 1, .sources = {}, .reward = function_reward(looks_for_f)});
+  terms.push_back({.name = "finds_f", .weight = 1, .sources = {}, .reward = make_function_reward(looks_for_f)});
   return {std::move(terms), OnError::kStop};
 }
 

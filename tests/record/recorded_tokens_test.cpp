@@ -140,8 +140,8 @@ TEST_F(RecordedTokensTest, KeepWholeCompletionsOfTheSameIdsWhereThereAreTooMany)
 
 TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
   constexpr size_t kMost = 300;
-  RecordsSoFar so_far(run(), kMost);
-  EXPECT_FALSE(so_far.read_on(1));
+  LiveTokenRecords so_far(run(), kMost);
+  EXPECT_FALSE(so_far.read_new_files(1));
   const auto write_step = [&](int step) {
     std::vector<TokenRow> rows;
     for (int rollout = 0; rollout < 40; ++rollout)
@@ -153,8 +153,8 @@ TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
   };
   for (const int step : {1, 2, 3, 4, 5, 6}) {
     write_step(step);
-    EXPECT_TRUE(so_far.read_on(1));
-    EXPECT_FALSE(so_far.read_on(1));
+    EXPECT_TRUE(so_far.read_new_files(1));
+    EXPECT_FALSE(so_far.read_new_files(1));
     const RecordedTokens parts = so_far.tokens(), whole = read_recorded_tokens(run(), kMost);
     EXPECT_EQ(parts.tokens, step * 200);
     ASSERT_EQ(parts.rows.completions.size(), whole.rows.completions.size());
@@ -171,12 +171,12 @@ TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
     EXPECT_LT(parts.rows.text.size(), 2 * kMost);
   }
   std::filesystem::remove(run() / "tokens" / TokenFile::name(2));
-  EXPECT_TRUE(so_far.read_on(250));  // from the beginning on, two files of five
+  EXPECT_TRUE(so_far.read_new_files(250));  // from the beginning on, two files of five
   EXPECT_EQ(so_far.tokens().tokens, 400);
-  EXPECT_EQ(so_far.tokens().steps_to_come, 3);
-  EXPECT_TRUE(so_far.read_on(1000));
+  EXPECT_EQ(so_far.tokens().pending_steps, 3);
+  EXPECT_TRUE(so_far.read_new_files(1000));
   EXPECT_EQ(so_far.tokens().tokens, 1000);
-  EXPECT_EQ(so_far.tokens().steps_to_come, 0);
+  EXPECT_EQ(so_far.tokens().pending_steps, 0);
 }
 
 TEST_F(RecordedTokensTest, NameDamagedFilesAndReadTheOthers) {

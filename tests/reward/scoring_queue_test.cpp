@@ -19,7 +19,7 @@ namespace {
 
 RewardSum sum_of(RewardFunction function, OnError on_error = OnError::kStop) {
   std::vector<RewardTerm> terms;
-  terms.push_back({.name = "task", .weight = 1, .sources = {}, .reward = function_reward(std::move(function))});
+  terms.push_back({.name = "task", .weight = 1, .sources = {}, .reward = make_function_reward(std::move(function))});
   return RewardSum(std::move(terms), on_error);
 }
 
@@ -139,7 +139,7 @@ TEST_F(ScoringQueueTest, WhatNobodyJudgedSaysSoAndGetsNoReward) {
   }
   const ScoreReport report = score_in_order(rollouts, prompts_, tokenizer_, reward);
   const std::vector<std::pair<bool, double>> want = {{true, 1}, {false, 0}, {true, 5}, {false, 0}};
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(std::pair(rollouts[i].judged, rollouts[i].reward), want[i]) << i;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(std::pair(rollouts[i].has_reward, rollouts[i].reward), want[i]) << i;
   EXPECT_EQ(report.unscored, 2);
   EXPECT_EQ(report.failures.size(), 2u);
 }

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Verdict> verdicts_of(const SampleBatch& batch, const RewardOptions& options) {
   const RewardSum reward = make_reward(options);
-  return verdicts(reward, batch.samples(), reward.judge(batch.samples()));
+  return compute_verdicts(reward, batch.samples(), reward.score(batch.samples()));
 }
 
 std::vector<std::string> answers_by(const std::string& function, const SampleBatch& batch) {
@@ -31,7 +31,7 @@ TEST(RewardSum, AMeanIsAnAccuracyWhereOneJudgeOfAnswersHasEachPromptToItself) {
     RewardOptions options;
     options.functions = std::move(functions);
     options.weights = std::move(weights);
-    return make_reward(options).right_or_wrong();
+    return make_reward(options).is_binary();
   };
   for (const char* judge : {"math", "exact", "numeric:0.1", "choice"}) EXPECT_TRUE(is_accuracy({judge})) << judge;
   EXPECT_TRUE(is_accuracy({"math @a,b", "choice @c"}));
@@ -89,7 +89,7 @@ TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
   const auto judged = [&](std::vector<std::string> functions) {
     options.functions = std::move(functions);
     const RewardSum reward = make_reward(options, {}, {}, /*max_new_tokens=*/20);
-    return verdicts(reward, batch.samples(), reward.judge(batch.samples()));
+    return compute_verdicts(reward, batch.samples(), reward.score(batch.samples()));
   };
   const auto rewards = [](const std::vector<Verdict>& result) {
     std::vector<double> values;
@@ -102,10 +102,10 @@ TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
   EXPECT_EQ(rewards(judged({"math"})), (std::vector<double>{1, 0, 1}));
   for (const Verdict& verdict : judged({"stopped @elsewhere"})) EXPECT_FALSE(verdict.reward);  // it alone is no judge
   options.functions = {"math"};
-  EXPECT_TRUE(make_reward(options, {}, {}, 20).right_or_wrong());
+  EXPECT_TRUE(make_reward(options, {}, {}, 20).is_binary());
   options.functions = {"overlong:20,10"};  // of the user's own
   options.overlong_buffer = 0;
-  EXPECT_EQ(make_reward(options).judge(batch.samples()).totals[0], -1);
+  EXPECT_EQ(make_reward(options).score(batch.samples()).totals[0], -1);
   EXPECT_EQ(verdicts_of(batch, options)[0].reward, -1);
 }
 

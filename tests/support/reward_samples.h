@@ -20,7 +20,7 @@ class SampleBatch {
                         .answer = std::move(answer)});
     samples_.push_back({.prompt = prompts_.back(),
                         .completion = completion,
-                        .spelled = completion + "<eos>",
+                        .with_special_tokens = completion + "<eos>",
                         .tokens = std::vector<int32_t>(static_cast<size_t>(tokens), 7),
                         .id = samples_.size()});
     return *this;
@@ -37,15 +37,15 @@ class SampleBatch {
 using Rewards = std::vector<std::optional<double>>;
 
 /// What a sum of functions gives.
-inline Judgement judge(const SampleBatch& batch, const RewardOptions& options) {
-  return make_reward(options).judge(batch.samples());
+inline RewardResult score(const SampleBatch& batch, const RewardOptions& options) {
+  return make_reward(options).score(batch.samples());
 }
 
 /// What one function gives.
-inline Rewards judge(const SampleBatch& batch, const std::string& function) {
+inline Rewards score(const SampleBatch& batch, const std::string& function) {
   RewardOptions options;
   options.functions = {function};
-  return judge(batch, options).totals;
+  return score(batch, options).totals;
 }
 
 }  // namespace keel

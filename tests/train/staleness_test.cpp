@@ -180,7 +180,7 @@ auto failing_at(uint64_t bad) {
     terms.push_back({.name = "mine",
                      .weight = 1,
                      .sources = {},
-                     .reward = function_reward([bad](const Prompt& prompt, std::string_view text) -> double {
+                     .reward = make_function_reward([bad](const Prompt& prompt, std::string_view text) -> double {
                        if (prompt.id == bad) fail(ExitCode::kRewardProgramFailed, "prompt ", bad, " is cursed");
                        return static_cast<double>(text.size() % 2);
                      })});

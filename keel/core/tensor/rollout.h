@@ -73,7 +73,7 @@ struct Rollout {
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates the sampling weights had seen
   double reward = 0;
-  bool judged = true;  // else nobody could say what it is worth, and it has no part in statistics and updates
+  bool has_reward = true;  // unscored rollouts are left out of statistics and updates
 };
 
 }  // namespace keel

@@ -31,6 +31,6 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-std::string escape_foreign(std::string_view text) { return escape_html(escape_controls(text, Newlines::kKeep)); }
+std::string escape_untrusted(std::string_view text) { return escape_html(escape_controls(text, Newlines::kKeep)); }
 
 }  // namespace keel

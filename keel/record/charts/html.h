@@ -9,6 +9,6 @@ namespace keel {
 std::string escape_html(std::string_view text);
 
 /// Text of a model or a user for a page: controls and bidi marks made visible, then escaped; newlines and tabs stay.
-std::string escape_foreign(std::string_view text);
+std::string escape_untrusted(std::string_view text);
 
 }  // namespace keel

@@ -123,7 +123,7 @@ std::string draw_strokes(const Strokes& strokes, const std::string& kind, const 
   const std::string dash = line.color >= static_cast<int>(kPalette.size()) ? " stroke-dasharray=\"6 3\"" : "";
   std::string out;
   if (!strokes.path.empty()) {
-    out += "<path class=\"" + kind + " " + name + "\" data-name=\"" + escape_foreign(line.name) +
+    out += "<path class=\"" + kind + " " + name + "\" data-name=\"" + escape_untrusted(line.name) +
            "\" fill=\"none\" stroke=\"" + color + "\" stroke-width=\"" + svg_number(width) + "\" stroke-opacity=\"" +
            format_number(opacity) + "\" stroke-linejoin=\"round\" vector-effect=\"non-scaling-stroke\"" + dash +
            " d=\"" + strokes.path + "\"/>";
@@ -239,8 +239,8 @@ std::string svg_chart(const Chart& chart) {
   const std::string title = chart.id + "-title", description = chart.id + "-desc";
   return "<svg class=\"chart\" viewBox=\"0 0 " + svg_number(chart.width) + " " + svg_number(chart.height) +
          "\" role=\"img\" aria-labelledby=\"" + title + " " + description + "\" font-family=\"" + kFont +
-         "\" font-size=\"12\"><title id=\"" + title + "\">" + escape_foreign(chart.title) + "</title><desc id=\"" +
-         description + "\">" + escape_foreign(chart.description) + "</desc>" + chart_group(chart) + "</svg>";
+         "\" font-size=\"12\"><title id=\"" + title + "\">" + escape_untrusted(chart.title) + "</title><desc id=\"" +
+         description + "\">" + escape_untrusted(chart.description) + "</desc>" + chart_group(chart) + "</svg>";
 }
 
 }  // namespace keel

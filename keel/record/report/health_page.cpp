@@ -125,7 +125,7 @@ std::string health_line(const RunData& run) {
 std::string health_page(const std::vector<RunData>& runs) {
   std::string overview;
   if (runs.size() > 1) {
-    for (const RunData& run : runs) overview += body_row(escape_foreign(run.name), {verdict(check_health(run))});
+    for (const RunData& run : runs) overview += body_row(escape_untrusted(run.name), {verdict(check_health(run))});
     overview = "<div class=\"scroll\"><table class=\"text\">" + header_row({"Run", "Verdict"}) + "<tbody>" + overview +
                "</tbody></table></div>";
   }

@@ -41,7 +41,7 @@ std::string learning_curve_svg(const RunData& run) {
   const std::string reward_name = chart.window > 1 ? "mean reward (bold: average over " +
                                                          format_count(static_cast<int64_t>(chart.window)) + " steps)"
                                                    : "mean reward";
-  const std::string title = escape_foreign(run.name + (headline(summary).empty() ? "" : ": " + headline(summary)));
+  const std::string title = escape_untrusted(run.name + (headline(summary).empty() ? "" : ": " + headline(summary)));
   std::string out =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"356\" viewBox=\"0 0 760 356\" role=\"img\" "
       "aria-labelledby=\"learning-curve-title\" font-family=\"" +

@@ -22,7 +22,7 @@ std::string hash_source(std::string_view text) {
 }  // namespace
 
 std::string page_policy(const Page& page) {
-  const char* server = page.asks_server ? "'self'" : "'none'";
+  const char* server = page.fetches_from_server ? "'self'" : "'none'";
   return "default-src 'none'; style-src " + hash_source(page.style) + "; script-src " + hash_source(page.script) +
          "; connect-src " + server + "; base-uri 'none'; form-action " + server;
 }
@@ -33,7 +33,7 @@ std::string page_html(const Page& page) {
          page_policy(page) +
          "\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
          "<meta name=\"color-scheme\" content=\"light dark\"><title>" +
-         escape_foreign(shorten(page.title, 120)) + " · Keel</title><style>" + page.style + "</style></head><body>" +
+         escape_untrusted(shorten(page.title, 120)) + " · Keel</title><style>" + page.style + "</style></head><body>" +
          page.before + "<main>" + page.body + "</main><script>" + page.script + "</script></body></html>\n";
 }
 

@@ -11,7 +11,7 @@ struct Page {
   std::string before = {};  // HTML above the <main> element
   std::string body = {};    // HTML in it
   std::string style = {}, script = {};
-  bool asks_server = false;  // whether the script may ask the server that the page comes from
+  bool fetches_from_server = false;  // whether the script may ask the server that the page comes from
 };
 
 std::string page_html(const Page& page);

@@ -59,7 +59,7 @@ std::string facts_of(const RunData& run) {
   std::string out;
   const auto add = [&](const char* name, const std::string& value) {
     if (value.empty()) return;
-    out += "<li>" + std::string(name) + " <b>" + escape_foreign(shorten(value, 160)) + "</b></li>";
+    out += "<li>" + std::string(name) + " <b>" + escape_untrusted(shorten(value, 160)) + "</b></li>";
   };
   add("method", setting(run, "objective.method"));
   add("low threshold", setting(run, "objective.delta_low"));
@@ -98,21 +98,21 @@ std::string facts_of(const RunData& run) {
 
 std::string header(const std::vector<RunData>& runs) {
   std::string out = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" +
-                    (runs.size() == 1 ? escape_foreign(runs[0].name)
+                    (runs.size() == 1 ? escape_untrusted(runs[0].name)
                                       : format_count(static_cast<int64_t>(runs.size())) + " runs side by side") +
                     "</h1>";
   if (runs.size() == 1) out += facts_of(runs[0]);
   for (const RunData& run : runs)
     for (const std::string& change : run.changes)
-      out += "<p class=\"note\">" + (runs.size() == 1 ? "" : escape_foreign(run.name) + ": ") +
-             "Evaluations before and after are of two kinds: " + escape_foreign(shorten(change, 400)) + "</p>";
+      out += "<p class=\"note\">" + (runs.size() == 1 ? "" : escape_untrusted(run.name) + ": ") +
+             "Evaluations before and after are of two kinds: " + escape_untrusted(shorten(change, 400)) + "</p>";
   return out + "</header>";
 }
 
 std::string configuration(const RunData& run, bool named) {
   if (run.config.empty()) return "";
-  return "<details class=\"config\"><summary>Configuration" + (named ? " of " + escape_foreign(run.name) : "") +
-         "</summary><pre>" + escape_foreign(shorten(run.config, 40000)) + "</pre></details>";
+  return "<details class=\"config\"><summary>Configuration" + (named ? " of " + escape_untrusted(run.name) : "") +
+         "</summary><pre>" + escape_untrusted(shorten(run.config, 40000)) + "</pre></details>";
 }
 
 /// A run without RL has no method in force.

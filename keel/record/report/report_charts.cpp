@@ -143,7 +143,7 @@ std::string legend(const Chart& chart, const std::string& mark_name) {
   if (chart.lines.size() < 2 && mark_name.empty() && !has_band) return "";
   std::string out = "<ul class=\"legend\">";
   for (const ChartLine& line : chart.lines) {
-    out += "<li><i class=\"key s" + std::to_string(line.color % 7) + "\"></i>" + escape_foreign(line.name) + "</li>";
+    out += "<li><i class=\"key s" + std::to_string(line.color % 7) + "\"></i>" + escape_untrusted(line.name) + "</li>";
   }
   if (!mark_name.empty()) out += "<li><i class=\"key round " + mark_name + "</li>";
   return out + "</ul>";
@@ -382,7 +382,7 @@ std::string chart_figure(Chart chart, const std::string& caption, const std::str
   chart.description = describe(chart) + chart.description;
   const std::string smoothing = chart.window > 1 ? " data-window=\"" + std::to_string(chart.window) + "\"" : "";
   return std::string("<figure class=\"card") + (size == ChartSize::kWide ? " wide" : "") + "\"" + smoothing +
-         "><figcaption><h3>" + escape_foreign(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
+         "><figcaption><h3>" + escape_untrusted(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
          legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
 }
 

@@ -52,7 +52,7 @@ std::string shade_class(double coefficient, double scale) {
 }
 
 std::string token_text(const std::string& token) {
-  std::string out = escape_foreign(shorten(token, kMaxTokenText));
+  std::string out = escape_untrusted(shorten(token, kMaxTokenText));
   for (size_t at = 0; (at = out.find('\n', at)) != std::string::npos; at += 7) out.replace(at, 1, "↵<br>");
   return token.empty() ? "∅" : out;
 }
@@ -121,16 +121,17 @@ std::string facts(const Sample& sample) {
 /// What the reward compared the completion with.
 std::string gold_answer(const Sample& sample) {
   if (sample.answer.empty()) return "";
-  return "<p class=\"answer\">gold answer <code>" + escape_foreign(shorten(sample.answer, kMaxAnswer)) + "</code></p>";
+  return "<p class=\"answer\">gold answer <code>" + escape_untrusted(shorten(sample.answer, kMaxAnswer)) +
+         "</code></p>";
 }
 
 std::string article(const Sample& sample, double scale) {
   const std::string completion = sample.tokens.empty()
-                                     ? "<pre>" + escape_foreign(shorten(sample.completion, kMaxText)) + "</pre>"
+                                     ? "<pre>" + escape_untrusted(shorten(sample.completion, kMaxText)) + "</pre>"
                                      : token_strip(sample, scale);
   const char* kind = sample.tokens.size() > 80 || sample.completion.size() > 400 ? "card sample wide" : "card sample";
   return std::string("<article class=\"") + kind + "\">" + facts(sample) + "<pre class=\"prompt\">" +
-         escape_foreign(shorten(sample.prompt, kMaxText)) + "</pre>" + completion + gold_answer(sample) +
+         escape_untrusted(shorten(sample.prompt, kMaxText)) + "</pre>" + completion + gold_answer(sample) +
          blocked_list(sample) + "</article>";
 }
 
@@ -211,7 +212,7 @@ std::string samples_section(const RunData& run, size_t most, bool open) {
   if (!evaluated.empty()) cards += "<h3>From the last evaluation</h3>";
   for (const Sample* sample : evaluated) cards += article(*sample, scale);
   if (!open) {
-    return "<details><summary>Samples of " + escape_foreign(run.name) + "</summary>" + token_legend(scale) +
+    return "<details><summary>Samples of " + escape_untrusted(run.name) + "</summary>" + token_legend(scale) +
            "<div class=\"samples\">" + cards + "</div></details>";
   }
   return "<section><h2>Samples</h2>" + token_legend(scale) + "<div class=\"samples\">" + cards + "</div></section>";

@@ -89,7 +89,7 @@ std::string evaluation_tile(const RunSummary& summary) {
   else if (has_interval(last))
     notes.push_back("95 % interval " + interval(last));
   if (last.count > 0) notes.push_back(format_count(last.count) + " problems");
-  if (!last.extent.empty()) notes.push_back(escape_foreign(last.extent));
+  if (!last.extent.empty()) notes.push_back(escape_untrusted(last.extent));
   const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
   if (!both) return tile(summary.after ? name : name + ", before", format_mean(last), joined(notes));
   return tile(name + ", before → after",
@@ -201,9 +201,7 @@ std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) 
 
 }  // namespace
 
-std::map<std::string, std::string> settings_of(const RunData& run) {
-  return in_one_order(run.used);
-}
+std::map<std::string, std::string> settings_of(const RunData& run) { return in_one_order(run.used); }
 
 std::string plural(int64_t count, const std::string& noun) {
   return format_count(count) + " " + noun + (count == 1 ? "" : "s");
@@ -274,7 +272,8 @@ std::string setting(const RunData& run, const std::string& path) {
 
 std::string steps_behind(const RunData& run) {
   const std::string steps = setting(run, "rollout.staleness");
-  return steps.empty() || steps == "0" ? "" : escape_foreign(steps) + (steps == "1" ? " step behind" : " steps behind");
+  return steps.empty() || steps == "0" ? ""
+                                       : escape_untrusted(steps) + (steps == "1" ? " step behind" : " steps behind");
 }
 
 std::string headline_tiles(const RunData& run) {
@@ -329,7 +328,7 @@ std::string comparison_table(const std::vector<RunData>& runs) {
     const auto means = s.after ? rivals[evaluated_on(runs[i], *s.after)] : std::vector<double>();
     const bool is_best = means.size() > 1 && s.after->mean == *std::max_element(means.begin(), means.end());
     out += body_row(
-        "<i class=\"key s" + std::to_string(color[i] % 7) + "\"></i>" + escape_foreign(runs[i].name),
+        "<i class=\"key s" + std::to_string(color[i] % 7) + "\"></i>" + escape_untrusted(runs[i].name),
         {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
          s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
          format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare),
@@ -349,7 +348,7 @@ std::string differing_settings(const std::vector<RunData>& runs) {
     for (const auto& [path, value] : settings.back()) paths.insert(path);
   }
   std::vector<std::string> names{"Setting"};
-  for (const RunData& run : runs) names.push_back(escape_foreign(run.name));
+  for (const RunData& run : runs) names.push_back(escape_untrusted(run.name));
   std::string rows;
   for (const std::string& path : paths) {
     std::vector<std::string> cells;
@@ -360,9 +359,9 @@ std::string differing_settings(const std::vector<RunData>& runs) {
       different.insert(found == of_run.end() ? "" : found->second);
     }
     cells = cut_to_the_difference(cells);
-    for (std::string& cell : cells) cell = escape_foreign(shorten(cell, 160));
+    for (std::string& cell : cells) cell = escape_untrusted(shorten(cell, 160));
     const bool is_name = path == "run.name" || path == "run.dir";
-    if (different.size() > 1 && !is_name) rows += body_row("<code>" + escape_foreign(path) + "</code>", cells);
+    if (different.size() > 1 && !is_name) rows += body_row("<code>" + escape_untrusted(path) + "</code>", cells);
   }
   if (rows.empty()) return "";
   return "<section><h2>Settings that differ</h2><div class=\"scroll\"><table class=\"text\">" + header_row(names) +
@@ -382,7 +381,7 @@ std::string numbers_table(const RunData& run) {
     unnamed.erase(metric.key);
   }
   for (const std::string& key : unnamed)
-    rows += metric_row(run, key, "<code>" + escape_foreign(key) + "</code>", Unit::kNumber);
+    rows += metric_row(run, key, "<code>" + escape_untrusted(key) + "</code>", Unit::kNumber);
   if (rows.empty()) return "";
   return "<section><h2>All numbers</h2><p class=\"note\">Over the RL steps.</p><div class=\"scroll\"><table>" +
          header_row({"Metric", "First", "Last", "Mean", "Smallest", "Largest"}) + "<tbody>" + rows +

@@ -124,15 +124,15 @@ std::string summary_of(const RecordedTokens& tokens) {
   const RecordedStep& last = tokens.steps.back();
   const auto shown = static_cast<int64_t>(tokens.rows.completions.size());
   std::string out =
-      "<h3>Recorded tokens</h3><ul class=\"chips\"><li>method <b>" + escape_foreign(last.method) + "</b></li>";
+      "<h3>Recorded tokens</h3><ul class=\"chips\"><li>method <b>" + escape_untrusted(last.method) + "</b></li>";
   if (const std::string parameters = parameters_of(last); !parameters.empty())
-    out += "<li>" + escape_foreign(shorten(parameters, 300)) + "</li>";
+    out += "<li>" + escape_untrusted(shorten(parameters, 300)) + "</li>";
   out += "<li>recorded <b>" + plural(static_cast<int64_t>(tokens.steps.size()), "step") + "</b></li><li><b>" +
          plural(tokens.tokens, "token") + "</b></li><li>blocked <b>" +
          format_percent(static_cast<double>(tokens.blocked) / static_cast<double>(tokens.tokens)) + "</b></li></ul>";
   const bool sampled = std::ranges::any_of(tokens.steps, [](const RecordedStep& step) { return !step.whole_batch; });
-  if (tokens.steps_to_come > 0)
-    out += "<p class=\"note to-come\">" + plural(tokens.steps_to_come, "more recorded step") +
+  if (tokens.pending_steps > 0)
+    out += "<p class=\"note to-come\">" + plural(tokens.pending_steps, "more recorded step") +
            " will follow: they are read some at a time.</p>";
   if (sampled) out += "<p class=\"note\">The records are a sample of the completions of these steps.</p>";
   if (shown < tokens.completions)
@@ -169,7 +169,7 @@ std::string notes_on_records(const RunData& run) {
   const RecordedTokens& tokens = run.recorded;
   std::string out;
   for (const std::string& damage : tokens.damage)
-    out += "<p class=\"note damaged\">Not read: " + escape_foreign(shorten(damage, 600)) + "</p>";
+    out += "<p class=\"note damaged\">Not read: " + escape_untrusted(shorten(damage, 600)) + "</p>";
   if (tokens.tokens > 0) return out;
   const std::string asked = setting(run, "record.tokens");
   if (!tokens.was_read && !asked.empty() && asked != "none")
@@ -194,7 +194,7 @@ std::string of_each_run(const std::vector<RunData>& runs,
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i)
     if (const std::string html = part(runs[i], i); !html.empty())
-      out += "<div class=\"of-run\" data-run=\"" + std::to_string(i) + "\"><h2>" + escape_foreign(runs[i].name) +
+      out += "<div class=\"of-run\" data-run=\"" + std::to_string(i) + "\"><h2>" + escape_untrusted(runs[i].name) +
              "</h2>" + html + "</div>";
   return out;
 }

@@ -26,7 +26,7 @@ std::string TokenFile::name(int64_t step) {
   return text;
 }
 
-int64_t TokenFile::step_of(std::string name) {
+int64_t TokenFile::parse_step(std::string name) {
   constexpr std::string_view kBegin = "step-", kPartial = ".partial";
   if (name.ends_with(kPartial)) name.resize(name.size() - kPartial.size());
   int64_t step = -1;

@@ -33,7 +33,7 @@ class TokenFile {
 
   /// The name of a step's file; the step of such a name, also of a half-written one's, or -1.
   static std::string name(int64_t step);
-  static int64_t step_of(std::string name);
+  static int64_t parse_step(std::string name);
 
  private:
   class Writer;

@@ -21,14 +21,16 @@
 namespace keel {
 namespace {
 
-bool is_being_written(const std::string& name) { return TokenFile::step_of(name) >= 0 && name.ends_with(".partial"); }
+bool is_being_written(const std::string& name) {
+  return TokenFile::parse_step(name) >= 0 && name.ends_with(".partial");
+}
 
 /// The names of a run's records, and of what is being written of them.
 std::vector<std::string> names_of_records(const std::filesystem::path& run) {
   std::vector<std::string> names;
   if (!is_folder(run / "tokens")) return names;
   for (const std::string& name : list_directory(run / "tokens"))
-    if (TokenFile::step_of(name) >= 0) names.push_back(name);
+    if (TokenFile::parse_step(name) >= 0) names.push_back(name);
   return names;
 }
 
@@ -37,7 +39,7 @@ std::vector<std::string> names_of_records(const std::filesystem::path& run) {
 std::vector<std::filesystem::path> token_files(const std::filesystem::path& run) {
   std::vector<std::string> names = names_of_records(run);
   std::erase_if(names, is_being_written);
-  std::ranges::sort(names, {}, &TokenFile::step_of);  // a step of nine digits comes after one of eight
+  std::ranges::sort(names, {}, &TokenFile::parse_step);  // a step of nine digits comes after one of eight
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) files.push_back(run / "tokens" / name);
   return files;
@@ -118,7 +120,7 @@ class TokenReader::Source {
     facts_ = std::move(*facts);
     if (const auto prompts = facts_.find("prompts"); prompts != facts_.end() && !are_texts(*prompts))
       refuse("what it says of the step (keel.step) has \"prompts\" that are no texts by their ids");
-    const int64_t of_name = TokenFile::step_of(path_.filename().string());
+    const int64_t of_name = TokenFile::parse_step(path_.filename().string());
     if (const auto step = facts_.find("step"); of_name >= 0 && (step == facts_.end() || *step != of_name))
       refuse("by its name it is of step " + std::to_string(of_name) + ", by keel.step of " +
              (step == facts_.end() ? "none" : shorten(step->dump(), 20)));

@@ -22,7 +22,7 @@ std::string csv_table(const ExportedRun& run) {
     table += std::to_string(step.step) + "," + csv_field(step.phase);
     for (const std::string& name : names) {
       const auto found = step.values.find(name);
-      table += "," + (found == step.values.end() ? "" : exact_number(found->second));
+      table += "," + (found == step.values.end() ? "" : shortest_exact(found->second));
     }
     table += "\r\n";
   }

@@ -14,7 +14,7 @@ std::string text_at(const Json& object, const char* key, size_t longest) {
 
 std::string number_at(const Json& object, const char* key, const std::string& otherwise) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? exact_number(found->get<double>()) : otherwise;
+  return found != object.end() && found->is_number() ? shortest_exact(found->get<double>()) : otherwise;
 }
 
 }  // namespace
@@ -22,7 +22,8 @@ std::string number_at(const Json& object, const char* key, const std::string& ot
 ExportedSample exported_sample(const Json& row) {
   constexpr size_t kLongestPrompt = 1000, kLongestCompletion = 2000;
   std::string head = "reward " + number_at(row, "reward", "none: not judged");
-  if (row.contains("advantage") && row["advantage"].is_number()) head += ", advantage " + number_at(row, "advantage", "");
+  if (row.contains("advantage") && row["advantage"].is_number())
+    head += ", advantage " + number_at(row, "advantage", "");
   if (text_at(row, "finish", 10) == "length") head += ", cut off";
   return {.phase = row.at("phase"),
           .step = row.at("step"),
@@ -43,8 +44,8 @@ std::string blocked_tokens_text(const Json& tokens) {
     char line[64];
     std::snprintf(line, sizeof(line), "%7ld %8ld %8ld  ", static_cast<long>(count("positive") + count("negative")),
                   static_cast<long>(count("positive")), static_cast<long>(count("negative")));
-    text += line + Json(text_at(token, "text", kLongestToken)).dump(-1, ' ', false, Json::error_handler_t::replace) +
-            "\n";
+    text +=
+        line + Json(text_at(token, "text", kLongestToken)).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   return text;
 }

@@ -11,7 +11,7 @@ double seconds_since_1970() {
   return static_cast<double>(std::chrono::round<std::chrono::milliseconds>(now).count()) / 1000;
 }
 
-std::string exact_number(double value) {
+std::string shortest_exact(double value) {
   constexpr double kWhole = 1e15;  // below it all whole numbers are, and read better without an exponent
   char text[32];
   const bool whole = std::trunc(value) == value && std::abs(value) < kWhole;

@@ -46,6 +46,6 @@ struct ExportedRun {
 };
 
 /// The fewest digits that are read back as this number.
-std::string exact_number(double value);
+std::string shortest_exact(double value);
 
 }  // namespace keel

@@ -74,14 +74,14 @@ class AnswerReward final : public Reward {
       : test_(std::move(test)), reader_(std::move(reader)), usable_(std::move(usable)), compares_(compares) {}
 
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
-  bool right_or_wrong() const override { return true; }
+  bool is_binary() const override { return true; }
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
     for (size_t i = 0; i < samples.size(); ++i) {
       const std::vector<Gold> golds = golds_of(samples[i].prompt.answer);
       const auto equals = [&](const Gold& gold) { return test_(gold, samples[i]); };
-      if (const std::string why = objection(samples[i].prompt.answer); !why.empty())
+      if (const std::string why = answer_error(samples[i].prompt.answer); !why.empty())
         scores.failures[i] = why;
       else
         scores.rewards[i] = std::any_of(golds.begin(), golds.end(), equals) ? 1 : 0;
@@ -89,7 +89,7 @@ class AnswerReward final : public Reward {
     return scores;
   }
 
-  std::string objection(const Json& answer) const override {
+  std::string answer_error(const Json& answer) const override {
     const std::vector<Gold> golds = golds_of(answer);
     const auto is_program = [](const Gold& gold) { return is_tests_of_program(gold.text); };
     if (compares_ == Compares::kMeanings && std::any_of(golds.begin(), golds.end(), is_program))
@@ -100,7 +100,7 @@ class AnswerReward final : public Reward {
     return "its answer is " + printable(answer.dump()) + "; expected a text, a number, or a list of such";
   }
 
-  std::string never_right(const Json& answer) const override {
+  std::string unsolvable_reason(const Json& answer) const override {
     const std::vector<Gold> golds = golds_of(answer);
     if (golds.empty() || std::any_of(golds.begin(), golds.end(), usable_.test)) return "";
     return "its answer is " + printable(answer.is_string() ? golds[0].text : answer.dump()) + usable_.what_else;

@@ -104,7 +104,7 @@ class CodeReward final : public Reward {
       try {
         std::string note;
         scores.rewards[i] =
-            judge(read_code_tests(samples[i].prompt.answer), extract_program(samples[i].completion), note);
+            score_tests(read_code_tests(samples[i].prompt.answer), extract_program(samples[i].completion), note);
         if (!note.empty()) scores.notes[i] = note;
       } catch (const std::invalid_argument& error) {
         scores.failures[i] = error.what();
@@ -115,7 +115,7 @@ class CodeReward final : public Reward {
     return scores;
   }
 
-  std::string objection(const Json& answer) const override {
+  std::string answer_error(const Json& answer) const override {
     try {
       read_code_tests(answer);
       return "";
@@ -127,11 +127,11 @@ class CodeReward final : public Reward {
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override {
     return FinalAnswer{.text = extract_program(sample.completion)};
   }
-  bool right_or_wrong() const override { return !fraction_; }
+  bool is_binary() const override { return !fraction_; }
 
  private:
   /// `note` says why it is not 1. A std::invalid_argument says why the tests cannot be judged by.
-  double judge(const CodeTests& tests, const std::string& program, std::string& note) const {
+  double score_tests(const CodeTests& tests, const std::string& program, std::string& note) const {
     size_t passed = 0;
     if (!tests.checks.empty()) {
       CheckReport report = run_checks(sandbox_, program, tests.checks);

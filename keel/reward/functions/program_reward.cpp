@@ -34,7 +34,7 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
     request["completion_ids"].push_back(sample.tokens ? Json(*sample.tokens) : Json());
     request["stopped"].push_back(sample.stopped);
     request["steps"].push_back(sample.policy_version);
-    request["query"].push_back(prompt.text + sample.spelled);  // what OpenRLHF's reward servers read
+    request["query"].push_back(prompt.text + sample.with_special_tokens);  // what OpenRLHF's reward servers read
     request["labels"].push_back(prompt.answer);
   }
   return json_line(request);

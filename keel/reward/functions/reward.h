@@ -17,7 +17,7 @@ namespace keel {
 struct RewardSample {
   const Prompt& prompt;
   std::string completion;                      // without its stop token and other special tokens
-  std::string spelled;                         // with them
+  std::string with_special_tokens;             // with them
   std::optional<std::vector<int32_t>> tokens;  // nothing where only the text is known
   bool stopped = true;                         // it ended by itself and was not cut off
   uint64_t id = 0;                             // of its rollout
@@ -44,13 +44,13 @@ class Reward {
   /// May be called from several threads at once.
   virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
   /// Why it cannot judge completions by this answer of a prompt; empty: it can.
-  virtual std::string objection(const Json& /*answer*/) const { return ""; }
+  virtual std::string answer_error(const Json& /*answer*/) const { return ""; }
   /// Why no completion could be right by this answer, which it can judge; empty: one could.
-  virtual std::string never_right(const Json& /*answer*/) const { return ""; }
+  virtual std::string unsolvable_reason(const Json& /*answer*/) const { return ""; }
   /// How a function that judges final answers reads one; nothing: it judges something else.
   virtual std::optional<FinalAnswer> answer(const RewardSample& /*sample*/) const { return std::nullopt; }
   /// Whether it judges final answers and knows two rewards only, 1 for a right one and 0 for a wrong one.
-  virtual bool right_or_wrong() const { return false; }
+  virtual bool is_binary() const { return false; }
 };
 
 }  // namespace keel

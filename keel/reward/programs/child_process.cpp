@@ -137,7 +137,7 @@ pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, co
   if (count != sizeof(error)) error = ECHILD;
   if (error != 0) {
     ours.close();
-    collect_child(pid);
+    reap_child(pid);
     refuse_start(name, error);
   }
   keeper = std::move(ours);
@@ -211,7 +211,7 @@ void ChildProcess::kill() {
     keeper_.close();
   }
   ::kill(-pid_, SIGKILL);  // before the leader is reaped: until then nobody else can have its number
-  collect_child(pid_);
+  reap_child(pid_);
   reaped_ = true;
   end_orphans();
   input_.close();

@@ -67,7 +67,7 @@ pid_t start_child(const std::function<pid_t()>& start) {
   return child;
 }
 
-void collect_child(pid_t child) {
+void reap_child(pid_t child) {
   siginfo_t info;
   while (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
   const std::scoped_lock lock(mutex);

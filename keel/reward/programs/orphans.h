@@ -1,8 +1,8 @@
 #pragma once
 
-// A reward program can kill the process that keeps hold of all that it starts (sandbox/supervisor.h). What it had started
-// then falls to the nearest ancestor that takes in orphans, which is this process: a child of it that it did not start
-// is such an orphan, and is ended.
+// A reward program can kill the process that keeps hold of all that it starts (sandbox/supervisor.h). What it had
+// started then falls to the nearest ancestor that takes in orphans, which is this process: a child of it that it did
+// not start is such an orphan, and is ended.
 
 #include <sys/types.h>
 
@@ -14,7 +14,7 @@ namespace keel {
 pid_t start_child(const std::function<pid_t()>& start);
 
 /// Waits for the end of a child that start_child started, collects it and forgets it.
-void collect_child(pid_t child);
+void reap_child(pid_t child);
 
 /// From now on what our children leave behind falls to us.
 void become_subreaper();

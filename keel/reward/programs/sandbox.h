@@ -48,7 +48,7 @@ class PythonSandbox {
   double seconds() const { return limits_.seconds; }
 
   /// "namespaces", or "bubblewrap (/usr/bin/bwrap)".
-  std::string way() const { return bwrap_.empty() ? "namespaces" : "bubblewrap (" + bwrap_ + ")"; }
+  std::string backend() const { return bwrap_.empty() ? "namespaces" : "bubblewrap (" + bwrap_ + ")"; }
 
  private:
   SandboxRun run(std::string_view program, std::string_view input, double seconds) const;

@@ -47,8 +47,8 @@ void require_own_format(const std::filesystem::path& checkpoint) {
 /// The checkpoints of a folder without those that are known for another run's, newest first.
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
-  const std::string own = own_run(checkpoints.parent_path());
-  std::erase_if(paths, [&](const std::filesystem::path& path) { return is_of_another_run(path, own); });
+  const std::string own = find_run_id(checkpoints.parent_path());
+  std::erase_if(paths, [&](const std::filesystem::path& path) { return belongs_to_other_run(path, own); });
   return paths;
 }
 
@@ -57,7 +57,7 @@ std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& 
 void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint& saved, int64_t keep) {
   int64_t kept = 0;
   for (const auto& path : finished_checkpoints(checkpoints)) {
-    if (run_of(path) != saved.run) continue;
+    if (read_run_id(path) != saved.run) continue;
     const std::string name = path.filename().string();
     const bool is_later = std::stoll(name.substr(5)) > saved.state.step();
     if (!is_later && (++kept <= keep || (saved.state.best && name == checkpoint_name(saved.state.best->step))))
@@ -145,7 +145,7 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
 /// Refuses a folder with checkpoints of other runs alone: it was put in the place of this run's.
 void require_own_checkpoints(const std::filesystem::path& checkpoints, const std::string& run) {
   const std::vector<std::filesystem::path> all = finished_checkpoints(checkpoints);
-  const auto is_anothers = [&](const std::filesystem::path& path) { return is_of_another_run(path, run); };
+  const auto is_anothers = [&](const std::filesystem::path& path) { return belongs_to_other_run(path, run); };
   if (!all.empty() && std::all_of(all.begin(), all.end(), is_anothers))
     fail(ExitCode::kBadConfiguration, all.front().string(), " is a checkpoint of another run, and none there is of ",
          "this run; give this run its checkpoints back");
@@ -195,7 +195,7 @@ void save_reference(const std::filesystem::path& folder, const ModelWeights& ref
   if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
   remove_leftovers(folder.parent_path(), run);
   const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
-  write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
+  write_whole_folder(folder, partial_path_of(folder, run), heading, [&](const auto& partial) {
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
     else if (reference.has_adapter())
@@ -266,7 +266,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step());
   create_directories(checkpoints);
   if (!first) require_own_checkpoints(checkpoints, checkpoint.run);
-  if (run_of(folder) != checkpoint.run || !holds_only_its_files(folder)) move_aside(folder);
+  if (read_run_id(folder) != checkpoint.run || !holds_only_its_files(folder)) move_aside(folder);
   remove_leftovers(checkpoints, checkpoint.run);
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
@@ -275,7 +275,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
-  write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
+  write_whole_folder(folder, partial_path_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder, checkpoint.state.best);
   remove_outlived(checkpoints, checkpoint, keep);
@@ -292,7 +292,7 @@ void finish_save(const std::filesystem::path& checkpoint, const std::optional<Be
     if (!is_own) move_aside(best);
     point_link(best, checkpoint_name(kept->step));
   }
-  remove_leftovers(checkpoints, run_of(checkpoint));
+  remove_leftovers(checkpoints, read_run_id(checkpoint));
 }
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {
@@ -310,7 +310,7 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   if (const auto all = finished_checkpoints(checkpoints); own.empty() && !all.empty())
     fail(ExitCode::kBadInput, checkpoints.string(),
          " has no checkpoint that is known for this run's: ", all.front().filename().string(), " is of the run ",
-         run_of(all.front()), ", and used.json does not name it; put this run's back, and move other runs' away");
+         read_run_id(all.front()), ", and used.json does not name it; put this run's back, and move other runs' away");
   return {};
 }
 
@@ -373,7 +373,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
             .lines = read_lines(checkpoint),
             .config = config,
             .critic = std::move(critic),
-            .run = run_of(checkpoint)};
+            .run = read_run_id(checkpoint)};
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

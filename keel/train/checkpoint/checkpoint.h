@@ -60,8 +60,8 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 /// The checkpoints of a run, sound or not, newest first.
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints);
 
-/// The newest checkpoint that verifies, and is not of another run than own_run(); notes about damaged newer ones are
-/// appended. None: an empty path; none but others', or of nobody knows which: an Error (kBadInput).
+/// The newest checkpoint that verifies, and is not of another run than find_run_id(); notes about damaged newer ones
+/// are appended. None: an empty path; none but others', or of nobody knows which: an Error (kBadInput).
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
 /// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each

@@ -93,7 +93,8 @@ std::vector<std::string> unused_settings(const Config& config) {
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
     notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
   for (const std::string& function : config.reward.functions)
-    if (const std::optional<double> from = overlong_from(function); from && *from >= resolve_max_new_tokens(config))
+    if (const std::optional<double> from = soft_penalty_start(function);
+        from && *from >= resolve_max_new_tokens(config))
       notes.push_back("reward.functions: " + function + " does nothing: no completion has more than " +
                       std::to_string(resolve_max_new_tokens(config)) + " tokens");
   const std::vector<double>& weights = config.reward.weights;

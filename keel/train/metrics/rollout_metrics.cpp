@@ -11,7 +11,7 @@ namespace {
 std::vector<double> rewards_of(std::span<const Rollout> rollouts) {
   std::vector<double> rewards;
   for (const Rollout& rollout : rollouts)
-    if (rollout.judged) rewards.push_back(rollout.reward);
+    if (rollout.has_reward) rewards.push_back(rollout.reward);
   return rewards;
 }
 

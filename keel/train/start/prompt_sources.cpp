@@ -123,7 +123,9 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
   reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, resolve_max_new_tokens(config)));
   OpenedDataset opened = open_dataset(
       options, config.run.seed, policy.tokenizer, policy.templates,
-      [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },
+      [reward = reward_](const Json& answer, const std::string& source) {
+        return reward->answer_error(answer, source);
+      },
       limit);
   if (opened.sources) warnings_ = reward_->source_warnings(*opened.sources);
   if (opened.misses_template)

@@ -24,8 +24,9 @@ std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64
 std::vector<std::optional<int64_t>> remove_unscored(std::vector<Rollout>& rollouts) {
   std::vector<std::optional<int64_t>> new_index;
   int64_t next = 0;
-  for (const Rollout& rollout : rollouts) new_index.push_back(rollout.judged ? std::optional(next++) : std::nullopt);
-  std::erase_if(rollouts, [](const Rollout& rollout) { return !rollout.judged; });
+  for (const Rollout& rollout : rollouts)
+    new_index.push_back(rollout.has_reward ? std::optional(next++) : std::nullopt);
+  std::erase_if(rollouts, [](const Rollout& rollout) { return !rollout.has_reward; });
   return new_index;
 }
 

@@ -209,7 +209,7 @@ TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
 }
 
 /// A run on a model and data of the user's own, as used.json tells it.
-RunData own_run(const std::string& name, int steps = 3) {
+RunData named_run(const std::string& name, int steps = 3) {
   RunData run = small_run(name, steps);
   run.used = {{"objective.method", "dppo_tv"},
               {"objective.delta_high", "0.15"},
@@ -229,7 +229,7 @@ std::string header_of(const std::string& html) {
 }
 
 TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
-  const std::string header = header_of(render_report({own_run("mine")}));
+  const std::string header = header_of(render_report({named_run("mine")}));
   for (const char* fact : {"data <b>train.jsonl</b>", "model <b>models/tiny</b>", "family <b>qwen2</b>",
                            "layers <b>24</b>", "hidden size <b>896</b>", "parameters <b>494 M</b>",
                            "reward <b>math, python:f.py</b>", "method <b>dppo_tv</b>", "seed <b>1</b>"})
@@ -237,7 +237,7 @@ TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
 }
 
 TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
-  RunData run = own_run("mine");
+  RunData run = named_run("mine");
   const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
                                "groups of equal rewards <b>dropped, at most 3 batches a step</b>",
                                "cut-off completions <b>left out of updates</b>",
@@ -266,26 +266,26 @@ TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
 }
 
 TEST(Report, SaysHowFarTheSamplerIsBehindWhereItComparesItWithTheTrainer) {
-  RunData behind = own_run("behind");
+  RunData behind = named_run("behind");
   behind.used["rollout.staleness"] = "2";
   const std::string html = render_report({behind});
   EXPECT_FALSE(has(html, "equal parameters"));
   EXPECT_TRUE(has(html, "trainer against sampler, before a step's first update, 2 steps behind"));
   EXPECT_TRUE(has(html, "|π − μ| before the first update, mean"));
-  EXPECT_FALSE(has(render_report({own_run("mine")}), " behind</"));
-  const std::string both = render_report({own_run("mine"), behind});
+  EXPECT_FALSE(has(render_report({named_run("mine")}), " behind</"));
+  const std::string both = render_report({named_run("mine"), behind});
   EXPECT_EQ(occurrences(both, "</sup>, 2 steps behind</td>"), 1);
 }
 
 TEST(Report, ComparesValuesInForce) {
-  RunData wide = own_run("wide");
+  RunData wide = named_run("wide");
   wide.used["objective.delta_high"] = "0.2";
-  const std::string html = render_report({own_run("tight"), wide});
+  const std::string html = render_report({named_run("tight"), wide});
   EXPECT_TRUE(has(html, "<code>objective.delta_high</code></th><td>0.15</td><td>0.2</td>"));
 }
 
 TEST(Report, LayersOfAnAdapterAreTheSameInWhateverOrder) {
-  RunData one = own_run("one"), other = own_run("other");
+  RunData one = named_run("one"), other = named_run("other");
   one.used["lora.target_modules"] = "q_proj, v_proj, o_proj";
   other.used["lora.target_modules"] = "o_proj, q_proj, v_proj";
   EXPECT_FALSE(has(render_report({one, other}), "<code>lora.target_modules</code>"));

@@ -11,12 +11,12 @@ namespace {
 
 TEST(TokenFile, NamesSortAsStepsDoAndOnlyTheyAreFilesOfSteps) {
   EXPECT_EQ(TokenFile::name(7), "step-00000007.parquet");
-  EXPECT_EQ(TokenFile::step_of("step-00000007.parquet"), 7);
-  EXPECT_EQ(TokenFile::step_of("step-123456789.parquet"), 123456789);
-  EXPECT_EQ(TokenFile::step_of("step-00000007.parquet.partial"), 7);
+  EXPECT_EQ(TokenFile::parse_step("step-00000007.parquet"), 7);
+  EXPECT_EQ(TokenFile::parse_step("step-123456789.parquet"), 123456789);
+  EXPECT_EQ(TokenFile::parse_step("step-00000007.parquet.partial"), 7);
   for (const char* other : {"step-7.parquet", "step-00000007.parquet.bak", "step-0000000x.parquet", "step-00000007", "",
                             "step--0000007.parquet", "step-99999999999999999999.parquet", "my step-00000007.parquet"})
-    EXPECT_EQ(TokenFile::step_of(other), -1) << other;
+    EXPECT_EQ(TokenFile::parse_step(other), -1) << other;
 }
 
 TEST(TokenFile, AppearsWholeOrNotAtAll) {

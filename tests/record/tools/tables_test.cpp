@@ -6,12 +6,12 @@ namespace keel {
 namespace {
 
 TEST(ExactNumber, IsTheShortestTextThatIsReadBackAsIt) {
-  EXPECT_EQ(exact_number(0.1), "0.1");
-  EXPECT_EQ(exact_number(1.0 / 3), "0.3333333333333333");
-  EXPECT_EQ(exact_number(100000), "100000");
-  EXPECT_EQ(exact_number(-7), "-7");
-  EXPECT_EQ(exact_number(1e300), "1e+300");
-  EXPECT_EQ(exact_number(5e-324), "5e-324");
+  EXPECT_EQ(shortest_exact(0.1), "0.1");
+  EXPECT_EQ(shortest_exact(1.0 / 3), "0.3333333333333333");
+  EXPECT_EQ(shortest_exact(100000), "100000");
+  EXPECT_EQ(shortest_exact(-7), "-7");
+  EXPECT_EQ(shortest_exact(1e300), "1e+300");
+  EXPECT_EQ(shortest_exact(5e-324), "5e-324");
 }
 
 TEST(CsvTable, HasARowPerStepAndQuotesWhatNeedsIt) {

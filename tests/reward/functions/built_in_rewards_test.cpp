@@ -15,7 +15,7 @@ namespace {
 TEST(BuiltInRewards, MathJudgesByTheVerifier) {
   SampleBatch batch;
   batch.add("so \\boxed{0.5}", "\\frac12").add("#### 41", "#### 42").add("the answer is 7", 7);
-  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 0, 1}));
+  EXPECT_EQ(score(batch, "math"), (Rewards{1, 0, 1}));
 }
 
 TEST(BuiltInRewards, ExactWantsTheSameText) {
@@ -24,8 +24,8 @@ TEST(BuiltInRewards, ExactWantsTheSameText) {
       .add("paris", "Paris")
       .add("Paris\n", "Paris")
       .add("Paris, France", "Paris");
-  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 0, 1, 0}));
-  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
+  EXPECT_EQ(score(batch, "exact"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(score(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
 }
 
 TEST(BuiltInRewards, CaseIsThatOfUnicode) {
@@ -38,8 +38,8 @@ TEST(BuiltInRewards, CaseIsThatOfUnicode) {
       .add("STRASSE", "Stra\u00dfe")
       .add("ecole", "\u00e9cole")
       .add("\xff", "\u00e9");
-  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 1, 0, 0}));
-  EXPECT_EQ(judge(batch, "exact"), (Rewards{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(score(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(score(batch, "exact"), (Rewards{0, 0, 0, 0, 0, 0}));
 }
 
 TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
@@ -53,8 +53,8 @@ TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
       .add("#### 1.2.3", 1.2)
       .add("#### 3/4", "1/4")
       .add("#### 0.5", "1/2");
-  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0, 0, 1}));
-  EXPECT_EQ(judge(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(score(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(score(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0, 0, 1}));
 }
 
 TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
@@ -68,20 +68,20 @@ TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
       .add("\\boxed{B}", 1)
       .add("\\boxed{B}", 0);
   batch.add("\\boxed{B}", "(B) twelve").add("\\boxed{A, B}", "A").add("The answer is A or B.", "A");
-  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(score(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
 }
 
 // Values of CSV are texts, so that an index there is one of digits.
 TEST(BuiltInRewards, AnIndexOfAChoiceIsANumberAndNoText) {
   SampleBatch batch;
   batch.add("C", 2).add("C", "2").add("B", "2").add("A", Json{"2", "A"});
-  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 0, 0, 1}));
+  EXPECT_EQ(score(batch, "choice"), (Rewards{1, 0, 0, 1}));
 }
 
 TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
   SampleBatch batch;
   batch.add("1", Json{{"a", 1}});
-  const std::string error = error_of(5, [&] { judge(batch, "math"); });
+  const std::string error = error_of(5, [&] { score(batch, "math"); });
   EXPECT_NE(error.find("prompt 100"), std::string::npos) << error;
   EXPECT_NE(error.find("its answer is \"{\\\"a\\\":1}\""), std::string::npos) << error;
 }
@@ -96,34 +96,34 @@ TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
       .add("<think>a</think>")
       .add("")
       .add("</think><think></answer><answer>");
-  EXPECT_EQ(judge(batch, "tags:think,answer"), (Rewards{1, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(judge(batch, "tags:think,*"), (Rewards{1, 1, 0, 0, 1, 1, 0, 0}));
+  EXPECT_EQ(score(batch, "tags:think,answer"), (Rewards{1, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(score(batch, "tags:think,*"), (Rewards{1, 1, 0, 0, 1, 1, 0, 0}));
 }
 
 TEST(BuiltInRewards, APatternMustMatchTheWholeCompletion) {
   SampleBatch batch;
   batch.add("<t>one\ntwo</t>").add("<t>one</t> more").add("<t>\xff</t>").add("");
-  EXPECT_EQ(judge(batch, "pattern:<t>.*</t>"), (Rewards{1, 0, 1, 0}));
-  EXPECT_EQ(judge(batch, "pattern:.*</t>|"), (Rewards{1, 0, 1, 1}));
+  EXPECT_EQ(score(batch, "pattern:<t>.*</t>"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(score(batch, "pattern:.*</t>|"), (Rewards{1, 0, 1, 1}));
 }
 
 TEST(BuiltInRewards, APatternThatWouldBacktrackForYearsGivesUp) {
   SampleBatch batch;
   std::string nearly(200, 'a');
   batch.add(nearly += 'b');
-  EXPECT_EQ(judge(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
+  EXPECT_EQ(score(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
 }
 
 TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
   SampleBatch batch;
   for (const int tokens : {0, 60, 80, 90, 100, 130}) batch.add("x", Json(), "test", tokens);
-  EXPECT_EQ(judge(batch, "overlong:100,20"), (Rewards{0, 0, 0, -0.5, -1, -1}));
-  EXPECT_EQ(judge(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
+  EXPECT_EQ(score(batch, "overlong:100,20"), (Rewards{0, 0, 0, -0.5, -1, -1}));
+  EXPECT_EQ(score(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
   batch.last().stopped = false;
-  EXPECT_EQ(judge(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(score(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
   batch.last().tokens.reset();
   for (const char* function : {"length:100", "overlong:100,20"}) {
-    const std::string error = error_of(5, [&] { judge(batch, function); });
+    const std::string error = error_of(5, [&] { score(batch, function); });
     EXPECT_NE(error.find("give the row \"completion_ids\""), std::string::npos) << error;
   }
 }
@@ -136,11 +136,11 @@ TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPe
   options.overlong_buffer = 20;
   options.overlong_penalty = 0.5;
   const RewardSum sum = make_reward(options, {}, {}, /*max_new_tokens=*/100);
-  EXPECT_EQ(sum.judge(batch.samples()).totals, (Rewards{1, 1, 0.75, 0.5}));
+  EXPECT_EQ(sum.score(batch.samples()).totals, (Rewards{1, 1, 0.75, 0.5}));
   ASSERT_EQ(sum.terms().size(), 2u);
   EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
   EXPECT_EQ(sum.terms()[1].name, "overlong");
-  EXPECT_TRUE(sum.right_or_wrong());  // math is; the penalty is one of training
+  EXPECT_TRUE(sum.is_binary());  // math is; the penalty is one of training
   EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("write overlong:LONGEST,BUFFER"), std::string::npos);
 }
 
@@ -153,18 +153,18 @@ TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
       .add("7/2", mixed)
       .add("4", mixed)
       .add("3", Json::array({3}));
-  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 0, 1, 1, 1}));
-  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 1, 0, 0, 1, 1}));
-  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(score(batch, "math"), (Rewards{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(score(batch, "exact"), (Rewards{1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(score(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 1}));
   SampleBatch letters;
   letters.add("(B)", Json{"A", 1}).add("(C)", Json{"A", 1});
-  EXPECT_EQ(judge(letters, "choice"), (Rewards{1, 0}));
+  EXPECT_EQ(score(letters, "choice"), (Rewards{1, 0}));
 }
 
 TEST(BuiltInRewards, NumbersAreAnswersToo) {
   SampleBatch batch;
   batch.add("3", 3).add("3.0", 3).add("3.5", 3.5).add("7/2", 3.5).add("-2", -2).add("0.1", 0.1).add("10^{22}", 1e22);
-  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(score(batch, "math"), (Rewards{1, 1, 1, 1, 1, 1, 1}));
 }
 
 TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
@@ -172,23 +172,23 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   options.functions = {"math @a", "code @b", "stopped"};
   const RewardSum sum = make_reward(options);
   const std::string head = "the reward \"math @a\" cannot judge this row: ";
-  EXPECT_EQ(sum.objection("3", "a"), "");
-  EXPECT_EQ(sum.objection(Json{"3", 3.5}, "a"), "");
-  EXPECT_EQ(sum.objection(nullptr, "a"), head + "it has no answer");
-  EXPECT_EQ(sum.objection(" ", "a"), head + "its answer is empty");
-  EXPECT_EQ(sum.objection(nullptr, "c"), "");
+  EXPECT_EQ(sum.answer_error("3", "a"), "");
+  EXPECT_EQ(sum.answer_error(Json{"3", 3.5}, "a"), "");
+  EXPECT_EQ(sum.answer_error(nullptr, "a"), head + "it has no answer");
+  EXPECT_EQ(sum.answer_error(" ", "a"), head + "its answer is empty");
+  EXPECT_EQ(sum.answer_error(nullptr, "c"), "");
   const std::string form = "; expected a text, a number, or a list of such";
-  EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);
-  EXPECT_EQ(sum.objection(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
-  EXPECT_EQ(sum.objection(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
+  EXPECT_EQ(sum.answer_error(Json::array(), "a"), head + "its answer is \"[]\"" + form);
+  EXPECT_EQ(sum.answer_error(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
+  EXPECT_EQ(sum.answer_error(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
   const std::string tests = head + "its answer is tests of a program, which reward.functions: [code] runs";
   for (const char* answer :
        {R"({"inputs": ["1 2\n"], "outputs": ["3\n"]})", R"(["assert add(1,2)==3"])", "assert f(1) == 2"})
-    EXPECT_EQ(sum.objection(answer, "a"), tests) << answer;
-  EXPECT_EQ(sum.objection(Json{"assert f(1) == 2"}, "a"), tests);
+    EXPECT_EQ(sum.answer_error(answer, "a"), tests) << answer;
+  EXPECT_EQ(sum.answer_error(Json{"assert f(1) == 2"}, "a"), tests);
   for (const char* answer : {"{1, 2}", "{}", "[1, 2]", "assertion", R"(["a", "b"])"})
-    EXPECT_EQ(sum.objection(answer, "a"), "") << answer;
-  EXPECT_EQ(sum.objection(nullptr, "b"),
+    EXPECT_EQ(sum.answer_error(answer, "a"), "") << answer;
+  EXPECT_EQ(sum.answer_error(nullptr, "b"),
             "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
 }
 
@@ -205,24 +205,24 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
                         R"(by the reward "numeric @numbers" no completion of this row could be right: its answer is )",
                     no_number = ", which is no number; expected one";
   for (const char* answer : {"Paris", "4.0", "A or B", "2", "26", "-1"})
-    EXPECT_EQ(sum.objection(answer, "letters"), letters + '"' + answer + '"' + no_letter);
-  EXPECT_EQ(sum.objection(26, "letters"), letters + "\"26\"" + no_letter);
-  EXPECT_EQ(sum.objection(Json{"Paris", "Rome"}, "letters"), letters + R"("[\"Paris\",\"Rome\"]")" + no_letter);
+    EXPECT_EQ(sum.answer_error(answer, "letters"), letters + '"' + answer + '"' + no_letter);
+  EXPECT_EQ(sum.answer_error(26, "letters"), letters + "\"26\"" + no_letter);
+  EXPECT_EQ(sum.answer_error(Json{"Paris", "Rome"}, "letters"), letters + R"("[\"Paris\",\"Rome\"]")" + no_letter);
   for (const Json& answer : {Json("B"), Json("(B)"), Json("B."), Json("b"), Json("The answer is B"), Json(0), Json(25),
                              Json("\\boxed{B}"), Json{"Paris", "B"}})
-    EXPECT_EQ(sum.objection(answer, "letters"), "") << answer;
+    EXPECT_EQ(sum.answer_error(answer, "letters"), "") << answer;
   for (const char* answer : {"hello", "(1, 2)", "3x"})
-    EXPECT_EQ(sum.objection(answer, "numbers"), numbers + '"' + answer + '"' + no_number);
+    EXPECT_EQ(sum.answer_error(answer, "numbers"), numbers + '"' + answer + '"' + no_number);
   for (const Json& answer : {Json("1,234"), Json("$5"), Json("50%"), Json(3.5), Json("so she has 3 cats\n#### 3"),
                              Json("-1/2"), Json("5 cm"), Json("\\boxed{\\frac12}"), Json{"three or so", "3"}})
-    EXPECT_EQ(sum.objection(answer, "numbers"), "") << answer;
-  for (const char* answer : {"Paris", "(1, 2)"}) EXPECT_EQ(sum.objection(answer, "texts"), "");
+    EXPECT_EQ(sum.answer_error(answer, "numbers"), "") << answer;
+  for (const char* answer : {"Paris", "(1, 2)"}) EXPECT_EQ(sum.answer_error(answer, "texts"), "");
   // One judge that can find something right is enough; what judges no answer is none.
   options.functions = {"numeric", "choice", "exact"};
-  EXPECT_EQ(make_reward(options).objection("Paris", ""), "");
+  EXPECT_EQ(make_reward(options).answer_error("Paris", ""), "");
   options.functions = {"numeric", "choice", "stopped"};
-  EXPECT_EQ(make_reward(options).objection("B", ""), "");
-  EXPECT_NE(make_reward(options).objection("Paris", "").find("reward \"numeric\""), std::string::npos);
+  EXPECT_EQ(make_reward(options).answer_error("B", ""), "");
+  EXPECT_NE(make_reward(options).answer_error("Paris", "").find("reward \"numeric\""), std::string::npos);
 }
 
 TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
@@ -257,9 +257,9 @@ TEST(RewardSum, AddsWhatAppliesWithItsWeight) {
   RewardOptions options;
   options.functions = {"math @gsm8k", "choice @mmlu,arc", "length:10 @gsm8k,mmlu"};
   options.weights = {1, 2, 0.5};
-  const Judgement judgement = judge(batch, options);
-  EXPECT_EQ(judgement.totals, (Rewards{1 - 0.15, -0.15, 2 - 0.15, std::nullopt}));
-  EXPECT_EQ(judgement.terms[1], (Rewards{std::nullopt, std::nullopt, 1, std::nullopt}));
+  const RewardResult result = score(batch, options);
+  EXPECT_EQ(result.totals, (Rewards{1 - 0.15, -0.15, 2 - 0.15, std::nullopt}));
+  EXPECT_EQ(result.terms[1], (Rewards{std::nullopt, std::nullopt, 1, std::nullopt}));
 }
 
 TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
@@ -272,7 +272,7 @@ TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
   options.functions = {"task", "stopped"};
   const auto judge_with = [&](const char* on_error) {
     options.on_error = on_error;
-    return make_reward(options, task).judge(batch.samples());
+    return make_reward(options, task).score(batch.samples());
   };
   const std::string error = error_of(5, [&] { judge_with("stop"); });
   EXPECT_NE(error.find("reward \"task\" failed on completion 1 of prompt 101 (test), \"bad\": the reward is nan"),

@@ -74,7 +74,7 @@ class RunCode : public testing::Test {
   static double reward(const std::string& program, const Json& tests, const char* function = "code") {
     SampleBatch batch;
     batch.add("Here it is:\n```python\n" + program + "\n```", tests);
-    return made(function).judge(batch.samples()).totals.at(0).value();
+    return made(function).score(batch.samples()).totals.at(0).value();
   }
 };
 
@@ -168,9 +168,9 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
   const auto note = [](const std::string& program, const Json& tests, const RewardSum& reward = made("code")) {
     SampleBatch batch;
     batch.add(program, tests);
-    const Judgement judgement = reward.judge(batch.samples());
-    EXPECT_EQ(judgement.totals, (Rewards{0})) << program;
-    return judgement.notes.empty() ? "" : judgement.notes[0];
+    const RewardResult result = reward.score(batch.samples());
+    EXPECT_EQ(result.totals, (Rewards{0})) << program;
+    return result.notes.empty() ? "" : result.notes[0];
   };
   EXPECT_EQ(note("def f(x): return 1", {"assert f(1) == 1", "assert f(2) == 2, 'two'"}),
             "code: test 2: AssertionError: two");
@@ -194,9 +194,9 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
   const auto failure = [&](const Json& tests) {
     SampleBatch batch;
     batch.add("def f(x): return 1", tests);
-    const Judgement judgement = reward.judge(batch.samples());
-    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << tests;
-    return judgement.failures.empty() ? "" : judgement.failures[0];
+    const RewardResult result = reward.score(batch.samples());
+    EXPECT_EQ(result.totals, (Rewards{std::nullopt})) << tests;
+    return result.failures.empty() ? "" : result.failures[0];
   };
   for (const auto& [test, part] : std::vector<std::pair<const char*, const char*>>{
            {"class Node: pass\nassert f(Node()) == 1", "hands the program an object of the class Node"},
@@ -262,11 +262,11 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
            {node, "assert eval(g('N') + '()')", "gives to eval a text", false}}) {
     SampleBatch batch;
     batch.add(one.program, Json{one.test});
-    const Judgement judgement = lenient_reward.judge(batch.samples());
-    EXPECT_EQ(judgement.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
-    const std::string said = one.row                   ? judgement.failures.empty() ? "" : judgement.failures[0]
-                                               : judgement.notes.empty() ? ""
-                                                       : judgement.notes[0];
+    const RewardResult result = lenient_reward.score(batch.samples());
+    EXPECT_EQ(result.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
+    const std::string said = one.row                ? result.failures.empty() ? "" : result.failures[0]
+                                            : result.notes.empty() ? ""
+                                                    : result.notes[0];
     EXPECT_NE(said.find(one.part), std::string::npos) << one.test << ": " << said;
   }
 }
@@ -274,7 +274,7 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
 TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {
   SampleBatch batch;
   batch.add("print(1)", Json{{"what", 1}});
-  const std::string error = error_of(5, [&] { made("code").judge(batch.samples()); });
+  const std::string error = error_of(5, [&] { made("code").score(batch.samples()); });
   EXPECT_NE(error.find("neither inputs and outputs"), std::string::npos) << error;
 }
 

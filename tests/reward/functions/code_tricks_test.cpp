@@ -92,7 +92,7 @@ class CodeTricks : public testing::Test {
   std::optional<double> reward(const std::string& program, const Json& tests) const {
     SampleBatch batch;
     batch.add("```python\n" + program + "\n```", tests);
-    return reward_->judge(batch.samples()).totals.at(0);
+    return reward_->score(batch.samples()).totals.at(0);
   }
   std::optional<RewardSum> reward_;
 };

@@ -76,7 +76,7 @@ TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
     batch_.last_prompt().extra = {{"length", batch_.samples().size() * 10}};
     batch_.last().policy_version = 9;
   }
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
 }
 
 TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
@@ -85,13 +85,13 @@ TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
   batch_.add("hello");
   batch_.last_prompt().text = "<turn>user: hi<end><turn>assistant: ";
   batch_.last_prompt().row_text = "hi";
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
 TEST_F(UserReward, GivesOpenRlhfsFunctionsWhatTheModelIsGiven) {
   python("def reward_func(queries, prompts, labels): return [float(queries[0] == prompts[0] + 'hello<eos>')]\n");
   batch_.add("hello").last_prompt().row_text = "hi";
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
 TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
@@ -102,7 +102,7 @@ TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
       "    return {'score': score, 'acc': True} if data_source == 'test' else score\n");
   batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
   batch_.add("5", "4", "other").last_prompt().extra = {{"index", 20}};
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{11, 20}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{11, 20}));
 }
 
 TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
@@ -111,7 +111,7 @@ TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
       "    assert extra_info == {'index': 3, 'num_turns': 2, 'rollout_reward_scores': {}}, extra_info\n"
       "    return 1 if ground_truth == ['4', 'four'] else 0\n");
   batch_.add("4", Json{"4", "four"}).last_prompt().extra = {{"extra_info", {{"index", 3}}}, {"ability", "math"}};
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
 TEST_F(UserReward, TakesVerlsBatchedFunctions) {
@@ -121,7 +121,7 @@ TEST_F(UserReward, TakesVerlsBatchedFunctions) {
       "    return [{'score': (d == 'test') + (s == g) + e['index']} for d, s, g, e in rows]\n");
   batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
   batch_.add("5", "4", "other").last_prompt().extra = {{"extra_info", {{"index", 20}}}};
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{12, 20}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{12, 20}));
 }
 
 TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
@@ -133,7 +133,7 @@ TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
       "    return [1]\n");
   batch_.add("c", "gold").last_prompt().extra = {
       {"level", 2}, {"solution", "x"}, {"completion", "old"}, {"completion_ids", {1}}};
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
 TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
@@ -143,18 +143,18 @@ TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
     SampleBatch batch;
     batch.add("x");
     options_.on_error = "stop";
-    error_of(5, [&] { judge(batch, options_); });
+    error_of(5, [&] { score(batch, options_); });
     options_.on_error = "zero";
-    EXPECT_EQ(judge(batch, options_).totals, (Rewards{0})) << reply;
+    EXPECT_EQ(score(batch, options_).totals, (Rewards{0})) << reply;
   }
   shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + "'['; printf 1; " + deep +
         "']'; echo '}'; done\n");
   SampleBatch batch;
   batch.add("x");
   options_.on_error = "skip";
-  const Judgement judgement = judge(batch, options_);
-  ASSERT_EQ(judgement.failures.size(), 1u);
-  expect_part(judgement.failures[0], "nested deeper than 512 levels");
+  const RewardResult result = score(batch, options_);
+  ASSERT_EQ(result.failures.size(), 1u);
+  expect_part(result.failures[0], "nested deeper than 512 levels");
 }
 
 TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
@@ -162,7 +162,7 @@ TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
       "def reward(completions, tree, **kwargs):\n"
       "    depth = 0\n    while tree:\n        tree, depth = tree[0], depth + 1\n    return [depth]\n");
   batch_.add("x").last_prompt().extra = {{"tree", Json::parse(std::string(511, '[') + std::string(511, ']'))}};
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{511}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{511}));
 }
 
 TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
@@ -175,11 +175,14 @@ TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
 }
 
 /// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
-const std::pair<const char*, const char*> kMisbehaviour[] = {
-    {"raise ValueError('no')", "ValueError: no (user.py:5)"}, {"sys.exit(0)", "SystemExit"},
-    {"os._exit(7)", "exit code 7"}, {"os.kill(os.getpid(), 11)", "signal 11"},
-    {"os.write(REAL, b'garbage\\n')", "garbage"}, {"return float('nan')", "nan"}, {"return 'one'", "'one' (str)"},
-    {"time.sleep(1000)", "did not answer within 1 s"}};
+const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError('no')", "ValueError: no (user.py:5)"},
+                                                             {"sys.exit(0)", "SystemExit"},
+                                                             {"os._exit(7)", "exit code 7"},
+                                                             {"os.kill(os.getpid(), 11)", "signal 11"},
+                                                             {"os.write(REAL, b'garbage\\n')", "garbage"},
+                                                             {"return float('nan')", "nan"},
+                                                             {"return 'one'", "'one' (str)"},
+                                                             {"time.sleep(1000)", "did not answer within 1 s"}};
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
@@ -199,7 +202,7 @@ TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
       SampleBatch batch;
       batch.add("good").add("bad").add("fine");
       options_.on_error = "skip";
-      const Judgement skipped = judge(batch, options_);
+      const RewardResult skipped = score(batch, options_);
       EXPECT_EQ(skipped.totals, (Rewards{1, std::nullopt, 1})) << code << is_batched;
       ASSERT_EQ(skipped.failures.size(), 1u) << code << is_batched;
       expect_part(skipped.failures[0], "completion 1 of prompt 101 (test), \"bad\": ");
@@ -212,10 +215,10 @@ TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {
   batch_.add("a").add("b").add("c");
   options_.on_error = "skip";
   const auto expect_failures = [&] {
-    const Judgement judgement = judge(batch_, options_);
-    EXPECT_EQ(judgement.totals, Rewards(3));
-    ASSERT_EQ(judgement.failures.size(), 3u);
-    expect_part(judgement.failures[2], "1 rewards for 3 completions");
+    const RewardResult result = score(batch_, options_);
+    EXPECT_EQ(result.totals, Rewards(3));
+    ASSERT_EQ(result.failures.size(), 3u);
+    expect_part(result.failures[2], "1 rewards for 3 completions");
   };
   python("def reward(completions, **k): return [1.0]\n");
   expect_failures();
@@ -228,7 +231,7 @@ TEST_F(UserReward, AProgramSpeaksTheSameLines) {
       "while read -r line; do case $line in *'\"good\"'*) echo '{\"rewards\": [0.25, null]}';; *) echo '[true]';; "
       "esac; done\n");
   batch_.add("good").add("other");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{0.25, std::nullopt}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{0.25, std::nullopt}));
 }
 
 TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
@@ -236,9 +239,9 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
   batch_.add("x");
   const auto failure = [&](const std::string& script) {
     shell(script);
-    const Judgement judgement = judge(batch_, options_);
-    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << script;
-    return judgement.failures.empty() ? "" : judgement.failures[0];
+    const RewardResult result = score(batch_, options_);
+    EXPECT_EQ(result.totals, (Rewards{std::nullopt})) << script;
+    return result.failures.empty() ? "" : result.failures[0];
   };
   expect_part(failure("exit 4\n"), "ended without an answer: exit code 4");
   expect_part(failure("while read -r line; do echo hello; done\n"), "answered \"hello\"");
@@ -262,15 +265,15 @@ TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
            {R"({"rewards": {"0": 1}})", "expected a list"},
            {R"({"rewards": [1], "rewards": [0]})", "duplicate key"}}) {
     shell("while read line; do echo '" + std::string(reply) + "'; done");
-    const std::string error = error_of(5, [&] { judge(batch_, options_); });
+    const std::string error = error_of(5, [&] { score(batch_, options_); });
     EXPECT_NE(error.find(part), std::string::npos) << error;
   }
   shell(R"sh(while read line; do printf '{"error": "%s"}\n' "$(head -c 3000000 /dev/zero | tr '\0' x)"; done)sh");
-  const std::string told = error_of(5, [&] { judge(batch_, options_); });
+  const std::string told = error_of(5, [&] { score(batch_, options_); });
   EXPECT_NE(told.find("xxx... (3000000 bytes)"), std::string::npos) << told.size();
   EXPECT_LT(told.size(), 30'000u);
   shell(R"(while read line; do echo '{"rewards": [1], "errors": null}'; done)");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
 TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
@@ -279,7 +282,7 @@ TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   options_.timeout = 0.5;
   options_.on_error = "zero";
   batch_.add("x");
-  judge(batch_, options_);
+  score(batch_, options_);
   std::ifstream file(note);
   pid_t grandchild = 0;
   ASSERT_TRUE(file >> grandchild);
@@ -320,7 +323,7 @@ TEST_F(Daemons, EndWithTheWorkersThatAnsweredWell) {
   python(std::string(kDaemon) +
          "def reward(completions, **k):\n    leave_a_daemon()\n    return [1.0] * len(completions)\n");
   batch_.add("x");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
   EXPECT_EQ(count_and_see_that_they_are_gone(), 1u);
 }
 
@@ -330,7 +333,7 @@ TEST_F(Daemons, EndWithAWorkerThatTookTooLong) {
   options_.timeout = 2;
   options_.on_error = "zero";
   const RewardSum reward = make_reward(options_);
-  EXPECT_EQ(reward.judge(batch_.samples()).failures.size(), 1u);
+  EXPECT_EQ(reward.score(batch_.samples()).failures.size(), 1u);
   EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);  // one of each try, and gone before the run ends
 }
 
@@ -338,9 +341,9 @@ TEST_F(Daemons, EndWithAWorkerThatCrashed) {
   python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    os.abort()\n");
   batch_.add("x");
   options_.on_error = "skip";
-  const Judgement judgement = judge(batch_, options_);
-  ASSERT_EQ(judgement.failures.size(), 1u);
-  expect_part(judgement.failures[0], "signal 6");
+  const RewardResult result = score(batch_, options_);
+  ASSERT_EQ(result.failures.size(), 1u);
+  expect_part(result.failures[0], "signal 6");
   EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
 }
 
@@ -350,15 +353,15 @@ TEST_F(Daemons, EndWhenTheProgramKillsWhoKeepsHoldOfIt) {
   options_.on_error = "skip";
   // It dies with its keeper.
   python(std::string(kDaemon) + "def reward(completions, **k):\n" + kill_keeper + "    time.sleep(1000)\n");
-  Judgement judgement = judge(batch_, options_);
-  ASSERT_EQ(judgement.failures.size(), 1u);
-  expect_part(judgement.failures[0], "signal 9");
+  RewardResult result = score(batch_, options_);
+  ASSERT_EQ(result.failures.size(), 1u);
+  expect_part(result.failures[0], "signal 9");
   EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
   // It does not, and goes on as if nothing had happened.
   python(std::string(kDaemon) + "import ctypes\ndef reward(completions, **k):\n    ctypes.CDLL(None).prctl(1, 0)\n" +
          kill_keeper + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
-  judgement = judge(batch_, options_);
-  EXPECT_EQ(judgement.failures.size(), 1u);
+  result = score(batch_, options_);
+  EXPECT_EQ(result.failures.size(), 1u);
   EXPECT_EQ(count_and_see_that_they_are_gone(), 4u);
 }
 
@@ -378,7 +381,7 @@ TEST_F(Daemons, ThatKeepMakingMoreEndAsWell) {
          "time.sleep(1000)\n");
   batch_.add("x");
   options_.on_error = "skip";
-  judge(batch_, options_);
+  score(batch_, options_);
   EXPECT_GT(count_and_see_that_they_are_gone(), 3u);
 }
 
@@ -395,7 +398,7 @@ TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
   parallel_for(totals.size(), 8, [&](size_t i) {
     SampleBatch one;
     one.add(std::to_string(i));
-    totals[i] = reward.judge(one.samples()).totals[0].value();
+    totals[i] = reward.score(one.samples()).totals[0].value();
   });
   for (size_t i = 0; i < totals.size(); ++i) EXPECT_EQ(totals[i], static_cast<double>(i));
   size_t workers = 0;
@@ -407,7 +410,7 @@ TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
 TEST_F(UserReward, LongTextsAndBadBytesArrive) {
   python("def reward(completions, **k): return [len(c) for c in completions]\n");
   batch_.add(std::string(3'000'000, 'x')).add("\xff\xfe").add("\xe2\x82\xac\n\"\\");
-  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{3'000'000, 2, 4}));
+  EXPECT_EQ(score(batch_, options_).totals, (Rewards{3'000'000, 2, 4}));
 }
 
 TEST_F(UserReward, AWorkerThatDiedWhileIdleIsReplaced) {
@@ -419,7 +422,7 @@ TEST_F(UserReward, AWorkerThatDiedWhileIdleIsReplaced) {
   const RewardSum reward = make_reward(options_);
   batch_.add("x");
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(reward.judge(batch_.samples()).totals, (Rewards{1}));
+    EXPECT_EQ(reward.score(batch_.samples()).totals, (Rewards{1}));
     usleep(200'000);
   }
 }

@@ -118,7 +118,7 @@ TEST(HttpReward, PostsWhatOpenRlhfsServersReadAndTakesTheirAnswer) {
   Server server({ok("{\"rewards\": [0.5, 2]}")});
   SampleBatch batch;
   batch.add("yes", "gold").add("no", 3);
-  EXPECT_EQ(judge(batch, server.url()), (Rewards{0.5, 2}));
+  EXPECT_EQ(score(batch, server.url()), (Rewards{0.5, 2}));
   const std::string request = server.requests().at(0);
   EXPECT_EQ(request.rfind("POST /judge?x=1 HTTP/1.1\r\nHost: 127.0.0.1:", 0), 0u) << request;
   const Json body = Json::parse(request.substr(request.find("\r\n\r\n") + 4));
@@ -135,9 +135,9 @@ TEST(HttpReward, TakesAnAnswerNestedTooDeepForNoAnswer) {
   RewardOptions options;
   options.functions = {server.url()};
   options.on_error = "zero";
-  const Judgement judgement = judge(batch, options);
-  EXPECT_EQ(judgement.totals, (Rewards{0}));
-  EXPECT_NE(judgement.failures.at(0).find("nested deeper than 512 levels"), std::string::npos);
+  const RewardResult result = score(batch, options);
+  EXPECT_EQ(result.totals, (Rewards{0}));
+  EXPECT_NE(result.failures.at(0).find("nested deeper than 512 levels"), std::string::npos);
 }
 
 TEST(HttpReward, ReadsChunksAndBodiesWithAndWithoutALength) {
@@ -258,9 +258,9 @@ TEST(HttpReward, ANumberThatIsNoneIsAFailureOfItsSample) {
   RewardOptions options;
   options.functions = {server.url()};
   options.on_error = "skip";
-  const Judgement judgement = judge(batch, options);
-  EXPECT_EQ(judgement.totals, (Rewards{1, std::nullopt}));
-  EXPECT_NE(judgement.failures.at(0).find("prompt 101"), std::string::npos);
+  const RewardResult result = score(batch, options);
+  EXPECT_EQ(result.totals, (Rewards{1, std::nullopt}));
+  EXPECT_NE(result.failures.at(0).find("prompt 101"), std::string::npos);
 }
 
 TEST(HttpReward, AServerThatIsNotThereFailsEverySampleAtOnce) {
@@ -274,9 +274,9 @@ TEST(HttpReward, AServerThatIsNotThereFailsEverySampleAtOnce) {
   RewardOptions options;
   options.functions = {url};
   options.on_error = "zero";
-  const Judgement judgement = judge(batch, options);
-  EXPECT_EQ(judgement.totals, (Rewards{0, 0}));
-  EXPECT_NE(judgement.failures.at(1).find("no connection"), std::string::npos);
+  const RewardResult result = score(batch, options);
+  EXPECT_EQ(result.totals, (Rewards{0, 0}));
+  EXPECT_NE(result.failures.at(1).find("no connection"), std::string::npos);
 }
 
 }  // namespace

@@ -344,8 +344,8 @@ TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
   EXPECT_EQ(newest(), "step-000003");
   EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000003", at::kCPU).run, at_step(3).run);
   save(900000);
-  EXPECT_EQ(run_of(checkpoints_ / "step-900000.other"), "another");
-  EXPECT_EQ(run_of(checkpoints_ / "step-900000"), at_step(3).run);
+  EXPECT_EQ(read_run_id(checkpoints_ / "step-900000.other"), "another");
+  EXPECT_EQ(read_run_id(checkpoints_ / "step-900000"), at_step(3).run);
 }
 
 TEST_F(CheckpointTest, AFlippedBitInTheRunsNameIsDamageAndNoOtherRun) {

@@ -18,7 +18,7 @@ Rollout rollout(int64_t prompt, std::optional<double> reward, size_t tokens) {
   result.tokens.append(std::vector<int32_t>(tokens), /*are_trained=*/true);
   result.tokens.values.resize(tokens);
   result.reward = reward.value_or(0);
-  result.judged = reward.has_value();
+  result.has_reward = reward.has_value();
   return result;
 }
 

@@ -191,7 +191,8 @@ RewardSum judges_even_prompts(bool nothing) {
       Scores scores;
       for (const RewardSample& sample : samples) {
         const bool judges = !nothing_ && sample.prompt.answer.get<int64_t>() % 2 == 0;
-        scores.rewards.push_back(judges ? std::optional(looks_for_f(sample.prompt, sample.spelled)) : std::nullopt);
+        scores.rewards.push_back(judges ? std::optional(looks_for_f(sample.prompt, sample.with_special_tokens))
+                                        : std::nullopt);
       }
       return scores;
     }

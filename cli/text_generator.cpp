@@ -65,8 +65,8 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   });
 }
 
-TemplateWords template_kwargs_for(const GenerationArguments& asked, const ChatSettings& run) {
-  return {date_of(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
+TemplateVariables template_kwargs_for(const GenerationArguments& asked, const ChatSettings& run) {
+  return {parse_date(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
           asked.chat_template_kwargs ? parse_template_kwargs(*asked.chat_template_kwargs, "--chat-template-word")
                                      : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
 }
@@ -214,10 +214,11 @@ TextGenerator::TextGenerator(const GenerationArguments& arguments, Console& mess
       seed_(arguments.seed.value_or(random_seed())),
       template_kwargs_(template_kwargs_for(arguments, run_chat_settings_)) {
   if (arguments.chat_template_kwargs)
-    PromptEncoder(loaded_.tokenizer, loaded_.templates).require_known(template_kwargs_.others, "--chat-template-word");
-  else if (!template_kwargs_.others.empty())
+    PromptEncoder(loaded_.tokenizer, loaded_.templates)
+        .require_template_variables(template_kwargs_.kwargs, "--chat-template-word");
+  else if (!template_kwargs_.kwargs.empty())
     settings_.notes.push_back("chat template variables of the run (--chat-template-word overrides): " +
-                              template_kwargs_.others.dump(-1, ' ', false, Json::error_handler_t::replace));
+                              template_kwargs_.kwargs.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!arguments.flags.stop_strings && !run_chat_settings_.stop_strings.empty())
     settings_.notes.push_back(
         "stop strings of the run (--stop overrides): " +

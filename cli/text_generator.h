@@ -73,7 +73,7 @@ class TextGenerator {
   LoadedModel loaded_;
   GenerationSettings settings_;
   uint64_t seed_;
-  TemplateWords template_kwargs_;
+  TemplateVariables template_kwargs_;
 };
 
 }  // namespace keel::cli

@@ -26,7 +26,8 @@ void use(const keel::Tokenizer& tokenizer, std::string_view text) {
     require(!keel::first_bad_utf8(tokenizer.decode(ids, !special)));
   }
   const keel::ByteRange all[] = {{0, text.size()}};
-  if (!text.empty()) require(tokenizer.encode(text, {.parse_special = true, .foreign = all}) == tokenizer.encode(text));
+  if (!text.empty())
+    require(tokenizer.encode(text, {.parse_special = true, .untrusted = all}) == tokenizer.encode(text));
   std::vector<int32_t> everything;
   for (int32_t id = -1; id <= tokenizer.size() && id < 300; ++id) everything.push_back(id);
   require(!keel::first_bad_utf8(tokenizer.decode(everything)));

@@ -14,21 +14,21 @@ bool has_system_message(const Json& messages) {
 
 }  // namespace
 
-TemplateWords words_of(const DataOptions& options) {
-  return {date_of(kTemplateDate, "the date of chat templates"),
+TemplateVariables words_of(const DataOptions& options) {
+  return {parse_date(kTemplateDate, "the date of chat templates"),
           parse_template_kwargs(options.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 std::vector<std::string> texts_for_values(const DataOptions& options) {
-  const Json words = words_of(options).others;
+  const Json words = words_of(options).kwargs;
   std::vector<std::string> texts;
   for (const auto& [name, word] : words.items())
-    if (only_spells_a_value(word)) texts.push_back(name + "=" + word.dump());
+    if (is_quoted_literal(word)) texts.push_back(name + "=" + word.dump());
   return texts;
 }
 
-std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words) {
-  const std::string told = encoder.told(words);
+std::string template_sentence(const PromptEncoder& encoder, const TemplateVariables& words) {
+  const std::string told = encoder.describe(words);
   return told.empty() ? "" : "the chat template is told " + told;
 }
 
@@ -40,9 +40,10 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::s
       words_(words_of(options)) {
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
-  if (chat_ == "never" && !words_.others.empty())
-    fail(ExitCode::kBadConfiguration, "data.chat_template_kwargs is for the chat template, and data.chat is never; drop one");
-  encoder_.require_known(words_.others, "data.chat_template_kwargs");
+  if (chat_ == "never" && !words_.kwargs.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.chat_template_kwargs is for the chat template, and data.chat is never; drop one");
+  encoder_.require_template_variables(words_.kwargs, "data.chat_template_kwargs");
 }
 
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
@@ -78,7 +79,7 @@ std::string RowPrompts::word_of_text() const {
 
 std::string RowPrompts::template_note(bool asked) const {
   if (asked) return template_sentence(encoder_, words_);
-  return words_.others.empty()
+  return words_.kwargs.empty()
              ? ""
              : "data.chat_template_kwargs is for the chat template, and the first row of no file goes through it";
 }

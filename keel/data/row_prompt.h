@@ -10,10 +10,10 @@
 namespace keel {
 
 /// What the chat template is told, as section `data` says.
-TemplateWords words_of(const DataOptions& options);
+TemplateVariables words_of(const DataOptions& options);
 
 /// "the chat template is told enable_thinking=false"; empty where it is told nothing.
-std::string template_sentence(const PromptEncoder& encoder, const TemplateWords& words);
+std::string template_sentence(const PromptEncoder& encoder, const TemplateVariables& words);
 
 /// Words of data.chat_template_kwargs that are texts and only spell a value, which a template takes for true.
 std::vector<std::string> texts_for_values(const DataOptions& options);
@@ -39,7 +39,7 @@ class RowPrompts {
   Json conversation(const Json& prompt) const;
 
   const PromptEncoder& encoder() const { return encoder_; }
-  const TemplateWords& words() const { return words_; }
+  const TemplateVariables& words() const { return words_; }
 
   /// What becomes of prompts that are texts: "a text, as the user's message".
   std::string word_of_text() const;
@@ -52,7 +52,7 @@ class RowPrompts {
   PromptEncoder encoder_;
   std::string section_;
   std::string chat_, system_prompt_;
-  TemplateWords words_;
+  TemplateVariables words_;
 };
 
 }  // namespace keel

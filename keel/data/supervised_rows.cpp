@@ -117,7 +117,7 @@ SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
 }
 
 SupervisedSequence SupervisedRows::of_whole(const Json& messages, const Example& example) const {
-  SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.words(), example.tools));
+  SupervisedSequence whole = all_of(prompts_.encoder().full_conversation(messages, prompts_.words(), example.tools));
   if (whole.trained_count() == 0) throw BadRow(example.place, "the conversation has no tokens");
   return whole;
 }
@@ -174,7 +174,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
 void SupervisedRows::refuse_unseen(const Json& messages, const Example& example) const {
   const PromptEncoder& encoder = prompts_.encoder();
   const auto rendered = [&](const Json& talk, const Json& tools) {
-    return encoder.whole_chat(talk, prompts_.words(), tools);
+    return encoder.full_conversation(talk, prompts_.words(), tools);
   };
   if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
     throw BadRow(example.place,

@@ -107,7 +107,7 @@ std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& t
   return PromptEncoder(loaded.tokenizer, loaded.templates).text(text, read_special).tokens;
 }
 
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateWords& words) {
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateVariables& words) {
   if (loaded.templates.empty())
     fail(ExitCode::kBadInput, "the model has no chat template; leave --chat out to continue a plain text");
   return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, words).tokens;

@@ -41,6 +41,6 @@ std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& t
 /// The token ids of a conversation through the model's chat template, up to where the model is to go on; `words` is
 /// what it is told besides. Special tokens spelled out in a message stay text: nobody can end a turn, or begin one, by
 /// writing its token.
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateWords& words);
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateVariables& words);
 
 }  // namespace keel

@@ -12,9 +12,9 @@
 #include "keel/core/strings.h"
 #include "libs/hftext/characters/unicode.h"
 #include "libs/hftext/characters/utf8.h"
-#include "libs/mathverify/choice_in.h"
 #include "libs/mathverify/extract.h"
-#include "libs/mathverify/number_in.h"
+#include "libs/mathverify/extract_choice.h"
+#include "libs/mathverify/extract_number.h"
 #include "libs/mathverify/verifier.h"
 
 namespace keel {
@@ -119,7 +119,7 @@ std::string shortest(double number) {
   return {text, std::to_chars(text, text + sizeof(text), number + 0.0).ptr};  // 0 has no sign
 }
 
-std::optional<double> number_of(std::string_view text) { return number_in(final_answer(text)); }
+std::optional<double> number_of(std::string_view text) { return extract_number(final_answer(text)); }
 
 bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
   const std::optional<double> want = number_of(gold.text), got = number_of(sample.completion);
@@ -132,8 +132,8 @@ std::optional<char> gold_letter(const Gold& gold) {
     if (*gold.integer < 0 || *gold.integer > 25) return std::nullopt;
     return static_cast<char>('A' + *gold.integer);
   }
-  const std::optional<char> plain = choice_in(gold.text);
-  return plain ? plain : choice_in(final_answer(gold.text));
+  const std::optional<char> plain = extract_choice(gold.text);
+  return plain ? plain : extract_choice(final_answer(gold.text));
 }
 
 }  // namespace
@@ -170,10 +170,10 @@ std::unique_ptr<Reward> choice_reward() {
   return std::make_unique<AnswerReward>(
       [](const Gold& gold, const RewardSample& sample) {
         const std::optional<char> want = gold_letter(gold);
-        return want && choice_in(final_answer(sample.completion)) == want;
+        return want && extract_choice(final_answer(sample.completion)) == want;
       },
       [](const std::string& completion) {
-        const std::optional<char> letter = choice_in(final_answer(completion));
+        const std::optional<char> letter = extract_choice(final_answer(completion));
         return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
       },
       Usable{[](const Gold& gold) { return gold_letter(gold).has_value(); },

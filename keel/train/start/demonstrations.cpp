@@ -23,7 +23,7 @@ std::vector<int32_t> stop_ids_of(const LoadedModel& policy) {
   return ids;
 }
 
-SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& policy, const TemplateWords& words) {
+SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& policy, const TemplateVariables& words) {
   SupervisedSequence sequence{.tokens = prompt_tokens(policy, shown.problem.prompt, words), .trained = {}};
   sequence.trained.resize(sequence.tokens.size(), 0);
   const std::vector<int32_t> said = encode_completion(policy.tokenizer, shown.completion, policy.stop_ids.front());

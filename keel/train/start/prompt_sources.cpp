@@ -72,8 +72,8 @@ void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
   const PromptEncoder encoder(policy.tokenizer, policy.templates);
-  const TemplateWords words = words_of(config.data);
-  encoder.require_known(words.others, "data.chat_template_kwargs");
+  const TemplateVariables words = words_of(config.data);
+  encoder.require_template_variables(words.kwargs, "data.chat_template_kwargs");
   if (const std::string told = template_sentence(encoder, words); !told.empty()) notes_.push_back(told);
   const size_t longest = keel::longest_prompt(
       *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, words); });
@@ -194,7 +194,7 @@ std::optional<RewardRange> PromptSources::reward_range() const {
   return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->max_reward()}) : std::nullopt;
 }
 
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateWords& words) {
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateVariables& words) {
   if (policy.templates.empty()) return encode_text(policy, text);
   return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), words);
 }

@@ -107,7 +107,7 @@ class PromptSources {
 };
 
 /// A question in the model's own tokens: through its chat template where it has one, which is told these words.
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateWords& words);
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateVariables& words);
 
 /// "2 rows left out: longer than sft.max_tokens, 64" of these `items`; empty where there are none.
 std::string skipped_rows_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit);

@@ -35,16 +35,16 @@ bool covers(std::span<const ByteRange> ranges, size_t begin, size_t end) {
 void TracedText::append(const TracedText& text, size_t begin, size_t end) {
   const size_t offset = bytes_.size();
   bytes_.append(text.bytes_, begin, end - begin);
-  for (const ByteRange& range : overlapping(text.foreign_, begin, end))
+  for (const ByteRange& range : overlapping(text.untrusted_, begin, end))
     mark(offset + std::max(range.begin, begin) - begin, offset + std::min(range.end, end) - begin);
 }
 
 void TracedText::mark(size_t begin, size_t end) {
   if (begin == end) return;
-  if (!foreign_.empty() && foreign_.back().end == begin) {
-    foreign_.back().end = end;
+  if (!untrusted_.empty() && untrusted_.back().end == begin) {
+    untrusted_.back().end = end;
   } else {
-    foreign_.push_back({begin, end});
+    untrusted_.push_back({begin, end});
   }
 }
 

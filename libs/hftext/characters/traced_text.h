@@ -1,7 +1,7 @@
 #pragma once
 
 // A text that remembers where its bytes come from: written by whoever is trusted to write special tokens, such as the
-// author of a chat template, or foreign, such as what a user said.
+// author of a chat template, or untrusted, such as what a user said.
 
 #include <cstddef>
 #include <span>
@@ -30,20 +30,20 @@ bool covers(std::span<const ByteRange> ranges, size_t begin, size_t end);
 class TracedText {
  public:
   TracedText() = default;
-  explicit TracedText(std::string bytes, bool is_foreign = false) : bytes_(std::move(bytes)) {
-    if (is_foreign) mark(0, bytes_.size());
+  explicit TracedText(std::string bytes, bool is_untrusted = false) : bytes_(std::move(bytes)) {
+    if (is_untrusted) mark(0, bytes_.size());
   }
 
   const std::string& bytes() const { return bytes_; }
-  const ByteRanges& foreign() const { return foreign_; }
-  bool any_foreign() const { return !foreign_.empty(); }
+  const ByteRanges& untrusted() const { return untrusted_; }
+  bool has_untrusted() const { return !untrusted_.empty(); }
   size_t size() const { return bytes_.size(); }
   /// What it takes beyond its bytes.
-  size_t range_bytes() const { return foreign_.size() * sizeof(ByteRange); }
+  size_t range_bytes() const { return untrusted_.size() * sizeof(ByteRange); }
 
-  void append(std::string_view bytes, bool is_foreign = false) {
+  void append(std::string_view bytes, bool is_untrusted = false) {
     bytes_ += bytes;
-    if (is_foreign) mark(bytes_.size() - bytes.size(), bytes_.size());
+    if (is_untrusted) mark(bytes_.size() - bytes.size(), bytes_.size());
   }
   void append(const TracedText& text) { append(text, 0, text.size()); }
   /// The bytes [begin, end) of another text.
@@ -58,7 +58,7 @@ class TracedText {
   void mark(size_t begin, size_t end);
 
   std::string bytes_;
-  ByteRanges foreign_;
+  ByteRanges untrusted_;
 };
 
 }  // namespace keel

@@ -41,7 +41,7 @@ bool is_part_of_name(char c) { return c == '_' || std::isalnum(static_cast<unsig
 
 }  // namespace
 
-std::tm date_of(const std::string& text, const std::string& setting) {
+std::tm parse_date(const std::string& text, const std::string& setting) {
   int year = 0, month = 0, day = 0, end = 0;
   const bool read = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3;
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
@@ -74,34 +74,34 @@ Json parse_template_kwargs(const std::vector<std::string>& assignments, const st
   return words;
 }
 
-bool only_spells_a_value(const Json& word) {
+bool is_quoted_literal(const Json& word) {
   if (!word.is_string()) return false;
   const std::string text(trimmed(word.get_ref<const std::string&>()));
   return kSwitches.contains(text) || !value_of_word(text).is_string() || text == "NULL" || text == "NONE";
 }
 
-bool PromptEncoder::asks_for_date() const {
-  return std::ranges::any_of(templates_.all(), [](const auto& one) { return one.second.asks_for_date(); });
+bool PromptEncoder::uses_date() const {
+  return std::ranges::any_of(templates_.all(), [](const auto& one) { return one.second.uses_date(); });
 }
 
-void PromptEncoder::require_known(const Json& words, const std::string& setting) const {
+void PromptEncoder::require_template_variables(const Json& words, const std::string& setting) const {
   const auto& templates = templates_.all();
   if (!words.empty() && templates.empty())
     fail(ExitCode::kBadConfiguration, setting, " has ", words.begin().key(),
          ", which is for a chat template, and the model has none; remove it, or take a model that has one");
   for (const auto& [name, value] : words.items())
-    if (std::ranges::none_of(templates, [&](const auto& one) { return one.second.asked_for().contains(name); }))
+    if (std::ranges::none_of(templates, [&](const auto& one) { return one.second.variable_names().contains(name); }))
       fail(ExitCode::kBadConfiguration, setting, " has ", name,
            ", of which the model's chat template does not speak, so ",
            "that it would change nothing; remove it, or mend its name");
 }
 
-std::string PromptEncoder::told(const TemplateWords& words) const {
+std::string PromptEncoder::describe(const TemplateVariables& words) const {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : words.others.items())
+  for (const auto& [name, value] : words.kwargs.items())
     parts.push_back(name + "=" + value.dump() +
-                    (only_spells_a_value(value) ? " (a text, which counts as true; the value has no quotes)" : ""));
-  if (asks_for_date()) {
+                    (is_quoted_literal(value) ? " (a text, which counts as true; the value has no quotes)" : ""));
+  if (uses_date()) {
     char date[16];
     std::strftime(date, sizeof(date), "%Y-%m-%d", &words.now);
     parts.push_back("today is " + std::string(date));
@@ -113,33 +113,33 @@ EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) c
   return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = parse_special})};
 }
 
-RenderedChat PromptEncoder::render(const Json& messages, const TemplateWords& words, const Json& tools,
+RenderedChat PromptEncoder::render(const Json& messages, const TemplateVariables& words, const Json& tools,
                                    bool add_generation_prompt) const {
   if (templates_.empty()) fail(ExitCode::kBadInput, "the model has no chat template; give a plain text");
   Json variables = {{"add_generation_prompt", add_generation_prompt},
                     {"bos_token", token_text(tokenizer_, tokenizer_.bos_id())},
                     {"eos_token", token_text(tokenizer_, tokenizer_.eos_id())}};
-  variables.update(words.others);  // as in transformers, where they win over the tokenizer's own
+  variables.update(words.kwargs);  // as in transformers, where they win over the tokenizer's own
   if (!tools.is_null()) variables["tools"] = tools;
   return templates_.choose(/*has_tools=*/!tools.is_null()).render(messages, variables, {.now = words.now});
 }
 
 std::vector<int32_t> PromptEncoder::encode(const RenderedChat& chat) const {
-  return tokenizer_.encode(chat.text, {.parse_special = true, .foreign = chat.foreign});
+  return tokenizer_.encode(chat.text, {.parse_special = true, .untrusted = chat.untrusted});
 }
 
-EncodedPrompt PromptEncoder::chat(const Json& messages, const TemplateWords& words, const Json& tools) const {
+EncodedPrompt PromptEncoder::chat(const Json& messages, const TemplateVariables& words, const Json& tools) const {
   RenderedChat chat = render(messages, words, tools, /*add_generation_prompt=*/true);
   std::vector<int32_t> tokens = encode(chat);
   return {std::move(chat.text), std::move(tokens)};
 }
 
-std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const TemplateWords& words,
-                                               const Json& tools) const {
+std::vector<int32_t> PromptEncoder::full_conversation(const Json& messages, const TemplateVariables& words,
+                                                      const Json& tools) const {
   return encode(render(messages, words, tools, /*add_generation_prompt=*/false));
 }
 
-EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const TemplateWords& words,
+EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const TemplateVariables& words,
                                   const Json& tools) const {
   const Json before(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(first)));
   EncodedReply result{.prompt = chat(before, words, tools), .tokens = {}};
@@ -149,11 +149,11 @@ EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const Temp
     fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",
          "go on from (add_generation_prompt), so that what the model is to say cannot be told from what it is given; ",
          "write prompt and completion as texts, or learn from all tokens (sft.loss_on=all)",
-         words.others.empty() ? "" : ", or leave out data.chat_template_kwargs, if it writes them for the model alone");
-  const ByteRanges foreign = ranges_within(whole.foreign, begin, whole.text.size());
+         words.kwargs.empty() ? "" : ", or leave out data.chat_template_kwargs, if it writes them for the model alone");
+  const ByteRanges untrusted = ranges_within(whole.untrusted, begin, whole.text.size());
   result.tokens = tokens_behind(result.prompt.tokens, encode(whole), [&] {
     return tokenizer_.encode(std::string_view(whole.text).substr(begin),
-                             {.parse_special = true, .foreign = foreign, .goes_on = true});
+                             {.parse_special = true, .untrusted = untrusted, .is_continuation = true});
   });
   return result;
 }
@@ -161,7 +161,7 @@ EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const Temp
 EncodedReply PromptEncoder::reply(const std::string& prompt, const std::string& completion, bool parse_special) const {
   EncodedReply result{.prompt = text(prompt, parse_special), .tokens = {}};
   result.tokens = tokens_behind(result.prompt.tokens, text(prompt + completion, parse_special).tokens, [&] {
-    return tokenizer_.encode(completion, {.parse_special = parse_special, .goes_on = true});
+    return tokenizer_.encode(completion, {.parse_special = parse_special, .is_continuation = true});
   });
   return result;
 }

@@ -44,7 +44,7 @@ std::optional<Json> with_reasoning(const Json& message) {
 
 /// Templates write tokens such as <|user|> around a role, so that one that is a mere word counts as the template's own.
 jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
-  const jinja::Value value = jinja::from_json(runtime, message, /*foreign=*/true);
+  const jinja::Value value = jinja::from_json(runtime, message, /*untrusted=*/true);
   const auto role = message.find("role");
   if (role == message.end() || !role->is_string()) return value;
   constexpr const char* kInWords = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -70,7 +70,7 @@ jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const 
   result["add_generation_prompt"] = false;
   for (const auto& [name, value] : extra.items()) {
     if (name == "messages") fail(ExitCode::kBadInput, place, ": messages is given twice");
-    result[name] = jinja::from_json(runtime, value, /*foreign=*/name == "tools" || name == "documents");
+    result[name] = jinja::from_json(runtime, value, /*untrusted=*/name == "tools" || name == "documents");
   }
   std::vector<jinja::Value> chat;
   for (const Json& message : messages) {
@@ -95,12 +95,12 @@ RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const
   jinja::Runtime runtime(place_, options.limits, options.now);
   jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, place_));
   const TracedText text = renderer.render();
-  return {text.bytes(), renderer.generation_spans(text.bytes()), text.foreign()};
+  return {text.bytes(), renderer.generation_spans(text.bytes()), text.untrusted()};
 }
 
-bool ChatTemplate::asks_for_date() const { return jinja::context_names(*tree_).contains("strftime_now"); }
+bool ChatTemplate::uses_date() const { return jinja::context_names(*tree_).contains("strftime_now"); }
 
-std::set<std::string> ChatTemplate::asked_for() const {
+std::set<std::string> ChatTemplate::variable_names() const {
   std::set<std::string> names = jinja::context_names(*tree_);
   for (std::string_view name : jinja::function_names()) names.erase(std::string(name));
   return names;

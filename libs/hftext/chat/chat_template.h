@@ -36,7 +36,7 @@ struct RenderedChat {
   /// [begin, end) in bytes of `text`: what the template's {% generation %} blocks wrote, which is what the model said.
   std::vector<std::pair<size_t, size_t>> generated;
   /// What of `text` came out of the messages, tools and documents: no special token may begin, end or lie there.
-  ByteRanges foreign;
+  ByteRanges untrusted;
 };
 
 class ChatTemplate {
@@ -53,8 +53,8 @@ class ChatTemplate {
 
   const std::string& source() const { return source_; }
   /// The variables that the template asks for, its functions aside.
-  std::set<std::string> asked_for() const;
-  bool asks_for_date() const;
+  std::set<std::string> variable_names() const;
+  bool uses_date() const;
 
  private:
   ChatTemplate() = default;

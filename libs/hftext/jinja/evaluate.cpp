@@ -136,7 +136,7 @@ Arguments Renderer::evaluate_arguments(const CallArguments& call) {
       if (name == key.text()) runtime_.fail("the argument '", name, "' is given twice in one call");
     }
     arguments.named.emplace_back(key.text(), value);
-    arguments.foreign_names |= key.traced().any_foreign();
+    arguments.untrusted_names |= key.traced().has_untrusted();
   }
   return arguments;
 }

@@ -131,10 +131,10 @@ bool AddedTokens::stands_alone(std::string_view text, size_t begin, size_t end) 
   return end == text.size() || !is_word(end, code_point_at(text, end).size);
 }
 
-/// The longest token that begins at `at`. A special one that is foreign in part is none: what a user writes beside a
+/// The longest token that begins at `at`. A special one that is untrusted in part is none: what a user writes beside a
 /// token of the template must not hide it.
 AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view text, size_t at,
-                                           std::span<const ByteRange> foreign) const {
+                                           std::span<const ByteRange> untrusted) const {
   Match longest;
   uint32_t node = Trie::kRoot;
   for (size_t i = at; i < text.size();) {
@@ -142,7 +142,7 @@ AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view te
     if (node == Trie::kNoNode) break;
     if (trie.value(node) == Trie::kNoValue) continue;
     const bool special = tokens_[static_cast<size_t>(trie.value(node))].special;
-    if (special && touches(foreign, at, i) && !covers(foreign, at, i)) continue;
+    if (special && touches(untrusted, at, i) && !covers(untrusted, at, i)) continue;
     longest = {trie.value(node), i};
   }
   return longest;
@@ -150,7 +150,7 @@ AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view te
 
 /// Of the tokens at the leftmost place the longest; a match that is then refused still hides what it overlaps, as in
 /// the package.
-void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> foreign,
+void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> untrusted,
                         const Visit& visit) const {
   const bool any = stage == Stage::kBeforeNormalization ? any_before_ : any_after_;
   const Trie& trie = stage == Stage::kBeforeNormalization ? before_ : after_;
@@ -160,7 +160,7 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
       ++at;
       continue;
     }
-    const Match match = longest_at(trie, text, at, foreign);
+    const Match match = longest_at(trie, text, at, untrusted);
     if (match.index == Trie::kNoValue) {
       ++at;
       continue;
@@ -168,7 +168,7 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
     const AddedToken& token = tokens_[static_cast<size_t>(match.index)];
     size_t begin = at, end = match.end;
     at = end;
-    if (token.special && (!parse_special || touches(foreign, begin, end))) continue;
+    if (token.special && (!parse_special || touches(untrusted, begin, end))) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) begin = spaces_begin(text, begin, covered);
     if (token.rstrip) end = spaces = end <= spaces ? spaces : spaces_end(text, end);

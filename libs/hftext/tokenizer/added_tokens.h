@@ -51,8 +51,8 @@ class AddedTokens {
   enum class Stage { kBeforeNormalization, kAfterNormalization };
   /// A part of the text without added tokens (`id` is empty) or one added token; `begin` is where it starts.
   using Visit = std::function<void(std::string_view part, size_t begin, std::optional<int32_t> id)>;
-  /// Special tokens are found only if asked for, and only where they have no byte in common with the `foreign` ones.
-  void split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> foreign,
+  /// Special tokens are found only if asked for, and only where they have no byte in common with the `untrusted` ones.
+  void split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> untrusted,
              const Visit& visit) const;
   /// Whether a special token is looked for after normalization.
   bool special_after() const { return special_after_; }
@@ -62,7 +62,7 @@ class AddedTokens {
     int32_t index = Trie::kNoValue;
     size_t end = 0;
   };
-  Match longest_at(const Trie& trie, std::string_view text, size_t at, std::span<const ByteRange> foreign) const;
+  Match longest_at(const Trie& trie, std::string_view text, size_t at, std::span<const ByteRange> untrusted) const;
   bool stands_alone(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<AddedToken> tokens_;

@@ -27,7 +27,7 @@ void map_characters(Normalizer::Result& result, const Map& map) {
 }
 
 /// The marks of what `form` makes of a text. No character of ASCII is joined to what stands before it, so that each
-/// begins a part that can be looked at by itself; characters joined across marks are foreign.
+/// begins a part that can be looked at by itself; characters joined across marks are untrusted.
 std::string normal_marks(std::string_view text, std::string_view marks, NormalForm form) {
   std::string result;
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
@@ -102,7 +102,7 @@ void Normalizer::add(const Component& fields) {
   }
 }
 
-ByteRanges Normalizer::Result::foreign() const {
+ByteRanges Normalizer::Result::untrusted() const {
   ByteRanges ranges;
   for (size_t begin = marks.find('\1'), end = 0; begin != std::string::npos; begin = marks.find('\1', end)) {
     end = std::min(marks.find('\0', begin), marks.size());
@@ -111,14 +111,14 @@ ByteRanges Normalizer::Result::foreign() const {
   return ranges;
 }
 
-Normalizer::Result Normalizer::apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> foreign,
-                                     bool goes_on) const {
+Normalizer::Result Normalizer::apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> untrusted,
+                                     bool is_continuation) const {
   Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), "", &budget};
-  if (!foreign.empty()) result.marks.assign(text.size(), '\0');
-  for (const ByteRange& range : foreign)
+  if (!untrusted.empty()) result.marks.assign(text.size(), '\0');
+  for (const ByteRange& range : untrusted)
     result.marks.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
   for (const Step& step : steps_) {
-    if (goes_on && std::holds_alternative<Prepend>(step)) continue;
+    if (is_continuation && std::holds_alternative<Prepend>(step)) continue;
     std::visit([&](const auto& s) { run(s, result); }, step);
     check_growth(text.size(), result.text.size(), place_);
   }

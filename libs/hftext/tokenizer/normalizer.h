@@ -26,15 +26,15 @@ class Normalizer {
     std::string text;
     size_t front = 0;   // bytes at the beginning that come from the first character of the input
     size_t given = 0;   // bytes of the input
-    std::string marks;  // for each byte of `text` whether it is foreign (1) or not (0); none when nothing is
+    std::string marks;  // for each byte of `text` whether it is untrusted (1) or not (0); none when nothing is
     RegexBudget* budget = nullptr;
 
-    ByteRanges foreign() const;
+    ByteRanges untrusted() const;
   };
-  /// `text` is valid UTF-8, and so is what it becomes. What comes from a `foreign` byte is foreign. Nothing is put in
-  /// front of a text that goes on from another.
-  Result apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> foreign = {},
-               bool goes_on = false) const;
+  /// `text` is valid UTF-8, and so is what it becomes. What comes from an `untrusted` byte is untrusted. Nothing is put
+  /// in front of a text that goes on from another.
+  Result apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> untrusted = {},
+               bool is_continuation = false) const;
 
  private:
   struct Lowercase {};

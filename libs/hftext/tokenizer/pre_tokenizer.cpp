@@ -148,8 +148,8 @@ void PreTokenizer::run(const Split& split, Pieces& pieces) {
     for (const Span& span : spans) {
       if (span.begin == span.end) continue;
       const bool first = span.begin == 0;
-      result.push_back(
-          {piece.text.substr(span.begin, span.end - span.begin), piece.at_start && first, piece.goes_on && first});
+      result.push_back({piece.text.substr(span.begin, span.end - span.begin), piece.at_start && first,
+                        piece.is_continuation && first});
     }
   }
   pieces.list = std::move(result);
@@ -157,7 +157,7 @@ void PreTokenizer::run(const Split& split, Pieces& pieces) {
 
 void PreTokenizer::run(PrefixSpace, Pieces& pieces) {
   for (Piece& piece : pieces.list) {
-    if (piece.goes_on || piece.text.starts_with(' ')) continue;
+    if (piece.is_continuation || piece.text.starts_with(' ')) continue;
     piece.text = pieces.storage.emplace_back(" " + std::string(piece.text));
   }
 }
@@ -181,7 +181,8 @@ void PreTokenizer::run(const Metaspace& metaspace, Pieces& pieces) {
     const size_t begin = text.size();
     const bool prepend = metaspace.prepend == Metaspace::Prepend::kAlways ||
                          (metaspace.prepend == Metaspace::Prepend::kFirst && piece.at_start);
-    if (prepend && !piece.goes_on && !piece.text.starts_with(' ') && !piece.text.starts_with(metaspace.replacement)) {
+    if (prepend && !piece.is_continuation && !piece.text.starts_with(' ') &&
+        !piece.text.starts_with(metaspace.replacement)) {
       text += metaspace.replacement;
     }
     for (const char c : piece.text) {
@@ -201,7 +202,7 @@ void PreTokenizer::run(const FixedLength& fixed, Pieces& pieces) {
     for (size_t begin = 0, at = 0; at < piece.text.size(); begin = at) {
       for (size_t i = 0; i < fixed.characters && at < piece.text.size(); ++i) at += code_point_at(piece.text, at).size;
       const bool first = begin == 0;
-      result.push_back({piece.text.substr(begin, at - begin), piece.at_start && first, piece.goes_on && first});
+      result.push_back({piece.text.substr(begin, at - begin), piece.at_start && first, piece.is_continuation && first});
     }
   }
   pieces.list = std::move(result);

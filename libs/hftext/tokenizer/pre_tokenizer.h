@@ -15,8 +15,8 @@ namespace keel::text {
 /// A part of the text that the model turns into tokens on its own.
 struct Piece {
   std::string_view text;
-  bool at_start = false;  // its first character comes from the first character of the whole input
-  bool goes_on = false;   // from a text in front of it, so that no blank is put there
+  bool at_start = false;         // its first character comes from the first character of the whole input
+  bool is_continuation = false;  // from a text in front of it, so that no blank is put there
 };
 
 /// The pieces of a text, and the storage of those that are no part of it any more.

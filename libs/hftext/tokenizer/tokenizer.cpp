@@ -165,7 +165,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   }
   std::vector<int32_t> ids;
   text::RegexBudget budget;
-  parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special, options.foreign,
+  parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special, options.untrusted,
                       [&](std::string_view part, size_t begin, std::optional<int32_t> id) {
                         if (id) return ids.push_back(*id);
                         parts_->encode_part(part, begin, options, budget, ids);
@@ -175,21 +175,21 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
 
 void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const EncodeOptions& options,
                                    RegexBudget& budget, std::vector<int32_t>& ids) const {
-  bool at_start = begin == 0 && !options.goes_on;
-  const bool goes_on = begin == 0 && options.goes_on;
-  ByteRanges foreign;
-  if (added.special_after()) foreign = ranges_within(options.foreign, begin, begin + part.size());
+  bool at_start = begin == 0 && !options.is_continuation;
+  const bool is_continuation = begin == 0 && options.is_continuation;
+  ByteRanges untrusted;
+  if (added.special_after()) untrusted = ranges_within(options.untrusted, begin, begin + part.size());
   Normalizer::Result normal;
   if (!normalizer.empty()) {
-    normal = normalizer.apply(part, budget, foreign, goes_on);
+    normal = normalizer.apply(part, budget, untrusted, is_continuation);
     part = normal.text;
-    foreign = normal.foreign();
+    untrusted = normal.untrusted();
     at_start = at_start && normal.front > 0;
   }
-  added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, foreign,
+  added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, untrusted,
               [&](std::string_view words, size_t at, std::optional<int32_t> id) {
                 if (id) return ids.push_back(*id);
-                encode_words({words, at_start && at == 0, goes_on && at == 0}, budget, ids);
+                encode_words({words, at_start && at == 0, is_continuation && at == 0}, budget, ids);
               });
 }
 

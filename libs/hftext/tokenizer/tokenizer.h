@@ -23,8 +23,8 @@ struct SpecialTokens {
 struct EncodeOptions {
   bool add_special_tokens = false;  // what the post-processor adds around a text, such as <bos>
   bool parse_special = false;       // the text of a special token becomes that token: never for text from outside,
-  std::span<const ByteRange> foreign = {};  // which may be these characters: no special token has a byte of them
-  bool goes_on = false;  // behind another text: no blank is put in front of it, as the beginning of one may get
+  std::span<const ByteRange> untrusted = {};  // which may be these characters: no special token has a byte of them
+  bool is_continuation = false;  // behind another text: no blank is put in front of it, as the beginning of one may get
 };
 
 /// Text to token ids and back, as the files tokenizer.json and tokenizer_config.json of a model folder say.

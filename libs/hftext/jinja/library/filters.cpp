@@ -56,9 +56,9 @@ JsonStyle json_style(Runtime& runtime, const BoundArguments& bound) {
 Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
   std::string text = to_json(runtime, input, json_style(runtime, bound));
-  const bool foreign =
-      has_foreign(runtime, input) || has_foreign(runtime, bound.at(1)) || has_foreign(runtime, bound.at(2));
-  return runtime.text(TracedText(std::move(text), foreign));
+  const bool untrusted = contains_untrusted(runtime, input) || contains_untrusted(runtime, bound.at(1)) ||
+                         contains_untrusted(runtime, bound.at(2));
+  return runtime.text(TracedText(std::move(text), untrusted));
 }
 
 const std::map<std::string_view, FilterRow>& filters() {

@@ -74,7 +74,7 @@ class BraceFormat {
       if (conversion == 's') {
         value = runtime_.text(to_text(runtime_, value));
       } else if (conversion == 'r' || conversion == 'a') {
-        value = runtime_.text(TracedText(repr(runtime_, value), has_foreign(runtime_, value)));
+        value = runtime_.text(TracedText(repr(runtime_, value), contains_untrusted(runtime_, value)));
       } else {
         runtime_.fail("unknown conversion in a format; !s and !r are known");
       }
@@ -170,12 +170,12 @@ class BraceFormat {
 
   TracedText formatted(const Value& value, const TracedText& spec) {
     if (spec.size() > 0 && !value.is_text()) {
-      return TracedText(formatted_number(value, spec.bytes()), spec.any_foreign());
+      return TracedText(formatted_number(value, spec.bytes()), spec.has_untrusted());
     }
     TracedText plain = to_text(runtime_, value);
     if (format_.is_markup() && !value.is_markup()) plain = escape_html(runtime_, plain);
     if (spec.size() == 0) return plain;
-    return TracedText(formatted_text(plain.bytes(), spec.bytes()), plain.any_foreign() || spec.any_foreign());
+    return TracedText(formatted_text(plain.bytes(), spec.bytes()), plain.has_untrusted() || spec.has_untrusted());
   }
 
   std::string formatted_text(std::string plain, const std::string& text) {

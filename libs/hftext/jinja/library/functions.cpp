@@ -102,7 +102,7 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
   const std::tm time = *runtime.now();
   result.resize(std::strftime(result.data(), result.size(), format.c_str(), &time));
   if (first_bad_utf8(result)) runtime.fail("strftime_now() made a text that is not valid UTF-8");
-  return runtime.text(TracedText(std::move(result), bound.at(0).traced().any_foreign()));
+  return runtime.text(TracedText(std::move(result), bound.at(0).traced().has_untrusted()));
 }
 
 struct FunctionRow {

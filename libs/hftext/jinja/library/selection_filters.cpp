@@ -131,7 +131,7 @@ Value AttributePath::get(Runtime& runtime, Value item) const {
 Value ignore_case(Runtime& runtime, const Value& value) {
   if (!value.is_text()) return value;
   runtime.step_characters(value.text().size());
-  return runtime.text(TracedText(to_lower(value.text()), value.traced().any_foreign()));
+  return runtime.text(TracedText(to_lower(value.text()), value.traced().has_untrusted()));
 }
 
 std::vector<FilterRow> selection_filters() {

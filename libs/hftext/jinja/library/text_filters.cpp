@@ -37,7 +37,7 @@ Value title(Runtime& runtime, const Value& input, const Arguments& arguments) {
     result += to_upper(utf8(codes.substr(begin, 1))) + to_lower(utf8(codes.substr(begin + 1, end - begin - 1)));
     begin = end;
   }
-  return runtime.text(TracedText(std::move(result), text.traced().any_foreign()));
+  return runtime.text(TracedText(std::move(result), text.traced().has_untrusted()));
 }
 
 Value trim(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -176,22 +176,22 @@ std::string quoted_for_url(Runtime& runtime, const Value& value, bool in_query) 
 Value urlencode(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "urlencode", arguments);
   if (input.is_text() || !is_iterable(input)) {
-    return runtime.text(TracedText(quoted_for_url(runtime, input, false), has_foreign(runtime, input)));
+    return runtime.text(TracedText(quoted_for_url(runtime, input, false), contains_untrusted(runtime, input)));
   }
   const auto* dict = input.as<Dict>();
   std::string result;
-  bool foreign = false;
+  bool untrusted = false;
   Value item;
   const Value items = dict != nullptr ? Value(runtime.make<View>(dict, View::Of::kItems)) : input;
   for (Cursor cursor(runtime, items); cursor.next(item);) {
     const std::vector<Value> pair = to_vector(runtime, item);
     if (pair.size() != 2) runtime.fail("'urlencode' wants pairs of a key and a value");
     if (!result.empty()) result += '&';
-    foreign = foreign || has_foreign(runtime, pair[0]) || has_foreign(runtime, pair[1]);
+    untrusted = untrusted || contains_untrusted(runtime, pair[0]) || contains_untrusted(runtime, pair[1]);
     result += quoted_for_url(runtime, pair[0], true) + "=" + quoted_for_url(runtime, pair[1], true);
     runtime.check_text(result.size());
   }
-  return runtime.text(TracedText(std::move(result), foreign));
+  return runtime.text(TracedText(std::move(result), untrusted));
 }
 
 }  // namespace

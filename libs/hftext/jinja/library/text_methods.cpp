@@ -23,7 +23,7 @@ struct TextCall {
   /// The bytes [begin, end) of the text itself.
   Value part(size_t begin, size_t end) const { return result(self.traced().part(begin, end)); }
   /// A text whose bytes can no longer be told apart.
-  Value mixed(std::string bytes) const { return result(TracedText(std::move(bytes), self.traced().any_foreign())); }
+  Value mixed(std::string bytes) const { return result(TracedText(std::move(bytes), self.traced().has_untrusted())); }
   TracedText escaped(const Value& value) const {
     return self.is_markup() && !value.is_markup() ? escape_html(runtime, value.traced()) : value.traced();
   }

@@ -5,7 +5,7 @@
 namespace keel::jinja {
 
 Value name_of(Runtime& runtime, const Arguments& arguments, const std::string& name) {
-  return runtime.text(TracedText(name, arguments.foreign_names));
+  return runtime.text(TracedText(name, arguments.untrusted_names));
 }
 
 void step_arguments(Runtime& runtime, const Arguments& arguments) {

@@ -15,7 +15,7 @@ namespace keel::jinja {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
-  bool foreign_names = false;  // some come from a dict after ** that has them from outside the template
+  bool untrusted_names = false;  // some come from a dict after ** that has them from outside the template
 };
 
 /// The name of an argument as a text.

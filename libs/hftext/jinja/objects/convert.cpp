@@ -141,15 +141,15 @@ TracedText to_text(Runtime& runtime, const Value& value) {
     return TracedText(scalar_text(value));
   }
   std::string text = repr(runtime, value);
-  return TracedText(std::move(text), has_foreign(runtime, value));
+  return TracedText(std::move(text), contains_untrusted(runtime, value));
 }
 
-bool has_foreign(Runtime& runtime, const Value& value) {
+bool contains_untrusted(Runtime& runtime, const Value& value) {
   runtime.step();
-  if (value.is_text()) return value.traced().any_foreign();
+  if (value.is_text()) return value.traced().has_untrusted();
   if (value.object() == nullptr) return false;
   const Runtime::Deeper deeper(runtime);
-  const auto in = [&](const Value& item) { return has_foreign(runtime, item); };
+  const auto in = [&](const Value& item) { return contains_untrusted(runtime, item); };
   if (const auto* sequence = value.as<Sequence>()) {
     return std::any_of(sequence->items.begin(), sequence->items.end(), in);
   }
@@ -224,7 +224,7 @@ TracedText escape_html(Runtime& runtime, const TracedText& text) {
     const size_t end = std::min(text.bytes().find_first_of(kCharacters, at), text.size());
     result.append(text, at, end);
     if (end == text.size()) break;
-    result.append(kEntities[kCharacters.find(text.bytes()[end])], touches(text.foreign(), end, end + 1));
+    result.append(kEntities[kCharacters.find(text.bytes()[end])], touches(text.untrusted(), end, end + 1));
     at = end + 1;
   }
   return result;

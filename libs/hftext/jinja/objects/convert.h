@@ -10,10 +10,10 @@
 
 namespace keel::jinja {
 
-/// Python's str(): what printing a value gives. What is no text and has a foreign one in it is foreign as a whole.
+/// Python's str(): what printing a value gives. What is no text and has an untrusted one in it is untrusted as a whole.
 TracedText to_text(Runtime& runtime, const Value& value);
 /// Whether the value is or has in it a text that came, also in part, from outside the template.
-bool has_foreign(Runtime& runtime, const Value& value);
+bool contains_untrusted(Runtime& runtime, const Value& value);
 std::string repr(Runtime& runtime, const Value& value);
 std::string repr(double number);
 inline constexpr size_t kFloatSteps = 8;  // what that counts: the shortest decimals of a double take some time

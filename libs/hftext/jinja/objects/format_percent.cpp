@@ -111,7 +111,7 @@ class PercentFormat {
       case 'r':
       case 'a': {
         std::string text = repr(runtime_, value);
-        return padded(TracedText(std::move(text), has_foreign(runtime_, value)), format);
+        return padded(TracedText(std::move(text), contains_untrusted(runtime_, value)), format);
       }
       case 'c':
         return padded(character(value), format);
@@ -139,7 +139,7 @@ class PercentFormat {
       text = text.part(0, byte_of_code_point(text.bytes(), static_cast<size_t>(format.precision)));
     }
     if (format.width == 0) return text;
-    return TracedText(pad(runtime_, text.bytes(), format, '>'), text.any_foreign());
+    return TracedText(pad(runtime_, text.bytes(), format, '>'), text.has_untrusted());
   }
 
   TracedText character(const Value& value) {

@@ -6,11 +6,11 @@
 
 namespace keel::jinja {
 
-Value from_json(Runtime& runtime, const Json& tree, bool foreign) {
+Value from_json(Runtime& runtime, const Json& tree, bool untrusted) {
   const Runtime::Deeper deeper(runtime);
   const auto text = [&](const std::string& bytes) {
     if (first_bad_utf8(bytes)) runtime.fail("a text given to the template is not valid UTF-8");
-    return runtime.text(TracedText(bytes, foreign));
+    return runtime.text(TracedText(bytes, untrusted));
   };
   switch (tree.type()) {
     case Json::value_t::boolean:
@@ -28,12 +28,12 @@ Value from_json(Runtime& runtime, const Json& tree, bool foreign) {
       return text(tree.get_ref<const std::string&>());
     case Json::value_t::array: {
       std::vector<Value> items;
-      for (const Json& item : tree) items.push_back(from_json(runtime, item, foreign));
+      for (const Json& item : tree) items.push_back(from_json(runtime, item, untrusted));
       return runtime.list(std::move(items));
     }
     case Json::value_t::object: {
       auto* dict = runtime.make<Dict>();
-      for (const auto& [key, value] : tree.items()) dict->set(runtime, text(key), from_json(runtime, value, foreign));
+      for (const auto& [key, value] : tree.items()) dict->set(runtime, text(key), from_json(runtime, value, untrusted));
       return dict;
     }
     default:

@@ -131,11 +131,11 @@ TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
   EXPECT_EQ(told({"enable_thinking=true", "style=brief"}), "abrief");
   EXPECT_EQ(told({"style=\"brief = short\""}), "abrief = short");
   EXPECT_EQ(told({"style=brief = short"}), "abrief = short");
-  EXPECT_NO_THROW(encoder.require_known({{"style", 1}}, "s"));
+  EXPECT_NO_THROW(encoder.require_template_variables({{"style", 1}}, "s"));
   EXPECT_EQ(told({"enable_thinking=False"}), "a!");
   EXPECT_EQ(told({"enable_thinking= False"}), "a!");
   for (const char* unknown : {"enable_thinkng", "thinking", "enable", "style2", "content", "e"})
-    EXPECT_THROW(encoder.require_known({{unknown, false}}, "s"), Error) << unknown;
+    EXPECT_THROW(encoder.require_template_variables({{unknown, false}}, "s"), Error) << unknown;
 }
 
 TEST(ChatEncoding, AWordThatATemplateWritesOrAssignsItselfIsNotAskedFor) {
@@ -145,10 +145,10 @@ TEST(ChatEncoding, AWordThatATemplateWritesOrAssignsItselfIsNotAskedFor) {
       "Be brief.{% if kind is not defined %}{% set kind = tone %}{% endif %}{{ raise_exception('x') if kind == 1 }}";
   const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
   for (const char* asked : {"skipped", "end_mark", "kind"})
-    EXPECT_NO_THROW(encoder.require_known({{asked, 1}}, "s")) << asked;
+    EXPECT_NO_THROW(encoder.require_template_variables({{asked, 1}}, "s")) << asked;
   for (const char* written :
        {"think", "legacy", "brief", "m", "text", "say", "tone", "if", "defined", "raise_exception"})
-    EXPECT_THROW(encoder.require_known({{written, false}}, "s"), Error) << written;
+    EXPECT_THROW(encoder.require_template_variables({{written, false}}, "s"), Error) << written;
 }
 
 TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {

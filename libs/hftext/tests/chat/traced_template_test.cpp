@@ -17,7 +17,7 @@ std::string marked(const std::string& source) {
           .render(messages, extra);
   std::string result;
   size_t done = 0;
-  for (const auto& [begin, end] : chat.foreign) {
+  for (const auto& [begin, end] : chat.untrusted) {
     result += chat.text.substr(done, begin - done) + "[" + chat.text.substr(begin, end - begin) + "]";
     done = end;
   }
@@ -70,7 +70,7 @@ TEST(TracedTemplate, CountsTheRangesItKeeps) {
   const Json messages = Json::parse(R"([{"role": "user", "content": "a"}])");
   RenderOptions options;
   options.limits.output_bytes = 6000 + 3000 * sizeof(ByteRange);
-  EXPECT_EQ(parsed.render(messages, Json::object(), options).foreign.size(), 3000u);
+  EXPECT_EQ(parsed.render(messages, Json::object(), options).untrusted.size(), 3000u);
   options.limits.output_bytes -= 100;
   EXPECT_THROW(parsed.render(messages, Json::object(), options), Error);
 }

@@ -1,4 +1,4 @@
-#include "libs/mathverify/number_in.h"
+#include "libs/mathverify/extract_number.h"
 
 #include <algorithm>
 #include <charconv>
@@ -179,7 +179,7 @@ std::optional<double> last_number(std::string_view text) {
 
 }  // namespace
 
-std::optional<double> number_in(std::string_view answer) {
+std::optional<double> extract_number(std::string_view answer) {
   try {
     const std::string ascii = without_lead(spelled_in_ascii(without_stars(answer)));
     const std::optional<std::optional<double>> value = formula(ascii);

@@ -8,6 +8,6 @@ namespace keel {
 /// The number that an answer is: the value of a formula ("-3", "1/2", "10^3", "$5", "x = 5 cm", "5%" as 5), else the
 /// last number of a sentence. Nothing where that number is part of something larger: "x_2", "3x", "(1, 2)", "4-5
 /// hours".
-std::optional<double> number_in(std::string_view answer);
+std::optional<double> extract_number(std::string_view answer);
 
 }  // namespace keel

@@ -1,4 +1,4 @@
-#include "libs/mathverify/choice_in.h"
+#include "libs/mathverify/extract_choice.h"
 
 #include <algorithm>
 #include <array>
@@ -82,7 +82,7 @@ bool is_alone(Reader rest, char letter) {
 
 }  // namespace
 
-std::optional<char> choice_in(std::string_view answer) {
+std::optional<char> extract_choice(std::string_view answer) {
   const std::string plain = without_layout(answer);
   Reader reader(plain);
   reader.marks();

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   keel::fuzz::may_be_refused([&] {
     const keel::ModelConfig config = keel::from_config_json(keel::parse_json_file(text, "config.json"), "config.json");
     require(config.parameter_count() > 0);
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) config.slides(layer);
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) config.is_sliding(layer);
     keel::to_config_json(config, keel::Json::object(), at::kFloat);
   });
   keel::fuzz::may_be_refused([&] {

@@ -79,7 +79,7 @@ void check_sayable(const ModelConfig& c, const GgufArchitecture& architecture, c
 std::optional<int64_t> sliding_period(const ModelConfig& c, int64_t usual) {
   const auto fits = [&](int64_t period) {
     for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
-      if (c.slides(layer) != (layer % period < period - 1)) return false;
+      if (c.is_sliding(layer) != (layer % period < period - 1)) return false;
     return true;
   };
   if (fits(usual)) return usual;

@@ -219,7 +219,7 @@ void Run::self_test() {
   const at::ScalarType computed_in = policy_.model.compute_type();
   const double limit = config_.rollout.mismatch_limit;
   const auto lost = find_logprob_mismatch(check, limit, computed_in);
-  if (lost && trainer_->sampled_weights(state_.rl).merges() && config_.rollout.weights == "exact") {
+  if (lost && trainer_->sampled_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
     log_.warning("self-test: with the adapter merged " + *lost +
                  "; from here on the sampler applies it as training does, which takes longer");
     state_.rl.adapter_apart = true;

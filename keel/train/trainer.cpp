@@ -243,7 +243,7 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
       optimizer_(saved.masters.value_or(MasterWeights(policy.model.trainable())), config.optimizer),
       sampler_(config, policy, prompt_sources, sampling_request()),
       past_policies_(config, sampler_, policy.model.device()) {
-  if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen();
+  if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen_copy();
   if (saved.reference) reference_.emplace(*saved.reference, network_.execution());
   if (!config.critic.enabled()) return;
   Critic critic = saved.critic ? *std::move(saved.critic)

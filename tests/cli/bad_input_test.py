@@ -185,7 +185,7 @@ class ImpossibleSettings(support.Test):
 
     def test_shapes_that_cannot_be(self):
         self.refused("model.hidden_size is 16", "model.heads is 3", "multiple", model={"heads": 3})
-        self.refused("head width of 1", "even", model={"heads": 16})
+        self.refused("head_dim is 1", "even", model={"heads": 16})
         self.refused("model.max_positions is 20", "at least 44", model={"max_positions": 20})
 
     def test_batches_that_cannot_be(self):

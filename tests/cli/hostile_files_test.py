@@ -201,7 +201,7 @@ class HostileFiles(support.Test):
             with self.changed(self.base / "config.json", **{key: value}):
                 result = self.generate()
             plausible = value in (1 << 16, 1 << 20, 1 << 24, (1 << 31) - 1)  # then the files say otherwise
-            self.assert_bad_input(result, *(("asks for", "of one model") if plausible else (f"config.json: ", key, "expected")))
+            self.assert_bad_input(result, *(("config.json requires", "of one model") if plausible else (f"config.json: ", key, "expected")))
         wraps = {"num_attention_heads": 1 << 20, "num_key_value_heads": 1 << 20, "head_dim": 1 << 44, "hidden_size": 1 << 20}
         with self.changed(self.base / "config.json", **wraps):
             self.assert_bad_input(self.generate(), "config.json: head_dim is 17592186044416; expected 1 to")

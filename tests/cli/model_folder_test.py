@@ -299,10 +299,10 @@ class ModelFolder(support.Test):
     def test_files_that_are_not_whole_or_not_of_one_model_are_told_what_to_fetch(self):
         good, config, weights = dict(self.weights), self.base / "config.json", self.base / "model.safetensors"
         name, (shape, numbers) = next((n, w) for n, w in good.items() if "up_proj" in n)
-        one_model = "fetch the config.json and the weights of one model"
-        for changed, parts in (({k: v for k, v in good.items() if k != name}, ("no tensor", f'"{name}"', "asks for it")),
-                               ({**good, name: (shape[::-1], numbers)}, (f'"{name}" has shape', "asks for")),
-                               ({**good, "model.layers.9.x.weight": ([1], [0.0])}, ('"model.layers.9.x.weight"', "no place"))):
+        one_model = "download config.json and the weights of one model"
+        for changed, parts in (({k: v for k, v in good.items() if k != name}, ("no tensor", f'"{name}"', "config.json requires")),
+                               ({**good, name: (shape[::-1], numbers)}, (f'"{name}" has shape', "config.json requires")),
+                               ({**good, "model.layers.9.x.weight": ([1], [0.0])}, ('"model.layers.9.x.weight"', "does not belong"))):
             self.weights = changed
             self.write_weights()
             self.assert_refused(self.generate(), 3, *parts, one_model)

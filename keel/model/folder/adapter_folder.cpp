@@ -58,11 +58,11 @@ Json read_adapter(const std::filesystem::path& folder, ModelWeights& model) {
          ", and adapter_model.bin runs code when it is loaded; ",
          "load it with PEFT and save it again with save_pretrained(..., safe_serialization=True)");
   const SafetensorsFile file = SafetensorsFile::open(folder / kTensors);
-  model.set_adapter([&](const std::string& layer, int64_t out, int64_t in) -> std::optional<LowRank> {
+  model.set_adapter([&](const std::string& layer, int64_t out, int64_t in) -> std::optional<LoraMatrices> {
     if (!config.targets(layer)) return std::nullopt;
     const int64_t rank = config.rank(layer);
-    return LowRank{read_part(file, place, with(layer, ".lora_A.weight"), {rank, in}),
-                   read_part(file, place, with(layer, ".lora_B.weight"), {out, rank}), config.scale(layer)};
+    return LoraMatrices{read_part(file, place, with(layer, ".lora_A.weight"), {rank, in}),
+                        read_part(file, place, with(layer, ".lora_B.weight"), {out, rank}), config.scale(layer)};
   });
   std::set<std::string> known;
   for (const NamedTensor& weight : model.adapter()) known.insert(kPrefix + weight.name);

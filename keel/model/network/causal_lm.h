@@ -5,7 +5,7 @@
 
 namespace keel {
 
-/// A causal language model as training computes it. Its LM head is apart, so that logits need never be stored.
+/// A causal language model for training. Its LM head is separate, so that the logits are never stored in full.
 class CausalLm : public Transformer {
  public:
   CausalLm(const ModelWeights& weights, const ExecutionOptions& execution = {});

@@ -9,7 +9,7 @@ Critic Critic::create(const ModelWeights& policy, const MasterWeights& masters, 
   if (!own_body) return critic;
   const at::NoGradGuard no_grad;
   ModelConfig shape = policy.config();
-  shape.tie_word_embeddings = true;  // so that no LM head is copied and trained for nothing
+  shape.tie_word_embeddings = true;  // avoids copying and training an unused LM head
   std::vector<NamedTensor> weights = masters.value_of(policy.merged(masters).network());
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
   critic.body = ModelWeights::from_tensors(shape, weights, policy.device(), "the critic's body");
@@ -19,9 +19,9 @@ Critic Critic::create(const ModelWeights& policy, const MasterWeights& masters, 
 MasterWeights Critic::match_compute_type(const CausalLm& policy) {
   MasterWeights masters(weights());
   if (!body) return masters;
-  ModelWeights own = body->weights();
-  own.set_compute_type(policy.compute_type());
-  body = CausalLm(own, policy.execution());
+  ModelWeights copy = body->weights();
+  copy.set_compute_type(policy.compute_type());
+  body = CausalLm(copy, policy.execution());
   return masters;
 }
 
@@ -32,8 +32,8 @@ std::vector<NamedWeight> Critic::weights() const {
 }
 
 Critic Critic::with_replaced(const ModelWeights::Replacement& replacement) const {
-  const std::vector<NamedWeight> of_head = head.weights();
-  Critic copy{std::nullopt, {replacement(of_head[0].weight), replacement(of_head[1].weight)}};
+  const std::vector<NamedWeight> head_weights = head.weights();
+  Critic copy{std::nullopt, {replacement(head_weights[0].weight), replacement(head_weights[1].weight)}};
   if (body) copy.body = CausalLm(body->weights().with_replaced(replacement));
   return copy;
 }

@@ -8,23 +8,23 @@
 
 namespace keel {
 
-/// Estimates the reward to come: a value head on the policy's own hidden states, or on those of a body of its own.
+/// The critic of PPO: a value head on the hidden states of the policy or of a separate body.
 struct Critic {
-  std::optional<CausalLm> body;  // none: the policy's
+  std::optional<CausalLm> body;  // none: shared with the policy
   ValueHead head;
 
-  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's masters (of the
-  /// merged weights, if there is an adapter), without the LM head.
+  /// Creates a critic whose values are all 0. A separate body is a copy of the policy's master weights (merged with the
+  /// adapter, if any), without the LM head.
   static Critic create(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
 
-  /// The body's hidden states are what the head reads.
+  /// The network whose hidden states the head reads.
   const CausalLm& body_or(const CausalLm& policy) const { return body ? *body : policy; }
 
-  /// Rounds a body to the policy's compute type, to be computed as the policy is. Returns the masters of all weights.
+  /// Gives a separate body the compute type and execution options of the policy. Returns the master weights.
   MasterWeights match_compute_type(const CausalLm& policy);
 
   std::vector<NamedWeight> weights() const;
-  /// With a replacement for each weight, to be saved: float32 weights may not be computed as the critic is.
+  /// Returns a copy with replaced weights, for saving only: it does not have the execution options of the critic.
   Critic with_replaced(const ModelWeights::Replacement& replacement) const;
 };
 

@@ -6,12 +6,11 @@
 
 namespace keel {
 
-/// Fails (exit code 4) with the name of the first weight that holds NaN or Inf; does nothing where all are finite. It
-/// reads every weight, so it is asked only once a result has turned out not to be finite, at `place`.
-void require_finite(const ModelWeights& model, const std::string& place = "");
+/// Fails (exit code 4) with the name of the first weight that has NaN or Inf, if any. It reads every weight, so call it
+/// only after a non-finite result at `location`.
+void require_finite(const ModelWeights& model, const std::string& location = "");
 
-/// The error of a model whose log-probabilities are not finite at some place: the weight to blame, where it is a
-/// weight.
-[[noreturn]] void fail_non_finite(const ModelWeights& model, const std::string& place);
+/// Fails because log-probabilities at `location` are not finite. Names the weight that is not finite, if any.
+[[noreturn]] void fail_non_finite(const ModelWeights& model, const std::string& location);
 
 }  // namespace keel

@@ -2,14 +2,14 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/ops/layer_ops.h"
 #include "keel/ops/deterministic_linear.h"
+#include "keel/ops/layer_ops.h"
 
 namespace keel {
 namespace {
 
-/// Concatenates the tensors along their first dimension; tensors that are adjacent in memory are not copied.
-Tensor as_one(const std::vector<Tensor>& parts) {
+/// Concatenates tensors along the first dimension, without a copy if they are adjacent in memory.
+Tensor concatenate(const std::vector<Tensor>& parts) {
   int64_t rows = 0;
   bool adjacent = true;
   for (const Tensor& part : parts) {
@@ -23,33 +23,34 @@ Tensor as_one(const std::vector<Tensor>& parts) {
   return parts[0].as_strided(sizes, parts[0].strides());
 }
 
-std::vector<Tensor> numbers_of(const std::vector<const Linear*>& layers, Weight Linear::*which) {
-  std::vector<Tensor> numbers;
+std::vector<Tensor> collect(const std::vector<const Linear*>& layers, Weight Linear::*which) {
+  std::vector<Tensor> tensors;
   for (const Linear* layer : layers)
-    if ((layer->*which).defined()) numbers.push_back((layer->*which).value());
-  return numbers;
+    if ((layer->*which).defined()) tensors.push_back((layer->*which).value());
+  return tensors;
 }
 
 }  // namespace
 
 Tensor Linear::operator()(const Tensor& input, bool deterministic, const Dropout& dropout) const {
-  // The order of these two is that in which the backward pass sums the input's gradients.
+  // The order of these two lines fixes the order in which autograd sums the gradients of the input.
   const Tensor x = lora_a.defined() && dropout.probability > 0 ? apply_dropout(input, dropout) : input;
   const Tensor y = weight.linear(input, bias, deterministic);
   if (!lora_a.defined()) return y;
   const Tensor added = deterministic ? lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic)
-                               : at::linear(at::linear(x, lora_a.forward()), lora_b.forward());
+                                     : at::linear(at::linear(x, lora_a.forward()), lora_b.forward());
   return y + added * lora_scale;
 }
 
 Tensor Linear::merged_weight(const MasterWeights& masters) const {
-  const auto wide = [&](const Weight& x) { return masters.value_of(x).to(at::kFloat); };
-  return lora_a.defined() ? at::addmm(wide(weight), wide(lora_b), wide(lora_a), 1, lora_scale) : wide(weight);
+  const auto to_float = [&](const Weight& x) { return masters.value_of(x).to(at::kFloat); };
+  return lora_a.defined() ? at::addmm(to_float(weight), to_float(lora_b), to_float(lora_a), 1, lora_scale)
+                          : to_float(weight);
 }
 
-SamplerLinear::SamplerLinear(const Linear& layer, const SamplingProducts& products, PackedWeightMemory& memory)
-    : layer_(layer), products_(products) {
-  if (!products.packed) return;
+SamplerLinear::SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory)
+    : layer_(layer), options_(options) {
+  if (!options.packed) return;
   packed_ = PackedWeight({layer.weight.value()}, memory);
   if (!layer.lora_a.defined()) return;
   packed_a_ = PackedWeight({layer.lora_a.value()}, memory);
@@ -57,42 +58,42 @@ SamplerLinear::SamplerLinear(const Linear& layer, const SamplingProducts& produc
 }
 
 Tensor SamplerLinear::operator()(const Tensor& input) const {
-  const Tensor x = products_.round_input ? products_.round_input(input) : input;
-  if (!products_.packed) return layer_(x, products_.deterministic);
+  const Tensor x = options_.round_input ? options_.round_input(input) : input;
+  if (!options_.packed) return layer_(x, options_.deterministic);
   Tensor y = packed_(x);
   if (layer_.bias.defined()) y = y + layer_.bias.value();
   return packed_a_.defined() ? y + packed_b_(packed_a_(x)) * layer_.lora_scale : y;
 }
 
-FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products,
+FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const SamplingMatmulOptions& options,
                          PackedWeightMemory& memory)
-    : products_(products) {
-  const std::vector<Tensor> weights = numbers_of(layers, &Linear::weight), biases = numbers_of(layers, &Linear::bias);
-  if (products.packed)
+    : options_(options) {
+  const std::vector<Tensor> weights = collect(layers, &Linear::weight), biases = collect(layers, &Linear::bias);
+  if (options.packed)
     packed_ = PackedWeight(weights, memory);
   else
-    weight_ = as_one(weights);
-  if (!biases.empty()) bias_ = as_one(biases);
+    weight_ = concatenate(weights);
+  if (!biases.empty()) bias_ = concatenate(biases);
 }
 
 Tensor FusedLinear::operator()(const Tensor& input) const {
-  const Tensor x = products_.round_input ? products_.round_input(input) : input;
-  if (!products_.packed && !products_.deterministic) return linear(x, weight_, bias_);
-  Tensor y = products_.packed ? packed_(x) : deterministic_linear(x, weight_);
+  const Tensor x = options_.round_input ? options_.round_input(input) : input;
+  if (!options_.packed && !options_.deterministic) return linear(x, weight_, bias_);
+  Tensor y = options_.packed ? packed_(x) : deterministic_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
   return y;
 }
 
 Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
-  if (!products_.packed && !products_.deterministic)
-    return gated_linear(activation, products_.round_input ? products_.round_input(input) : input, weight_, bias_);
+  if (!options_.packed && !options_.deterministic)
+    return gated_linear(activation, options_.round_input ? options_.round_input(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);
 }
 
-void join(const std::vector<const Linear*>& layers) {
+void make_adjacent(const std::vector<const Linear*>& layers) {
   for (Weight Linear::*which : {&Linear::weight, &Linear::bias}) {
-    const std::vector<Tensor> parts = numbers_of(layers, which);
+    const std::vector<Tensor> parts = collect(layers, which);
     if (parts.size() != layers.size()) continue;
     const Tensor all = at::cat(parts);
     int64_t row = 0;

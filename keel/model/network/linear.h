@@ -10,65 +10,66 @@
 
 namespace keel {
 
-/// A low-rank adapter: scale B A is added to a weight.
-struct LowRank {
+/// The matrices of a LoRA adapter, which adds scale B A to a weight.
+struct LoraMatrices {
   Tensor a, b;  // [rank, in], [out, rank]
   double scale = 0;
 };
 
-/// Rounds numbers to fewer bits, for a sampler of low precision.
-using Round = Tensor (*)(const Tensor&);
+/// Rounds a tensor to a low-precision format, for low-precision sampling.
+using RoundFunction = Tensor (*)(const Tensor&);
 
-/// A linear layer, with a low-rank adapter where one was added (LoRA, arXiv 2106.09685): W x + b + scale B A x.
+/// A linear layer with an optional LoRA adapter (arXiv 2106.09685): W x + b + scale B A x.
 struct Linear {
   Weight weight, bias;    // [out, in], [out] or none
   Weight lora_a, lora_b;  // [rank, in], [out, rank], or none
   double lora_scale = 0;
 
-  /// `deterministic`: products add up in one order, in training as in sampling. The dropout is that of the adapter's input.
+  /// `deterministic`: training and sampling sum in the same order. The dropout applies to the input of the adapter.
   Tensor operator()(const Tensor& input, bool deterministic, const Dropout& dropout = {}) const;
-  /// W + scale B A in float32, of the masters.
+  /// Computes W + scale B A in float32 from the master weights.
   Tensor merged_weight(const MasterWeights& masters) const;
 };
 
-/// How the linear layers of a sampler compute.
-struct SamplingProducts {
+/// How the sampler computes its linear layers.
+struct SamplingMatmulOptions {
   bool deterministic = false;
-  Round round_input = nullptr;  // before each product
-  bool packed = false;          // float32 on a CPU: weights are copied into panels for products of few rows
+  RoundFunction round_input = nullptr;  // applied to the input of each matmul
+  bool packed = false;                  // only float32 on CPU: weights are copied into panels for skinny GEMMs
 };
 
-/// A linear layer that only samples.
+/// A linear layer for sampling.
 class SamplerLinear {
  public:
-  SamplerLinear(const Linear& layer, const SamplingProducts& products, PackedWeightMemory& memory);
+  SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory);
   Tensor operator()(const Tensor& input) const;
 
  private:
   Linear layer_;
-  SamplingProducts products_;
+  SamplingMatmulOptions options_;
   PackedWeight packed_, packed_a_, packed_b_;
 };
 
-/// Several layers with one input as one product, where they only sample.
+/// Several linear layers with the same input, computed as one matmul, for sampling.
 class FusedLinear {
  public:
-  /// None of them has an adapter. Weights that are adjacent in memory (as join() leaves them) are not copied, except
-  /// into panels.
-  FusedLinear(const std::vector<const Linear*>& layers, const SamplingProducts& products, PackedWeightMemory& memory);
+  /// The layers must not have adapters. Weights that are adjacent in memory (make_adjacent()) are copied only if
+  /// packed.
+  FusedLinear(const std::vector<const Linear*>& layers, const SamplingMatmulOptions& options,
+              PackedWeightMemory& memory);
 
-  /// The outputs of the layers for the rows [N, in], side by side: [N, out of all].
+  /// Maps [N, in] to the concatenated outputs of the layers, [N, sum of out].
   Tensor operator()(const Tensor& input) const;
-  /// activation(gate) * up, of two layers of which the first is the gate.
+  /// activation(gate) * up, for the two layers {gate, up}.
   Tensor gated(Activation activation, const Tensor& input) const;
 
  private:
-  SamplingProducts products_;
-  PackedWeight packed_;    // packed
+  SamplingMatmulOptions options_;
+  PackedWeight packed_;   // if packed
   Tensor weight_, bias_;  // otherwise
 };
 
 /// Makes the weights of several layers adjacent in memory.
-void join(const std::vector<const Linear*>& layers);
+void make_adjacent(const std::vector<const Linear*>& layers);
 
 }  // namespace keel

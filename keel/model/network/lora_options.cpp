@@ -7,25 +7,19 @@
 namespace keel {
 
 void LoraOptions::describe(OptionTable& table) {
-  table.add("rank", rank, "Rank of the adapters that are trained in place of the weights; 0 trains the weights.",
-            at_least(0).at_most(1 << 16));
-  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMaxLoraAlpha));
+  table.add("rank", rank, "LoRA rank; 0 trains all weights instead of an adapter.", at_least(0).at_most(1 << 16));
+  table.add("alpha", alpha, "LoRA alpha: the adapter output is scaled by alpha / rank.",
+            above(0).at_most(kMaxLoraAlpha));
   table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
-  table.add(
-      "dropout", dropout,
-      "Share of the numbers that go into an adapter which training passes set to 0, others for every update, token "
-      "and layer; the rest is divided by 1 - dropout, as by PEFT's lora_dropout. Sampling, evaluations, the "
-      "reference and recomputed log-probabilities leave nothing out, so that pi/mu of an update has this noise in "
-      "it.",
-      at_least(0).below(1));
+  table.add("dropout", dropout,
+            "Dropout probability on adapter inputs in training passes (PEFT's lora_dropout). Sampling, evaluations, "
+            "the reference and recomputed log-probabilities have no dropout, so pi/mu contains its noise.",
+            at_least(0).below(1));
   table.add("target_modules", target_modules,
-            "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them; or "
-            "all-linear.",
-            not_empty());
-  table.add(
-      "adapter", adapter,
-      "Folder of a PEFT adapter to go on from, or of a run or checkpoint that has one; its adapter_config.json then "
-      "says rank, alpha and layers.");
+            "Linear layers that get an adapter: names or name suffixes, as in PEFT, or all-linear.", not_empty());
+  table.add("adapter", adapter,
+            "Folder of a PEFT adapter to continue from, or of a run or checkpoint with an adapter. Its "
+            "adapter_config.json then sets rank, alpha and layers.");
 }
 
 double LoraOptions::scale() const {

@@ -8,10 +8,10 @@ namespace keel {
 
 class OptionTable;
 
-/// Of either sign. More is a slip: what a layer puts out times that is beyond float32.
+/// Maximum |lora.alpha|: larger values overflow float32 activations.
 inline constexpr double kMaxLoraAlpha = 1e6;
 
-/// A low-rank adapter: which layers, and how wide; the section `lora` of a configuration.
+/// The configuration section `lora`: the layers and the rank of the adapter.
 struct LoraOptions {
   int64_t rank = 0;
   double alpha = 16;
@@ -23,7 +23,7 @@ struct LoraOptions {
 
   void describe(OptionTable& table);
 
-  /// Whether an adapter is trained, instead of the whole network.
+  /// Whether an adapter is trained instead of all weights.
   bool used() const { return rank > 0 || !adapter.empty(); }
 
   /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).

@@ -9,34 +9,34 @@
 namespace keel {
 namespace {
 
-// Far above every model's, and such that all products of sizes, the number of parameters above all, stay inside 63
-// bits. Token ids have 32 bits.
-constexpr int64_t kMaxWidth = 1 << 20, kMaxIntermediate = 1 << 24, kMaxHeadsWidth = 1 << 24,
+// Far above any real model, but small enough that products of sizes, such as the parameter count, fit 63 bits. Token
+// ids have 32 bits.
+constexpr int64_t kMaxWidth = 1 << 20, kMaxIntermediate = 1 << 24, kMaxTotalHeadDim = 1 << 24,
                   kMaxVocabulary = (int64_t{1} << 31) - 1, kMaxPositions = int64_t{1} << 32;
 
 }  // namespace
 
 void ModelOptions::describe(OptionTable& table) {
-  table.add(
-      "path", path,
-      "A Hugging Face folder, a GGUF file, owner/name in the local Hugging Face cache, or the folder of a run (its "
-      "newest sound checkpoint); empty makes a network of the sizes below. `model: PATH` says the same.");
+  table.add("path", path,
+            "A Hugging Face folder, a GGUF file, owner/name in the local Hugging Face cache, or a run directory (its "
+            "newest valid checkpoint). If empty, a network with the sizes below is created. `model: PATH` is a short "
+            "form.");
   table.add("random_weights", random_weights,
-            "Take the architecture and the tokenizer from model.path, and make the weights anew.");
-  constexpr double kMostPositions = 1 << 27;
+            "Use the architecture and tokenizer of model.path, but new random weights.");
+  constexpr double kMaxModelPositions = 1 << 27;
   table.add("hidden_size", hidden_size, "Width of the residual stream.", at_least(1).at_most(kMaxWidth));
   table.add("layers", layers, "Number of transformer blocks.", at_least(1).at_most(kMaxLayers));
   table.add("heads", heads, "Attention heads; must divide hidden_size into an even head width.",
             at_least(1).at_most(kMaxWidth));
   table.add("initializer_range", initializer_range, "Standard deviation of the initial weights.", above(0));
-  table.add("max_positions", max_positions, "Longest prompt plus completion, in tokens.",
-            at_least(2).at_most(kMostPositions));
+  table.add("max_positions", max_positions, "Maximum length of prompt plus completion, in tokens.",
+            at_least(2).at_most(kMaxModelPositions));
 }
 
-void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) {
+void check_shape(const ModelConfig& c, ExitCode code, const std::string& location) {
   struct Size {
     const char* name;
-    int64_t size, most;
+    int64_t size, max;
   };
   const Size sizes[] = {{"vocab_size", c.vocab_size, kMaxVocabulary},
                         {"hidden_size", c.hidden_size, kMaxWidth},
@@ -46,17 +46,18 @@ void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) 
                         {"num_key_value_heads", c.num_key_value_heads, kMaxWidth},
                         {"head_dim", c.head_dim, kMaxWidth},
                         {"max_position_embeddings", c.max_position_embeddings, kMaxPositions}};
-  for (const auto& [name, size, most] : sizes)
-    if (size < 1 || size > most) fail(code, place, ": ", name, " is ", size, "; expected 1 to ", most);
-  if (c.num_attention_heads * c.head_dim > kMaxHeadsWidth)
-    fail(code, place, ": num_attention_heads is ", c.num_attention_heads, " and head_dim is ", c.head_dim,
-         "; expected a product of at most ", kMaxHeadsWidth);
+  for (const auto& [name, size, max] : sizes)
+    if (size < 1 || size > max) fail(code, location, ": ", name, " is ", size, "; expected 1 to ", max);
+  if (c.num_attention_heads * c.head_dim > kMaxTotalHeadDim)
+    fail(code, location, ": num_attention_heads is ", c.num_attention_heads, " and head_dim is ", c.head_dim,
+         "; expected a product of at most ", kMaxTotalHeadDim);
   if (c.head_dim % 2 != 0)
-    fail(code, place, ": a head width of ", c.head_dim, "; rotary embeddings turn pairs, so it must be even");
+    fail(code, location, ": head_dim is ", c.head_dim, "; rotary embeddings rotate pairs, so it must be even");
   if (c.sliding_window < 0 || (c.sliding_window == 0 && std::count(c.sliding.begin(), c.sliding.end(), true) > 0))
-    fail(code, place, ": sliding_window is ", c.sliding_window, " in a model with sliding layers; expected at least 1");
+    fail(code, location, ": sliding_window is ", c.sliding_window,
+         " in a model with sliding layers; expected at least 1");
   if (c.num_attention_heads % c.num_key_value_heads != 0)
-    fail(code, place, ": ", c.num_attention_heads, " heads cannot share ", c.num_key_value_heads,
+    fail(code, location, ": ", c.num_attention_heads, " heads cannot share ", c.num_key_value_heads,
          " key-value heads evenly; choose a divisor of the number of heads");
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
-// Two files, of which one is of another model or of another version of it.
-constexpr const char* kOfOneModel = "; fetch the config.json and the weights of one model";
+// The error when config.json and weights belong to different models or versions.
+constexpr const char* kSameModelHint = "; download config.json and the weights of one model";
 
-/// Uniform numbers in (-bound, bound) from the counter-based generator, so that they do not depend on the device.
+/// Uniform numbers in (-bound, bound) from the counter-based generator, independent of the device.
 Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t parameter) {
   Tensor result = at::empty(shape, at::kFloat);
   float* data = result.data_ptr<float>();
@@ -29,34 +29,34 @@ Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t
   return result;
 }
 
-std::string text_of(const std::vector<int64_t>& shape) {
+std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
 }
 
-/// Refuses a network whose weights alone are beyond this machine's memory; one that promises more than it has would end
-/// the process without a word.
-void require_memory_for(const ModelConfig& config) {
+/// Fails if the weights alone exceed the memory of this machine; otherwise the kernel would kill the process.
+void check_memory(const ModelConfig& config) {
   constexpr double kGiB = 1 << 30;
-  const double wanted = sizeof(float) * static_cast<double>(config.parameter_count()),
-               have = static_cast<double>(machine_memory_bytes());
-  if (wanted <= have) return;
+  const double required = sizeof(float) * static_cast<double>(config.parameter_count()),
+               available = static_cast<double>(machine_memory_bytes());
+  if (required <= available) return;
   fail(ExitCode::kBadConfiguration, "model: the weights of a ", config.model_type, " with vocab_size ",
        config.vocab_size, ", hidden_size ", config.hidden_size, ", intermediate_size ", config.intermediate_size, ", ",
        config.num_attention_heads, " heads of ", config.head_dim, " and ", config.num_hidden_layers, " layers take ",
-       std::ceil(wanted / kGiB), " GiB, this machine has ", std::floor(have / kGiB), " GiB; choose smaller sizes");
+       std::ceil(required / kGiB), " GiB, this machine has ", std::floor(available / kGiB),
+       " GiB; choose smaller sizes");
 }
 
-/// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
-bool may_be_surplus(const std::string& name, const ModelConfig& config) {
+/// Tensors in files that the network does not need: RoPE frequencies of old checkpoints, and a tied LM head.
+bool is_ignored_tensor(const std::string& name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
 }
 
 }  // namespace
 
 void ModelWeights::visit(const Visitor& visitor) {
-  const int64_t hidden = config_.hidden_size, wide = config_.intermediate_size, width = config_.head_dim;
+  const int64_t hidden = config_.hidden_size, intermediate = config_.intermediate_size, width = config_.head_dim;
   const int64_t heads = config_.num_attention_heads * width, kv_heads = config_.num_key_value_heads * width;
   const auto linear = [&](const std::string& name, Linear& l, int64_t out, int64_t in, bool bias) {
     visitor(name + ".weight", l.weight, {out, in});
@@ -82,9 +82,9 @@ void ModelWeights::visit(const Visitor& visitor) {
     } else {
       visitor(prefix + "post_attention_layernorm.weight", layer.mlp_norm, {hidden});
     }
-    linear(prefix + "mlp.gate_proj", layer.gate, wide, hidden, config_.mlp_bias);
-    linear(prefix + "mlp.up_proj", layer.up, wide, hidden, config_.mlp_bias);
-    linear(prefix + "mlp.down_proj", layer.down, hidden, wide, config_.mlp_bias);
+    linear(prefix + "mlp.gate_proj", layer.gate, intermediate, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.up_proj", layer.up, intermediate, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.down_proj", layer.down, hidden, intermediate, config_.mlp_bias);
   }
   visitor("model.norm.weight", final_norm_, {hidden});
   if (!config_.tie_word_embeddings) visitor(kHead, head_, {config_.vocab_size, hidden});
@@ -105,7 +105,7 @@ void ModelWeights::visit_linears(const std::function<void(const std::string& nam
 }
 
 ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, at::Device device, at::ScalarType type) {
-  if (device.is_cpu()) require_memory_for(config);
+  if (device.is_cpu()) check_memory(config);
   ModelWeights model(config);
   uint64_t parameter = 0;
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>& shape) {
@@ -122,39 +122,39 @@ ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, at::
 }
 
 ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& source, at::Device device) {
-  std::map<std::string, std::vector<int64_t>> left = source.shapes;
+  std::map<std::string, std::vector<int64_t>> unused = source.shapes;
   ModelWeights model(config);
-  // Names and shapes first: a file that does not fit is refused before a large one has been read.
+  // Checks all names and shapes before reading large tensors.
   model.visit([&](const std::string& name, Weight&, const std::vector<int64_t>& shape) {
-    const auto found = left.find(name);
-    if (found == left.end())
-      fail(ExitCode::kBadInput, source.origin, ": no tensor \"", name, "\" of shape ", text_of(shape),
-           "; its config.json asks for it", kOfOneModel);
+    const auto found = unused.find(name);
+    if (found == unused.end())
+      fail(ExitCode::kBadInput, source.origin, ": no tensor \"", name, "\" of shape ", shape_text(shape),
+           ", which config.json requires", kSameModelHint);
     if (found->second != shape)
-      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" has shape ", text_of(found->second),
-           ", its config.json asks for ", text_of(shape), kOfOneModel);
-    left.erase(found);
+      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" has shape ", shape_text(found->second),
+           ", but config.json requires ", shape_text(shape), kSameModelHint);
+    unused.erase(found);
   });
-  for (const auto& [name, shape] : left)
-    if (!may_be_surplus(name, config))
-      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" of shape ", text_of(shape),
-           " has no place in a ", config.model_type, " of ", config.num_hidden_layers,
-           " layers as its config.json describes it", kOfOneModel);
+  for (const auto& [name, shape] : unused)
+    if (!is_ignored_tensor(name, config))
+      fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" of shape ", shape_text(shape),
+           " does not belong to a ", config.model_type, " of ", config.num_hidden_layers,
+           " layers, which config.json describes", kSameModelHint);
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>&) {
     weight = Weight(source.read(name).to(device));
   });
-  if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.value().cpu()))
+  if (unused.contains(kHead) && !source.read(kHead).equal(model.embedding_.value().cpu()))
     fail(ExitCode::kBadInput, source.origin, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
-         "\", but tie_word_embeddings of its config.json is true, which makes them one; set tie_word_embeddings to "
+         "\", but tie_word_embeddings of config.json is true, so they must be equal; set tie_word_embeddings to "
          "false in config.json to use both");
   model.list_weights();
   return model;
 }
 
 ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors,
-                                        at::Device device, const std::string& place) {
+                                        at::Device device, const std::string& origin) {
   std::map<std::string, Tensor> by_name;
-  WeightSource source{place, {}, [&](const std::string& name) {
+  WeightSource source{origin, {}, [&](const std::string& name) {
                         return by_name.at(name).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
                       }};
   for (const NamedTensor& tensor : tensors) {
@@ -171,15 +171,15 @@ MasterWeights ModelWeights::set_compute_type(at::ScalarType type) {
     for (const NamedWeight& weight : *weights) weight.weight.set_value(weight.weight.value().to(type));
   if (has_adapter()) return masters;
   for (const LayerWeights& layer : layers_) {
-    join({&layer.query, &layer.key, &layer.value});
-    join({&layer.gate, &layer.up});
+    make_adjacent({&layer.query, &layer.key, &layer.value});
+    make_adjacent({&layer.gate, &layer.up});
   }
   return masters;
 }
 
-void ModelWeights::set_adapter(const AdapterOf& adapter_of) {
+void ModelWeights::set_adapter(const AdapterFunction& make_adapter) {
   visit_linears([&](const std::string& name, Linear& layer) {
-    const std::optional<LowRank> adapter = adapter_of(name, layer.weight.shape()[0], layer.weight.shape()[1]);
+    const std::optional<LoraMatrices> adapter = make_adapter(name, layer.weight.shape()[0], layer.weight.shape()[1]);
     if (!adapter) return;
     layer.lora_a = Weight(adapter->a.to(device()));
     layer.lora_b = Weight(adapter->b.to(device()));
@@ -190,26 +190,26 @@ void ModelWeights::set_adapter(const AdapterOf& adapter_of) {
 
 void ModelWeights::add_adapter(const LoraOptions& options, uint64_t seed) {
   std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
-  uint64_t number = 0;
-  set_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LowRank> {
-    ++number;
-    bool wanted = false;
+  uint64_t layer_index = 0;
+  set_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LoraMatrices> {
+    ++layer_index;
+    bool is_targeted = false;
     for (const std::string& module : options.target_modules) {
       if (name != module && !name.ends_with("." + module)) continue;
-      wanted = true;
+      is_targeted = true;
       unknown.erase(module);
     }
-    if (!wanted) return std::nullopt;
-    // PEFT's start: A uniform within 1/sqrt(in), B at 0.
-    return LowRank{uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, number),
-                   at::zeros({out, options.rank}, at::kFloat), options.scale()};
+    if (!is_targeted) return std::nullopt;
+    // PEFT initialisation: A uniform within 1/sqrt(in), B = 0.
+    return LoraMatrices{uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, layer_index),
+                        at::zeros({out, options.rank}, at::kFloat), options.scale()};
   });
   if (!unknown.empty())
     fail(ExitCode::kBadConfiguration, "lora.target_modules has \"", *unknown.begin(),
          "\"; known: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
 }
 
-/// Lists the weights by name, once they are all there.
+/// Rebuilds the lists of weights by name.
 void ModelWeights::list_weights() {
   network_.clear(), adapter_.clear();
   visit([&](const std::string& name, Weight& weight, const auto&) { network_.push_back({name, weight}); });
@@ -227,7 +227,7 @@ ModelWeights ModelWeights::without_adapter() const {
   return copy;
 }
 
-ModelWeights ModelWeights::merged(const MasterWeights& masters, Round round) const {
+ModelWeights ModelWeights::merged(const MasterWeights& masters, RoundFunction round) const {
   if (!has_adapter() && round == nullptr) return *this;
   const at::NoGradGuard no_grad;
   ModelWeights copy = *this;
@@ -260,12 +260,12 @@ ModelWeights ModelWeights::with_replaced(const Replacement& replacement) const {
   return copy;
 }
 
-ModelWeights ModelWeights::frozen() const {
-  bool adds = !has_adapter();
+ModelWeights ModelWeights::frozen_copy() const {
+  bool has_effect = !has_adapter();
   for (const NamedWeight& part : adapter_)
-    adds = adds || (part.name.ends_with("lora_B.weight") && part.weight.value().any().item<bool>());
-  return adds ? with_replaced_trainable([](const Weight& weight) { return weight.value().clone(); })
-              : without_adapter();
+    has_effect = has_effect || (part.name.ends_with("lora_B.weight") && part.weight.value().any().item<bool>());
+  return has_effect ? with_replaced_trainable([](const Weight& weight) { return weight.value().clone(); })
+                    : without_adapter();
 }
 
 }  // namespace keel

@@ -7,10 +7,10 @@
 
 namespace keel {
 
-/// Whether the network's layers are trained with flash attention, and prompts sampled from with it.
+/// Whether training and prefill use flash attention.
 bool uses_flash_attention(const Transformer& model);
 
-/// Hidden states [N, H] of packed tokens [N] at their positions [N], the way training computes them.
+/// The hidden states [N, H] of packed tokens [N] at positions [N], as in training.
 Tensor packed_hidden_states(const Transformer& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments, const Dropout& dropout = {});
 

@@ -6,17 +6,16 @@
 
 namespace keel {
 
-/// What a network carries from layer to layer: the sum of all that they have added, and its norm, which the next sees.
+/// The residual stream between layers: the sum of all layer outputs, and its normalised value for the next layer.
 struct Residual {
   Tensor sum, normed;
 };
 
-/// What a layer makes of it. A copy must hold, or share, everything that it needs.
-using Layer = std::function<Residual(const Residual& in)>;
+/// Computes a layer. The function must own, or share ownership of, everything that it uses.
+using LayerFunction = std::function<Residual(const Residual& in)>;
 
-/// The layer's result, of which only the input is kept for the backward pass, which calls the layer again (activation
-/// checkpointing, arXiv 1604.06174). On a CPU its gradients are those of the plain
-/// call, to the bit.
-Residual recomputed(const Layer& layer, const Residual& in);
+/// Activation checkpointing (arXiv 1604.06174): computes the layer, stores only its input, and calls the layer again in
+/// the backward pass. On a CPU the gradients are bitwise equal to those of a plain call.
+Residual checkpoint_layer(const LayerFunction& layer, const Residual& in);
 
 }  // namespace keel

@@ -9,28 +9,29 @@
 namespace keel {
 namespace {
 
-/// Llama 3.1: slow turns are slowed down further by the factor, fast ones stay, those between are mixed.
+/// Llama 3.1: low frequencies are divided by the factor, high ones are unchanged, and those between are interpolated.
 Tensor llama3(const Tensor& frequency, const Rope& rope) {
-  const double slow = rope.original_positions / rope.low_frequency_factor,
-               fast = rope.original_positions / rope.high_frequency_factor;
+  const double max_wavelength = rope.original_positions / rope.low_frequency_factor,
+               min_wavelength = rope.original_positions / rope.high_frequency_factor;
   const Tensor wavelength = 2 * std::numbers::pi / frequency;
   const Tensor smooth = (rope.original_positions / wavelength - rope.low_frequency_factor) /
                         (rope.high_frequency_factor - rope.low_frequency_factor);
-  const Tensor mixed = (1 - smooth) * frequency / rope.factor + smooth * frequency;
-  return at::where(wavelength > slow, frequency / rope.factor, at::where(wavelength < fast, frequency, mixed));
+  const Tensor interpolated = (1 - smooth) * frequency / rope.factor + smooth * frequency;
+  return at::where(wavelength > max_wavelength, frequency / rope.factor,
+                   at::where(wavelength < min_wavelength, frequency, interpolated));
 }
 
-/// YaRN (arXiv 2309.00071): pairs that turn often keep their frequency, those that hardly turn are stretched, with a
-/// ramp between the two.
+/// YaRN (arXiv 2309.00071): high frequencies are unchanged, low ones are divided by the factor, with a linear ramp
+/// between them.
 Tensor yarn(const Tensor& frequency, const Rope& rope, int64_t head_dim) {
-  const auto dimension_of = [&](double turns) {
-    return static_cast<double>(head_dim) * std::log(rope.original_positions / (turns * 2 * std::numbers::pi)) /
+  const auto correction_dimension = [&](double rotations) {
+    return static_cast<double>(head_dim) * std::log(rope.original_positions / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
   };
-  double low = dimension_of(rope.beta_fast), high = dimension_of(rope.beta_slow);
+  double low = correction_dimension(rope.beta_fast), high = correction_dimension(rope.beta_slow);
   if (rope.truncate) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0), high = std::min(high, static_cast<double>(head_dim - 1));
-  if (low == high) high += 0.001;  // a ramp without a width would be 0/0
+  if (low == high) high += 0.001;  // avoids 0/0
   const Tensor ramp = ((at::arange(head_dim / 2, at::kFloat) - low) / (high - low)).clamp(0, 1);
   return frequency / rope.factor * ramp + frequency * (1 - ramp);
 }

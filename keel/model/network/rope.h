@@ -5,7 +5,7 @@
 
 namespace keel {
 
-/// How fast each pair of a head's dimensions turns with the position: [D / 2] float32.
+/// The RoPE frequency of each pair of dimensions of a head: [D / 2] float32.
 Tensor inverse_frequencies(const Rope& rope, int64_t head_dim);
 
 }  // namespace keel

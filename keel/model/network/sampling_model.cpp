@@ -11,23 +11,24 @@ bool packs_weights(const ModelWeights& weights) {
   return weights.device().is_cpu() && weights.compute_type() == at::kFloat;
 }
 
-/// The products of a layer for sampling: layers with one input are joined unless an adapter is kept apart.
-class SampledProducts : public LayerProducts {
+/// The matmuls of a layer in sampling: linear layers with the same input are fused unless there is an adapter.
+class SamplingMatmuls : public LayerMatmuls {
  public:
-  SampledProducts(const ModelWeights& weights, size_t index, const SamplingProducts& how, PackedWeightMemory& memory)
+  SamplingMatmuls(const ModelWeights& weights, size_t index, const SamplingMatmulOptions& options,
+                  PackedWeightMemory& memory)
       : activation_(weights.config().activation),
         queries_(weights.config().num_attention_heads * weights.config().head_dim),
         keys_(weights.config().num_key_value_heads * weights.config().head_dim),
-        output_(weights.layers()[index].output, how, memory),
-        down_(weights.layers()[index].down, how, memory) {
+        output_(weights.layers()[index].output, options, memory),
+        down_(weights.layers()[index].down, options, memory) {
     const LayerWeights& layer = weights.layers()[index];
     if (weights.has_adapter()) {
       for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.gate, &layer.up})
-        separate_.emplace_back(*linear, how, memory);
+        separate_.emplace_back(*linear, options, memory);
       return;
     }
-    query_key_value_.emplace(std::vector{&layer.query, &layer.key, &layer.value}, how, memory);
-    gate_up_.emplace(std::vector{&layer.gate, &layer.up}, how, memory);
+    query_key_value_.emplace(std::vector{&layer.query, &layer.key, &layer.value}, options, memory);
+    gate_up_.emplace(std::vector{&layer.gate, &layer.up}, options, memory);
   }
 
   Heads attention_input(const Tensor& x, const Dropout&) const override {
@@ -42,17 +43,18 @@ class SampledProducts : public LayerProducts {
 
  private:
   Activation activation_;
-  int64_t queries_, keys_;  // outputs
+  int64_t queries_, keys_;  // output widths
   SamplerLinear output_, down_;
   std::optional<FusedLinear> query_key_value_, gate_up_;
   std::vector<SamplerLinear> separate_;  // query, key, value, gate, up
 };
 
-NetworkProducts sampled_products(const ModelWeights& weights, const SamplingProducts& how, PackedWeightMemory& memory) {
-  NetworkProducts products;
+NetworkMatmuls make_sampling_matmuls(const ModelWeights& weights, const SamplingMatmulOptions& options,
+                                     PackedWeightMemory& memory) {
+  NetworkMatmuls matmuls;
   for (size_t i = 0; i < weights.layers().size(); ++i)
-    products.push_back(std::make_shared<SampledProducts>(weights, i, how, memory));
-  return products;
+    matmuls.push_back(std::make_shared<SamplingMatmuls>(weights, i, options, memory));
+  return matmuls;
 }
 
 }  // namespace
@@ -64,14 +66,15 @@ SamplerWeights SamplerWeights::snapshot(bool with_masters) const {
 }
 
 SamplingModel::SamplingModel(const SamplerWeights& from, const Rounding& rounding)
-    : SamplingModel(
-          rounding.weights || from.merges() ? from.weights.merged(from.masters, rounding.weights) : from.weights,
-          from.execution, rounding, PackedWeightMemory()) {}
+    : SamplingModel(rounding.weights || from.merges_adapter() ? from.weights.merged(from.masters, rounding.weights)
+                                                              : from.weights,
+                    from.execution, rounding, PackedWeightMemory()) {}
 
 SamplingModel::SamplingModel(const ModelWeights& weights, const ExecutionOptions& execution, const Rounding& rounding,
                              PackedWeightMemory memory)
-    : Transformer(weights, execution,
-                  sampled_products(weights, {execution.bitwise, rounding.activations, packs_weights(weights)}, memory)),
+    : Transformer(
+          weights, execution,
+          make_sampling_matmuls(weights, {execution.bitwise, rounding.activations, packs_weights(weights)}, memory)),
       round_keys_and_values_(rounding.keys_and_values) {
   if (packs_weights(weights)) packed_head_ = PackedWeight({weights.head().value()}, memory);
 }

@@ -11,22 +11,22 @@
 namespace keel {
 namespace {
 
-/// A number as a tensor of this type holds it.
-double number_in(double number, at::ScalarType type) { return at::scalar_tensor(number, type).item<double>(); }
+/// Rounds a number to a tensor type.
+double round_to(double number, at::ScalarType type) { return at::scalar_tensor(number, type).item<double>(); }
 
 }  // namespace
 
-/// A forward pass, which its layers are computed in once or, for a backward pass, again.
+/// The inputs of the layers in a forward pass, also when a backward pass recomputes them.
 struct Transformer::Pass {
   ForwardInput input;
   RotaryAngles angles, sliding_angles;
 };
 
-Transformer::Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkProducts products)
-    : weights_(std::move(weights)), execution_(execution), products_(std::move(products)) {
+Transformer::Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkMatmuls matmuls)
+    : weights_(std::move(weights)), execution_(execution), matmuls_(std::move(matmuls)) {
   if (execution.bitwise && !has_deterministic_gemm(device(), compute_type()))
     fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but on a ", device().is_cpu() ? "CPU" : "GPU",
-         " sampler and trainer have a common order of additions only in ",
+         " sampler and trainer sum in the same order only in ",
          device().is_cpu() ? "float32: set run.precision=float32" : "bf16 and fp16: set run.precision=bf16",
          ", or rollout.bitwise=false");
   frequencies_ = inverse_frequencies(config().rope, config().head_dim).to(device());
@@ -45,33 +45,35 @@ Tensor Transformer::norm(const Tensor& x, const Weight& weight) const {
 
 Tensor Transformer::attention(int64_t index, const Tensor& x, const Pass& pass) const {
   const LayerWeights& layer = weights_.layers()[index];
-  const LayerProducts& products = *products_[index];
+  const LayerMatmuls& matmuls = *matmuls_[index];
   const int64_t width = config().head_dim;
-  const auto in_heads = [&](const Tensor& rows) { return rows.view({x.size(0), -1, width}); };
-  const auto normed = [&](const Tensor& rows, const Weight& head_norm) {
-    return head_norm.defined() ? norm(rows.reshape({-1, width}), head_norm).view(rows.sizes()) : rows;
+  const auto split_heads = [&](const Tensor& states) { return states.view({x.size(0), -1, width}); };
+  const auto normed = [&](const Tensor& heads, const Weight& head_norm) {
+    return head_norm.defined() ? norm(heads.reshape({-1, width}), head_norm).view(heads.sizes()) : heads;
   };
-  const bool slides = config().slides(index);
-  const Heads rows = products.attention_input(x, pass.input.dropout);
-  const Heads heads{normed(in_heads(rows.query), layer.query_norm), normed(in_heads(rows.key), layer.key_norm),
-                    in_heads(rows.value), slides ? pass.sliding_angles : pass.angles};
+  const bool sliding = config().is_sliding(index);
+  const Heads projected = matmuls.attention_input(x, pass.input.dropout);
+  const Heads heads{normed(split_heads(projected.query), layer.query_norm),
+                    normed(split_heads(projected.key), layer.key_norm), split_heads(projected.value),
+                    sliding ? pass.sliding_angles : pass.angles};
   const AttentionConfig attention{config().score_scale(), config().attention_softcap,
-                                  slides ? config().sliding_window : 0};
+                                  sliding ? config().sliding_window : 0};
   const Tensor attended = pass.input.attend(index, attention, heads);
-  return products.attention_output(attended.reshape({-1, config().num_attention_heads * width}), pass.input.dropout);
+  return matmuls.attention_output(attended.reshape({-1, config().num_attention_heads * width}), pass.input.dropout);
 }
 
 Residual Transformer::layer(int64_t index, const Residual& in, const Pass& pass) const {
   const LayerWeights& layer = weights_.layers()[index];
-  // The output of a part is added to the sum, whose norm the next part reads.
-  const auto add = [&](const Residual& to, const Tensor& out, const Weight& after, const Weight& next) -> Residual {
-    const NormedSum both =
-        add_and_norm(to.sum, after.defined() ? norm(out, after) : out, norm_weight(next), config().rms_norm_eps);
-    return {both.sum, both.normed};
+  // Adds the output of attention or MLP to the residual sum and normalises the sum for the next one.
+  const auto add = [&](const Residual& stream, const Tensor& out, const Weight& output_norm,
+                       const Weight& next_norm) -> Residual {
+    const NormedSum result = add_and_norm(stream.sum, output_norm.defined() ? norm(out, output_norm) : out,
+                                          norm_weight(next_norm), config().rms_norm_eps);
+    return {result.sum, result.normed};
   };
   const Residual attended = add(in, attention(index, in.normed, pass), layer.attention_norm, layer.mlp_norm);
   const bool last = index + 1 == config().num_hidden_layers;
-  return add(attended, products_[index]->mlp(attended.normed, pass.input.dropout), layer.output_norm,
+  return add(attended, matmuls_[index]->mlp(attended.normed, pass.input.dropout), layer.output_norm,
              last ? weights_.final_norm() : weights_.layers()[index + 1].input_norm);
 }
 
@@ -82,15 +84,15 @@ Tensor Transformer::forward(const ForwardInput& input) const {
   else
     pass.sliding_angles = pass.angles;
   Tensor x = weights_.embedding().rows(input.tokens, config().padding_row());  // [N, H]
-  if (config().scaled_embedding)
-    x = x * number_in(std::sqrt(static_cast<double>(config().hidden_size)), compute_type());
-  Tensor y = norm(x, weights_.layers().empty() ? weights_.final_norm() : weights_.layers()[0].input_norm);
-  Residual stream{std::move(x), std::move(y)};
-  const bool again = execution_.recompute_activations && at::GradMode::is_enabled();
-  const auto kept = again ? std::make_shared<const std::pair<Transformer, Pass>>(*this, pass) : nullptr;
+  if (config().scaled_embedding) x = x * round_to(std::sqrt(static_cast<double>(config().hidden_size)), compute_type());
+  Tensor normed = norm(x, weights_.layers().empty() ? weights_.final_norm() : weights_.layers()[0].input_norm);
+  Residual stream{std::move(x), std::move(normed)};
+  const bool recompute = execution_.recompute_activations && at::GradMode::is_enabled();
+  const auto state = recompute ? std::make_shared<const std::pair<Transformer, Pass>>(*this, pass) : nullptr;
   for (int64_t i = 0; i < config().num_hidden_layers; ++i)
-    stream = again ? recomputed([=](const Residual& in) { return kept->first.layer(i, in, kept->second); }, stream)
-                   : layer(i, stream, pass);
+    stream = recompute ? checkpoint_layer([=](const Residual& in) { return state->first.layer(i, in, state->second); },
+                                          stream)
+                       : layer(i, stream, pass);
   return stream.normed;
 }
 

@@ -11,42 +11,42 @@
 
 namespace keel {
 
-/// Attention of one layer: from heads [N, heads, D] to [N, heads, D]. Training (packed sequences) and sampling (a
-/// key-value cache) differ in it. Where activations are recomputed, a copy is called again in the backward pass and
-/// must hold all that it needs.
-using Attend = std::function<Tensor(int64_t layer, const AttentionConfig& attention, const Heads& heads)>;
+/// Attention of one layer, [N, heads, D] to [N, heads, D]: over packed sequences in training, over a KV cache in
+/// sampling. With activation checkpointing it is called again in the backward pass, so it must own everything that it
+/// uses.
+using AttentionFunction = std::function<Tensor(int64_t layer, const AttentionConfig& attention, const Heads& heads)>;
 
-/// What a forward pass takes, in training and in sampling.
+/// The inputs of a forward pass in training and sampling.
 struct ForwardInput {
   Tensor tokens, positions;  // [N] int64
-  Attend attend;
-  Dropout dropout = {};  // of the adapters' inputs; the network sets its layer
+  AttentionFunction attend;
+  Dropout dropout = {};  // on adapter inputs; the network sets its layer
 };
 
-/// How a network computes.
+/// How a network is computed.
 struct ExecutionOptions {
-  bool bitwise = false;                // training and sampling add up in one order, whatever else is computed with it
-  bool recompute_activations = false;  // a backward pass computes each layer again from its input
-  bool separate_adapter = false;       // sampling applies an adapter as training does, instead of merging it
+  bool bitwise = false;                // training and sampling give the same bits for any batch
+  bool recompute_activations = false;  // activation checkpointing of each layer
+  bool separate_adapter = false;       // sampling does not merge the adapter
 };
 
-/// The matrix products of one layer. Training and sampling compute them differently; what is between them (norms,
-/// rotary embedding, attention, residual sums) is the transformer's.
-class LayerProducts {
+/// The matrix multiplications of one layer, which differ between training and sampling. The Transformer computes the
+/// rest: norms, rotary embedding, attention and residual sums.
+class LayerMatmuls {
  public:
-  virtual ~LayerProducts() = default;
-  /// Queries, keys and values [N, their heads * D] of rows [N, H].
+  virtual ~LayerMatmuls() = default;
+  /// Queries, keys and values [N, heads * D] of hidden states [N, H].
   virtual Heads attention_input(const Tensor& x, const Dropout& dropout) const = 0;
   virtual Tensor attention_output(const Tensor& x, const Dropout& dropout) const = 0;
   virtual Tensor mlp(const Tensor& x, const Dropout& dropout) const = 0;
 };
 /// One for each layer.
-using NetworkProducts = std::vector<std::shared_ptr<const LayerProducts>>;
+using NetworkMatmuls = std::vector<std::shared_ptr<const LayerMatmuls>>;
 
-/// Tokens in, hidden states out, one code for all families, training and sampling. It shares its weights with others.
+/// Computes hidden states from tokens, for all model families, in training and sampling. It shares its weights.
 class Transformer {
  public:
-  Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkProducts products);
+  Transformer(ModelWeights weights, const ExecutionOptions& execution, NetworkMatmuls matmuls);
   virtual ~Transformer() = default;
 
   /// Hidden states [N, H] after the final norm.
@@ -67,8 +67,8 @@ class Transformer {
 
   ModelWeights weights_;
   ExecutionOptions execution_;
-  NetworkProducts products_;
-  Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
+  NetworkMatmuls matmuls_;
+  Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; sliding: if different
 };
 
 }  // namespace keel

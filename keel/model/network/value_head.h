@@ -6,11 +6,10 @@
 
 namespace keel {
 
-/// From hidden states to values: w h + b, one number for each state, in float32. Like LmHead it computes its gradients
-/// without autograd.
+/// Maps hidden states to values, w h + b in float32. Like LmHead it computes gradients without autograd.
 class ValueHead {
  public:
-  /// Everything at 0, so that every value starts at 0: an untrained critic must not mislead.
+  /// A head with zero weight and bias, so that an untrained critic predicts 0.
   static ValueHead zero(int64_t hidden_size, at::Device device);
 
   /// `weight` [1, H], `bias` [1], float32.
@@ -19,10 +18,11 @@ class ValueHead {
   /// The values [M] of hidden states [M, H], without gradients.
   Tensor values(const Tensor& hidden) const;
 
-  /// Adds to the sinks of weight and bias, given d loss / d values [M], and returns d loss / d hidden [M, H].
+  /// Takes d loss / d values [M], adds the gradients of weight and bias to their sinks, returns d loss / d hidden [M,
+  /// H].
   Tensor backward(const Tensor& hidden, const Tensor& gradient) const;
 
-  /// By the names of Hugging Face's token classifiers: score.weight, score.bias.
+  /// The weights with the names of Hugging Face's token classifiers: score.weight, score.bias.
   std::vector<NamedWeight> weights() const { return {{"score.weight", weight_}, {"score.bias", bias_}}; }
 
  private:

@@ -101,7 +101,7 @@ TEST(LoadedModel, IsComparedWithItsFilesBeforeItTakesMemory) {
   config.num_hidden_layers = 1 << 16;
   config.head_dim = 1 << 20;
   EXPECT_THAT(error_of(3, [&] { ModelWeights::from_tensors(config, tensors, at::kCPU, "model.safetensors"); }),
-              AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("asks for")));
+              AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("config.json requires")));
 }
 
 }  // namespace

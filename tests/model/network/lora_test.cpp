@@ -78,7 +78,7 @@ void train_a_bit(const ModelWeights& model) {
 
 TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
   const ModelWeights model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
-  const ModelWeights frozen = model.frozen();
+  const ModelWeights frozen = model.frozen_copy();
   const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged({}), kTokens).detach();
   EXPECT_TRUE(hidden_of(frozen, kTokens).detach().equal(before));
   EXPECT_TRUE(share_weights(frozen, model));
@@ -92,7 +92,7 @@ TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   const Tensor base = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
-  const ModelWeights frozen = model.frozen();
+  const ModelWeights frozen = model.frozen_copy();
   EXPECT_TRUE(frozen.adapter().empty());
   EXPECT_TRUE(share_weights(frozen, model));
   train_a_bit(model);
@@ -101,7 +101,7 @@ TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
 
 TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
   const ModelWeights model = tiny_model(tiny_config(4, 2, true));
-  const ModelWeights frozen = model.frozen();
+  const ModelWeights frozen = model.frozen_copy();
   const Tensor before = hidden_of(model, kTokens).detach();
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_NE(model.parameters()[i].value.const_data_ptr(), frozen.parameters()[i].value.const_data_ptr());

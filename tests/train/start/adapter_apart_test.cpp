@@ -45,10 +45,10 @@ TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     SamplerWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
     model.masters = model.weights.set_compute_type(type);
-    EXPECT_TRUE(model.merges());
+    EXPECT_TRUE(model.merges_adapter());
     const LogprobCheck merged = check_against_itself(model);
     model.execution.separate_adapter = true;
-    EXPECT_FALSE(model.merges());
+    EXPECT_FALSE(model.merges_adapter());
     const LogprobCheck apart = check_against_itself(model);
     EXPECT_EQ(find_logprob_mismatch(apart, 0, type), std::nullopt);
     EXPECT_TRUE(SamplingModel(model).weights().has_adapter());

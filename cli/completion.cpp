@@ -13,18 +13,18 @@
 namespace keel::cli {
 namespace {
 
-/// What may stand at a place of a command line: a word with a line on what it is, or @files, @folders, @list (files in
-/// [...]) or "@settings BEGIN", which the scripts look up themselves.
-struct Offer {
-  std::string word, about = {};
+/// A completion candidate with a line of help. The scripts expand @files, @folders, @list (files in [...]) and
+/// "@settings PREFIX" themselves.
+struct Candidate {
+  std::string text, help = {};
 };
 
-/// Places and what is offered there. "" is the command's; COMMAND:- are its options, COMMAND:--model what stands behind
-/// one that takes a value, COMMAND:2 its second word and COMMAND:+ all that follow; "=" are the keys of settings, and
-/// =KEY the values of one.
-using Places = std::vector<std::pair<std::string, std::vector<Offer>>>;
+/// Candidates by position on the command line. Positions: "" is the command, COMMAND:- its options, COMMAND:--model the
+/// value of an option, COMMAND:2 the second positional argument, COMMAND:+ all further ones, "=" the keys of settings,
+/// =KEY the values of a setting.
+using CandidateTable = std::vector<std::pair<std::string, std::vector<Candidate>>>;
 
-/// Up to the first stop.
+/// The text up to the first full stop or semicolon.
 std::string first_sentence(const std::string& help) {
   const size_t end = std::min(help.find(". "), help.find("; "));
   std::string text = help.substr(0, end);
@@ -32,8 +32,8 @@ std::string first_sentence(const std::string& help) {
   return text;
 }
 
-std::vector<Offer> offers_of(const CompletionHints& hints) {
-  std::vector<Offer> list;
+std::vector<Candidate> candidates_of(const CompletionHints& hints) {
+  std::vector<Candidate> list;
   if (hints.files) list.push_back({"@files"});
   if (hints.folders) list.push_back({"@folders"});
   if (hints.settings) list.push_back({"@settings " + *hints.settings});
@@ -41,29 +41,30 @@ std::vector<Offer> offers_of(const CompletionHints& hints) {
   return list;
 }
 
-void add_command(const Command& command, Places& places) {
-  std::vector<Offer> options;
-  int place = 0;
+void add_command(const Command& command, CandidateTable& table) {
+  std::vector<Candidate> options;
+  int position = 0;
   for (const ArgumentInfo& row : command.arguments()) {
     for (const std::string& name : row.names) {
       options.push_back({name, first_sentence(row.help)});
-      if (row.takes_value) places.emplace_back(command.name() + ":" + name, offers_of(row.hints));
+      if (row.takes_value) table.emplace_back(command.name() + ":" + name, candidates_of(row.hints));
     }
     if (!row.names.empty()) continue;
-    places.emplace_back(command.name() + ":" + (row.repeats ? "+" : std::to_string(++place)), offers_of(row.hints));
+    table.emplace_back(command.name() + ":" + (row.takes_many ? "+" : std::to_string(++position)),
+                       candidates_of(row.hints));
   }
-  places.emplace_back(command.name() + ":-", options);
+  table.emplace_back(command.name() + ":-", options);
 }
 
-std::vector<Offer> values_of(const Option& option) {
-  std::vector<Offer> values;
+std::vector<Candidate> values_of(const Option& option) {
+  std::vector<Candidate> values;
   for (const std::string& choice : option.limits.choices()) values.push_back({choice});
   if (!values.empty()) return values;
-  if (option.path == "objective.method") {  // checked where the table of methods is
+  if (option.path == "objective.method") {  // has no fixed choices in the option table
     for (const Method& method : methods()) values.push_back({method.name, first_sentence(method.summary)});
     return values;
   }
-  if (option.path == "task.name") {  // checked where the table of tasks is
+  if (option.path == "task.name") {  // has no fixed choices in the option table
     for (const TaskEntry& task : task_table()) values.push_back({task.name, first_sentence(task.sentence)});
     return values;
   }
@@ -76,29 +77,29 @@ std::vector<Offer> values_of(const Option& option) {
   return {};
 }
 
-Places all_places(const CommandLine& line) {
-  Places places;
-  std::vector<Offer> commands, keys;
+CandidateTable make_table(const CommandLine& line) {
+  CandidateTable table;
+  std::vector<Candidate> commands, keys;
   for (const Command& command : line.commands()) {
     commands.push_back({command.name(), first_sentence(command.summary())});
-    add_command(command, places);
+    add_command(command, table);
   }
   for (const char* option : {"--help", "--version"}) commands.push_back({option});
-  places.emplace_back("", commands);
-  for (auto& [place, offers] : places)
-    if (place == "help:1")
-      for (const std::string& topic : help_topics(line)) offers.push_back({topic});
+  table.emplace_back("", commands);
+  for (auto& [position, candidates] : table)
+    if (position == "help:1")
+      for (const std::string& topic : help_topics(line)) candidates.push_back({topic});
   Config config;
-  OptionTable table;
-  config.describe(table);
-  for (const Option& option : table.options()) {
+  OptionTable option_table;
+  config.describe(option_table);
+  for (const Option& option : option_table.options()) {
     keys.push_back({option.path + "=", first_sentence(option.help)});
-    if (const std::vector<Offer> values = values_of(option); !values.empty())
-      places.emplace_back("=" + option.path, values);
+    if (const std::vector<Candidate> values = values_of(option); !values.empty())
+      table.emplace_back("=" + option.path, values);
   }
-  places.emplace_back("=model", std::vector<Offer>{{"@files"}});  // which is model.path
-  places.emplace_back("=", keys);
-  return places;
+  table.emplace_back("=model", std::vector<Candidate>{{"@files"}});  // short for model.path
+  table.emplace_back("=", keys);
+  return table;
 }
 
 std::string quoted(const std::string& text, bool fish) {
@@ -114,15 +115,16 @@ std::string quoted(const std::string& text, bool fish) {
   return out + "'";
 }
 
-/// The function that answers with the offers of a place, one per line, and with 1 where there is no such place.
-std::string lookup(const Places& places, bool fish) {
-  std::string text = fish ? "function __keel_offers\n  switch \"$argv[1]\"\n" : "_keel_offers() {\n  case $1 in\n";
-  for (const auto& [place, offers] : places) {
-    text += fish ? "    case " + quoted(place, fish) + "\n" : "    " + quoted(place, fish) + ")\n";
-    if (!offers.empty()) text += "      printf '%s\\n'";
-    for (const Offer& offer : offers)
-      text += " \\\n        " + quoted(offer.word + (offer.about.empty() ? "" : "\t" + offer.about), fish);
-    text += offers.empty() ? "" : "\n";
+/// A shell function that prints the candidates of a position, one per line, and returns 1 for an unknown position.
+std::string lookup(const CandidateTable& table, bool fish) {
+  std::string text =
+      fish ? "function __keel_candidates\n  switch \"$argv[1]\"\n" : "_keel_candidates() {\n  case $1 in\n";
+  for (const auto& [position, candidates] : table) {
+    text += fish ? "    case " + quoted(position, fish) + "\n" : "    " + quoted(position, fish) + ")\n";
+    if (!candidates.empty()) text += "      printf '%s\\n'";
+    for (const Candidate& candidate : candidates)
+      text += " \\\n        " + quoted(candidate.text + (candidate.help.empty() ? "" : "\t" + candidate.help), fish);
+    text += candidates.empty() ? "" : "\n";
     text += fish ? "" : "      ;;\n";
   }
   return text + (fish ? "    case '*'\n      return 1\n  end\nend\n" : "    *) return 1 ;;\n  esac\n}\n");
@@ -132,22 +134,22 @@ std::string lookup(const Places& places, bool fish) {
 
 CommandHandler add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
-  Command command = line.add("completion", "A script that lets a shell complete keel's commands, options and settings");
+  Command command = line.add("completion", "Print a shell script that completes keel's commands, options and settings");
   command.option("SHELL", *shell, "bash, zsh or fish").required().among({"bash", "zsh", "fish"});
   command.footer([] {
     return std::string(
-        "To switch it on for good (`cmake --install` puts it there by itself):\n"
-        "  keel completion bash > ~/.local/share/bash-completion/completions/keel   with the package bash-completion\n"
-        "  keel completion bash > ~/.keel.bash; echo '. ~/.keel.bash' >> ~/.bashrc   without it\n"
-        "  keel completion zsh > FOLDER/_keel   a folder of $fpath, before compinit is called\n"
+        "Permanent installation (`cmake --install` does this):\n"
+        "  keel completion bash > ~/.local/share/bash-completion/completions/keel   with bash-completion\n"
+        "  keel completion bash > ~/.keel.bash; echo '. ~/.keel.bash' >> ~/.bashrc   without bash-completion\n"
+        "  keel completion zsh > FOLDER/_keel   FOLDER in $fpath, before compinit\n"
         "  keel completion fish > ~/.config/fish/completions/keel.fish\n");
   });
   return [&line, shell] {
-    const Places places = all_places(line);
-    const std::string table = lookup(places, *shell == "fish");
+    const CandidateTable table = make_table(line);
+    const std::string function = lookup(table, *shell == "fish");
     const char* script = *shell == "bash" ? kBashScript : *shell == "zsh" ? kZshScript : kFishScript;
-    std::printf("%s# Made by `keel completion %s`.\n\n%s%s", *shell == "zsh" ? "#compdef keel\n" : "", shell->c_str(),
-                table.c_str(), script);
+    std::printf("%s# Generated by `keel completion %s`.\n\n%s%s", *shell == "zsh" ? "#compdef keel\n" : "",
+                shell->c_str(), function.c_str(), script);
     return ExitCode::kDone;
   };
 }

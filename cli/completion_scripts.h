@@ -1,20 +1,20 @@
 #pragma once
 
-// What shells do with the table of `keel completion`: they find out where on the command line the cursor is, ask
-// _keel_offers what may stand there, and look for files themselves. Each goes over the words in the same way.
+// Shell code of `keel completion`. Each script parses the command line in the same way, gets the candidates for the
+// cursor's position from _keel_candidates, and completes file names itself.
 
 namespace keel::cli {
 
-// Bash takes `=` for the end of a word (COMP_WORDBREAKS), so that in run.precision=bf the word to complete is bf; the
-// line itself says what is before it. Without -o filenames nothing is quoted, and the space behind a word is ours.
+// Bash ends a word at `=` (COMP_WORDBREAKS): in run.precision=bf, it completes bf, so the script reads the whole line.
+// The script works without -o filenames, so it appends the space after a candidate itself.
 inline constexpr const char* kBashScript = R"shell(
-_keel_add() {  # KEY VALUE [BEGIN]: what is offered at KEY and begins with VALUE and with BEGIN
-  local offer file list
-  while IFS=$'\t' read -r offer _; do
-    case $offer in
+_keel_add() {  # POSITION VALUE [PREFIX]: adds the candidates at POSITION that begin with VALUE and with PREFIX
+  local candidate file list
+  while IFS=$'\t' read -r candidate _; do
+    case $candidate in
       @files) _keel_files=default ;;
       @folders) _keel_files=dirnames ;;
-      @list)  # files in [a,b]
+      @list)  # files in [a,b]; list is the part up to the last [ or ,
         list=${2%"${2##*[\[,]}"}
         while IFS= read -r file; do
           if [[ -d $file ]]; then COMPREPLY+=("${list:-[}$file/"); else COMPREPLY+=("${list:-[}$file]$_keel_space"); fi
@@ -22,23 +22,23 @@ _keel_add() {  # KEY VALUE [BEGIN]: what is offered at KEY and begins with VALUE
         ;;
       @settings*)
         if [[ $2 == *=* ]]; then
-          _keel_lead=${2%%=*}=
+          _keel_prefix=${2%%=*}=
           _keel_add "=${2%%=*}" "${2#*=}"
         else
-          _keel_add = "$2" "${offer#@settings }"
+          _keel_add = "$2" "${candidate#@settings }"
         fi
         ;;
       "$3"*)
-        [[ $offer == "$2"* ]] || continue
-        [[ $offer == *= ]] || offer+=$_keel_space
-        COMPREPLY+=("$offer")
+        [[ $candidate == "$2"* ]] || continue
+        [[ $candidate == *= ]] || candidate+=$_keel_space
+        COMPREPLY+=("$candidate")
         ;;
     esac
-  done < <(_keel_offers "$1")
+  done < <(_keel_candidates "$1")
 }
 
 _keel() {
-  local line=${COMP_LINE:0:COMP_POINT} words=() word current command= behind= place=1 key i _keel_files= _keel_lead= _keel_space=' '
+  local line=${COMP_LINE:0:COMP_POINT} words=() word current command= option= position=1 key i _keel_files= _keel_prefix= _keel_space=' '
   COMPREPLY=()
   read -ra words <<<"$line"
   [[ $line == *[[:blank:]] ]] && words+=('')
@@ -46,38 +46,38 @@ _keel() {
   for word in "${words[@]:1:${#words[@]}-2}"; do
     if [[ -z $command ]]; then
       [[ $word == -* ]] || command=$word
-    elif [[ -n $behind ]]; then
-      behind=
+    elif [[ -n $option ]]; then
+      option=
     elif [[ $word == -* ]]; then
-      _keel_offers "$command:$word" >/dev/null && behind=$word
+      _keel_candidates "$command:$word" >/dev/null && option=$word
     else
-      ((++place))
+      ((++position))
     fi
   done
-  [[ $current == *[\"\']* ]] && _keel_space=  # bash closes the quote
+  [[ $current == *[\"\']* ]] && _keel_space=  # bash adds the closing quote and the space
   current=${current#[\"\']}
   if [[ -z $command ]]; then
     key=
-  elif [[ -n $behind ]]; then
-    key=$command:$behind
+  elif [[ -n $option ]]; then
+    key=$command:$option
   elif [[ $current == --*=* ]]; then
-    key=$command:${current%%=*} _keel_lead=${current%%=*}=
+    key=$command:${current%%=*} _keel_prefix=${current%%=*}=
     current=${current#*=}
   elif [[ $current == -* ]]; then
     key=$command:-
   else
-    key=$command:$place
-    _keel_offers "$key" >/dev/null || key=$command:+
+    key=$command:$position
+    _keel_candidates "$key" >/dev/null || key=$command:+
   fi
-  _keel_add "$key" "${current/%=[\"\']/=}"
-  current=${current#"$_keel_lead"}
-  if [[ -n $_keel_lead && $COMP_WORDBREAKS != *=* ]]; then
+  _keel_add "$key" "${current/%=[\"\']/=}"  # without the opening quote of a value
+  current=${current#"$_keel_prefix"}
+  if [[ -n $_keel_prefix && $COMP_WORDBREAKS != *=* ]]; then
     while [[ -n $_keel_files ]] && IFS= read -r word; do
       if [[ -d $word ]]; then COMPREPLY+=("$word/"); else COMPREPLY+=("$word$_keel_space"); fi
     done < <(compgen -f -- "$current")
-    for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$_keel_lead${COMPREPLY[i]}; done
+    for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$_keel_prefix${COMPREPLY[i]}; done
   elif [[ -n $_keel_files && ${#COMPREPLY[@]} == 0 ]]; then
-    compopt -o $_keel_files  # bash's own, which knows about quotes and ~
+    compopt -o $_keel_files  # bash completes file names with quotes and ~
     return
   elif [[ -n $_keel_files ]]; then
     while IFS= read -r word; do
@@ -90,12 +90,12 @@ complete -F _keel keel
 )shell";
 
 inline constexpr const char* kZshScript = R"shell(
-_keel_give() {  # KEY [BEGIN]: what is offered at KEY and begins with BEGIN
-  local offer key list result=1
-  local -a offers plain keys
-  offers=("${(@f)$(_keel_offers "$1")}")
-  for offer in $offers; do
-    case $offer in
+_keel_add() {  # POSITION [PREFIX]: adds the candidates at POSITION that begin with PREFIX
+  local candidate key list result=1
+  local -a candidates plain keys
+  candidates=("${(@f)$(_keel_candidates "$1")}")
+  for candidate in $candidates; do
+    case $candidate in
       @files) _files && result=0 ;;
       @folders) _path_files -/ && result=0 ;;
       @list)  # files in [a,b]
@@ -111,17 +111,17 @@ _keel_give() {  # KEY [BEGIN]: what is offered at KEY and begins with BEGIN
         if [[ $PREFIX == *=* ]]; then
           key=${PREFIX%%=*}
           compset -P "${(b)key}="
-          _keel_give "=$key" && result=0
+          _keel_add "=$key" && result=0
         else
-          _keel_give = "${offer#@settings }" && result=0
+          _keel_add = "${candidate#@settings }" && result=0
         fi
         ;;
       ${~${(b)2}}*)
-        offer=${offer//:/\\:}
-        if [[ ${offer%%$'\t'*} == *= ]]; then
-          keys+=("${offer/$'\t'/:}")
+        candidate=${candidate//:/\\:}
+        if [[ ${candidate%%$'\t'*} == *= ]]; then
+          keys+=("${candidate/$'\t'/:}")
         else
-          plain+=("${offer/$'\t'/:}")
+          plain+=("${candidate/$'\t'/:}")
         fi
         ;;
     esac
@@ -132,33 +132,33 @@ _keel_give() {  # KEY [BEGIN]: what is offered at KEY and begins with BEGIN
 }
 
 _keel() {
-  local word command behind key
-  local -i place=1
+  local word command option key
+  local -i position=1
   for word in "${(@)words[2,CURRENT-1]}"; do
     if [[ -z $command ]]; then
       [[ $word == -* ]] || command=$word
-    elif [[ -n $behind ]]; then
-      behind=
+    elif [[ -n $option ]]; then
+      option=
     elif [[ $word == -* ]]; then
-      _keel_offers "$command:$word" >/dev/null && behind=$word
+      _keel_candidates "$command:$word" >/dev/null && option=$word
     else
-      (( ++place ))
+      (( ++position ))
     fi
   done
   if [[ -z $command ]]; then
     key=
-  elif [[ -n $behind ]]; then
-    key=$command:$behind
+  elif [[ -n $option ]]; then
+    key=$command:$option
   elif [[ $PREFIX == --*=* ]]; then
     key=$command:${PREFIX%%=*}
     compset -P '--*='
   elif [[ $PREFIX == -* ]]; then
     key=$command:-
   else
-    key=$command:$place
-    _keel_offers "$key" >/dev/null || key=$command:+
+    key=$command:$position
+    _keel_candidates "$key" >/dev/null || key=$command:+
   fi
-  _keel_give "$key"
+  _keel_add "$key"
 }
 
 if [[ $funcstack[1] == _keel ]]; then
@@ -169,9 +169,9 @@ fi
 )shell";
 
 inline constexpr const char* kFishScript = R"shell(
-function __keel_give  # KEY VALUE LEAD BEGIN: what is offered at KEY, behind LEAD, and begins with BEGIN
-  for offer in (__keel_offers $argv[1])
-    switch $offer
+function __keel_print  # POSITION VALUE LEAD PREFIX: prints LEAD and each candidate at POSITION that begins with PREFIX
+  for candidate in (__keel_candidates $argv[1])
+    switch $candidate
       case @files
         for path in (__fish_complete_path $argv[2])
           echo "$argv[3]$path"
@@ -189,12 +189,12 @@ function __keel_give  # KEY VALUE LEAD BEGIN: what is offered at KEY, behind LEA
       case '@settings*'
         if string match -q '*=*' -- $argv[2]
           set -l parts (string split -m 1 = -- $argv[2])
-          __keel_give "=$parts[1]" "$parts[2]" "$parts[1]="
+          __keel_print "=$parts[1]" "$parts[2]" "$parts[1]="
         else
-          __keel_give = $argv[2] '' (string replace '@settings ' '' -- $offer)
+          __keel_print = $argv[2] '' (string replace '@settings ' '' -- $candidate)
         end
       case "$argv[4]*"
-        echo "$argv[3]$offer"
+        echo "$argv[3]$candidate"
     end
   end
 end
@@ -203,32 +203,32 @@ function __keel_complete
   set -l words (commandline -opc)
   set -l current (commandline -ct)
   set -l command ''
-  set -l behind ''
-  set -l place 1
+  set -l option ''
+  set -l position 1
   for word in $words[2..-1]
     if test -z "$command"
       string match -q -- '-*' $word; or set command $word
-    else if test -n "$behind"
-      set behind ''
+    else if test -n "$option"
+      set option ''
     else if string match -q -- '-*' $word
-      __keel_offers "$command:$word" >/dev/null; and set behind $word
+      __keel_candidates "$command:$word" >/dev/null; and set option $word
     else
-      set place (math $place + 1)
+      set position (math $position + 1)
     end
   end
   if test -z "$command"
-    __keel_give '' "$current"
-  else if test -n "$behind"
-    __keel_give "$command:$behind" "$current"
+    __keel_print '' "$current"
+  else if test -n "$option"
+    __keel_print "$command:$option" "$current"
   else if string match -q -- '--*=*' $current
     set -l parts (string split -m 1 = -- $current)
-    __keel_give "$command:$parts[1]" "$parts[2]" "$parts[1]="
+    __keel_print "$command:$parts[1]" "$parts[2]" "$parts[1]="
   else if string match -q -- '-*' $current
-    __keel_give "$command:-" "$current"
-  else if __keel_offers "$command:$place" >/dev/null
-    __keel_give "$command:$place" "$current"
+    __keel_print "$command:-" "$current"
+  else if __keel_candidates "$command:$position" >/dev/null
+    __keel_print "$command:$position" "$current"
   else
-    __keel_give "$command:+" "$current"
+    __keel_print "$command:+" "$current"
   end
 end
 

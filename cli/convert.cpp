@@ -24,68 +24,65 @@ constexpr const char* kQ8_0 = "q8_0";
 
 bool is_gguf_name(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
 
-/// What a GGUF file calls a dtype; without one, that of the embedding.
-const GgufFormat& format_of(const std::string& dtype, const LoadedModel& loaded) {
-  const std::string wanted = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
-  return *find_gguf_format(wanted == kQ8_0        ? std::string_view("Q8_0")
-                           : wanted == "float16"  ? "F16"
-                           : wanted == "bfloat16" ? "BF16"
-                                                  : "F32");
+/// The GGUF format of a dtype; by default that of the embedding.
+const GgufFormat& gguf_format(const std::string& dtype, const LoadedModel& loaded) {
+  const std::string name = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
+  return *find_gguf_format(name == kQ8_0        ? std::string_view("Q8_0")
+                           : name == "float16"  ? "F16"
+                           : name == "bfloat16" ? "BF16"
+                                                : "F32");
 }
 
 ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesystem::path& path, Console& messages) {
-  std::error_code unseen;  // a link to nothing is something, too
-  if (std::filesystem::exists(std::filesystem::symlink_status(arguments.output, unseen)))
+  std::error_code ignored;  // a dangling link exists, too
+  if (std::filesystem::exists(std::filesystem::symlink_status(arguments.output, ignored)))
     fail(ExitCode::kBadConfiguration, "cannot write ", arguments.output,
          ": it exists; remove it or choose another name");
   std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
-  std::optional<WeightSource> trained;
+  std::optional<WeightSource> master_weights;
   if (is_folder(path)) {
     verify_checksums(path);
-    trained = float32_weights(path);
+    master_weights = float32_weights(path);
   } else {
     name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
   }
-  const LoadedModel loaded = trained ? load_folder(path, at::kCPU, &*trained) : load_model(path.string(), at::kCPU);
-  name = text::lossy_utf8(name);  // a folder may have any
-  const GgufFormat& format = format_of(arguments.dtype, loaded);
+  const LoadedModel loaded =
+      master_weights ? load_folder(path, at::kCPU, &*master_weights) : load_model(path.string(), at::kCPU);
+  name = text::lossy_utf8(name);  // folder names may be invalid UTF-8
+  const GgufFormat& format = gguf_format(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());
   if (const int64_t context = gguf_context_length(config, path.string()); context < config.max_position_embeddings)
-    messages.line("its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
-                  config.model_type + ": the file has this as its longest context, where it was " +
-                  format_count(config.max_position_embeddings));
+    messages.line("GGUF cannot store the attention window of a " + config.model_type +
+                  ": context length reduced from " + format_count(config.max_position_embeddings) + " to " +
+                  format_count(context) + " tokens");
   const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
                                  sampling = describe_file_sampling(loaded.generation);
-  if (!ends.empty())
-    messages.line("completions of the model also end at " + joined(ends) +
-                  ", for which the file has no place: it names " + "three tokens that do");
+  if (!ends.empty()) messages.line("stop tokens dropped, since GGUF has room for three: " + joined(ends));
   if (!sampling.empty())
-    messages.line("generation_config.json asks for " + joined(sampling) + ", which is not in the file: give it where " +
-                  "you sample");
+    messages.line("sampling settings of generation_config.json are not stored in GGUF, set them at inference: " +
+                  joined(sampling));
   const GgufMatrices matrices = gguf_matrices(config, format, path.string());
   if (matrices.in_f16 > 0)
-    messages.line(std::string(format.name) + " is made of blocks of " + std::to_string(format.block_elements) +
-                  ", and matrices of " + format_count(matrices.in_f16) + " of the parameters have rows that are no " +
-                  "whole number of them: these are in F16");
+    messages.line(format_count(matrices.in_f16) + " parameters are stored in F16: their rows are not divisible into " +
+                  std::string(format.name) + " blocks of " + std::to_string(format.block_elements));
   Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +
                  " parameters in " + std::string(matrices.mostly(format)));
   return ExitCode::kDone;
 }
 
 ExitCode convert(const ConvertArguments& arguments) {
-  if (arguments.output.empty())
-    fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf, or the name of a folder");
+  if (arguments.output.empty()) fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf or a folder");
   Console messages(stderr);
   const std::string name = resolve_model(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : locate_model(name);
   if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
   if (arguments.dtype == kQ8_0)
     fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ", arguments.output,
-         "; let its name end in .gguf, or choose float32, float16 or bfloat16");
+         "; name it FILE.gguf, or choose float32, float16 or bfloat16");
   std::optional<at::ScalarType> dtype;
   if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
-  const auto tell = [&](const std::string& architecture, int64_t parameters) {
+  const auto report = [&](const std::string& architecture, int64_t parameters) {
     Console().line(arguments.output + ": " + architecture + ", " + format_count(parameters) + " parameters" +
                    (dtype ? " in " + dtype_name(*dtype) : ""));
     return ExitCode::kDone;
@@ -93,37 +90,39 @@ ExitCode convert(const ConvertArguments& arguments) {
   if (is_folder(path)) {
     verify_checksums(path);
     const ModelFolder model = ModelFolder::open(path);
-    const std::optional<WeightSource> trained = float32_weights(path);
-    write_model_only(model, trained ? *trained : model.weights(), arguments.output, dtype);
-    return tell(model.config.model_type, model.config.parameter_count());
+    const std::optional<WeightSource> master_weights = float32_weights(path);
+    write_model_only(model, master_weights ? *master_weights : model.weights(), arguments.output, dtype);
+    return report(model.config.model_type, model.config.parameter_count());
   }
   const GgufModel model = GgufModel::open(path);
   if (!dtype) dtype = at::kFloat;
   write_gguf_as_folder(model, arguments.output, *dtype);
-  return tell(model.config()["architectures"][0], model.parameter_count());
+  return report(model.config()["architectures"][0], model.parameter_count());
 }
 
 }  // namespace
 
 CommandHandler add_convert(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  Command command = line.add("convert", "A Hugging Face folder or a GGUF file from a run, a folder or a GGUF file");
+  Command command =
+      line.add("convert", "Convert a run, a model folder or a GGUF file to a Hugging Face folder or a GGUF file");
   command
       .option("IN", arguments->input,
-              "A GGUF file of a llama, qwen2, qwen3, gemma2 or gemma3 model, the folder of a run (its newest sound "
+              "A GGUF file of a llama, qwen2, qwen3, gemma2 or gemma3 model, the folder of a run (its newest valid "
               "checkpoint) or of a model, or owner/name in the local cache")
       .required()
       .files();
   command
       .option("OUT", arguments->output,
-              "What to write: NAME.gguf, a GGUF file, which must not exist, or else a folder, which must not exist or "
+              "Output: NAME.gguf for a GGUF file, which must not exist; else a folder, which must not exist or "
               "be empty")
       .required()
       .files();
   command
       .option("--dtype", arguments->dtype,
-              "Of the weights: float32, float16, bfloat16 or, in a GGUF file, q8_0; else a folder's stay as they are, "
-              "and a GGUF file's become float32. In a GGUF file norms and biases are float32")
+              "Dtype of the weights: float32, float16, bfloat16 or, for GGUF output, q8_0 (default: unchanged for a "
+              "folder, "
+              "float32 for GGUF input). Norms and biases in GGUF files are float32")
       .among({"float32", "float16", "bfloat16", kQ8_0});
   return [arguments] { return convert(*arguments); };
 }

@@ -22,7 +22,7 @@
 namespace keel::cli {
 namespace {
 
-bool cuda_usable() {
+bool has_cuda_device() {
 #ifdef KEEL_HAS_CUDA
   return at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
 #else
@@ -30,16 +30,16 @@ bool cuda_usable() {
 #endif
 }
 
-std::string cuda_state() {
+std::string describe_cuda() {
 #ifdef KEEL_HAS_CUDA
-  return cuda_usable() ? "on (run.device=cuda)" : "built in, but no device is visible; check nvidia-smi";
+  return has_cuda_device() ? "on (run.device=cuda)" : "built in, but no device is visible; check nvidia-smi";
 #else
   return "off: this build has no CUDA kernels (it needs a CUDA build of torch and nvcc)";
 #endif
 }
 
-/// The code reward's sandbox is tried out, as a run would.
-std::string sandbox_state() {
+/// Starts the sandbox of the code reward, as a run would.
+std::string describe_sandbox() {
   try {
     const PythonSandbox sandbox("python3", {});
     return "works, by " + sandbox.backend() + " (the reward `code`)";
@@ -52,29 +52,28 @@ std::string sandbox_state() {
 
 std::string version_line() {
   return std::string("keel ") + KEEL_VERSION + " (commit " + KEEL_COMMIT + "), LibTorch " + TORCH_VERSION +
-         ", device " + (cuda_usable() ? "cuda" : "cpu");
+         ", device " + (has_cuda_device() ? "cuda" : "cpu");
 }
 
 CommandHandler add_doctor(CommandLine& line) {
-  line.add("doctor", "Machine, libraries, devices, what is on and off and why");
+  line.add("doctor", "Show the machine, libraries, devices, and which features are on or off");
   return [] {
     const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     const auto space = std::filesystem::space(".");
     std::printf("%s\n", version_line().c_str());
     std::printf("  cores        %u\n", std::thread::hardware_concurrency());
     std::printf("  CPU kernels  %s, %s\n", at::get_cpu_capability().c_str(),
-                counted(use_threads(0), "thread").c_str());  // as a run has it, where run.threads is not set
+                counted(use_threads(0), "thread").c_str());  // the default of run.threads
     std::printf("  memory       %.1f GiB\n", static_cast<double>(pages) * static_cast<double>(page) / (1 << 30));
     std::printf("  disk free    %.1f GiB here\n", static_cast<double>(space.available) / (1 << 30));
-    std::printf("  CUDA         %s\n", cuda_state().c_str());
-    std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
+    std::printf("  CUDA         %s\n", describe_cuda().c_str());
+    std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; use JSON configurations");
     std::printf("  tokenizers   %s\n",
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
     std::printf("  data files   %s\n", has_arrow() ? "JSON lines, JSON lists, CSV, gzip, zstd, Parquet"
-                                                   : "JSON lines, JSON lists; no others: built without Arrow");
-    std::printf("  keel watch   %s\n",
-                can_serve() ? "on" : "off: built without cpp-httplib; keel report writes the page");
-    std::printf("  sandbox      %s\n", sandbox_state().c_str());
+                                                   : "JSON lines, JSON lists: built without Arrow");
+    std::printf("  keel watch   %s\n", can_serve() ? "on" : "off: built without cpp-httplib; use keel report");
+    std::printf("  sandbox      %s\n", describe_sandbox().c_str());
     return ExitCode::kDone;
   };
 }

@@ -21,7 +21,7 @@ struct ExportArguments {
   bool overwrite = false;
 };
 
-/// The run's own interpreter, which has the packages of record.wandb and record.mlflow.
+/// The interpreter of the run (reward.python), which has the packages wandb and mlflow if the run used them.
 std::string python_of(const std::filesystem::path& run) {
   const std::filesystem::path config = run / "config.yaml";
   const ConfigTree tree = path_exists(config) ? read_config(config.string()) : ConfigTree();
@@ -32,30 +32,31 @@ std::string python_of(const std::filesystem::path& run) {
 ExitCode export_run(const ExportArguments& arguments) {
   if ((arguments.csv + arguments.tensorboard + arguments.wandb + arguments.mlflow).empty())
     fail(ExitCode::kBadConfiguration,
-         "export: nothing says where to; give --csv FILE, --tensorboard DIR, --wandb DIR or --mlflow DIR");
+         "export: no target; set --csv FILE, --tensorboard DIR, --wandb DIR or --mlflow DIR");
   const ExportedRun run = read_for_export(arguments.run, arguments.metrics);
   const bool to_output = arguments.csv == "-";
-  Console messages(to_output ? stderr : stdout);  // what is said beside a table that is read by a program
+  Console messages(to_output ? stderr : stdout);
   for (const std::string& change : find_changed_rows(arguments.run))
     messages.warning(change + "; the rows are exported as they are now");
-  const auto tell = [&](const std::string& made, const std::string& next) {
-    messages.line(made + (next.empty() ? "" : "\n  look at it with: " + next));
+  const auto report = [&](const std::string& path, const std::string& command) {
+    messages.line(path + (command.empty() ? "" : "\n  view it with: " + command));
   };
   const bool overwrite = arguments.overwrite;
   if (to_output)
-    std::fputs(csv_table(run).c_str(), stdout);  // as the file has it, with CR
+    std::fputs(csv_table(run).c_str(), stdout);  // with CRLF, as in a file
   else if (!arguments.csv.empty())
-    tell(export_csv(run, arguments.csv, overwrite).string(), "");
+    report(export_csv(run, arguments.csv, overwrite).string(), "");
   if (!arguments.tensorboard.empty())
-    tell(export_tensorboard(run, arguments.tensorboard, overwrite).string(),
-         "tensorboard --logdir " + shell_word(arguments.tensorboard));
+    report(export_tensorboard(run, arguments.tensorboard, overwrite).string(),
+           "tensorboard --logdir " + shell_word(arguments.tensorboard));
   if (!arguments.wandb.empty()) {
-    const std::string made = export_to_tracker("wandb", python_of(arguments.run), run, arguments.wandb, overwrite);
-    tell(made, "wandb sync " + shell_word(made));
+    const std::string run_folder =
+        export_to_tracker("wandb", python_of(arguments.run), run, arguments.wandb, overwrite);
+    report(run_folder, "wandb sync " + shell_word(run_folder));
   }
   if (!arguments.mlflow.empty())
-    tell(export_to_tracker("mlflow", python_of(arguments.run), run, arguments.mlflow, overwrite),
-         "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
+    report(export_to_tracker("mlflow", python_of(arguments.run), run, arguments.mlflow, overwrite),
+           "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
   return ExitCode::kDone;
 }
 
@@ -63,22 +64,21 @@ ExitCode export_run(const ExportArguments& arguments) {
 
 CommandHandler add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
-  Command command = line.add("export", "A run's metrics for TensorBoard, Weights & Biases, MLflow or a table");
-  command.option("RUN", arguments->run, "The folder of a run").required().folders();
+  Command command = line.add("export", "Export a run's metrics to TensorBoard, Weights & Biases, MLflow or CSV");
+  command.option("RUN", arguments->run, "Folder of a run").required().folders();
   command
       .option("--csv", arguments->csv,
-              "A file to write: one row per step, all metrics as columns; - is standard output")
+              "Write a CSV file: one row per step, all metrics as columns; - is standard output")
       .files();
-  command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to").folders();
+  command.option("--tensorboard", arguments->tensorboard, "Write an event file to this folder").folders();
   command
       .option("--wandb", arguments->wandb,
-              "A folder to write an offline run to, for `wandb sync`; needs the package wandb")
+              "Write an offline run to this folder, for `wandb sync`; needs the package wandb")
       .folders();
-  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to; needs the package mlflow")
+  command.option("--mlflow", arguments->mlflow, "Add the run to this MLflow file store; needs the package mlflow")
       .folders();
-  command.option("--metric", arguments->metrics, "Only this metric; may be given several times").repeatable();
-  command.flag("--overwrite", arguments->overwrite,
-               "Replace what an earlier export of the run wrote there, or the file of --csv, whatever it is");
+  command.option("--metric", arguments->metrics, "Export only this metric; repeatable").repeatable();
+  command.flag("--overwrite", arguments->overwrite, "Replace an earlier export of the run, or any file at --csv");
   return [arguments] { return export_run(*arguments); };
 }
 

@@ -24,7 +24,7 @@ std::string as_comments(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// What the program does and Keel does not, and how many keys say nothing about the training.
+/// Lists the differences between both programs, and the keys that were left out.
 std::vector<std::string> report_lines(const compat::Imported& imported, bool all_names) {
   std::vector<std::string> lines;
   for (const std::string& remark : imported.remarks) lines.push_back("remark: " + remark);
@@ -36,7 +36,7 @@ std::vector<std::string> report_lines(const compat::Imported& imported, bool all
   return lines;
 }
 
-ExitCode import_words(const ImportArguments& arguments, std::vector<std::string> words) {
+ExitCode run_import(const ImportArguments& arguments, std::vector<std::string> words) {
   std::string recipe;
   const auto is_file = [](const std::string& word) {
     return word == "-" || path_exists(word) || (word.find_first_of("-~+") != 0 && word.find('=') == std::string::npos);
@@ -47,14 +47,14 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
   }
   if (recipe.empty() && words.empty())
     fail(ExitCode::kBadConfiguration,
-         "import: there is no recipe. Fix: name a YAML or JSON file of TRL or verl, or write "
-         "the settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
+         "import: no recipe. Fix: name a YAML or JSON file of TRL or verl, or pass "
+         "settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
   if (!arguments.output.empty()) RunFolder::require_outside_run(arguments.output);
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
     fail(ExitCode::kBadConfiguration, arguments.output,
-         ": exists already. Fix: choose another name, or replace it with ", "--overwrite");
+         ": already exists. Fix: choose another name, or replace it with ", "--overwrite");
   const compat::Imported imported = compat::import_recipe(compat::read_recipe(recipe, words), arguments.ignored);
-  const std::string name = recipe.empty() ? "the words of a command" : escape_controls(recipe);
+  const std::string name = recipe.empty() ? "command-line settings" : escape_controls(recipe);
   std::string text = "# From " + name + " (" + imported.program + ") by keel import\n" + imported.yaml +
                      as_comments(report_lines(imported, /*all_names=*/true));
   Console messages(stderr);
@@ -65,7 +65,7 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
   } else {
     write_atomically(arguments.output, text, arguments.overwrite ? Existing::kReplaced : Existing::kStays);
     messages.line(arguments.output + ": start it with keel " + (imported.supervised ? "sft " : "train ") +
-                  arguments.output + "; --explain says what it does");
+                  arguments.output + "; --explain describes it");
   }
   return ExitCode::kDone;
 }
@@ -74,18 +74,18 @@ ExitCode import_words(const ImportArguments& arguments, std::vector<std::string>
 
 CommandHandler add_import(CommandLine& line) {
   const auto arguments = std::make_shared<ImportArguments>();
-  Command command = line.add("import", "Convert a recipe of TRL or verl: keel import [RECIPE] [SETTINGS...]");
+  Command command = line.add("import", "Convert a TRL or verl recipe: keel import [RECIPE] [SETTINGS...]");
   command.option("-o,--output", arguments->output, "The configuration to write (default: standard output)").files();
-  command.option("--ignore", arguments->ignored, "A key of the recipe to leave out; may be repeated").repeatable();
-  command.flag("--overwrite", arguments->overwrite, "Replace the file that is there");
+  command.option("--ignore", arguments->ignored, "Leave out this key of the recipe; repeatable").repeatable();
+  command.flag("--overwrite", arguments->overwrite, "Replace an existing output file");
   command.take_rest();
   command.footer([] {
     return std::string(
         "RECIPE is a YAML or JSON file (verl: of `--cfg job --resolve`, or .hydra/config.yaml of a run); - is standard "
-        "input.\nSETTINGS win over it: key=value and ~key as for verl, --key value as for TRL, or Keel's own "
+        "input.\nSETTINGS override it: key=value and ~key as in verl, --key value as in TRL, or Keel's "
         "key=value.");
   });
-  return [arguments, command] { return import_words(*arguments, command.rest()); };
+  return [arguments, command] { return run_import(*arguments, command.rest()); };
 }
 
 }  // namespace keel::cli

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One row of the table of tensors, whatever kind of file it is in.
+/// One row of the table of tensors.
 struct TableRow {
   std::string name, dtype;
   std::vector<int64_t> shape;
@@ -31,15 +31,15 @@ struct TableRow {
   int64_t elements = 0;
 };
 
-/// Everything a file or folder was found to hold. The report's members are printed in this order.
-struct Findings {
-  Json summary = Json::object();  // short facts
-  Json files = Json::object();    // of a folder: their sizes
+/// The contents of a file or folder. The members are printed in this order.
+struct Contents {
+  Json summary = Json::object();  // one value per key
+  Json files = Json::object();    // sizes by name, for folders
   Json metadata = Json::object();
   std::vector<TableRow> tensors;
-  std::vector<std::pair<std::string, Findings>> parts;  // folders inside a folder
-  std::string why_not;                                  // why it is no model that can be used, where it could be one
-  std::string fault;                                    // why the answer is no, where it is
+  std::vector<std::pair<std::string, Contents>> parts;  // folders inside a folder
+  std::string why_not;                                  // why it cannot be used as a model; empty: it can, or is none
+  std::string fault;                                    // damage, which sets the exit code
 };
 
 int64_t product(const std::vector<int64_t>& shape) {
@@ -48,81 +48,81 @@ int64_t product(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-/// Long lists (vocabularies) as their length and beginning.
+/// Replaces long lists (vocabularies) by their length and first elements.
 Json shortened(const Json& value) {
-  constexpr size_t kMost = 16, kShown = 4;
-  if (!value.is_array() || value.size() <= kMost) return value;
+  constexpr size_t kMaxElements = 16, kShown = 4;
+  if (!value.is_array() || value.size() <= kMaxElements) return value;
   return {{"length", value.size()}, {"first", Json(value.begin(), value.begin() + kShown)}};
 }
 
-Findings inspect_gguf(const fs::path& path) {
+Contents inspect_gguf(const fs::path& path) {
   GgufFile file = GgufFile::open(path);
-  Findings found;
-  found.summary = {
+  Contents contents;
+  contents.summary = {
       {"kind", "gguf"}, {"version", file.version()}, {"bytes", file.bytes()}, {"alignment", file.alignment()}};
   for (const auto& [key, value] : file.metadata().tree().items()) {
-    found.metadata.get_ref<Json::object_t&>().emplace_back(key, shortened(value));
+    contents.metadata.get_ref<Json::object_t&>().emplace_back(key, shortened(value));
   }
   for (const GgufTensor& tensor : file.tensors()) {
-    found.tensors.push_back(
+    contents.tensors.push_back(
         {tensor.name, std::string(tensor.format->name), tensor.shape, tensor.end - tensor.begin, tensor.elements()});
   }
   try {
     const GgufModel model(std::move(file));
     model.tokenizer();
-    found.summary["model"] = model.config()["architectures"][0];
+    contents.summary["model"] = model.config()["architectures"][0];
   } catch (const Error& error) {
-    found.summary["model"] = nullptr;  // sound as a file, but not a model that can be trained
-    found.why_not = error.what();
+    contents.summary["model"] = nullptr;  // a valid file, but not a supported model
+    contents.why_not = error.what();
   }
-  return found;
+  return contents;
 }
 
-void add_tensors(const SafetensorsFile& file, Findings& found) {
+void add_tensors(const SafetensorsFile& file, Contents& contents) {
   for (const TensorInfo& tensor : file.tensors()) {
-    found.tensors.push_back(
+    contents.tensors.push_back(
         {tensor.name, dtype_word(tensor.dtype), tensor.shape, tensor.end - tensor.begin, product(tensor.shape)});
   }
 }
 
-Findings inspect_safetensors(const fs::path& path) {
+Contents inspect_safetensors(const fs::path& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
-  Findings found;
-  found.summary = {{"kind", "safetensors"}, {"bytes", fs::file_size(path)}};
-  for (const auto& [key, value] : file.metadata()) found.metadata[key] = value;
-  add_tensors(file, found);
-  return found;
+  Contents contents;
+  contents.summary = {{"kind", "safetensors"}, {"bytes", fs::file_size(path)}};
+  for (const auto& [key, value] : file.metadata()) contents.metadata[key] = value;
+  add_tensors(file, contents);
+  return contents;
 }
 
-/// The members of a JSON file that say what a folder is.
-void add_facts(const fs::path& path, std::span<const char* const> keys, Findings& found) {
+/// Adds these keys of a JSON file to the summary.
+void add_summary(const fs::path& path, std::span<const char* const> keys, Contents& contents) {
   const Json json = read_json_file(path);
   if (!json.is_object()) fail(ExitCode::kBadInput, path, " is not a JSON object; fetch it again");
   for (const char* key : keys)
-    if (json.contains(key)) found.summary[key] = json[key];
+    if (json.contains(key)) contents.summary[key] = json[key];
 }
 
-void add_files(const fs::path& path, Findings& found) {
+void add_files(const fs::path& path, Contents& contents) {
   for (const std::string& name : list_directory(path)) {
-    std::error_code unknown;  // of a link that leads nowhere
-    if (fs::is_regular_file(path / name, unknown)) found.files[name] = fs::file_size(path / name);
+    std::error_code ignored;  // dangling links
+    if (fs::is_regular_file(path / name, ignored)) contents.files[name] = fs::file_size(path / name);
   }
 }
 
-/// Of the files that a model is loaded from, which may not be all that there are.
-void add_weights(const fs::path& path, Findings& found) {
+/// Adds the tensors of the files that the model is loaded from.
+void add_weights(const fs::path& path, Contents& contents) {
   std::vector<fs::path> files;
   try {
     files = weight_files(path);
   } catch (const Error& error) {
-    found.why_not = error.what();
+    contents.why_not = error.what();
   }
-  for (const fs::path& file : files) add_tensors(SafetensorsFile::open(file), found);
+  for (const fs::path& file : files) add_tensors(SafetensorsFile::open(file), contents);
 }
 
-Findings inspect_adapter(const fs::path& path) {
-  Findings found;
-  found.summary["kind"] = "adapter";
+Contents inspect_adapter(const fs::path& path) {
+  Contents contents;
+  contents.summary["kind"] = "adapter";
   constexpr std::array kKeys{"peft_type",
                              "base_model_name_or_path",
                              "r",
@@ -136,74 +136,76 @@ Findings inspect_adapter(const fs::path& path) {
                              "modules_to_save",
                              "use_dora",
                              "bias"};
-  add_facts(path / "adapter_config.json", kKeys, found);
-  add_files(path, found);
+  add_summary(path / "adapter_config.json", kKeys, contents);
+  add_files(path, contents);
   if (const fs::path weights = path / "adapter_model.safetensors"; path_exists(weights))
-    add_tensors(SafetensorsFile::open(weights), found);
-  return found;
+    add_tensors(SafetensorsFile::open(weights), contents);
+  return contents;
 }
 
-Findings inspect_model(const fs::path& path) {
-  Findings found;
-  found.summary["kind"] = "folder";
+Contents inspect_model(const fs::path& path) {
+  Contents contents;
+  contents.summary["kind"] = "folder";
   constexpr std::array kKeys{"architectures",       "model_type",          "dtype",
                              "torch_dtype",         "hidden_size",         "num_hidden_layers",
                              "num_attention_heads", "num_key_value_heads", "head_dim",
                              "intermediate_size",   "vocab_size",          "max_position_embeddings",
                              "tie_word_embeddings", "rope_theta",          "rope_scaling",
                              "rope_parameters",     "quantization_config"};
-  add_facts(path / "config.json", kKeys, found);
-  add_files(path, found);
-  add_weights(path, found);
-  if (found.files.contains("manifest.json")) {
-    constexpr std::array kOfReference{"config.json", "model.safetensors"};
-    const bool checkpoint = found.files.contains("state.json");
-    if (const auto damage = checkpoint ? find_damage(path) : find_damage_in(path, kOfReference)) found.fault = *damage;
-    found.summary["checksums"] = found.fault.empty() ? "hold" : "do not hold";
+  add_summary(path / "config.json", kKeys, contents);
+  add_files(path, contents);
+  add_weights(path, contents);
+  if (contents.files.contains("manifest.json")) {
+    constexpr std::array kReferenceFiles{"config.json", "model.safetensors"};
+    const bool checkpoint = contents.files.contains("state.json");
+    if (const auto damage = checkpoint ? find_damage(path) : find_damage_in(path, kReferenceFiles))
+      contents.fault = *damage;
+    contents.summary["checksums"] = contents.fault.empty() ? "hold" : "do not hold";
   }
   if (path_exists(path / "adapter" / "adapter_config.json"))
-    found.parts.emplace_back("adapter", inspect_adapter(path / "adapter"));
-  if (path_exists(path / "critic" / "config.json")) found.parts.emplace_back("critic", inspect_model(path / "critic"));
-  return found;
+    contents.parts.emplace_back("adapter", inspect_adapter(path / "adapter"));
+  if (path_exists(path / "critic" / "config.json"))
+    contents.parts.emplace_back("critic", inspect_model(path / "critic"));
+  return contents;
 }
 
-/// A run by its checkpoints, of which the newest sound one is looked into.
-Findings inspect_run(const fs::path& path) {
-  Findings found;
+/// Inspects a run and its newest valid checkpoint.
+Contents inspect_run(const fs::path& path) {
+  Contents contents;
   Json names = Json::array();
   for (const fs::path& checkpoint : finished_checkpoints(path / "checkpoints"))
     names.insert(names.begin(), checkpoint.filename().string());
-  found.summary = {{"kind", "run"}, {"checkpoints", names}};
-  add_files(path, found);
+  contents.summary = {{"kind", "run"}, {"checkpoints", names}};
+  add_files(path, contents);
   std::vector<std::string> damaged;
   const fs::path newest = newest_checkpoint(path / "checkpoints", damaged);
-  if (!damaged.empty()) found.fault = damaged.front();
-  if (!newest.empty()) found.parts.emplace_back("checkpoints/" + newest.filename().string(), inspect_model(newest));
+  if (!damaged.empty()) contents.fault = damaged.front();
+  if (!newest.empty()) contents.parts.emplace_back("checkpoints/" + newest.filename().string(), inspect_model(newest));
   const fs::path reference = path / "reference";
   if (const bool adapter = path_exists(reference / "adapter_config.json");
       adapter || path_exists(reference / "config.json"))
-    found.parts.emplace_back("reference", adapter ? inspect_adapter(reference) : inspect_model(reference));
-  if (!path_exists(reference)) return found;
-  if (const auto damage = find_damage_in(reference, {}); damage && found.fault.empty())
-    found.fault = reference.string() + " is damaged (" + *damage + ")";
-  return found;
+    contents.parts.emplace_back("reference", adapter ? inspect_adapter(reference) : inspect_model(reference));
+  if (!path_exists(reference)) return contents;
+  if (const auto damage = find_damage_in(reference, {}); damage && contents.fault.empty())
+    contents.fault = reference.string() + " is damaged (" + *damage + ")";
+  return contents;
 }
 
-/// What stands against using a folder as a model. Its weights are not read, only what their files say of them.
-void say_why_not(const fs::path& path, Findings& found) {
+/// Sets why_not if the folder cannot be loaded as a model. Reads only the headers of the weight files.
+void check_loadable(const fs::path& path, Contents& contents) {
   try {
     ModelFolder::open(path).weights();
     Tokenizer::load(path);
   } catch (const Error& error) {
-    found.why_not = error.what();
+    contents.why_not = error.what();
   }
 }
 
-Findings inspect_folder(const fs::path& path) {
+Contents inspect_folder(const fs::path& path) {
   if (path_exists(path / "config.json")) {
-    Findings found = inspect_model(path);
-    say_why_not(path, found);
-    return found;
+    Contents contents = inspect_model(path);
+    check_loadable(path, contents);
+    return contents;
   }
   if (path_exists(path / "adapter_config.json")) return inspect_adapter(path);
   if (is_folder(path / "checkpoints")) return inspect_run(path);
@@ -212,18 +214,17 @@ Findings inspect_folder(const fs::path& path) {
        "a model, an adapter or a run, a .safetensors or a .gguf file");
 }
 
-Findings inspect(const fs::path& path) {
+Contents inspect(const fs::path& path) {
   if (is_folder(path)) return inspect_folder(path);
   const InputFile file = InputFile::open(path);
   std::array<char, 4> magic{};
   if (file.size() >= magic.size()) file.read_at(0, std::as_writable_bytes(std::span(magic)));
   if (path.extension() == ".gguf" || std::string_view(magic.data(), 4) == "GGUF") return inspect_gguf(path);
   if (path.extension() == ".safetensors") return inspect_safetensors(path);
-  fail(ExitCode::kBadInput, path,
-       " is nothing that can be looked into; expected a .gguf or .safetensors file or a folder");
+  fail(ExitCode::kBadInput, path, " cannot be inspected; expected a .gguf or .safetensors file or a folder");
 }
 
-/// What is not there may be in the cache, unless it is named like a file.
+/// Looks up a name that is neither a file nor a folder in the Hugging Face cache.
 fs::path resolve_path(const std::string& name) {
   const std::string extension = fs::path(name).extension().string();
   return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : locate_model(name);
@@ -262,33 +263,33 @@ void print_totals(const std::vector<TableRow>& tensors, Console& console) {
   Total all;
   for (const auto& [dtype, total] : totals_by_dtype(tensors)) {
     console.line("  " + dtype + ": " + format_count(total.tensors) + " tensors, " + format_count(total.elements) +
-                 " numbers, " + format_bytes(static_cast<int64_t>(total.bytes)));
+                 " elements, " + format_bytes(static_cast<int64_t>(total.bytes)));
     all.tensors += total.tensors;
     all.elements += total.elements;
     all.bytes += total.bytes;
   }
-  console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
+  console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " elements, " +
                format_bytes(static_cast<int64_t>(all.bytes)));
 }
 
-void print_findings(const fs::path& path, const Findings& found, Console& console) {
+void print_contents(const fs::path& path, const Contents& contents, Console& console) {
   console.line(escape_controls(path.string()));
-  print_members(found.summary, console);
-  if (!found.files.empty()) {
+  print_members(contents.summary, console);
+  if (!contents.files.empty()) {
     console.heading("files");
     Json sizes = Json::object();
-    for (const auto& [name, bytes] : found.files.items()) sizes[name] = format_bytes(bytes.get<int64_t>());
+    for (const auto& [name, bytes] : contents.files.items()) sizes[name] = format_bytes(bytes.get<int64_t>());
     print_members(sizes, console);
   }
-  if (!found.metadata.empty()) {
+  if (!contents.metadata.empty()) {
     console.heading("metadata");
-    print_members(found.metadata, console);
+    print_members(contents.metadata, console);
   }
-  if (!found.tensors.empty()) {
+  if (!contents.tensors.empty()) {
     console.heading("tensors");
     size_t widest = 0;
-    for (const TableRow& row : found.tensors) widest = std::max(widest, escape_controls(row.name).size());
-    for (const TableRow& row : found.tensors) {
+    for (const TableRow& row : contents.tensors) widest = std::max(widest, escape_controls(row.name).size());
+    for (const TableRow& row : contents.tensors) {
       std::string name = escape_controls(row.name);
       name.resize(std::max(widest, name.size()), ' ');
       std::array<char, 128> rest{};
@@ -297,31 +298,32 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
       console.line("  " + name + rest.data());
     }
   }
-  if (found.summary.value("kind", "") != "run") print_totals(found.tensors, console);  // whose tensors are in its parts
-  if (!found.why_not.empty()) console.line("  cannot be used as a model: " + escape_controls(found.why_not));
-  for (const auto& [name, part] : found.parts) {
+  if (contents.summary.value("kind", "") != "run")
+    print_totals(contents.tensors, console);  // the parts of a run have their own totals
+  if (!contents.why_not.empty()) console.line("  cannot be used as a model: " + escape_controls(contents.why_not));
+  for (const auto& [name, part] : contents.parts) {
     console.line("");
-    print_findings(path / name, part, console);
+    print_contents(path / name, part, console);
   }
 }
 
-Json to_json(const fs::path& path, const Findings& found) {
+Json to_json(const fs::path& path, const Contents& contents) {
   Json json = {{"path", path.string()}};
-  json.update(found.summary);
-  if (!found.why_not.empty()) json["why_not"] = found.why_not;
-  if (!found.files.empty()) json["files"] = found.files;
-  json["metadata"] = found.metadata;
+  json.update(contents.summary);
+  if (!contents.why_not.empty()) json["why_not"] = contents.why_not;
+  if (!contents.files.empty()) json["files"] = contents.files;
+  json["metadata"] = contents.metadata;
   json["tensors"] = Json::array();
   int64_t parameters = 0;
-  for (const TableRow& row : found.tensors) {
+  for (const TableRow& row : contents.tensors) {
     json["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}, {"bytes", row.bytes}});
     parameters += row.elements;
   }
   json["dtypes"] = Json::object();
-  for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) json["dtypes"][dtype] = total.tensors;
+  for (const auto& [dtype, total] : totals_by_dtype(contents.tensors)) json["dtypes"][dtype] = total.tensors;
   json["parameters"] = parameters;
-  for (const auto& [name, part] : found.parts) json["parts"][name] = to_json(path / name, part);
-  if (!found.fault.empty()) json["fault"] = found.fault;
+  for (const auto& [name, part] : contents.parts) json["parts"][name] = to_json(path / name, part);
+  if (!contents.fault.empty()) json["fault"] = contents.fault;
   return json;
 }
 
@@ -331,24 +333,24 @@ CommandHandler add_inspect(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
   Command command =
-      line.add("inspect", "What is in a GGUF or safetensors file, or in the folder of a model, an adapter or a run");
+      line.add("inspect", "Show what is in a GGUF or safetensors file, or in a model, adapter or run folder");
   command
       .option("PATH", *name,
-              "A .gguf or .safetensors file, a folder (a checkpoint's checksums are verified), or owner/name in the "
+              "A .gguf or .safetensors file, a folder (verifies the checksums of a checkpoint), or owner/name in the "
               "local Hugging Face cache")
       .required()
       .files();
-  command.flag("--json", *as_json, "One JSON object instead of tables");
+  command.flag("--json", *as_json, "Print one JSON object instead of tables");
   return [name, as_json] {
     Console console;
     const fs::path path = resolve_path(*name);
-    const Findings found = inspect(path);
+    const Contents contents = inspect(path);
     if (*as_json)
-      std::printf("%s\n", escape_json_controls(json_line(to_json(path, found))).c_str());
+      std::printf("%s\n", escape_json_controls(json_line(to_json(path, contents))).c_str());
     else
-      print_findings(path, found, console);
-    if (found.fault.empty()) return ExitCode::kDone;
-    Console(stderr).line("keel: " + found.fault);
+      print_contents(path, contents, console);
+    if (contents.fault.empty()) return ExitCode::kDone;
+    Console(stderr).line("keel: " + contents.fault);
     return ExitCode::kAnsweredNo;
   };
 }

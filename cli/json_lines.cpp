@@ -46,25 +46,23 @@ void print_rows(std::span<const JsonLine> lines) {
     fail(ExitCode::kHealthGuard, "standard output: writing failed; free space where it goes and run again");
 }
 
-/// A file, a pipe that has a name, or standard input ("-").
+/// Opens a file, a named pipe, or standard input ("-").
 FileHandle open_input(const std::string& path) {
   if (path == "-") return FileHandle(::dup(STDIN_FILENO));
-  std::error_code unseen;  // of a path that leads nowhere, which opening it finds
-  const std::filesystem::file_status status = std::filesystem::status(path, unseen);
+  std::error_code ignored;  // open() reports a missing file
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
-    fail(ExitCode::kBadInput, path, ": is a device; give a file or a pipe, or use - for standard input");
+    fail(ExitCode::kBadInput, path, ": is a device; use a file or a pipe, or - for standard input");
   FileHandle file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   if (!file.is_open() && path.find('=') != std::string::npos)
-    fail(ExitCode::kBadInput, path, ": this is a setting, not a file; the file of rows comes first, or - for ",
-         "standard input");
+    fail(ExitCode::kBadInput, path, ": is a setting, not a file; put the file first, or - for ", "standard input");
   if (!file.is_open())
     fail(ExitCode::kBadInput, path,
          ": cannot be opened; check the path and its permissions, or use - for standard input");
   return file;
 }
 
-/// Works on all lines at once and prints each as soon as those before it are done, up to the first that failed: who is
-/// stopped while one takes long has the others.
+/// Processes the lines in parallel and prints each as soon as all before it are done, up to the first failure.
 void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::function<void(JsonLine& line)>& work) {
   std::vector<std::exception_ptr> failures(lines.size());
   std::vector<bool> done(lines.size());
@@ -103,19 +101,19 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
     try {
       return input.next(line, kMaxLine);
     } catch (const Error&) {
-      finish_batch(lines, threads, work);  // the rows before are judged
+      finish_batch(lines, threads, work);  // processes the rows before the error
       throw;
     }
   };
   for (uint64_t number = 1; has_line(); ++number) {
     const std::string place = name + ":" + std::to_string(number);
     if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes; no more are read");
+      fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes, the maximum");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       lines.push_back({.value = read_row(line, place), .number = number, .place = place});
     } catch (const Error&) {
-      finish_batch(lines, threads, work);  // the rows before a bad one are judged
+      finish_batch(lines, threads, work);  // processes the rows before the invalid one
       throw;
     }
     bytes += line.size();

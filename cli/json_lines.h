@@ -15,9 +15,9 @@ struct JsonLine {
   std::string place;    // "rows.jsonl:7"
 };
 
-/// Reads the rows of a file ("-" is standard input) some thousand at a time, lets `work` change each, from up to
-/// `threads` threads (0: one per core), and prints them in the order they came. The first bad row is an Error that
-/// names its place (kBadInput, or what `work` threw); the rows before it are printed. An integer beyond 64 bits is bad.
+/// Reads the rows of a file ("-" is standard input) in batches, lets `work` modify each on up to `threads` threads (0:
+/// one per core), and prints them in order. Throws an Error with the line for the first invalid row (kBadInput, or the
+/// Error of `work`), after printing the rows before it. Integers above 64 bits are invalid.
 void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work);
 
 }  // namespace keel::cli

@@ -10,7 +10,7 @@
 namespace keel::cli {
 namespace {
 
-/// The ratio clip beside the run that was made; or, where that was the ratio clip, the run of before beside it.
+/// Suggests a run with the ratio clip (GRPO) and a comparison with it.
 void print_next_steps(const Config& config, Console& console) {
   const std::string run = config.run.dir, first = quickstart_config().run.dir, clip = "runs/grpo";
   const auto print = [&](std::string command, const std::string& what = "") {
@@ -18,7 +18,7 @@ void print_next_steps(const Config& config, Console& console) {
     console.line("  " + command + what);
   };
   const auto print_report = [&](const std::string& one, const std::string& other) {
-    print("keel report " + one + " " + other + " -o compare.html", "the two side by side");
+    print("keel report " + one + " " + other + " -o compare.html", "side-by-side report");
   };
   console.heading("Try next");
   if (config.objective.method == "grpo" || full_path(run) == full_path(clip)) {
@@ -33,7 +33,7 @@ void print_next_steps(const Config& config, Console& console) {
   console.line("  (. scripts/env.sh puts keel on your PATH; the program is build/keel)");
 }
 
-/// Whether a run has these settings, so that a new one only repeats it. Where and on what it ran does not matter.
+/// Whether a run has these settings, apart from section run but with the same seed: a new run would only repeat it.
 bool has_settings(const std::filesystem::path& run, const Config& config) {
   if (!can_read_yaml()) return false;
   try {
@@ -42,19 +42,19 @@ bool has_settings(const std::filesystem::path& run, const Config& config) {
     if (recorded.run.seed != config.run.seed) return false;
     recorded.run = config.run;
     return to_json(recorded) == to_json(config);
-  } catch (const Error&) {  // whoever wrote or changed it: it is not the same
+  } catch (const Error&) {  // not a configuration of this version
     return false;
   }
 }
 
-/// A run of the same settings in the command's own place is replaced unasked; any other is somebody's work.
+/// Replaces a run with the same settings in the default folder. Other runs need --overwrite.
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
   if (!RunFolder::contains_run(run)) return StartMode::kNew;
   if (run == full_path(quickstart_config().run.dir) && has_settings(run, config)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
-       " holds another run, of other settings, which would be lost; choose another run.dir, or replace it with "
+       " holds a run with other settings, which would be lost; choose another run.dir, or replace it with "
        "--overwrite");
 }
 
@@ -64,11 +64,10 @@ CommandHandler add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
   const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false),
              watch = std::make_shared<bool>(false);
-  Command command =
-      line.add("quickstart", "The whole loop on a tiny built-in model and task; repeats the run in runs/quickstart");
+  Command command = line.add("quickstart", "Run the whole loop on a tiny built-in model and task in runs/quickstart");
   command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo")
       .settings();
-  command.flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");
+  command.flag("--overwrite", *overwrite, "Replace any run in run.dir");
   command.flag("--watch", *watch, kWatchHelp);
   command.flag("-q,--quiet", *quiet, kQuietHelp);
   return [overrides, overwrite, quiet, watch] {

@@ -17,7 +17,7 @@ struct RewardArguments {
   std::vector<std::string> settings;
 };
 
-/// Those of section `data` that say how a row is read.
+/// The settings of section `data` that name the columns.
 struct KeyOptions {
   DataOptions& data;
   void describe(OptionTable& table) {
@@ -78,16 +78,17 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
 
 CommandHandler add_reward(CommandLine& line) {
   const auto arguments = std::make_shared<RewardArguments>();
-  Command command = line.add("reward", "Try reward functions on completions, before a run does");
+  Command command = line.add("reward", "Score completions with reward functions, without a run");
   command
       .option("ROWS", arguments->rows,
-              "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or as verl, TRL and others "
-              "have them; printed with \"reward\"; - is standard input")
+              "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or in the format of verl, TRL and "
+              "others, printed with \"reward\"; - is standard input")
       .required()
       .files();
   command
       .option("SETTINGS", arguments->settings,
-              "As in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' reward.weights='[1, 0.1]'")
+              "Settings as in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' "
+              "reward.weights='[1, 0.1]'")
       .settings("reward.");
   return [arguments] { return reward_rows(arguments->rows, read_reward_settings(arguments->settings)); };
 }

@@ -12,17 +12,18 @@ namespace keel::cli {
 namespace {
 
 constexpr const char* kTokens = "completion_ids";
-constexpr const char* kGold = "gold";  // the answer in the files of `keel eval --samples`, where "answer" is another
-constexpr const char* kNoPrompt = "(none)";  // stands in where a row has no prompt
+constexpr const char* kGold =
+    "gold";  // the correct answer in files of `keel eval --samples`, whose "answer" is the model's
+constexpr const char* kNoPrompt = "(none)";  // replaces a missing prompt
 
-/// Where programs keep a completion: Keel and TRL, verl, OpenRLHF.
+/// The completion's column: Keel and TRL, verl, OpenRLHF.
 constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
 
-[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
-  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; expected ", wanted);
+[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* expected) {
+  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; expected ", expected);
 }
 
-/// The text of a message of the assistant's; nothing where it is none.
+/// The text of an assistant message; std::nullopt for other values.
 std::optional<std::string> reply_of(const Json& message) {
   if (!message.is_object() || message.value("role", Json()) != "assistant") return std::nullopt;
   const Json content = message.value("content", Json());
@@ -33,7 +34,7 @@ struct Completion {
   std::string column, text;
 };
 
-/// A text, a list of one, or, as TRL has it in conversations, a list of one message.
+/// Reads a string, a list of one string or, as in TRL's conversations, a list of one message.
 Completion completion_of(const Json& row, const std::string& place) {
   for (const char* column : kCompletions) {
     const auto found = row.find(column);
@@ -41,7 +42,7 @@ Completion completion_of(const Json& row, const std::string& place) {
     const Json& value = found->is_array() && found->size() == 1 ? (*found)[0] : *found;
     if (value.is_string()) return {column, value.get<std::string>()};
     if (const std::optional<std::string> reply = reply_of(value)) return {column, *reply};
-    refuse(place, column, *found, "a text, or a list of one message of the assistant's");
+    refuse(place, column, *found, "a string, or a list of one assistant message");
   }
   const auto messages = row.find("messages");
   if (messages != row.end() && messages->is_array() && !messages->empty())
@@ -54,23 +55,22 @@ std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string
   const Json& ids = row[kTokens];
   const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
   if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
-    refuse(place, kTokens, ids, "a list of token numbers");
+    refuse(place, kTokens, ids, "a list of token ids");
   return ids.get<std::vector<int32_t>>();
 }
 
-/// Whether a completion ended by itself, as the samples of `keel eval` and of servers say; where a row says nothing, it
-/// did.
+/// Whether a completion ended with a stop token or string (true if the row has no finish reason).
 bool stopped_of(const Json& row, const std::string& place) {
   for (const char* key : {"finish", "finish_reason"}) {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) continue;
-    if (!found->is_string()) refuse(place, key, *found, "a text, such as stop or length");
+    if (!found->is_string()) refuse(place, key, *found, "a string, such as stop or length");
     return *found != "length";
   }
   return true;
 }
 
-/// Whether a row is one of `keel eval --samples`, whose "answer" is what the completion says.
+/// Whether a row is from `keel eval --samples`, whose "answer" is the one in the completion.
 bool is_sample_of_eval(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
 
 bool has_prompt(const Json& row) {
@@ -93,18 +93,18 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
   };
   const RowFile file = RowFile::open(path);
   if (!file.is_json_lines())
-    fail(ExitCode::kBadInput, path, ": is not a file of JSON lines, as it is read here, one object on each; training ",
-         "reads it. For CSV, python3 -c 'import csv, json, sys; [print(json.dumps(r)) for r in csv.DictReader(",
-         "sys.stdin)]' < FILE writes such lines, for a list, jq -c '.[]' FILE");
-  file.for_each(on_row, [](const BadRow&) {});  // bad rows are told where they stand
+    fail(ExitCode::kBadInput, path, ": is not a JSONL file, the only format of keel reward. ",
+         "Fix: for CSV, python3 -c 'import csv, json, sys; [print(json.dumps(r)) for r in csv.DictReader(",
+         "sys.stdin)]' < FILE converts it; for a JSON list, jq -c '.[]' FILE");
+  file.for_each(on_row, [](const BadRow&) {});  // invalid rows are reported by read()
   const auto is_one_of = [](const std::string& name, std::initializer_list<std::string> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   if (columns_ && !(columns_->prompt == "prompt" && is_one_of(columns_->answer, {"answer", ""}) &&
                     is_one_of(columns_->source, {"source", ""}))) {
-    Columns told = *columns_;
-    if (!any_prompt) told.prompt.clear();
-    note_ = told.sentence();
+    Columns shown = *columns_;
+    if (!any_prompt) shown.prompt.clear();
+    note_ = shown.sentence();
   }
 }
 
@@ -152,9 +152,9 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
   else if (!promptless)
     result.prompt.text = example.prompt;
   names_.complete(result.prompt.extra);
-  for (const std::string& mine : {columns.prompt, completion.column, std::string(kTokens)})
-    result.prompt.extra.erase(mine);
-  if (columns.answer == kGold) result.prompt.extra.erase("answer");  // which is what the completion says
+  for (const std::string& known_column : {columns.prompt, completion.column, std::string(kTokens)})
+    result.prompt.extra.erase(known_column);
+  if (columns.answer == kGold) result.prompt.extra.erase("answer");  // the model's answer
   return result;
 }
 

@@ -10,26 +10,26 @@
 
 namespace keel::cli {
 
-/// A completion to be judged, with its prompt.
+/// A completion to score, with its prompt.
 struct RewardRow {
   Prompt prompt;
   std::string completion;
   std::optional<std::vector<int32_t>> tokens;
-  bool stopped = true;  // it was not cut off
+  bool stopped = true;  // false: truncated
 };
 
-/// Reads rows of completions as training reads rows of prompts: by the schemas of docs/data.md and the keys of section
-/// `data`. A row may be without a prompt.
+/// Reads rows of completions with the schemas of docs/data.md and the keys of section `data`, as training reads
+/// prompts. A row needs no prompt.
 class RewardRows {
  public:
-  /// A file's columns are known by its first row, and every row has those of all; of anything else (standard input)
-  /// each row stands for itself.
+  /// Recognises the columns of a file by its first row, and of standard input by each row. A row of a file gets the
+  /// columns of all rows.
   RewardRows(const std::string& path, DataOptions keys);
 
-  /// An Error (kBadInput) that names the place of a row that cannot be read.
+  /// Throws an Error (kBadInput) with the line of an invalid row.
   RewardRow read(const Json& row, uint64_t id, const std::string& place) const;
 
-  /// "read as: verl; ..."; empty where the rows are {prompt, completion, answer, source}.
+  /// "read as: verl; ..."; empty for rows {prompt, completion, answer, source}.
   const std::string& note() const { return note_; }
 
  private:

@@ -33,32 +33,32 @@ std::string evaluation_line(const char* label, const EvalPoint& eval) {
   return text;
 }
 
-/// The reward of a built-in task is a share of right answers; functions of the user's may give any number.
+/// Draws the reward curve, from 0 to 1 for built-in tasks, whose reward is a fraction of correct answers.
 void print_curve(const RunData& run, const Config& config, Console& console) {
   std::vector<double> rewards;
   for (const ChartPoint& point : metric_curve(run, "rl", "reward/mean")) rewards.push_back(point.y);
   if (rewards.size() < 2) return;
   console.line();
-  const bool is_share = config.data.files.empty() && config.reward.functions.empty();
-  const auto [least, most] = std::minmax_element(rewards.begin(), rewards.end());
-  console.line(terminal_chart(
-      rewards, {.width = std::min(console.width(), 90),
-                .title = is_share ? "reward (share of correct completions) over RL steps" : "reward over RL steps",
-                .y_min = is_share ? 0 : std::min(*least, 0.0),
-                .y_max = is_share ? 1 : std::max(*most, 1.0),
-                .ascii = !terminal_has_utf8()}));
+  const bool is_fraction = config.data.files.empty() && config.reward.functions.empty();
+  const auto [lowest, highest] = std::minmax_element(rewards.begin(), rewards.end());
+  console.line(terminal_chart(rewards, {.width = std::min(console.width(), 90),
+                                        .title = is_fraction ? "reward (fraction of correct completions) over RL steps"
+                                                             : "reward over RL steps",
+                                        .y_min = is_fraction ? 0 : std::min(*lowest, 0.0),
+                                        .y_max = is_fraction ? 1 : std::max(*highest, 1.0),
+                                        .ascii = !terminal_has_utf8()}));
 }
 
 void print_samples(const RunData& run, bool is_binary, Console& console) {
   console.heading("Completions of held-out prompts, after training");
   int shown = 0;
-  std::optional<int64_t> last;  // evaluation
+  std::optional<int64_t> last_eval_step;
   for (auto sample = run.samples.rbegin(); sample != run.samples.rend() && shown < 3; ++sample) {
     if (sample->phase != "eval") continue;
-    if (sample->step != last.value_or(sample->step)) break;
-    last = sample->step;
+    if (sample->step != last_eval_step.value_or(sample->step)) break;
+    last_eval_step = sample->step;
     console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
-    const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "not judged")
+    const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "no reward")
                                 : !is_binary               ? "reward " + short_number(sample->reward)
                                 : sample->reward > 0       ? console.paint(Paint::kGreen, "correct")
                                                            : console.paint(Paint::kRed, "wrong");
@@ -67,28 +67,28 @@ void print_samples(const RunData& run, bool is_binary, Console& console) {
   }
 }
 
-/// Rows that somebody spoiled while the run went on, or a folder that nothing may be written to any more, take its
-/// report away, and not its end. A disk that is full or cannot be read is an error all the same.
-std::optional<RunData> reported_run(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
-                                    Console& console) {
+/// Writes the report. If rows of the run were changed meanwhile, or the folder became read-only, this warns and returns
+/// std::nullopt; a full or unreadable disk is an error.
+std::optional<RunData> try_write_report(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
+                                        Console& console) {
   try {
     for (const std::string& change : find_changed_rows(folder, checkpoint))
-      console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
+      console.warning(change + "; the file was changed during the run, and --resume will report it");
     RunData run = write_report(folder);
-    for (const std::string& damage : run.recorded.damage) console.warning(damage + "; the report goes without it");
+    for (const std::string& damage : run.recorded.damage) console.warning(damage + "; the report leaves it out");
     return run;
   } catch (const Error& error) {
-    const std::string told = std::string(error.what()) + "; there is no report until this is mended (keel report " +
-                             shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound";
+    const std::string message = std::string(error.what()) + "; no report was written. Fix this and run keel report " +
+                                shell_word(folder.string()) + "; the run is complete and its checkpoints are valid";
     const bool machine_failed =
         error.code() == ExitCode::kHealthGuard || dynamic_cast<const ReadFailure*>(&error) != nullptr;
-    if (machine_failed) fail(error.code(), told);
-    console.warning(told);
+    if (machine_failed) fail(error.code(), message);
+    console.warning(message);
     return std::nullopt;
   }
 }
 
-/// The loss on rows that are kept for it, before the first update and after the last.
+/// Prints the loss on held-out rows before the first update and after the last.
 void print_supervised(const RunSummary& summary, Console& console) {
   if (!summary.sft_loss_before || !summary.sft_loss_after) return;
   console.heading("Loss on held-out rows");
@@ -122,13 +122,12 @@ void print_result(const std::optional<RunData>& data, const Config& config, cons
                  (config.has_rl() ? ", and every token shaded by its coefficient" : ""));
   console.line("  " + dir + "/metrics.jsonl   one line per step");
   console.result("  " + checkpoint.string() + "   a Hugging Face model folder");
-  if (config.lora.used())
-    console.line("  " + (checkpoint / "adapter").string() + "   the adapter by itself, as PEFT has it");
+  if (config.lora.used()) console.line("  " + (checkpoint / "adapter").string() + "   the adapter, in PEFT format");
   if (config.record.tensorboard) console.line("  " + dir + "/tensorboard   tensorboard --logdir " + shell_word(dir));
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
   if (const std::optional<std::string> kept = link_target(best); config.checkpoint.keeps_best() && kept)
-    console.line("  " + best.string() + "   the best evaluation's, " + *kept +
-                 (checkpoint.filename() == *kept ? "" : "; the run itself stands for its newest checkpoint"));
+    console.line("  " + best.string() + "   best evaluation: " + *kept +
+                 (checkpoint.filename() == *kept ? "" : "; the run's folder means its newest checkpoint"));
 }
 
 }  // namespace
@@ -140,24 +139,26 @@ ConfigTree read_settings(const std::string& file, const std::vector<std::string>
   all.insert(all.end(), settings.begin(), settings.end());
   for (const char* ending : {".sh", ".bash", ".py"})
     if (file.ends_with(ending) && path_exists(file))
-      fail(ExitCode::kBadConfiguration, file, ": is a script, and a configuration is YAML or JSON; `keel import` ",
-           "makes one of the settings of TRL or verl");
+      fail(ExitCode::kBadConfiguration, file,
+           ": is a script; expected a YAML or JSON configuration. Fix: `keel import` ",
+           "converts TRL or verl settings");
   ConfigTree tree = is_setting ? ConfigTree{} : read_config(file);
   apply_overrides(tree, all);
   return tree;
 }
 
-std::optional<std::filesystem::path> run_around(const std::string& file, const ConfigTree& tree, const Config& config) {
+std::optional<std::filesystem::path> find_moved_run(const std::string& file, const ConfigTree& tree,
+                                                    const Config& config) {
   const std::filesystem::path path = full_path(file), folder = path.parent_path();
-  std::error_code unseen;
+  std::error_code ignored;
   if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") ||
-      !command_line_name(tree, "run.dir").empty() || std::filesystem::equivalent(folder, config.run.dir, unseen))
+      !command_line_name(tree, "run.dir").empty() || std::filesystem::equivalent(folder, config.run.dir, ignored))
     return std::nullopt;
   return folder;
 }
 
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments) {
-  // `model: PATH` says model.path, and must leave room for the section's other keys.
+  // `model: PATH` is short for model.path. Expand it, so that other keys of the section can be set.
   if (tree.value.contains("model") && tree.value["model"].is_string()) {
     tree.value["model"] = {{"path", tree.value["model"]}};
     tree.lines["model.path"] = tree.lines["model"];
@@ -168,24 +169,24 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
     apply_override(tree, assignment);
     const size_t begin = assignment.find_first_not_of(' ');
     const std::string key = assignment.substr(begin, assignment.find_first_of(" =", begin) - begin);
-    const auto [earlier, fresh] = given.emplace(key, assignment);
-    if (!fresh)
+    const auto [earlier, is_new] = given.emplace(key, assignment);
+    if (!is_new)
       fail(ExitCode::kBadConfiguration, "command line: ", key, " is set twice, by ", earlier->second, " and by ",
            assignment, "; keep one of them");
   }
 }
 
-ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
+ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
                       const AcceptedChanges& accepted) {
-  std::optional<WatchBeside> page;  // first, while there are no other threads; it sees the run end
-  if (watched) page.emplace(config.run.dir);
+  std::optional<WatchBeside> page;  // before other threads start; destroyed after the run
+  if (serve_report) page.emplace(config.run.dir);
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);
   if (page) console.result("live report: " + page->address());
   console.line(fitted(describe_run(config, *run), console));
   const ExitCode code = run->run();
-  const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);
+  const std::optional<RunData> data = try_write_report(config.run.dir, run->last_checkpoint(), console);
   if (code == ExitCode::kDone) print_result(data, config, *run, console);
   return code;
 }

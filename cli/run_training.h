@@ -15,25 +15,26 @@ namespace keel::cli {
 /// What --quiet does for a command that trains.
 inline constexpr const char* kQuietHelp =
     "Print only warnings, errors and the result: accuracy or loss before and after, and the checkpoint. log.txt has "
-    "the rest";
+    "everything";
 
 enum class StartMode { kNew, kReplace, kResume };
 
 inline constexpr const char* kWatchHelp =
-    "Serve the report, live, on 127.0.0.1 as long as the run goes on; its address is printed at the start";
+    "Serve a live report on 127.0.0.1 during the run; the address is printed at the start";
 
-/// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
-ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
+/// Prints the configuration, trains, writes the report and prints the result; shared by `train` and `quickstart`.
+ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
                       const AcceptedChanges& accepted = {});
 
-/// A configuration file with the key=value settings behind it, or those alone: the first word may be one.
+/// Reads a configuration file and applies key=value settings. `file` may be the first setting instead.
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings);
 
-/// The run that a configuration lies in, where its run.dir is another folder and none is typed: the run was moved, or
-/// copied.
-std::optional<std::filesystem::path> run_around(const std::string& file, const ConfigTree& tree, const Config& config);
+/// The folder of a moved or copied run: that of its config.yaml, if run.dir is another folder and was not set on the
+/// command line.
+std::optional<std::filesystem::path> find_moved_run(const std::string& file, const ConfigTree& tree,
+                                                    const Config& config);
 
-/// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
+/// Applies key=value settings of the command line. A duplicate key is an error, as in a file.
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);
 
 }  // namespace keel::cli

@@ -15,7 +15,7 @@
 namespace keel::cli {
 namespace {
 
-constexpr double kAgrees = 0.01;  // the p-value, corrected, below which two measurements are said to differ
+constexpr double kSignificance = 0.01;  // corrected p-values below this count as a difference
 
 struct StudyArguments {
   std::string file, size, compare;
@@ -35,36 +35,37 @@ std::string plan_text(const Study& study) {
          ", at a time: " + std::to_string(study.options.jobs) + ", folder: " + study.options.dir;
 }
 
-/// This program, by which the runs are made.
+/// The path of this program, which the runs are started with.
 std::filesystem::path own_program() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
     fail(ExitCode::kBadConfiguration, "/proc/self/exe: ", error.message(),
-         "; a study starts its runs with this program, which /proc names: mount it");
+         "; a study finds its own program through /proc. Fix: mount it");
   return program;
 }
 
-/// Whether the runs agree with those of a table that was written down.
+/// Compares the runs with those of an earlier runs.csv.
 ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::vector<Outcome>& others,
                           const std::string& table, Console& console) {
   const StudyComparison comparison = compare(outcomes, others, table_measures(study));
-  console.heading("Beside " + table);
+  console.heading("Compared with " + table);
   console.result(comparison.table);
   if (!comparison.only_in_one.empty())
-    console.warning("not compared, since only one of the two has it: " + joined(comparison.only_in_one));
+    console.warning("not compared, since only one of the studies has it: " + joined(comparison.only_in_one));
   if (comparison.same_seeds > 0)
-    console.warning(std::to_string(comparison.same_seeds) +
-                    " runs have a variant and seed that the other has too, and are no independent measurement; take "
-                    "other seeds: study.first_seed=100");
-  const bool agrees = comparison.least_p > kAgrees;
-  console.result((agrees ? "they agree: the least p-value, corrected by Holm over all rows, is "
-                         : "they differ: the least p-value, corrected by Holm over all rows, is ") +
-                 fixed(comparison.least_p, 4) + ", and below " + fixed(kAgrees, 2) + " would be called a difference");
+    console.warning(
+        std::to_string(comparison.same_seeds) +
+        " runs have the variant and seed of a run in the other study, so they are not independent. Fix: use "
+        "other seeds, as study.first_seed=100");
+  const bool agrees = comparison.least_p > kSignificance;
+  console.result((agrees ? "the studies agree: the smallest p-value (Holm-corrected) is "
+                         : "the studies differ: the smallest p-value (Holm-corrected) is ") +
+                 fixed(comparison.least_p, 4) + "; below " + fixed(kSignificance, 2) + " is a difference");
   return agrees ? ExitCode::kDone : ExitCode::kAnsweredNo;
 }
 
-/// base.KEY=VALUE is a setting of the base's file where there is one.
+/// Reads a study with its overrides. base.KEY=VALUE overrides the base file, if the study has one.
 Study read_with_overrides(const StudyArguments& arguments) {
   constexpr std::string_view kBase = "base.";
   ConfigTree tree = read_config(arguments.file);
@@ -96,10 +97,10 @@ ExitCode study_command(const StudyArguments& arguments) {
   wait_for_saving();
   const OldRuns old_runs = arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept;
   const std::filesystem::path program = own_program();
-  const StudyFolder place(study, old_runs);
-  const StudyResult result = run_study(study, place, program, old_runs, console);
+  const StudyFolder study_folder(study, old_runs);
+  const StudyResult result = run_study(study, study_folder, program, old_runs, console);
 
-  const std::filesystem::path& folder = place.path();
+  const std::filesystem::path& folder = study_folder.path();
   const std::vector<VariantSummary> variants = summarize(study, result.outcomes, result.failed);
   const std::string table = markdown_table(study, variants);
   write_atomically(folder / "table.md", table);
@@ -107,7 +108,7 @@ ExitCode study_command(const StudyArguments& arguments) {
   write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));
   write_atomically(folder / "study.html", study_page(study, variants, result.outcomes));
   write_atomically(folder / "curves.svg", study_curves(study, result.outcomes));
-  for (const std::string& sentence : result.unmeasured) console.warning(sentence);
+  for (const std::string& warning : result.unmeasured) console.warning(warning);
   console.heading(study.name);
   console.result(table);
   console.line("Written: table.md, table.csv, runs.csv (a row for each run), study.html and its curves.svg in " +
@@ -118,8 +119,8 @@ ExitCode study_command(const StudyArguments& arguments) {
   }
   if (result.failures.empty()) return ExitCode::kDone;
   console.warning(std::to_string(result.failures.size()) +
-                  " runs failed and are not in the tables; the same command "
-                  "tries them again");
+                  " runs failed and are not in the tables; run the same command "
+                  "to retry them");
   return ExitCode::kAnsweredNo;
 }
 
@@ -127,17 +128,17 @@ ExitCode study_command(const StudyArguments& arguments) {
 
 CommandHandler add_study(CommandLine& line) {
   const auto arguments = std::make_shared<StudyArguments>();
-  Command command = line.add("study", "Variants of one configuration from several seeds, run and compared");
+  Command command = line.add("study", "Run and compare variants of one configuration over several seeds");
   command.option("STUDY", arguments->file, "File with the sections study, base, variants and sizes").required().files();
   command.option("OVERRIDES", arguments->overrides,
-                 "key=value settings that win over the file: study.seeds=3, base.train.steps=50");
-  command.option("--size", arguments->size, "One of the file's sizes, whose settings are put over the base");
+                 "key=value settings that override the file: study.seeds=3, base.train.steps=50");
+  command.option("--size", arguments->size, "One of the sizes in the file, whose settings override the base");
   command
       .option("--compare", arguments->compare,
-              "runs.csv of an earlier study: tests whether the two agree (code 1 where they differ)")
+              "runs.csv of an earlier study: test whether both agree (exit code 1 if not)")
       .files();
-  command.flag("--overwrite", arguments->overwrite, "Make runs anew that the folder has with other settings");
-  command.flag("--explain", arguments->explain, "Print the runs and stop");
+  command.flag("--overwrite", arguments->overwrite, "Replace runs in the folder that have other settings");
+  command.flag("--explain", arguments->explain, "Print the runs and exit");
   command.flag("-q,--quiet", arguments->quiet, "Print only warnings, errors and the tables");
   return [arguments] { return study_command(*arguments); };
 }

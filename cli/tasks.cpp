@@ -27,8 +27,8 @@ void print_table(bool json) {
   if (json) std::printf("%s\n", json_line(rows).c_str());
 }
 
-/// Training problems come as demonstrations; held-out ones have none.
-Demonstration sample(const Task& task, const TasksRequest& request, int64_t i) {
+/// Makes sample `i`. Training problems have a demonstration, held-out ones do not.
+Demonstration make_sample(const Task& task, const TasksRequest& request, int64_t i) {
   const auto index = static_cast<uint64_t>(i);
   if (request.held_out) return {task.problem(request.seed, index, Split::kHeldOut), ""};
   return task.demonstrate(request.seed, index, /*noisy=*/false);
@@ -69,7 +69,7 @@ ExitCode show_tasks(const TasksRequest& request) {
                    std::to_string(preset.options.steps) + " (" + preset.use + ")");
   }
   for (int64_t i = 0; i < request.count; ++i) {
-    const Demonstration shown = sample(*task, request, i);
+    const Demonstration shown = make_sample(*task, request, i);
     if (request.json)
       print_json(shown, request, i);
     else
@@ -82,14 +82,15 @@ ExitCode show_tasks(const TasksRequest& request) {
 
 CommandHandler add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
-  Command command = line.add("tasks", "The built-in tasks, with samples");
-  command.option("NAME", request->name, "Samples of one task, with answers and demonstrations").words(task_names());
-  command.option("--seed", request->seed, "Of the samples");
+  Command command = line.add("tasks", "List the built-in tasks, or print samples of one");
+  command.option("NAME", request->name, "Print samples of this task, with answers and demonstrations")
+      .words(task_names());
+  command.option("--seed", request->seed, "Seed of the samples");
   command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
-  command.option("--difficulty", request->difficulty, "1 to 5, of countdown: 3 is countdown_3")
+  command.option("--difficulty", request->difficulty, "Difficulty of countdown, 1 to 5: 3 is countdown_3")
       .between(1, CountdownTask::kMaxDifficulty);
-  command.flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
-  command.flag("--json", request->json, "One object per line: prompt, answer, demonstration");
+  command.flag("--held-out", request->held_out, "Print held-out problems, which have no demonstration");
+  command.flag("--json", request->json, "One JSON object per line: prompt, answer, demonstration");
   return [request] { return show_tasks(*request); };
 }
 

@@ -21,37 +21,35 @@ struct TrainArguments {
        watch = false;
 };
 
-/// A copy's configuration names the folder of the run that it was copied from, which nobody who names the copy means to
-/// go on with, or to replace.
-void require_own_folder(const std::string& file, const ConfigTree& tree, const Config& config) {
-  const auto folder = run_around(file, tree, config);
+/// Rejects the config.yaml of a copied run, whose run.dir still is the folder of the original.
+void require_own_run_dir(const std::string& file, const ConfigTree& tree, const Config& config) {
+  const auto folder = find_moved_run(file, tree, config);
   if (folder && path_exists(config.run.dir))
-    fail(ExitCode::kBadConfiguration, file, ": its run.dir is ", config.run.dir, ", and the run that it lies in is ",
-         folder->string(), "; say which of the two you mean: run.dir=", shell_word(config.run.dir),
+    fail(ExitCode::kBadConfiguration, file, ": its run.dir is ", config.run.dir,
+         ", but it is in the folder of the run ", folder->string(), ". Fix: set run.dir=", shell_word(config.run.dir),
          " or run.dir=", shell_word(folder->string()));
 }
 
-/// The command and its arguments; `tree_of` makes of the settings what is trained.
+/// Adds a training command; `convert` turns the given settings into a full configuration.
 CommandHandler add_training(CommandLine& line, const char* name, const char* help, const char* example,
-                            const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& tree_of) {
+                            const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& convert) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add(name, help);
   command.option("CONFIG", arguments->config, example).required().files().settings();
-  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file").settings();
+  command.option("OVERRIDES", arguments->overrides, "key=value settings that override the file").settings();
   const Argument resume =
       command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
   command
       .flag("--changed-data", arguments->changed_data,
-            "With --resume: go on although rows of the files of section data or sft were changed, to mend them for "
-            "instance")
+            "With --resume: accept changed rows in the files of section data or sft, for instance fixed ones")
       .needs(resume);
   command
       .flag("--damaged-rows", arguments->damaged_rows,
-            "With --resume: go on although rows of the run's own metrics.jsonl or samples.jsonl are missing or "
-            "damaged; the file is kept as it is beside a new one with the others")
+            "With --resume: accept missing or damaged rows in the run's metrics.jsonl or samples.jsonl; the file is "
+            "kept, and a new one gets the valid rows")
       .needs(resume);
   command.flag("--overwrite", arguments->overwrite, "Replace the run in run.dir").excludes(resume);
-  command.flag("--explain", arguments->explain, "Print every derived number and stop");
+  command.flag("--explain", arguments->explain, "Print the resolved configuration with all derived numbers and exit");
   command.flag("--watch", arguments->watch, kWatchHelp);
   command.flag("-q,--quiet", arguments->quiet, kQuietHelp);
   command.footer([] {
@@ -60,10 +58,10 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
     config.describe(table);
     return "Settings:\n" + table.help();
   });
-  return [arguments, tree_of] {
+  return [arguments, convert] {
     Console console(stdout, arguments->quiet);
     std::vector<std::string> notes;
-    const ConfigTree tree = tree_of(read_settings(arguments->config, arguments->overrides), notes);
+    const ConfigTree tree = convert(read_settings(arguments->config, arguments->overrides), notes);
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
@@ -73,7 +71,7 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
     const StartMode mode = arguments->resume      ? StartMode::kResume
                            : arguments->overwrite ? StartMode::kReplace
                                                   : StartMode::kNew;
-    if (mode != StartMode::kNew) require_own_folder(arguments->config, tree, config);
+    if (mode != StartMode::kNew) require_own_run_dir(arguments->config, tree, config);
     return run_training(config, mode, console, arguments->watch,
                         {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
@@ -82,15 +80,15 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
 }  // namespace
 
 CommandHandler add_train(CommandLine& line) {
-  return add_training(line, "train", "RL (after supervised updates, if the configuration has some)",
-                      "Configuration file, YAML or JSON; or the first setting, where there is none: keel train "
+  return add_training(line, "train", "Train with RL, after supervised updates if sft is configured",
+                      "Configuration file, YAML or JSON; or the first setting if there is no file: keel train "
                       "model=FOLDER data.files='[rows.jsonl]'",
                       [](ConfigTree tree, std::vector<std::string>&) { return tree; });
 }
 
 CommandHandler add_sft(CommandLine& line) {
-  return add_training(line, "sft", "Supervised fine-tuning on rows of one's own: messages, or prompt and completion",
-                      "Configuration file, YAML or JSON; or the first setting, where there is none: keel sft "
+  return add_training(line, "sft", "Supervised fine-tuning on your rows: messages, or prompt and completion",
+                      "Configuration file, YAML or JSON; or the first setting if there is no file: keel sft "
                       "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",
                       to_sft_config);
 }

@@ -17,15 +17,15 @@ struct VerifyArguments {
   Argument gold_option, answer_option;
 };
 
-/// Significant digits of the shortest decimal that is read as this number.
-int64_t digits_of(const Json& number) {
+/// Counts the significant digits of the shortest decimal that parses to this number.
+int64_t count_digits(const Json& number) {
   const std::string text = number.dump();
   const auto mantissa = std::string_view(text).substr(0, text.find('e'));
   const size_t first = mantissa.find_first_of("123456789");
   return first == mantissa.npos ? 0 : std::ranges::count_if(mantissa.substr(first), [](char c) { return c != '.'; });
 }
 
-/// Sees that a row has a gold answer and an answer.
+/// Checks that a row has a gold answer and an answer.
 void check_row(const JsonLine& line) {
   for (const char* key : {"gold", "answer"}) {
     if (!line.value.contains(key))
@@ -33,8 +33,8 @@ void check_row(const JsonLine& line) {
     const Json& value = line.value[key];
     if (!value.is_string() && !value.is_number())
       fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; expected a string");
-    if (value.is_number_float() && digits_of(value) > std::numeric_limits<double>::digits10)
-      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is a number with more digits than are kept (got ",
+    if (value.is_number_float() && count_digits(value) > std::numeric_limits<double>::digits10)
+      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is a number with more digits than a double holds (got ",
            value.dump(), "). Fix: write it as a string");
   }
 }
@@ -53,22 +53,24 @@ ExitCode verify_batch(const std::string& path) {
 
 CommandHandler add_verify(CommandLine& line) {
   const auto arguments = std::make_shared<VerifyArguments>();
-  Command command = line.add("verify", "The math verifier: does an answer say the same as the gold one?");
-  arguments->gold_option = command.option("--gold", arguments->gold, "The reference answer or solution");
-  arguments->answer_option = command.option("--answer", arguments->answer, "The answer or completion to judge");
+  Command command = line.add("verify", "Check whether a math answer equals the gold answer");
+  arguments->gold_option = command.option("--gold", arguments->gold, "Reference answer or solution");
+  arguments->answer_option = command.option("--answer", arguments->answer, "Answer or completion to check");
   command
-      .option("--batch", arguments->batch, "JSONL rows {gold, answer}; printed with \"correct\"; - is standard input")
+      .option("--batch", arguments->batch,
+              "JSONL file of {gold, answer}, printed with \"correct\"; - is standard input")
       .files();
   return [arguments] {
     const bool has_gold = arguments->gold_option.given(), has_answer = arguments->answer_option.given();
     if (!arguments->batch.empty()) {
       if (has_gold || has_answer)
-        fail(ExitCode::kBadConfiguration, "verify: --batch brings its own gold answers; leave out --gold and --answer");
+        fail(ExitCode::kBadConfiguration,
+             "verify: --batch reads gold answers from its file; remove --gold and --answer");
       return verify_batch(arguments->batch);
     }
     if (!has_gold || !has_answer)
       fail(ExitCode::kBadConfiguration, "verify: ", has_gold ? "--answer" : "--gold",
-           " is missing; give --gold and --answer, or --batch FILE");
+           " is missing; set --gold and --answer, or --batch FILE");
     const MathVerdict verdict = verify_math(arguments->gold, arguments->answer);
     std::printf("%s\ngold    %s\nanswer  %s\n", verdict.correct ? "correct" : "wrong",
                 escape_controls(verdict.gold).c_str(), escape_controls(verdict.answer).c_str());

@@ -13,19 +13,19 @@ CommandHandler add_watch(CommandLine& line) {
     std::optional<int64_t> port;
   };
   const auto arguments = std::make_shared<Arguments>();
-  Command command = line.add("watch", "The report of runs in a browser, live while they go on; Ctrl-C ends it");
-  command.option("RUN", arguments->runs, "Run folders, side by side; or folders of runs, to choose from")
+  Command command = line.add("watch", "Serve a live report of runs to the browser; Ctrl-C stops it");
+  command.option("RUN", arguments->runs, "Run folders to show side by side, or folders of runs to choose from")
       .required()
       .folders();
-  command.option("--port", arguments->port, "Port (default: the first free one from 8335 on; 0: any free one)")
+  command.option("--port", arguments->port, "Port (default: the first free port from 8335; 0: any free port)")
       .between(0, 65535);
   command.option("--host", arguments->host,
-                 "Address to serve on instead of 127.0.0.1, or 0.0.0.0 for all; the printed address then has a token");
+                 "Address to bind instead of 127.0.0.1; 0.0.0.0: all. The printed URL then contains a token");
   return [arguments] {
     Console console;
-    WatchPlace place{.host = arguments->host};
-    if (arguments->port) place.port = static_cast<int>(*arguments->port);
-    watch(arguments->runs, place, console);
+    WatchPlace address{.host = arguments->host};
+    if (arguments->port) address.port = static_cast<int>(*arguments->port);
+    watch(arguments->runs, address, console);
     return ExitCode::kDone;
   };
 }

@@ -44,7 +44,7 @@ class Eval(support.Test):
         result = self.evaluate("--json", "--samples", samples,
                                eval={"prompts": 60, "samples": 4})
         self.assert_exit(result, 0)
-        self.assertIn(f"every completion is in the file {samples}", result.stderr)
+        self.assertIn(f"completions written to {samples}", result.stderr)
         found = json.loads(result.stdout)["sources"]["chains"]
         rows = read_jsonl(samples)
         self.assertEqual((len(rows), found["prompts"], found["samples"]), (240, 60, 4))
@@ -142,7 +142,7 @@ class Eval(support.Test):
 
     def test_what_cannot_be_evaluated_is_refused(self):
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
-        self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no sound checkpoint", "--model")
+        self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no valid checkpoint", "--model")
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
         self.assertEqual(sorted(os.listdir(self.folder)), ["run"])
 
@@ -189,7 +189,7 @@ class OwnRows(own_files.Test):
 
     def test_rows_that_training_reads_are_called_so(self):
         for names, said in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
-                            (("files",), "data.files, the rows that training reads: 6 of 20 rows (eval.prompts)")):
+                            (("files",), "data.files, the training rows: 6 of 20 rows (eval.prompts)")):
             values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
             table = support.keel("eval", self.configuration("run", **values))
             self.assertIn(f" on {said}\n", table.stdout, table.stderr)

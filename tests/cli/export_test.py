@@ -175,7 +175,7 @@ class Export(support.Test):
     def test_says_what_to_type_next(self):
         result = keel("export", self.trained, "--tensorboard", self.folder / "a b")
         self.assert_exit(result, 0)
-        self.assertIn(f"look at it with: tensorboard --logdir '{self.folder}/a b'\n", result.stdout)
+        self.assertIn(f"view it with: tensorboard --logdir '{self.folder}/a b'\n", result.stdout)
 
     def test_a_table_has_named_metrics_alone(self):
         table = self.folder / "run.csv"

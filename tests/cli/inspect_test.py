@@ -134,7 +134,7 @@ class Inspect(support.Test):
             out = self.folder / f"{dtype}.gguf"
             converted = keel("convert", self.file, out, "--dtype", dtype)
             self.assert_exit(converted, 0, f"parameters in {written}\n")
-            self.assertEqual("Q8_0 is made of blocks of 32" in converted.stderr, dtype == "q8_0", converted.stderr)
+            self.assertEqual("not divisible into Q8_0 blocks of 32" in converted.stderr, dtype == "q8_0", converted.stderr)
             found = json.loads(keel("inspect", out, "--json").stdout)
             for tensor in found["tensors"]:
                 self.assertEqual(tensor["dtype"], written if len(tensor["shape"]) > 1 else "F32", tensor["name"])

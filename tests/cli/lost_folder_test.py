@@ -246,7 +246,7 @@ class LostFolder(support.Test):
                                         "-e", f"inject=pread64:error=EIO:when={number}"])
             self.assert_exit(result, 3)
             self.assertIn(f'keel: cannot read "{run / name}": Input/output error; check the disk', result.stderr)
-            self.assertIn("but the run is whole", result.stderr)
+            self.assertIn("the run is complete", result.stderr)
             self.assertFalse((run / "report.html").exists())
             way_out = re.search(r"\(keel (report .*?)\), but", result.stderr)
             self.assertTrue(way_out, result.stderr)

@@ -78,7 +78,7 @@ class MovedProject(own_files.Test):
         before = keel("eval", self.configuration("none"))
         self.assert_exit(before, 0)
         self.assertTrue(before.stdout.startswith(str(self.model)), before.stdout)
-        self.assertIn(f"{self.folder}/none has no checkpoint: this is the model before training", before.stderr)
+        self.assertIn(f"{self.folder}/none has no checkpoint: evaluating the model before training", before.stderr)
         where = keel("eval", self.folder / "old" / "config.yaml")
         self.assertTrue(where.stdout.startswith(f"{self.folder}/old/checkpoints/step-"), where.stdout)
         shutil.copytree(self.folder / "old", self.folder / "copy")
@@ -87,7 +87,7 @@ class MovedProject(own_files.Test):
             result = keel("eval", self.folder / name / "config.yaml")
             self.assert_exit(result, 0)
             self.assertEqual(result.stdout, where.stdout.replace("/old/", f"/{name}/"))
-            self.assertIn(f"is {self.folder}/old; the run is taken that the file lies in, {self.folder}/{name}", result.stderr)
+            self.assertIn(f"is {self.folder}/old; using the run that the file is in, {self.folder}/{name}", result.stderr)
 
     def test_a_run_follows_its_files_to_another_place(self):
         def place(folder):

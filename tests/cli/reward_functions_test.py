@@ -412,7 +412,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                          [{**row, "correct": row["i"] % 3 != 0} for row in data])
         result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text + '{"gold": 1, "answer": 3.14159265358979323846}\n',
                                 capture_output=True, text=True)
-        self.assert_refused(result, 3, "standard input:5001", "more digits than are kept")
+        self.assert_refused(result, 3, "standard input:5001", "more digits than a double holds")
         self.assertEqual(len(result.stdout.splitlines()), 5000)
 
 

@@ -87,8 +87,8 @@ class TheBest(support.Test):
         self.assert_exit(trained, 0)
         best = f"step-{self.best_of(run):06}"
         link = run / "checkpoints" / "best"
-        self.assertIn(f"{link}   the best evaluation's, {best}", trained.stdout)
-        self.assertEqual("the run itself stands for its newest" in trained.stdout, best != "step-000012")
+        self.assertIn(f"{link}   best evaluation: {best}", trained.stdout)
+        self.assertEqual("the run's folder means its newest" in trained.stdout, best != "step-000012")
         self.assertIn("the best one is kept as checkpoints/best, by eval/accuracy", trained.stdout)
         self.assertEqual(os.readlink(link), best)
         self.assertEqual(support.checkpoints(run), sorted({best, "step-000012"}))

@@ -277,7 +277,7 @@ def main():
         check_wandb(live, steps, used, folder)
         check_wandb(offline, exported(steps), used, folder)
         for command in (f"wandb sync {offline}", f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {folder}/mlflow"):
-            assert f"look at it with: {command}\n" in printed, printed
+            assert f"view it with: {command}\n" in printed, printed
         again = support.keel("export", run, *targets[2:], env=os.environ)
         assert again.returncode == 2 and "--overwrite" in again.stderr, again.stderr
         keel("export", run, *targets[2:], "--overwrite")

@@ -213,7 +213,7 @@ std::string describe_sampler(const Config& config) {
   const double noise = config.rollout.logit_noise;
   const int64_t behind = config.rollout.staleness;
   return entry("sampler",
-               config.rollout.weights + ": " + sampling_precision(config.rollout.weights).sentence +
+               config.rollout.weights + ": " + sampling_precision(config.rollout.weights).description +
                    (noise > 0 ? "\nnormal noise of deviation " + short_number(noise) + " on every logit" : "") +
                    (behind > 0 ? "\n" + counted(behind, "step") + " behind the policy that is trained" : ""));
 }

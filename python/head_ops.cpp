@@ -128,7 +128,7 @@ class PolicyLoss {
 
   HeadCoefficients operator()(const TokenStats& stats, int64_t begin, int64_t end) {
     const TokenDecision decision =
-        token_coefficients(region_, with_statistics(known_, stats, requirements(region_), begin));
+        token_coefficients(region_, add_statistics(known_, stats, requirements(region_), begin));
     const Tensor weights = token_weights_.narrow(0, begin, end - begin);
     const Tensor coefficient = decision.coefficient * weights;
     loss_ -= (coefficient * stats.logp).sum(at::kDouble).item<double>();

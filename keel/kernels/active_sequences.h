@@ -7,33 +7,33 @@
 
 namespace keel {
 
-/// Rows of sequences that are being decoded, [count] each: the newest token, where it stands, how many tokens of its
-/// completion there are and may be, and what the row sees.
+/// State of the decode batch, one entry per row [count].
 struct ActiveSequencePointers {
-  int64_t *tokens, *positions, *places;
-  const int64_t* limits;
+  int64_t *tokens, *positions;  // the newest token and its position in the sequence
+  int64_t* num_generated;       // tokens of the completion so far
+  const int64_t* max_new_tokens;
   PagedRow* rows;
   int64_t count;
 };
 
-/// What was drawn for them, and which tokens end a completion.
+/// The tokens sampled for the rows, and the tokens that end a completion.
 struct NextTokenPointers {
   const int64_t* tokens;    // [count]
   const int64_t* stop_ids;  // [stops]
   int64_t stops;
 };
 
-/// A row goes on with its token. One that has ended, or stands for no sequence, sees no prompt: it looks at a first key
-/// of its own and stays where it is until somebody looks after it.
-KEEL_HOST_DEVICE inline void advance_row(const ActiveSequencePointers& running, const NextTokenPointers& drawn,
+/// Appends row i's sampled token to its sequence. A finished row, like a padding row, has no prompt keys: it attends to
+/// one key of its own and does not change until the host sets a new batch.
+KEEL_HOST_DEVICE inline void advance_row(const ActiveSequencePointers& batch, const NextTokenPointers& sampled,
                                          int64_t i) {
-  PagedRow& row = running.rows[i];
+  PagedRow& row = batch.rows[i];
   if (row.prompt_keys == 0) return;
-  const int64_t token = drawn.tokens[i];
-  bool ends = ++running.places[i] >= running.limits[i];
-  for (int64_t s = 0; s < drawn.stops; ++s) ends = ends || token == drawn.stop_ids[s];
-  running.tokens[i] = token;
-  running.positions[i]++;
+  const int64_t token = sampled.tokens[i];
+  bool ends = ++batch.num_generated[i] >= batch.max_new_tokens[i];
+  for (int64_t s = 0; s < sampled.stops; ++s) ends = ends || token == sampled.stop_ids[s];
+  batch.tokens[i] = token;
+  batch.positions[i]++;
   row.own_keys++;
   if (ends) row.prompt_keys = 0, row.own_keys = 1;
 }

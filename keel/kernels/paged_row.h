@@ -1,7 +1,7 @@
 #pragma once
 
-// Keys and values in blocks of kBlockTokens tokens, as sampling keeps them: sequences begin and end at any time, and
-// the samples of a group share their prompt's blocks. CPU and GPU kernels share these names.
+// Types of paged attention, shared by CPU and GPU kernels. Keys and values are stored in blocks of kBlockTokens tokens.
+// Samples of one prompt share the prompt's blocks.
 
 #include <cstdint>
 
@@ -11,24 +11,25 @@ namespace keel {
 
 constexpr int64_t kBlockTokens = 16;
 
-/// The blocks of one layer, [blocks, kv_heads, kBlockTokens * width] each. The kernels choose the order within a block.
+/// KV cache of one layer: [blocks, kv_heads, kBlockTokens * width] each. The kernels define the layout within a block.
 struct KvCachePointers {
   void *keys, *values;
   FloatType type;
   int64_t kv_heads, width;
 };
 
-/// One token of a forward pass and what it sees: the first keys of a prompt's blocks, then the first ones of its
-/// sequence's own. The last key that it sees is its own. Tables are offsets into a list of blocks.
+/// One token (row) of a forward pass and the keys it attends to: the first `prompt_keys` keys of the prompt, then the
+/// first `own_keys` keys of its own sequence. The last of these keys is the token's own. `prompt_table` and `own_table`
+/// are offsets into the list of block indices.
 struct PagedRow {
   int32_t prompt_table, prompt_keys, own_table, own_keys;
 };
 
-/// How a layer attends; AttentionConfig of ops in the kernels' types.
+/// AttentionConfig of ops in the kernels' types.
 struct PagedAttentionConfig {
-  float scale, softcap;  // no cap: 0
-  int64_t window;        // of the latest keys that are seen; all: 0
-  bool deterministic;    // added up in the same order whatever rows there are beside it; a CPU always does
+  float scale, softcap;  // softcap 0: none
+  int64_t window;        // number of latest keys that are attended to; 0: all
+  bool deterministic;    // the order of summation does not depend on other rows; always so on a CPU
 };
 
 }  // namespace keel

@@ -18,32 +18,33 @@ struct CudaGraph::Graph {
 
 bool CudaGraph::is_supported(at::Device device) { return device.is_cuda(); }
 
-CudaGraph::CudaGraph(const std::function<void()>& work, const CudaGraph* neighbour)
+CudaGraph::CudaGraph(const std::function<void()>& work, const CudaGraph* memory_owner)
     : graph_(std::make_unique<Graph>()) {
-  // A stream of its own, since the default one cannot be recorded: one for all that this thread records, so that cuBLAS
-  // takes memory for it once. Of those with a high priority, among which no other thread has the one that it works on.
-  static thread_local const c10::cuda::CUDAStream recording = c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
+  // The default stream cannot be captured. Each thread captures on one stream, so that cuBLAS allocates its workspace
+  // once. No thread computes on a high-priority stream, so the pool cannot return one that is in use.
+  static thread_local const c10::cuda::CUDAStream capture_stream =
+      c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
   const std::scoped_lock lock(cuda_graph_mutex());
-  const c10::cuda::CUDAStreamGuard guard(recording);
-  // What is recorded gets memory of its own, and none can be given back meanwhile.
-  constexpr size_t kEnough = size_t{4} << 30;
-  size_t left = 0, all = 0;
-  if (cudaMemGetInfo(&left, &all) != cudaSuccess || left < kEnough) c10::cuda::CUDACachingAllocator::emptyCache();
-  graph_->graph.capture_begin(neighbour ? neighbour->graph_->graph.pool() : c10::MempoolId_t{0, 0},
+  const c10::cuda::CUDAStreamGuard guard(capture_stream);
+  // A graph allocates from its own pool, and cached memory cannot be released during a capture.
+  constexpr size_t kMinFree = size_t{4} << 30;
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess || free < kMinFree) c10::cuda::CUDACachingAllocator::emptyCache();
+  graph_->graph.capture_begin(memory_owner ? memory_owner->graph_->graph.pool() : c10::MempoolId_t{0, 0},
                               cudaStreamCaptureModeThreadLocal);
   try {
     work();
-  } catch (...) {  // or nobody could record or give memory back any more
+  } catch (...) {  // An unfinished capture would block all later captures and releases of memory.
     try {
       graph_->graph.capture_end();
-    } catch (const std::exception&) {  // what was thrown first says why
+    } catch (const std::exception&) {  // The first exception is the cause.
     }
     throw;
   }
   graph_->graph.capture_end();
 }
 
-void CudaGraph::queue() { graph_->graph.replay(); }
+void CudaGraph::replay() { graph_->graph.replay(); }
 
 #else
 
@@ -52,16 +53,16 @@ struct CudaGraph::Graph {};
 bool CudaGraph::is_supported(at::Device) { return false; }
 
 CudaGraph::CudaGraph(const std::function<void()>&, const CudaGraph*) {
-  fail(ExitCode::kInternal, "this build has no CUDA kernels, and nothing to record");
+  fail(ExitCode::kInternal, "this build has no CUDA kernels, so it cannot capture a CUDA graph");
 }
 
-void CudaGraph::queue() {}
+void CudaGraph::replay() {}
 
 #endif
 
 std::mutex& cuda_graph_mutex() {
-  static std::mutex one;
-  return one;
+  static std::mutex mutex;
+  return mutex;
 }
 
 CudaGraph::~CudaGraph() = default;

@@ -8,27 +8,28 @@
 
 namespace keel {
 
-/// GPU work that is recorded once (a CUDA graph) and queued by one call any number of times, in the same memory.
+/// A CUDA graph: captures GPU work once and replays it with one launch, always in the same memory.
 class CudaGraph {
  public:
-  /// Whether work of this device can be recorded.
+  /// Whether work on this device can be captured.
   static bool is_supported(at::Device device);
 
-  /// Records what `work` queues, without doing it. It must not wait for the device, must keep no tensor that it makes
-  /// but those that are read before anything recorded is queued again, and the device must have done such work before.
-  /// `neighbour`: work that is never done at the same time, whose memory is used for this too.
-  explicit CudaGraph(const std::function<void()>& work, const CudaGraph* neighbour = nullptr);
+  /// Captures the work that `work` launches, without running it. `work` must not synchronise with the device, and the
+  /// device must have run such work before. Tensors that `work` creates are overwritten by the next replay of this
+  /// graph or of one that shares its memory. `memory_owner`: a graph whose memory is shared; the two must never run at
+  /// the same time.
+  explicit CudaGraph(const std::function<void()>& work, const CudaGraph* memory_owner = nullptr);
   ~CudaGraph();
   CudaGraph(CudaGraph&&) noexcept;
 
-  void queue();
+  void replay();
 
  private:
   struct Graph;
   std::unique_ptr<Graph> graph_;
 };
 
-/// Held while work is recorded, by whatever thread. A device's cached memory may be given back under it alone.
+/// Held during every capture. A thread that releases cached device memory must hold it, too.
 std::mutex& cuda_graph_mutex();
 
 }  // namespace keel

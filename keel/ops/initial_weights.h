@@ -8,7 +8,7 @@
 namespace keel {
 
 /// A parameter's initial weights, float32: normal with this deviation, a function of the seed and the parameter's
-/// number (keel/kernels/initial_weights.h). SampledTokens on the device where they are to live.
+/// number (keel/kernels/initial_weights.h). Generated on `device`.
 Tensor initial_weights(const std::vector<int64_t>& shape, double deviation, uint64_t seed, uint64_t parameter,
                        at::Device device);
 

@@ -6,57 +6,57 @@
 
 namespace keel {
 
-/// Temperatures of sampling. Below the least one the tempered logits would leave float32; 0 is another thing: the
-/// likeliest token, with the log-probs of the untempered distribution.
+/// Range of sampling temperatures; smaller ones would overflow float32. Temperature 0 is greedy: it takes the most
+/// likely token and reports log-probs at temperature 1.
 constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
 
-/// One drawn token per row.
+/// One sampled token per row.
 struct SampledTokens {
-  Tensor tokens;      // [S] int64; all others are float32, of the tempered distribution (the untempered one at 0):
-  Tensor logp;        // [S] of the token
-  Tensor other_logp;  // [S] log(1 - p) of it
-  Tensor entropy;     // [S] of that distribution
-  Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: its K likeliest tokens, the first one first
-  Tensor together = {};                  // bytes in which all of these lie, where a GPU drew: one copy fetches them
+  Tensor tokens;  // [S] int64; the others are float32, of the distribution at the sampling temperature (1 if greedy)
+  Tensor logp;    // [S] log p of the token
+  Tensor other_logp;                     // [S] log(1 - p) of the token
+  Tensor entropy;                        // [S] of the distribution
+  Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: the K most likely tokens, most likely first
+  Tensor storage = {};                   // on a GPU: the bytes of all tensors above, so that one copy fetches them
 };
-/// The same on the CPU; as soon as the device has done what is queued where it is not waited for.
-SampledTokens to_host(const SampledTokens& drawn, bool wait = true);
+/// Copies to the CPU. Without `wait` the result is valid once the device has finished the work launched so far.
+SampledTokens to_host(const SampledTokens& sampled, bool wait = true);
 
-/// Draws a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
-/// device, key the noise (as unsigned numbers). Also finds the `top_k` likeliest tokens, unless that is 0.
+/// Samples a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
+/// device, key the noise (as unsigned numbers). Also finds the `top_k` most likely tokens, unless that is 0.
 SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
                      const Tensor& positions, int64_t top_k = 0);
 
-/// The logits [S, V] with normal noise of this deviation on each: a sampler that disagrees with the trainer. The noise
-/// of a token is a function of (seed, rollout, position, token) alone. The same logits when the deviation is 0.
+/// Adds normal noise of this standard deviation to logits [S, V], which makes sampler and trainer differ. The noise is
+/// a function of (seed, rollout, position, token) alone. Returns the input if the deviation is 0.
 Tensor with_logit_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
                         const Tensor& positions);
 
-/// Which tokens can be drawn at all; by default every one.
+/// Restricts sampling to likely tokens. The default restricts nothing; the filters apply in this order.
 struct Truncation {
-  int64_t top_k = 0;   // above 0: only so many of the likeliest tokens
-  double top_p = 1.0;  // below 1: of these the smallest set of the likeliest whose probabilities add up to it
-  double min_p = 0.0;  // above 0: of these the ones with at least this share of the likeliest one's probability
+  int64_t top_k = 0;   // above 0: keeps the k most likely tokens
+  double top_p = 1.0;  // below 1: keeps the smallest set of most likely tokens with this total probability
+  double min_p = 0.0;  // above 0: keeps tokens with at least this fraction of the highest probability
 
-  bool nothing() const { return top_k == 0 && top_p >= 1 && min_p <= 0; }
+  bool is_none() const { return top_k == 0 && top_p >= 1 && min_p <= 0; }
 };
 
-/// The logits with -inf for every token that cannot be drawn, in the order of transformers: top_k, top_p, min_p. Of
-/// equally likely tokens top_p takes the lower ids first, and top_k all that are as likely as the last one. The same
-/// logits where nothing is truncate_logits or the likeliest token is taken anyway (temperature 0).
+/// Sets the logits of excluded tokens to -inf, by top_k, top_p and min_p in this order, as transformers does. Of
+/// equally likely tokens top_p keeps the lower ids first, and top_k keeps all that tie with the k-th. Returns the input
+/// if there is no truncation or the temperature is 0.
 Tensor truncate_logits(const Tensor& logits, double temperature, const Truncation& truncation);
 
-/// The newest tokens of sequences that are being decoded, a row each, on one device.
+/// State of the sequences of a decode batch, one row each, on one device.
 struct ActiveSequences {
-  Tensor tokens, positions;  // [N] int64: the token, and where it stands in its sequence
-  Tensor places, limits;     // [N] int64: how many tokens of its completion there are, and may be
-  Tensor rows;               // [N, 4] int32: a PagedRow each
+  Tensor tokens, positions;              // [N] int64: newest token, and its position in the sequence
+  Tensor num_generated, max_new_tokens;  // [N] int64: tokens of the completion so far, and their limit
+  Tensor rows;                           // [N, 4] int32: a PagedRow each
 
   ActiveSequences first(int64_t count) const;
 };
 
-/// The rows go on with the tokens [N] that were drawn for them. A row whose token is one of `stop_ids`, or whose
-/// completion has as many tokens as it may, stays where it is from then on, as does one that sees no prompt.
-void advance(const ActiveSequences& running, const Tensor& drawn, const Tensor& stop_ids);
+/// Appends the sampled tokens [N] to the sequences. A row that samples one of `stop_ids` or reaches its limit does not
+/// change afterwards; nor does a padding row, which has no prompt keys.
+void advance(const ActiveSequences& batch, const Tensor& sampled, const Tensor& stop_ids);
 
 }  // namespace keel

@@ -10,151 +10,152 @@
 
 namespace keel {
 
-DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& request, KvCache store, int64_t slots,
-                       int64_t table_width, int64_t rollouts)
+DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& request, KvCache cache,
+                       int64_t max_batch_size, int64_t max_blocks_per_sequence, int64_t rollouts)
     : model_(model),
       request_(request),
-      store_(std::move(store)),
+      cache_(std::move(cache)),
       states_(rollouts),
-      slots_(slots),
-      table_width_(table_width),
+      max_batch_size_(max_batch_size),
+      max_blocks_per_sequence_(max_blocks_per_sequence),
       uses_graphs_(CudaGraph::is_supported(model.device())) {
-  idle_block_ = store_.take();
-  const int64_t rows = rows_for(slots);
+  padding_block_ = cache_.allocate();
+  const int64_t rows = padded_batch_size(max_batch_size);
   const at::TensorOptions integers = at::TensorOptions(at::kLong).device(model.device());
-  const auto room = [&] { return at::zeros({rows}, integers); };
-  running_ = {room(), room(), room(), room(), at::zeros({rows, 4}, integers.dtype(at::kInt))};
-  rollout_ids_ = room();
-  tables_ = at::zeros({rows * table_width}, integers.dtype(at::kInt));
+  const auto zeros = [&] { return at::zeros({rows}, integers); };
+  batch_ = {zeros(), zeros(), zeros(), zeros(), at::zeros({rows, 4}, integers.dtype(at::kInt))};
+  rollout_ids_ = zeros();
+  tables_ = at::zeros({rows * max_blocks_per_sequence}, integers.dtype(at::kInt));
   const std::vector<int32_t>& stops = request.stop_ids;
   stop_ids_ = at::tensor(std::vector<int64_t>(stops.begin(), stops.end()), at::kLong).to(model.device());
 }
 
-/// The rows that are computed for so many sequences: on a GPU one of few numbers, so that few graphs are captured.
-int64_t DecodeStep::rows_for(int64_t sequences) const {
+/// On a GPU batches are padded to one of few sizes, so that few CUDA graphs are captured.
+int64_t DecodeStep::padded_batch_size(int64_t sequences) const {
   if (!uses_graphs_) return sequences;
   const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));
-  // A step of few rows takes hardly longer than one of a single row: 1, 4, 16, 64.
+  // Small sizes are 1, 4, 16 and 64: a step of few rows takes hardly longer than one of a single row.
   if (doubled <= 64) return std::countr_zero(static_cast<uint64_t>(doubled)) % 2 == 0 ? doubled : 2 * doubled;
   return sequences <= doubled / 4 * 3 ? doubled / 4 * 3 : doubled;
 }
 
-SampledTokens DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const {
+SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& rollout_ids,
+                                        const Tensor& positions) const {
   const Tensor logits =
-      with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
+      with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, positions);
   return sample(truncate_logits(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
-                rollout_ids, places, request_.top_k);
+                rollout_ids, positions, request_.top_k);
 }
 
-SampledTokens DecodeStep::draw_first(const Tensor& states, const std::vector<int64_t>& rollouts,
-                                     const Tensor& rollout_ids) {
+SampledTokens DecodeStep::sample_first(const Tensor& states, const std::vector<int64_t>& rollouts,
+                                       const Tensor& rollout_ids) {
   if (request_.hidden_states) states_.add(states, rollouts);
-  return to_host(draw(states, rollout_ids, at::zeros_like(rollout_ids)));
+  return to_host(sample_tokens(states, rollout_ids, at::zeros_like(rollout_ids)));
 }
 
-/// Rows are arranged again where that makes a step shorter, or where enough sequences can start to make up for a pause.
-bool DecodeStep::should_arrange(int64_t live, int64_t waiting) const {
-  if (live == 0 || rows_for(live) < rows_for(static_cast<int64_t>(rollouts_.size()))) return true;
-  const int64_t worth_a_pause = uses_graphs_ ? std::max<int64_t>(slots_ / 16, 1) : 1;
-  return waiting > 0 && slots_ - live >= std::min(worth_a_pause, waiting);
+/// A new batch pays if the padded size shrinks, or if enough sequences can start to make up for draining the pipeline.
+bool DecodeStep::should_refill(int64_t active, int64_t waiting) const {
+  if (active == 0 || padded_batch_size(active) < padded_batch_size(static_cast<int64_t>(rollouts_.size()))) return true;
+  const int64_t min_free_rows = uses_graphs_ ? std::max<int64_t>(max_batch_size_ / 16, 1) : 1;
+  return waiting > 0 && max_batch_size_ - active >= std::min(min_free_rows, waiting);
 }
 
-void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
-  if (!in_flight_.empty()) fail(ExitCode::kInternal, "rows were arranged while a decode step was in flight");
-  const auto count = static_cast<int64_t>(sequences.size()), all = rows_for(count);
-  // Rows beyond the sequences attend to one key of the idle block.
-  std::vector<int64_t> tokens(all), positions(all), places(all), limits(all), ids(all);
-  std::vector<int32_t> tables(all * table_width_, idle_block_);
+void DecodeStep::set_batch(const std::vector<BatchEntry>& sequences) {
+  if (!in_flight_.empty()) fail(ExitCode::kInternal, "the decode batch was replaced while a step was in flight");
+  const auto count = static_cast<int64_t>(sequences.size()), padded = padded_batch_size(count);
+  std::vector<int64_t> tokens(padded), positions(padded), num_generated(padded), max_new_tokens(padded), ids(padded);
+  std::vector<int32_t> tables(padded * max_blocks_per_sequence_, padding_block_);
   std::vector<PagedRow> rows;
   rollouts_.clear();
-  for (int64_t i = 0; i < all; ++i) {
-    const auto table = static_cast<int32_t>(i * table_width_);
-    if (i >= count) {
+  for (int64_t i = 0; i < padded; ++i) {
+    const auto table = static_cast<int32_t>(i * max_blocks_per_sequence_);
+    if (i >= count) {  // A padding row attends to one key of the padding block.
       rows.push_back({.prompt_table = table, .prompt_keys = 0, .own_table = table, .own_keys = 1});
       continue;
     }
-    const RowStart& from = sequences[i];
-    const std::vector<int32_t>& drawn = from.rollout.tokens.ids;
-    const size_t prompt_keys = from.rollout.tokens.prompt->size();
-    tokens[i] = drawn.back(), places[i] = std::ssize(drawn), limits[i] = from.limit;
-    positions[i] = static_cast<int64_t>(prompt_keys + drawn.size() - 1);
-    ids[i] = static_cast<int64_t>(from.rollout.id);
-    rollouts_.push_back(from.index);
-    const auto own = std::copy(from.prompt_blocks.begin(), from.prompt_blocks.end(), tables.begin() + table);
-    std::copy(from.own_blocks.begin(), from.own_blocks.end(), own);
+    const BatchEntry& sequence = sequences[i];
+    const std::vector<int32_t>& generated = sequence.rollout.tokens.ids;
+    const size_t prompt_keys = sequence.rollout.tokens.prompt->size();
+    tokens[i] = generated.back(), num_generated[i] = std::ssize(generated);
+    max_new_tokens[i] = sequence.max_new_tokens;
+    positions[i] = static_cast<int64_t>(prompt_keys + generated.size() - 1);
+    ids[i] = static_cast<int64_t>(sequence.rollout.id);
+    rollouts_.push_back(sequence.rollout_index);
+    const auto own = std::copy(sequence.prompt_blocks.begin(), sequence.prompt_blocks.end(), tables.begin() + table);
+    std::copy(sequence.completion_blocks.begin(), sequence.completion_blocks.end(), own);
     rows.push_back({.prompt_table = table,
                     .prompt_keys = static_cast<int32_t>(prompt_keys),
                     .own_table = static_cast<int32_t>(own - tables.begin()),
-                    .own_keys = static_cast<int32_t>(drawn.size())});
+                    .own_keys = static_cast<int32_t>(generated.size())});
   }
-  const auto put = [](const Tensor& to, const Tensor& from) { to.narrow(0, 0, from.size(0)).copy_(from); };
-  put(running_.tokens, at::tensor(tokens, at::kLong));
-  put(running_.positions, at::tensor(positions, at::kLong));
-  put(running_.places, at::tensor(places, at::kLong));
-  put(running_.limits, at::tensor(limits, at::kLong));
-  put(running_.rows, tensor_of(rows));
-  put(rollout_ids_, at::tensor(ids, at::kLong));
-  put(tables_, at::tensor(tables, at::kInt));
+  const auto copy = [](const Tensor& to, const Tensor& from) { to.narrow(0, 0, from.size(0)).copy_(from); };
+  copy(batch_.tokens, at::tensor(tokens, at::kLong));
+  copy(batch_.positions, at::tensor(positions, at::kLong));
+  copy(batch_.num_generated, at::tensor(num_generated, at::kLong));
+  copy(batch_.max_new_tokens, at::tensor(max_new_tokens, at::kLong));
+  copy(batch_.rows, tensor_of(rows));
+  copy(rollout_ids_, at::tensor(ids, at::kLong));
+  copy(tables_, at::tensor(tables, at::kInt));
 }
 
-DecodeStep::Outputs DecodeStep::compute(int64_t rows) const {
-  const ActiveSequences running = running_.first(rows);
-  const PagedAttention block_rows(running.rows, tables_, model_.execution().bitwise);
+DecodeStep::Outputs DecodeStep::compute(int64_t batch_size) const {
+  const ActiveSequences batch = batch_.first(batch_size);
+  const PagedAttention paged(batch.rows, tables_, model_.execution().bitwise);
   Outputs result;
   const auto attend = [&](int64_t layer, const AttentionConfig& attention, const Heads& heads) {
-    return block_rows.attend(store_.layer(layer), attention, heads);
+    return paged.attend(cache_.layer(layer), attention, heads);
   };
-  result.states = model_.forward({running.tokens, running.positions, attend});
-  result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows), running.places);
-  advance(running, result.drawn.tokens, stop_ids_);
+  result.states = model_.forward({batch.tokens, batch.positions, attend});
+  result.sampled = sample_tokens(result.states, rollout_ids_.narrow(0, 0, batch_size), batch.num_generated);
+  advance(batch, result.sampled.tokens, stop_ids_);
   return result;
 }
 
-/// Prompts were computed before, and with them all that the device prepares at its first work.
-DecodeStep::Graph& DecodeStep::graph_for(int64_t rows) {
-  const auto found = graphs_.find(rows);
+/// Prefill runs before the first capture, so that all lazy initialisation of the device is done.
+DecodeStep::CapturedStep& DecodeStep::graph_for(int64_t batch_size) {
+  const auto found = graphs_.find(batch_size);
   if (found != graphs_.end()) return found->second;
   Outputs outputs;
-  CudaGraph work([&] { outputs = compute(rows); }, graphs_.empty() ? nullptr : &graphs_.begin()->second.work);
-  return graphs_.emplace(rows, Graph{std::move(work), std::move(outputs)}).first->second;
+  CudaGraph graph([&] { outputs = compute(batch_size); }, graphs_.empty() ? nullptr : &graphs_.begin()->second.graph);
+  return graphs_.emplace(batch_size, CapturedStep{std::move(graph), std::move(outputs)}).first->second;
 }
 
 void DecodeStep::capture_next_graph() {
   if (!uses_graphs_) return;
-  int64_t rows = rows_for(slots_);
-  while (rows > 0 && (rows_for(rows) != rows || graphs_.contains(rows))) --rows;
-  if (rows > 0) graph_for(rows);
+  int64_t size = padded_batch_size(max_batch_size_);
+  while (size > 0 && (padded_batch_size(size) != size || graphs_.contains(size))) --size;
+  if (size > 0) graph_for(size);
 }
 
-/// States are recorded before the next launch overwrites them. The host is one step behind the GPU.
+/// The host is one step behind the GPU. Hidden states are copied before the next replay overwrites them.
 std::vector<SampledTokens> DecodeStep::step() {
-  const auto count = static_cast<int64_t>(rollouts_.size()), rows = rows_for(count);
+  const auto count = static_cast<int64_t>(rollouts_.size()), batch_size = padded_batch_size(count);
   Outputs newest;
   InFlight step;
   if (uses_graphs_) {
-    Graph& graph = graph_for(rows);
-    graph.work.queue();
-    newest = graph.outputs;
-    step.drawn = to_host(newest.drawn, /*wait=*/false);
+    CapturedStep& captured = graph_for(batch_size);
+    captured.graph.replay();
+    newest = captured.outputs;
+    step.sampled = to_host(newest.sampled, /*wait=*/false);
     step.done.emplace(at::kCUDA);
     step.done->record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(model_.device()));
   } else {
-    newest = compute(rows);
-    step.drawn = newest.drawn;
+    newest = compute(batch_size);
+    step.sampled = newest.sampled;
   }
   in_flight_.push_back(std::move(step));
   if (request_.hidden_states) states_.add(newest.states.narrow(0, 0, count), rollouts_);
   return fetch(uses_graphs_ ? 1 : 0);
 }
 
-/// Waits for the oldest steps until so many are in flight.
+/// Waits for the oldest steps until only `in_flight` are left.
 std::vector<SampledTokens> DecodeStep::fetch(size_t in_flight) {
-  std::vector<SampledTokens> drawn;
+  std::vector<SampledTokens> sampled;
   for (; in_flight_.size() > in_flight; in_flight_.pop_front()) {
     if (in_flight_.front().done) in_flight_.front().done->synchronize();
-    drawn.push_back(std::move(in_flight_.front().drawn));
+    sampled.push_back(std::move(in_flight_.front().sampled));
   }
-  return drawn;
+  return sampled;
 }
 
 Tensor DecodeStep::take_states(int64_t rollout, int64_t count) {

@@ -16,80 +16,82 @@
 
 namespace keel {
 
-/// A sequence that is decoded from here on.
-struct RowStart {
-  const Rollout& rollout;  // has its first token
-  int64_t index;           // of the rollout
-  int64_t limit;           // max tokens of its completion
-  const std::vector<int32_t>&prompt_blocks, &own_blocks;
+/// A sequence that enters the decode batch. Its first token is sampled already.
+struct BatchEntry {
+  const Rollout& rollout;
+  int64_t rollout_index;  // within the request
+  int64_t max_new_tokens;
+  const std::vector<int32_t>&prompt_blocks, &completion_blocks;
 };
 
-/// The decode step: draws the next token of many sequences, again and again without host synchronisation. On a GPU a
-/// step is a CUDA graph, captured once per batch size, and the host reads the tokens of one step while the next one is
-/// computed. Owns the KV cache, the hidden states on record and a copy of the request; borrows the model.
+/// Decodes a batch of sequences, one token per step, without host synchronisation. On a GPU a step is a CUDA graph,
+/// captured once per batch size, and the host reads the tokens of one step while the GPU computes the next one. Owns
+/// the KV cache, the recorded hidden states and a copy of the request; borrows the model.
 class DecodeStep {
  public:
-  /// `slots`: max sequences that are decoded together. `table_width`: max blocks of a prompt and a completion of it
-  /// together. `rollouts`: all of the request. `request.stop_ids`: all tokens that end a completion.
-  DecodeStep(const SamplingModel& model, const SamplingRequest& request, KvCache store, int64_t slots,
-             int64_t table_width, int64_t rollouts);
+  /// `max_blocks_per_sequence` counts the blocks of prompt and completion. `rollouts`: number of the request's
+  /// rollouts. `request.stop_ids` must hold all tokens that end a completion.
+  DecodeStep(const SamplingModel& model, const SamplingRequest& request, KvCache cache, int64_t max_batch_size,
+             int64_t max_blocks_per_sequence, int64_t rollouts);
 
-  KvCache& store() { return store_; }
+  KvCache& cache() { return cache_; }
 
-  /// Draws the first tokens of the rollouts, whose ids are `rollout_ids`, from the last states [N, H] of their prompts.
-  SampledTokens draw_first(const Tensor& states, const std::vector<int64_t>& rollouts, const Tensor& rollout_ids);
+  /// Samples the first token of each rollout from the last hidden state [N, H] of its prompt. `rollouts` are indices
+  /// within the request; `rollout_ids` key the noise.
+  SampledTokens sample_first(const Tensor& states, const std::vector<int64_t>& rollouts, const Tensor& rollout_ids);
 
   /// Captures a CUDA graph for one more batch size, while the host would otherwise wait for the GPU.
   void capture_next_graph();
 
-  /// Whether arranging the rows again pays off: `live` arranged sequences still run, `waiting` others have not started.
-  bool should_arrange(int64_t live, int64_t waiting) const;
+  /// Whether it pays to set a new batch: `active` sequences still run, and `waiting` others have not started.
+  bool should_refill(int64_t active, int64_t waiting) const;
 
-  /// Waits for all steps in flight. Returns their tokens, the oldest first.
+  /// Waits for all steps in flight. Returns their tokens, oldest step first.
   std::vector<SampledTokens> drain() { return fetch(0); }
 
-  /// Decodes these sequences from now on, a row each. Steps in flight must be drained first.
-  void arrange(const std::vector<RowStart>& sequences);
+  /// Replaces the batch; sequence i becomes row i. Steps in flight must be drained first.
+  void set_batch(const std::vector<BatchEntry>& sequences);
 
-  /// Launches one step. Returns the tokens of the oldest one that is complete, or nothing while the pipeline fills.
+  /// Launches one step. Returns the tokens of the oldest finished step, or nothing while the pipeline fills.
   std::vector<SampledTokens> step();
 
-  /// Hands out the states [count, H] that a rollout's first tokens were drawn from, and records no more of it.
+  /// Returns the hidden states [count, H] from which a rollout's first `count` tokens were sampled, and stops recording
+  /// this rollout.
   Tensor take_states(int64_t rollout, int64_t count);
 
  private:
   struct Outputs {
-    Tensor states;  // [rows, H] that the tokens are drawn from
-    SampledTokens drawn;
+    Tensor states;  // [batch, H] hidden states from which the tokens are sampled
+    SampledTokens sampled;
   };
-  struct Graph {
-    CudaGraph work;
-    Outputs outputs;  // overwritten by each launch
+  struct CapturedStep {
+    CudaGraph graph;
+    Outputs outputs;  // overwritten by each replay
   };
   struct InFlight {
-    SampledTokens drawn;
+    SampledTokens sampled;
     std::optional<c10::Event> done;
   };
-  int64_t rows_for(int64_t sequences) const;
-  SampledTokens draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const;
-  Outputs compute(int64_t rows) const;
-  Graph& graph_for(int64_t rows);
+  int64_t padded_batch_size(int64_t sequences) const;
+  SampledTokens sample_tokens(const Tensor& states, const Tensor& rollout_ids, const Tensor& positions) const;
+  Outputs compute(int64_t batch_size) const;
+  CapturedStep& graph_for(int64_t batch_size);
   std::vector<SampledTokens> fetch(size_t in_flight);
 
   const SamplingModel& model_;
   SamplingRequest request_;
-  KvCache store_;
+  KvCache cache_;
   HiddenStateBuffer states_;
-  int64_t slots_, table_width_;
+  int64_t max_batch_size_, max_blocks_per_sequence_;
   bool uses_graphs_;
-  int32_t idle_block_;               // no sequence has it
-  std::vector<int64_t> rollouts_;    // of the arranged rows; -1 once their states were handed out
-  ActiveSequences running_;          // all slots
-  Tensor rollout_ids_;               // [slots] int64
-  Tensor tables_;                    // [slots * table_width] int32
-  Tensor stop_ids_;                  // int64
-  std::map<int64_t, Graph> graphs_;  // by their rows
-  std::deque<InFlight> in_flight_;   // the oldest first
+  int32_t padding_block_;                   // attended by padding rows only
+  std::vector<int64_t> rollouts_;           // rollout of each row; -1 after its states were taken
+  ActiveSequences batch_;                   // max_batch_size rows, padded
+  Tensor rollout_ids_;                      // [max_batch_size] int64
+  Tensor tables_;                           // [max_batch_size * max_blocks_per_sequence] int32
+  Tensor stop_ids_;                         // int64
+  std::map<int64_t, CapturedStep> graphs_;  // by batch size
+  std::deque<InFlight> in_flight_;          // oldest first
 };
 
 }  // namespace keel

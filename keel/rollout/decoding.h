@@ -13,58 +13,60 @@
 
 namespace keel {
 
-/// The rollouts of one request on their way: who is decoded when, a function of the prompts and of what was drawn. Owns
-/// the rollouts, the decode step and a copy of the request; borrows the model, the tokenizer and the prompts.
+/// Generates the rollouts of one request with continuous batching. The schedule depends only on the prompts and the
+/// sampled tokens. Owns the rollouts, the decode step and a copy of the request; borrows the model, the tokenizer and
+/// the prompts.
 class Decoding {
  public:
-  /// Plans the memory of keys and values; nothing is computed yet. Completions end with the request's stop_ids alone.
+  /// Allocates the KV cache and computes nothing yet. Only `request.stop_ids` end a completion, not the tokenizer's
+  /// EOS.
   Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
            const SamplingRequest& request);
   Decoding(const Decoding&) = delete;
 
-  /// Memory of the keys and values of the sequences that run together, at the most.
+  /// Maximum size of the request's KV cache.
   static int64_t kv_cache_bytes(const SamplingModel& model, std::span<const Prompt> prompts,
                                 const SamplingRequest& request);
 
   bool done() const { return progress_.finished == progress_.total; }
   const RolloutProgress& progress() const { return progress_; }
 
-  /// A token more for every sequence that runs, and new ones in the place of those that have ended. Returns the groups
-  /// of rollouts that are complete since.
+  /// Runs one decode step; new sequences replace finished ones first. Returns the groups that became complete.
   std::vector<std::span<Rollout>> poll();
 
-  /// As far as they are, in the same order.
+  /// All rollouts, finished or not, in the order of take().
   const std::vector<Rollout>& rollouts() const { return rollouts_; }
 
-  /// In the order of the prompts, samples_per_prompt each. Once, when all are done.
+  /// Moves the rollouts out, in the order of the prompts, samples_per_prompt each. Call it once, when done.
   std::vector<Rollout> take() { return std::move(rollouts_); }
 
  private:
-  /// One completion on its way.
+  /// A completion that is being decoded.
   struct Sequence {
     int64_t rollout, group;
-    std::vector<int32_t> blocks;  // room for its own tokens
+    std::vector<int32_t> blocks;  // for the completion's keys and values
     bool ended = false;
   };
 
   /// The samples of one prompt.
   struct Group {
-    int64_t waiting, unfinished;       // samples that have not begun; that have not ended
+    int64_t waiting, unfinished;       // samples that have not started; samples that have not ended
     std::vector<int32_t> blocks = {};  // of the prompt, while a sample needs them
-    Tensor last_state = {};            // [1, H] of the prompt, while a sample waits for it
+    Tensor last_state = {};            // [1, H] last hidden state of the prompt, until all samples have started
   };
 
-  void arrange();
+  void refill_batch();
   std::vector<int64_t> start_sequences();
-  void compute_prompts(const std::vector<int64_t>& groups);
-  void draw_first_tokens();
-  void record(const SampledTokens& drawn);
-  void record(Sequence& sequence, const SampledTokens& drawn, int64_t row);
+  void prefill(const std::vector<int64_t>& groups);
+  void sample_first_tokens();
+  void record(const SampledTokens& sampled);
+  void record(Sequence& sequence, const SampledTokens& sampled, int64_t row);
   void finish(Sequence& sequence);
-  void drop_ended() {
-    std::erase_if(running_, [](const Sequence& sequence) { return sequence.ended; });
+  void remove_ended() {
+    std::erase_if(batch_, [](const Sequence& sequence) { return sequence.ended; });
   }
-  int64_t live() const { return std::ranges::count(running_, false, &Sequence::ended); }
+  int64_t count_active() const { return std::ranges::count(batch_, false, &Sequence::ended); }
+  bool can_start() const { return batch_.size() < max_batch_size_ && next_ < rollouts_.size(); }
   std::span<const int32_t> prompt_of(int64_t group) const { return prompts_[group].tokens; }
 
   const SamplingModel& model_;
@@ -73,12 +75,12 @@ class Decoding {
   SamplingRequest request_;
   StopStrings stop_strings_;
 
-  size_t slots_;     // sequences that may run at a time
-  size_t next_ = 0;  // the rollout that starts next
+  size_t max_batch_size_;
+  size_t next_ = 0;  // rollout that starts next
   std::vector<Rollout> rollouts_;
   std::vector<Group> groups_;
-  std::vector<Sequence> running_;  // a row each, in the order in which they began
-  std::vector<int64_t> complete_;  // groups, since the last poll()
+  std::vector<Sequence> batch_;    // one row each, in order of their start
+  std::vector<int64_t> complete_;  // groups completed since the last poll()
   RolloutProgress progress_;
   DecodeStep step_;
 };

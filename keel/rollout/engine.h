@@ -14,7 +14,7 @@ namespace keel {
 
 class OptionTable;
 
-/// How completions are sampled; the section `rollout` of a configuration.
+/// Section `rollout` of a configuration.
 struct RolloutOptions {
   int64_t samples_per_prompt = 8;
   double temperature = 1.0;
@@ -23,7 +23,7 @@ struct RolloutOptions {
   std::string weights = "exact";
   double logit_noise = 0;
   bool bitwise = false;
-  double mismatch_limit = 0;  // not a setting: tests lower it (keel/train/start/logprob_check.h)
+  double mismatch_limit = 0;  // for tests; not a setting (keel/train/start/logprob_check.h)
   int64_t max_sequences = 1024;
   int64_t staleness = 0;
   bool dynamic_sampling = false;
@@ -32,22 +32,22 @@ struct RolloutOptions {
   void describe(OptionTable& table);
 };
 
-/// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once
-/// for all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt +
-/// i, and its noise depends on the seed, that id and the position alone. Owns a
-/// SamplingModel, which shares some weights' memory and holds packed, joined or rounded copies of others: make a new
-/// engine after every update. Borrows the tokenizer.
+/// Samples completions with continuous batching: sequences start in the order of the prompts as others end. A prompt is
+/// prefilled once, and its samples share its keys and values. Rollout i of prompt p has the id
+/// p.id * samples_per_prompt + i; its noise depends only on the seed, this id and the position. The SamplingModel
+/// shares the memory of some weights and holds packed, fused or rounded copies of others: create a new engine after
+/// every update. Borrows the tokenizer.
 class RolloutEngine {
  public:
   RolloutEngine(SamplingModel model, const Tokenizer& tokenizer) : model_(std::move(model)), tokenizer_(tokenizer) {}
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
-  /// The rollouts of a request on their way, which poll() moves on; the engine and the prompts must outlive them.
+  /// Starts a request; Decoding::poll() advances it. The engine and the prompts must outlive the result.
   Decoding submit(std::span<const Prompt> prompts, const SamplingRequest& request) const;
 
-  /// Rollouts in the order of the prompts, samples_per_prompt each. Where a GPU's memory does not suffice, half as many
-  /// sequences are tried together, once.
+  /// Returns rollouts in the order of the prompts, samples_per_prompt each. If a GPU runs out of memory, tries once
+  /// more with half as many sequences together.
   std::vector<Rollout> generate(std::span<const Prompt> prompts, const SamplingRequest& request,
                                 const RolloutEvents& events = {}) const;
 

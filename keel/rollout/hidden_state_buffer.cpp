@@ -7,38 +7,38 @@
 
 namespace keel {
 
-/// Moves the wanted rows to the front, into twice the room that they and the new ones need.
-void HiddenStateBuffer::make_room(const Tensor& like, int64_t count) {
-  const int64_t room = states_.defined() ? states_.size(0) : 0;
-  if (used_ + count <= room) return;
+/// Makes room for `count` more rows. If there is none, moves the live rows into a new buffer of twice the needed size.
+void HiddenStateBuffer::reserve(const Tensor& like, int64_t count) {
+  const int64_t capacity = states_.defined() ? states_.size(0) : 0;
+  if (used_ + count <= capacity) return;
   std::vector<int64_t> kept;
   for (std::vector<int64_t>& rows : rows_)
     for (int64_t& row : rows) {
       kept.push_back(row);
       row = static_cast<int64_t>(kept.size()) - 1;
     }
-  Tensor larger = at::empty({2 * (wanted_ + count), like.size(1)}, like.options());
+  Tensor larger = at::empty({2 * (live_ + count), like.size(1)}, like.options());
   if (!kept.empty())
-    larger.narrow(0, 0, wanted_).copy_(states_.index_select(0, at::tensor(kept, at::kLong).to(like.device())));
+    larger.narrow(0, 0, live_).copy_(states_.index_select(0, at::tensor(kept, at::kLong).to(like.device())));
   states_ = std::move(larger);
-  used_ = wanted_;
+  used_ = live_;
 }
 
 void HiddenStateBuffer::add(const Tensor& states, const std::vector<int64_t>& rollouts) {
   const int64_t count = states.size(0);
-  make_room(states, count);
+  reserve(states, count);
   states_.narrow(0, used_, count).copy_(states);
   for (int64_t i = 0; i < count; ++i) {
     if (rollouts[i] < 0) continue;
     rows_[rollouts[i]].push_back(used_ + i);
-    wanted_++;
+    live_++;
   }
   used_ += count;
 }
 
 Tensor HiddenStateBuffer::take(int64_t rollout, int64_t count) {
   std::vector<int64_t> rows = std::exchange(rows_[rollout], {});
-  wanted_ -= static_cast<int64_t>(rows.size());
+  live_ -= static_cast<int64_t>(rows.size());
   rows.resize(count);
   return states_.index_select(0, at::tensor(rows, at::kLong).to(states_.device()));
 }

@@ -7,23 +7,23 @@
 
 namespace keel {
 
-/// The hidden states of tokens, appended step by step and handed out by the rollout they belong to. Memory goes with
-/// the tokens that are still being decoded, not with how long they may become. It owns the states.
+/// Collects the hidden states of all rollouts, step by step, and returns them by rollout. Its memory grows with the
+/// tokens of unfinished rollouts, not with their maximum length. It owns the states.
 class HiddenStateBuffer {
  public:
   explicit HiddenStateBuffer(int64_t rollouts) : rows_(rollouts) {}
 
-  /// One state [S, H] for each of these rollouts; -1: nobody's.
+  /// Appends states[i] [H] to rollout rollouts[i]. States of rollout -1 are dropped.
   void add(const Tensor& states, const std::vector<int64_t>& rollouts);
-  /// The first states [count, H] of a rollout, which are forgotten here with all others of it.
+  /// Returns the first `count` states [count, H] of a rollout and drops all of its states.
   Tensor take(int64_t rollout, int64_t count);
 
  private:
-  void make_room(const Tensor& like, int64_t count);
+  void reserve(const Tensor& like, int64_t count);
 
   std::vector<std::vector<int64_t>> rows_;  // of each rollout, in states_
-  Tensor states_;                           // [room, H]
-  int64_t used_ = 0, wanted_ = 0;           // rows with a state; those of them that will still be asked for
+  Tensor states_;                           // [capacity, H]
+  int64_t used_ = 0, live_ = 0;             // rows written; rows among them that are not yet taken
 };
 
 }  // namespace keel

@@ -11,44 +11,42 @@
 
 namespace keel {
 
-/// What one call of the engine is asked for.
+/// Sampling parameters of one call of the engine.
 struct SamplingRequest {
   int64_t samples_per_prompt = 1;
   double temperature = 1.0;
-  double logit_noise = 0;  // deviation of the noise on every logit that is sampled from, and recorded as sampled from
-  Truncation truncation = {};  // of the support: for evaluations, never for training
+  double logit_noise = 0;      // standard deviation of the noise on each logit; part of the recorded policy mu
+  Truncation truncation = {};  // for evaluations, never for training
   int64_t max_new_tokens = 1;
-  std::vector<int64_t> prompt_max_new_tokens = {};  // most new tokens by prompt; none: max_new_tokens for all
+  std::vector<int64_t> prompt_max_new_tokens = {};  // limit of each prompt; empty: max_new_tokens for all
   bool stop_at_eos = true;
-  std::vector<int32_t> stop_ids = {};          // tokens that end a completion; none: the tokenizer's eos
-  std::vector<std::string> stop_strings = {};  // the token that completes one of them ends a completion as well
+  std::vector<int32_t> stop_ids = {};          // tokens that end a completion; empty: the tokenizer's EOS
+  std::vector<std::string> stop_strings = {};  // the token that completes a stop string ends the completion, too
   uint64_t seed = 0;
   uint64_t policy_version = 0;   // recorded in every rollout
-  int64_t max_sequences = 1024;  // decoded together
-  int64_t top_k = 0;             // record this many of the likeliest tokens
-  bool hidden_states = false;    // record the states that predicted each token
-  std::string memory_hint =      // said where memory does not suffice
+  int64_t max_sequences = 1024;  // decoded at a time
+  int64_t top_k = 0;             // record this many most likely tokens at each position
+  bool hidden_states = false;    // record the hidden state from which each token was sampled
+  std::string memory_hint =      // fix suggested by out-of-memory errors
       "lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens";
 
-  /// Most new tokens of a completion of the prompt at this place.
   int64_t max_new_tokens_of(size_t prompt) const {
     return prompt_max_new_tokens.empty() ? max_new_tokens : prompt_max_new_tokens[prompt];
   }
 };
 
-/// How far the rollouts of a request are.
 struct RolloutProgress {
   int64_t finished = 0, total = 0;  // rollouts
-  int64_t tokens = 0;               // that were drawn
+  int64_t tokens = 0;               // sampled so far
 };
 
-/// Told what happens while rollouts are sampled. What is empty is not told.
+/// Optional callbacks during sampling.
 struct RolloutEvents {
-  /// The finished rollouts of one prompt, as soon as they are all there, while others are still being decoded.
+  /// Called with the rollouts of one prompt when all of them are finished, while other prompts are still decoded.
   std::function<void(std::span<Rollout> group)> group = {};
-  /// After every token of the sequences that run.
+  /// Called after every decode step.
   std::function<void(const RolloutProgress& progress)> progress = {};
-  /// Something was done differently from what was asked for; a sentence.
+  /// Called with a sentence when the engine deviates from the request.
   std::function<void(const std::string& sentence)> warning = {};
 };
 

@@ -2,24 +2,24 @@
 
 #include "keel/core/tensor/tensor.h"
 
-// Numbers of few bits. Each function gives back a tensor of the type that came, whose numbers are the nearest ones that
-// the format can hold, of two equally near ones that with an even last digit: what a machine of that precision would
-// multiply with, for machines of any. NaN stays NaN.
+// Simulated low precision: each function rounds to the nearest values of a format (ties to even) and returns them in
+// the dtype of x, so that any machine can compute with the values of that format. NaN stays NaN.
 
 namespace keel {
 
-/// To bfloat16, float16, e4m3 or e5m2 as they are, without a scale. What is beyond the largest number of an 8-bit type
-/// becomes that number; beyond the others' it becomes infinite.
+/// Rounds to bfloat16, float16, e4m3 or e5m2 without a scale. Overflow saturates in the 8-bit types and becomes
+/// infinite in the others.
 Tensor round_to_type(const Tensor& x, at::ScalarType type);
 
-/// To e4m3 or e5m2, with one scale for each row [..., n]: its largest number becomes the largest of the type.
+/// Rounds to e4m3 or e5m2 with one scale per row [..., n], which maps the row's largest magnitude to the type's
+/// maximum.
 Tensor round_rows_to_float8(const Tensor& x, at::ScalarType type);
 
-/// To whole multiples of a scale for each row, as many to either side of 0 as `bits` allow: 7 with 4 bits.
+/// Rounds to symmetric signed integers with one scale per row; 4 bits give -7 to 7.
 Tensor round_to_integers(const Tensor& x, int bits);
 
-/// To NVFP4: e2m1 in blocks of 16 along a row of x [rows, n], with an e4m3 scale for each block and one float32 scale
-/// for all.
+/// Rounds x [rows, n] to NVFP4: e2m1 in blocks of 16 along a row, one e4m3 scale per block, one float32 scale per
+/// tensor.
 Tensor round_to_nvfp4(const Tensor& x);
 
 }  // namespace keel

@@ -10,12 +10,12 @@ namespace keel {
 namespace {
 
 template <at::ScalarType type>
-Tensor plainly(const Tensor& x) {
+Tensor unscaled(const Tensor& x) {
   return round_to_type(x, type);
 }
 
 template <at::ScalarType type>
-Tensor by_rows(const Tensor& x) {  // of a weight an output channel, of activations a token
+Tensor scaled_by_row(const Tensor& x) {  // a row is an output channel of a weight, or a token of activations
   return round_rows_to_float8(x, type);
 }
 
@@ -24,9 +24,9 @@ Tensor to_integers(const Tensor& x) {
   return round_to_integers(x, bits);
 }
 
-constexpr auto kBf16 = plainly<at::kBFloat16>, kFp16 = plainly<at::kHalf>;
-constexpr auto kE4m3 = plainly<at::kFloat8_e4m3fn>, kE5m2 = plainly<at::kFloat8_e5m2>;
-constexpr auto kE4m3Rows = by_rows<at::kFloat8_e4m3fn>, kE5m2Rows = by_rows<at::kFloat8_e5m2>;
+constexpr auto kBf16 = unscaled<at::kBFloat16>, kFp16 = unscaled<at::kHalf>;
+constexpr auto kE4m3 = unscaled<at::kFloat8_e4m3fn>, kE5m2 = unscaled<at::kFloat8_e5m2>;
+constexpr auto kE4m3Rows = scaled_by_row<at::kFloat8_e4m3fn>, kE5m2Rows = scaled_by_row<at::kFloat8_e5m2>;
 
 }  // namespace
 

@@ -7,20 +7,19 @@
 
 namespace keel {
 
-/// A precision of the sampler: a name of rollout.weights, and what it rounds.
+/// A value of rollout.weights, and what it rounds.
 struct SamplingPrecision {
   std::string name;
-  std::string sentence;
+  std::string description;
   Rounding rounding;
 };
 
-/// All of them; the first is "exact".
+/// All precisions; the first is "exact".
 const std::vector<SamplingPrecision>& sampling_precisions();
 const SamplingPrecision& sampling_precision(const std::string& name);
 
-/// The sampler of a precision: with the model's own weights ("exact"), or with a copy whose linear layers are rounded
-/// as low-precision inference engines do it; embedding, norms and head stay as they are. A rounded sampler gives the
-/// trust region a real mismatch between mu and pi to hold.
+/// Creates a sampler with the model's own weights ("exact"), or with a copy whose linear layers are rounded as in
+/// low-precision inference engines. Embedding, norms and head are not rounded.
 SamplingModel sampling_model(const SamplerWeights& weights, const std::string& precision);
 
 }  // namespace keel

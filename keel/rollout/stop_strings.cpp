@@ -7,21 +7,21 @@
 namespace keel {
 namespace {
 
-// The first tokens of a run may stand for less than they would behind others.
+// Bytes added to the window, because the first tokens of a span may decode to fewer bytes than after other tokens.
 constexpr size_t kMargin = 16;
 
-size_t first_of(const std::string& text, const std::vector<std::string>& strings) {
+size_t find_first(const std::string& text, const std::vector<std::string>& strings) {
   size_t first = std::string::npos;
   for (const std::string& string : strings) first = std::min(first, text.find(string));
   return first;
 }
 
-/// What the tokens before a place in their text with special tokens spelled out stand for, without those.
-std::string text_up_to(size_t place, const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
-  const auto spelled_size = [&](size_t count) { return tokenizer.decode(tokens.first(count), false).size(); };
+/// The text without special tokens that precedes a byte position of the text with special tokens.
+std::string text_up_to(size_t position, const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  const auto size_with_special = [&](size_t count) { return tokenizer.decode(tokens.first(count), false).size(); };
   size_t before = tokens.size() - 1;
-  while (before > 0 && spelled_size(before) > place) --before;
-  const size_t rest = before > 0 ? place - spelled_size(before) : place;
+  while (before > 0 && size_with_special(before) > position) --before;
+  const size_t rest = before > 0 ? position - size_with_special(before) : position;
   const size_t size = tokenizer.decode(tokens.first(before), true).size();
   return tokenizer.decode(tokens.first(before + 1), true).substr(0, size + rest);
 }
@@ -31,27 +31,28 @@ std::string text_up_to(size_t place, const Tokenizer& tokenizer, std::span<const
 StopStrings::StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {
   for (const std::string& string : strings_) {
     if (string.empty())
-      fail(ExitCode::kBadConfiguration, "a stop string is empty, which would end every completion; remove it");
+      fail(ExitCode::kBadConfiguration, "a stop string is empty, so it would end every completion. Remove it.");
     window_ = std::max(window_, string.size() + kMargin);
   }
 }
 
 std::optional<std::string> StopStrings::text_before(const Tokenizer& tokenizer, std::span<const int32_t> tokens) const {
   if (strings_.empty()) return std::nullopt;
-  // Tokens may stand for nothing, so that it takes many to see enough.
-  const auto at_end = [&](bool skip_special) {
+  // Some tokens decode to no text, so the number of tokens doubles until their text fills the window.
+  const auto found_at_end = [&](bool skip_special) {
     for (size_t count = window_;; count *= 2) {
       const std::string text = tokenizer.decode(tokens.last(std::min(count, tokens.size())), skip_special);
-      if (text.size() >= window_ || count >= tokens.size()) return first_of(text, strings_) != std::string::npos;
+      if (text.size() >= window_ || count >= tokens.size()) return find_first(text, strings_) != std::string::npos;
     }
   };
-  const auto first_in = [&](bool skip_special) {
-    return at_end(skip_special) ? first_of(tokenizer.decode(tokens, skip_special), strings_) : std::string::npos;
+  const auto find = [&](bool skip_special) {
+    return found_at_end(skip_special) ? find_first(tokenizer.decode(tokens, skip_special), strings_)
+                                      : std::string::npos;
   };
-  const size_t plain = first_in(true), spelled = first_in(false);
-  if (plain == std::string::npos && spelled == std::string::npos) return std::nullopt;
+  const size_t plain = find(true), with_special = find(false);
+  if (plain == std::string::npos && with_special == std::string::npos) return std::nullopt;
   const std::string text =
-      spelled == std::string::npos ? tokenizer.decode(tokens, true) : text_up_to(spelled, tokenizer, tokens);
+      with_special == std::string::npos ? tokenizer.decode(tokens, true) : text_up_to(with_special, tokenizer, tokens);
   return text.substr(0, std::min(plain, text.size()));
 }
 

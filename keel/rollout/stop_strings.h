@@ -9,21 +9,21 @@
 
 namespace keel {
 
-/// Strings that end a completion, in its text or in that with special tokens spelled out ("<|im_end|>"). The token that
-/// completes one of them is the completion's last; its text is what stands before the string, without special tokens.
-/// It owns the strings.
+/// Strings that end a completion. They are searched in its text with and without special tokens ("<|im_end|>"). The
+/// token that completes a string is the completion's last one; the completion's text ends before the string and has no
+/// special tokens. It owns the strings.
 class StopStrings {
  public:
-  /// None may be empty.
+  /// No string may be empty.
   explicit StopStrings(std::vector<std::string> strings);
 
-  /// The text before the first string in what the tokens stand for; nothing where there is none. Asked after every
-  /// token, since only the ends of long completions are looked at.
+  /// Returns the text before the first stop string, if there is one. Call it after every token: only the end of a long
+  /// completion is searched.
   std::optional<std::string> text_before(const Tokenizer& tokenizer, std::span<const int32_t> tokens) const;
 
  private:
   std::vector<std::string> strings_;
-  size_t window_ = 0;  // bytes at the end in which a string that has just been completed lies
+  size_t window_ = 0;  // bytes at the end that contain a string that was just completed
 };
 
 }  // namespace keel

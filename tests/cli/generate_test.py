@@ -68,7 +68,7 @@ class Generate(support.Test):
         (self.model / "config.json").write_text(json.dumps(config))
         result = self.generate("-n", 1000, tokens=1 << 27)
         self.assert_refused(result, 2, "the keys and values of 1000 sequences take up to",
-                            "; lower -n or --max-new-tokens\n")
+                            " Fix: lower -n or --max-new-tokens\n")
         self.assertNotIn("rollout.", result.stderr)
 
     def test_the_first_completions_are_the_same_however_many_there_are(self):

@@ -65,7 +65,7 @@ __device__ Candidate best_of_warp(Candidate best) {
 }
 
 constexpr int kMostKept = 48 * kFours;  // likely tokens of a chunk that are handed on
-constexpr int kMostSorted = static_cast<int>(kMostLikeliest) * kFours * 4;
+constexpr int kMostSorted = static_cast<int>(kMaxTopK) * kFours * 4;
 
 /// What is known of a chunk beside its distribution.
 struct ChunkTokens {
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 
 /// One block of threads for a row: from its chunks to its token and its likeliest ones.
 __global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Chunk* chunks, const ChunkTokens* found,
-                                                   const uint64_t* likely, int count, DrawnRows drawn) {
+                                                   const uint64_t* likely, int count, DrawResults results) {
   extern __shared__ uint64_t ranks[];
   __shared__ RowNormalizer normalizer;
   __shared__ int kept;
@@ -289,10 +289,10 @@ __global__ void noise_kernel(float* logits, long long vocab, float deviation, un
 
 constexpr int kAdvanceThreads = 128;
 
-__global__ void advance_kernel(ActiveSequencePointers running, NextTokenPointers drawn) {
+__global__ void advance_kernel(ActiveSequencePointers batch, NextTokenPointers sampled) {
   wait_for_what_was_queued();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kAdvanceThreads + threadIdx.x;
-  if (i < running.count) advance_row(running, drawn, i);
+  if (i < batch.count) advance_row(batch, sampled, i);
 }
 
 }  // namespace
@@ -302,9 +302,9 @@ int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k) {
   return rows * chunks_of(vocab) * static_cast<int64_t>(sizeof(Chunk) + sizeof(ChunkTokens) + likely);
 }
 
-int draw_tokens(const DrawRequest& request, const DrawnRows& drawn, void* workspace, void* stream) {
+int draw_tokens(const DrawRequest& request, const DrawResults& results, void* workspace, void* stream) {
   if (request.rows == 0) return 0;
-  if (request.top_k > kMostLikeliest || request.top_k > request.vocab) return static_cast<int>(cudaErrorInvalidValue);
+  if (request.top_k > kMaxTopK || request.top_k > request.vocab) return static_cast<int>(cudaErrorInvalidValue);
   const int64_t count = chunks_of(request.vocab);
   auto* const chunks = static_cast<Chunk*>(workspace);
   auto* const found = reinterpret_cast<ChunkTokens*>(chunks + request.rows * count);
@@ -328,10 +328,10 @@ int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation
   return static_cast<int>(cudaGetLastError());
 }
 
-int advance_rows(const ActiveSequencePointers& running, const NextTokenPointers& drawn, void* stream) {
-  if (running.count == 0) return 0;
-  const auto blocks = static_cast<unsigned int>((running.count + kAdvanceThreads - 1) / kAdvanceThreads);
-  launch(advance_kernel, dim3(blocks), kAdvanceThreads, 0, stream, running, drawn);
+int advance_rows(const ActiveSequencePointers& batch, const NextTokenPointers& sampled, void* stream) {
+  if (batch.count == 0) return 0;
+  const auto blocks = static_cast<unsigned int>((batch.count + kAdvanceThreads - 1) / kAdvanceThreads);
+  launch(advance_kernel, dim3(blocks), kAdvanceThreads, 0, stream, batch, sampled);
   return static_cast<int>(cudaGetLastError());
 }
 

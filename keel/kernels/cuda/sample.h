@@ -7,38 +7,36 @@
 
 namespace keel::cuda {
 
-/// What is drawn from, and how.
 struct DrawRequest {
   const float* logits;  // [rows, vocab]
   int64_t rows, vocab;
   double temperature;
   uint64_t seed;
   const int64_t *rollout_ids, *positions;  // [rows]
-  int64_t top_k;                           // 0 to kMostLikeliest
+  int64_t top_k;                           // 0 to kMaxTopK
 };
 
-/// What comes of it.
-struct DrawnRows {
+struct DrawResults {
   int64_t* tokens;                         // [rows]
   float *logps, *other_logps, *entropies;  // [rows]
-  int64_t* topk_ids;                       // [rows, top_k], the likeliest first
+  int64_t* topk_ids;                       // [rows, top_k], most likely first
   float* topk_logps;                       // [rows, top_k]
 };
 
-constexpr int64_t kMostLikeliest = 64;
+constexpr int64_t kMaxTopK = 64;
 
-/// Room that a draw needs beside its results.
+/// Bytes of device memory that draw_tokens() needs as workspace.
 int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k);
 
-/// A token of each row, what its distribution says of it, and the likeliest tokens, with one look at every logit:
-/// keel::cpu::draw_tokens on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code, 0 for none.
-int draw_tokens(const DrawRequest& request, const DrawnRows& drawn, void* workspace, void* stream);
+/// Samples a token for each row, with its log-probabilities, the entropy and the top_k most likely tokens; reads every
+/// logit once. keel::cpu::draw_tokens on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code or 0.
+int draw_tokens(const DrawRequest& request, const DrawResults& results, void* workspace, void* stream);
 
-/// keel::cpu::add_logit_noise on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code, 0 for none.
+/// keel::cpu::add_logit_noise on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code or 0.
 int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation, uint64_t seed,
                     const int64_t* rollout_ids, const int64_t* positions, void* stream);
 
-/// advance_row for every row; all pointers are the device's. Returns a CUDA error code, 0 for none.
-int advance_rows(const ActiveSequencePointers& running, const NextTokenPointers& drawn, void* stream);
+/// advance_row() for every row. All pointers are device pointers. Returns a CUDA error code or 0.
+int advance_rows(const ActiveSequencePointers& batch, const NextTokenPointers& sampled, void* stream);
 
 }  // namespace keel::cuda

@@ -10,16 +10,16 @@ namespace keel {
 
 namespace {
 
-at::TensorOptions options_of(at::ScalarType type, at::Device device) {
+at::TensorOptions cache_options(at::ScalarType type, at::Device device) {
   return at::TensorOptions(device.is_cpu() ? at::kFloat : type).device(device);
 }
 
 }  // namespace
 
 KvCache::KvCache(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
-  const at::TensorOptions options = options_of(type, device);
+  const at::TensorOptions options = cache_options(type, device);
   const int64_t heads = config.num_key_value_heads, width = config.head_dim;
-  // Not cleared: nobody looks at a key that was not written, and memory that is never used costs nothing.
+  // Not initialised: no kernel reads a key before it is written, and untouched pages cost no memory.
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     layers_.push_back({at::empty({blocks, heads, kBlockTokens * width}, options),
                        at::empty({blocks, heads, kBlockTokens * width}, options)});
@@ -38,25 +38,25 @@ int64_t KvCache::max_blocks(std::vector<int64_t> prompt_tokens, std::vector<int6
 }
 
 int64_t KvCache::bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
-  return 2 * static_cast<int64_t>(options_of(type, device).dtype().itemsize()) * config.num_hidden_layers *
+  return 2 * static_cast<int64_t>(cache_options(type, device).dtype().itemsize()) * config.num_hidden_layers *
          config.num_key_value_heads * config.head_dim * kBlockTokens * blocks;
 }
 
-int32_t KvCache::take() {
-  if (free_.empty()) fail(ExitCode::kInternal, "more blocks of keys and values were asked for than were planned");
+int32_t KvCache::allocate() {
+  if (free_.empty()) fail(ExitCode::kInternal, "the KV cache has no free block");
   const int32_t block = free_.back();
   free_.pop_back();
   return block;
 }
 
-std::vector<int32_t> KvCache::take(int64_t count) {
+std::vector<int32_t> KvCache::allocate(int64_t count) {
   std::vector<int32_t> blocks;
-  for (int64_t i = 0; i < count; ++i) blocks.push_back(take());
+  for (int64_t i = 0; i < count; ++i) blocks.push_back(allocate());
   return blocks;
 }
 
-void KvCache::give_back(const std::vector<int32_t>& blocks) {
-  free_.insert(free_.end(), blocks.rbegin(), blocks.rend());  // those that were written come out first
+void KvCache::free(const std::vector<int32_t>& blocks) {
+  free_.insert(free_.end(), blocks.rbegin(), blocks.rend());  // reuse written blocks first
 }
 
 }  // namespace keel

@@ -29,7 +29,7 @@ std::string entry(const std::string& name, const std::string& text) {
   return out + "\n";
 }
 
-std::string fitted(const std::string& entries, const Console& console) {
+std::string wrap_entries(const std::string& entries, const Console& console) {
   if (!console.terminal()) return entries;
   std::string out, line;
   for (size_t start = 0; start <= entries.size();) {
@@ -40,7 +40,7 @@ std::string fitted(const std::string& entries, const Console& console) {
       size_t blank = std::min(line.rfind(' ', static_cast<size_t>(console.width())), line.size());
       while (blank > kIndent && display_width(line.substr(0, blank)) > console.width())
         blank = line.rfind(' ', blank - 1);
-      if (blank <= kIndent || blank == line.size()) break;  // a word that has no end
+      if (blank <= kIndent || blank == line.size()) break;  // a word longer than the line
       out += line.substr(0, blank) + "\n";
       line = std::string(kIndent, ' ') + line.substr(blank + 1);
     }
@@ -51,7 +51,7 @@ std::string fitted(const std::string& entries, const Console& console) {
 
 namespace {
 
-/// What an adapter's own file says about it, as PEFT writes it.
+/// Describes an adapter from its adapter_config.json.
 std::string describe_adapter(const Json& file) {
   const Json layers = file.value("target_modules", Json());
   return "rank " + file.value("r", Json()).dump() + ", alpha " + file.value("lora_alpha", Json()).dump() +
@@ -68,7 +68,7 @@ std::string describe_dropout(const LoraOptions& lora) {
 std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
                            const std::string& device) {
   const ModelOptions& model = config.model;
-  const std::string origin = model.path.empty()     ? "made from nothing"
+  const std::string origin = model.path.empty()     ? "random initialisation"
                              : model.random_weights ? model.path + ", with random weights"
                                                     : model.path;
   std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
@@ -77,19 +77,19 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
                                         format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty())
-    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter) +
+    text += entry("adapter", "continues " + config.lora.adapter + "\n" + describe_adapter(adapter) +
                                  describe_dropout(config.lora));
   if (config.lora.rank > 0)
     text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
                                  short_number(config.lora.scale()) + ", on " +
                                  counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") +
-                                 " of every block" + describe_dropout(config.lora));
+                                 " per block" + describe_dropout(config.lora));
   return text;
 }
 
 std::string describe_saving(const Config& config, at::ScalarType saved_as) {
   if (saved_as == at::kFloat || config.lora.used()) return "";
-  return entry("saved as", dtype_name(saved_as) + ", as model.path is; the float32 weights are in " +
+  return entry("saved as", dtype_name(saved_as) + ", the dtype of model.path; the float32 weights are in " +
                                "optimizer.safetensors (`keel convert RUN FOLDER --dtype float32`)");
 }
 
@@ -102,26 +102,27 @@ at::ScalarType saved_type(const LoadedModel& policy) {
 std::string describe_advantage(const Objective& objective) {
   const Method& method = objective.method;
   const bool by_horizon = method.aggregation == "seq_mean_token_sum_norm",
-             own_eps = method.advantage == "grpo" && objective.advantage_eps != kAdvantageEps;
-  return entry(
-      "advantage",
-      method.advantage + "; aggregation " + method.aggregation +
-          (by_horizon ? " by " + short_number(objective.horizon) : "") +
-          (own_eps ? "; " + short_number(objective.advantage_eps) + " is added to a group's standard deviation" : ""));
+             has_custom_eps = method.advantage == "grpo" && objective.advantage_eps != kAdvantageEps;
+  return entry("advantage", method.advantage + "; aggregation " + method.aggregation +
+                                (by_horizon ? " by " + short_number(objective.horizon) : "") +
+                                (has_custom_eps ? "; " + short_number(objective.advantage_eps) +
+                                                      " added to the group's standard deviation"
+                                                : ""));
 }
 
-std::string describe_rate(const OptimizerOptions& o, double updates, double of_step) {
+std::string describe_rate(const OptimizerOptions& o, double updates, double updates_per_step) {
   const std::string rate = "learning rate " + short_number(o.lr);
-  const std::string by_steps = o.schedule_per == "step" && o.lr_varies() && of_step > 1 ? ", moved once a step" : "";
-  constexpr double kCounted = 1e15;  // digits behind it say nothing, and from 2^63 on no integer has them
-  const double warmup = o.num_warmup_updates(updates, of_step);
+  const std::string by_steps =
+      o.schedule_per == "step" && o.lr_varies() && updates_per_step > 1 ? ", adjusted once per step" : "";
+  constexpr double kMaxCount = 1e15;  // larger counts are printed in exponent notation
+  const double warmup = o.num_warmup_updates(updates, updates_per_step);
   const std::string start = warmup < 1 ? ", no warm-up"
-                            : warmup < kCounted
+                            : warmup < kMaxCount
                                 ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")
                                 : " after a warm-up of " + short_number(warmup) + " updates";
   if (updates > 0 && updates <= warmup)
-    return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(updates - 1, updates, of_step)) + by_steps;
+    return rate + start + ", but the run has only " + short_number(updates) + ": it ends at " +
+           short_number(o.lr_at(updates - 1, updates, updates_per_step)) + by_steps;
   if (o.schedule == "constant") return rate + start + by_steps;
   return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
          short_number(updates) + by_steps;
@@ -129,8 +130,8 @@ std::string describe_rate(const OptimizerOptions& o, double updates, double of_s
 
 namespace {
 
-/// The last update has the rows that are left.
-std::string rows_of_updates(const SftOptions& sft, const Demonstrations& demonstrations) {
+/// Describes the number of rows in an update; the last one may have fewer.
+std::string describe_update_rows(const SftOptions& sft, const Demonstrations& demonstrations) {
   const std::string full = counted(sft.batch, "row");
   if (!sft.data_epochs) return full;
   const int64_t all = demonstrations.planned_rows();
@@ -145,18 +146,17 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   if (!demonstrations.from_files()) return "";
   std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.data().rows), "row");
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
-  if (const std::string left_out = demonstrations.describe_skipped(demonstrations.skipped()); !left_out.empty())
-    rows += "\n" + left_out;
+  if (const std::string skipped = demonstrations.describe_skipped(demonstrations.skipped()); !skipped.empty())
+    rows += "\n" + skipped;
   rows += std::string("\nloss on ") +
           (sft.loss_on == "all"          ? "all tokens"
-           : sft.loss_on == "completion" ? "completions, and all tokens of rows without a prompt"
-                                         : "what the assistant says") +
+           : sft.loss_on == "completion" ? "completions, and on all tokens of rows without a prompt"
+                                         : "assistant messages") +
           ", rows of at most " + counted(demonstrations.limit(), "token");
-  std::string text = entry("imitates", rows);
+  std::string text = entry("sft data", rows);
   if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
-  if (sft.held_out > 0)
-    text += entry("loss on", "the " + short_number(100 * sft.held_out) + " % of the rows that are held out");
-  std::string length = counted(sft.steps, "supervised update") + " of " + rows_of_updates(sft, demonstrations);
+  if (sft.held_out > 0) text += entry("loss on", short_number(100 * sft.held_out) + " % of the rows, held out");
+  std::string length = counted(sft.steps, "supervised update") + " of " + describe_update_rows(sft, demonstrations);
   if (sft.data_epochs)
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
               counted(static_cast<int64_t>(demonstrations.rows_per_epoch()), "row") + ")";

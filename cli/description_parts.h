@@ -10,31 +10,31 @@
 
 namespace keel::cli {
 
-// What descriptions of runs are made of.
+// Parts of the descriptions of runs.
 
-/// "  name        text\n", the lines of `text` under each other.
+/// Formats an entry: "  name        text\n", with the lines of `text` aligned.
 std::string entry(const std::string& name, const std::string& text);
 
-/// Entries as a terminal shows them: a line that is longer than it is wide goes on under its text.
-std::string fitted(const std::string& entries, const Console& console);
+/// Wraps long lines of entries for a terminal, with hanging indent.
+std::string wrap_entries(const std::string& entries, const Console& console);
 
-/// The model and the adapter on it, of which `adapter` is the file.
+/// Describes the model and its adapter; `adapter` is the adapter's configuration file.
 std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
                            const std::string& device);
 
-/// What folders of checkpoints hold where it is less than what is trained.
+/// Describes the dtype of saved checkpoints if it is narrower than float32.
 std::string describe_saving(const Config& config, at::ScalarType saved_as);
 
-/// The first type of its weights in a folder that is not float32, if there is one.
+/// The first dtype of the weights in the model's folder that is not float32, else float32.
 at::ScalarType saved_type(const LoadedModel& policy);
 
-/// How rewards become advantages, and tokens an average.
+/// Describes advantage estimation and loss aggregation.
 std::string describe_advantage(const Objective& objective);
 
-/// The learning rate and its way through the run, and how far a warm-up gets that is longer than the run.
-std::string describe_rate(const OptimizerOptions& o, double updates, double of_step = 1);
+/// Describes the learning rate schedule, also for a warm-up longer than the run.
+std::string describe_rate(const OptimizerOptions& o, double updates, double updates_per_step = 1);
 
-/// Supervised updates on files; empty where there are none.
+/// Describes supervised updates on files; empty if there are none.
 std::string describe_supervised(const Config& config, const Demonstrations& demonstrations);
 
 }  // namespace keel::cli

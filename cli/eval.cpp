@@ -219,9 +219,9 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
 std::string describe_sampling(const EvaluationRequest& request, bool rows_repeat) {
   const auto& [top_k, top_p, min_p] = request.truncation;
   return counted(request.samples, "sample") + (rows_repeat ? " of each row, " : " of each prompt, ") +
-         sampling_words(request.temperature, request.samples) + (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") +
-         (top_p < 1 ? ", top_p " + short_number(top_p) : "") + (min_p > 0 ? ", min_p " + short_number(min_p) : "") +
-         ", at most " + counted(request.max_new_tokens, "token");
+         describe_temperature(request.temperature, request.samples) +
+         (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") + (top_p < 1 ? ", top_p " + short_number(top_p) : "") +
+         (min_p > 0 ? ", min_p " + short_number(min_p) : "") + ", at most " + counted(request.max_new_tokens, "token");
 }
 
 void print_table(const Evaluation& result, const EvaluationRequest& request, const std::string& model,

@@ -29,12 +29,13 @@ namespace keel::cli {
 
 namespace {
 
-/// Words that take the place of what the row's equation says: "divergence", "anchor".
-std::vector<std::string> changed_words(const Objective& objective) {
-  const auto own = choice_parameters(find_method(objective.method.name, "").region);
+/// The choices that differ from the method's equation: "divergence", "anchor".
+std::vector<std::string> changed_choices(const Objective& objective) {
+  const auto defaults = choice_parameters(find_method(objective.method.name, "").region);
   std::vector<std::string> changed;
   for (const auto& [name, word] : choice_parameters(objective.method.region))
-    if (std::find(own.begin(), own.end(), std::pair(name, word)) == own.end()) changed.push_back(name + " " + word);
+    if (std::find(defaults.begin(), defaults.end(), std::pair(name, word)) == defaults.end())
+      changed.push_back(name + " " + word);
   return changed;
 }
 
@@ -49,52 +50,50 @@ std::string describe_method(const Objective& objective) {
                             : ""));
   for (const auto& [name, word] : choice_parameters(region))
     if (has_effect(region, name)) values.push_back(name + " = " + word);
-  const std::vector<std::string> changed = changed_words(objective);
-  return entry("method",
-               objective.method.name + ": " + objective.method.equation + "\n" +
-                   (values.empty() ? "no parameters" : joined(values)) +
-                   (changed.empty() ? "" : "\nwith " + joined(changed) + " in place of what the equation has")) +
+  const std::vector<std::string> changed = changed_choices(objective);
+  return entry("method", objective.method.name + ": " + objective.method.equation + "\n" +
+                             (values.empty() ? "no parameters" : joined(values)) +
+                             (changed.empty() ? "" : "\nwith " + joined(changed) + " instead of the equation's")) +
          describe_advantage(objective);
 }
 
-int64_t largest_of(const ModelWeights& model) {
+int64_t largest_parameter_size(const ModelWeights& model) {
   int64_t largest = 0;
   for (const NamedWeight& weight : model.trainable()) largest = std::max(largest, weight.weight.value().numel());
   return largest;
 }
 
-/// How many rows there are and how they are read; of a task what the chat template is told.
-std::string rows_read(const PromptSources& prompt_sources) {
+/// Describes the number and format of the rows; for a task, the chat template settings.
+std::string describe_rows(const PromptSources& prompt_sources) {
   if (prompt_sources.task() != nullptr) return joined(prompt_sources.notes(), "\n");
   std::string read = counted(prompt_sources.data().rows, "row");
   for (const std::string& note : prompt_sources.notes()) read += "\n" + note;
   if (const auto trained = static_cast<int64_t>(prompt_sources.eval_rows_in_training()); trained > 0)
-    read += "\nthe prompts of " + counted(trained, "row") + " of data.eval_files are among them, and trained on";
+    read += "\nincludes the prompts of " + counted(trained, "row") + " of data.eval_files";
   return read;
 }
 
-/// "<|im_end|>, <|endoftext|>": tokens that end a completion.
-std::string spelled(const std::vector<int32_t>& stop_ids, const Tokenizer& tokenizer) {
+/// The stop tokens as text: "<|im_end|>, <|endoftext|>".
+std::string stop_token_texts(const std::vector<int32_t>& stop_ids, const Tokenizer& tokenizer) {
   std::vector<std::string> words;
   for (const int32_t id : stop_ids)
     words.push_back(id < tokenizer.size() ? escape_controls(tokenizer.token(id)) : std::to_string(id));
   return joined(words);
 }
 
-/// `read` says how many rows there are and how they are read, where that is known; `stops` are spelled.
-std::string describe_data(const Config& config, const std::string& read, const std::string& stops) {
+/// `rows` is from describe_rows, `stops` from stop_token_texts; both may be empty.
+std::string describe_data(const Config& config, const std::string& rows, const std::string& stops) {
   std::vector<std::string> ends;
   if (!stops.empty()) ends.push_back(stops);
   for (const std::string& text : config.rollout.stop_strings) ends.push_back(shown_json(text));
   const std::string limit = "completions of at most " + std::to_string(resolve_max_new_tokens(config)) + " tokens" +
-                            (ends.empty() ? "" : ", which stop at " + joined(ends));
+                            (ends.empty() ? "" : ", stop at " + joined(ends));
   if (config.data.files.empty())
-    return entry("task", config.task.name + ", " + limit + (read.empty() ? "" : "\n" + read));
-  std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) +
+    return entry("task", config.task.name + ", " + limit + (rows.empty() ? "" : "\n" + rows));
+  std::string text = entry("data", joined(config.data.files) + (rows.empty() ? "" : "\n" + rows) +
                                        (config.data.shuffle ? "" : "\nrows in the order of the files") + "\n" + limit);
   if (!config.data.eval_files.empty()) text += entry("held out", joined(config.data.eval_files));
-  if (config.data.held_out > 0)
-    text += entry("held out", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
+  if (config.data.held_out > 0) text += entry("held out", short_number(100 * config.data.held_out) + " % of the rows");
   return text;
 }
 
@@ -114,7 +113,7 @@ std::string describe_reward(const Config& config) {
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
-/// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
+/// `largest` is the size of the largest trained parameter, if known.
 std::string describe_optimizer(const Config& config, std::optional<int64_t> largest) {
   const OptimizerOptions& o = config.optimizer;
   const bool too_small = largest && *largest < kMin8BitSize;
@@ -129,8 +128,7 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                 short_number(o.max_grad_norm) + moments);
 }
 
-/// How many sequences are decoded together, of training and of evaluations on so many prompts, and the memory that is
-/// planned for their keys and values: each call of the engine takes what its own prompts need of it.
+/// The number of sequences decoded together in training and in evaluations, and the largest size of their KV cache.
 struct PlannedRollout {
   int64_t training, evaluation, bytes;
 };
@@ -143,7 +141,7 @@ PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, a
         completions(sequences, resolve_max_new_tokens(config));
     return KvCache::bytes(shape, KvCache::max_blocks(longest, completions, sequences), type, device);
   };
-  const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
+  const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // prompts per call
   const int64_t training = std::min(slots, config.rollouts_per_step()),
                 evaluation = std::min(slots, evaluated * config.eval.samples);
   return {training, evaluation, std::max(bytes(config.train.prompts_per_step, training), bytes(evaluated, evaluation))};
@@ -153,24 +151,24 @@ std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prom
   const auto [training, evaluation, bytes] = planned;
   return entry("rollout", format_count(training) + (training == 1 ? " sequence" : " sequences") + " at a time" +
                               (evaluation > training ? " (" + format_count(evaluation) + " in evaluations)" : "") +
-                              ", at most " + format_bytes(bytes) + " of keys and values with prompts of up to " +
+                              ", at most " + format_bytes(bytes) + " of KV cache with prompts of up to " +
                               format_count(longest_prompt) + " tokens");
 }
 
 std::string describe_memory(const StepEstimate& e, const Config& config) {
   std::vector<std::string> parts;
-  const auto add = [&](int64_t bytes, const char* of) {
-    if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + of);
+  const auto add = [&](int64_t bytes, const char* what) {
+    if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
   };
-  add(e.weights, "weights"), add(e.learning, "gradients and moments"), add(e.copies, "other sets of weights");
-  add(e.keys_and_values, "keys and values"), add(e.activations, "activations of one batch");
+  add(e.weights, "weights"), add(e.learning, "gradients and moments"), add(e.copies, "weight copies");
+  add(e.keys_and_values, "KV cache"), add(e.activations, "activations of one micro-batch");
   return entry("memory", "about " + format_bytes(e.bytes()) + ": " + joined(parts) +
-                             (config.run.device == "cpu" ? "; beside the program itself" : ""));
+                             (config.run.device == "cpu" ? ", plus the program itself" : ""));
 }
 
-constexpr const char* kGuess = "a guess from sizes and this machine's speed";
+constexpr const char* kEstimateNote = "estimated from sizes and this machine's speed";
 
-/// What supervised updates on files take: each, and all with the measurements between them.
+/// The estimated time of supervised updates on files; `all` includes the loss evaluations.
 struct SupervisedTime {
   StepEstimate step;
   RowLengths rows;
@@ -182,14 +180,14 @@ std::string describe_supervised_estimate(const SupervisedTime& time, const Confi
   return describe_memory(time.step, config) +
          entry("time", "an update of about " + format_duration(time.step.update_seconds) + " here, " +
                            (measured == 0 ? ""
-                                          : counted(measured, "measurement") + " of the loss of about " +
+                                          : counted(measured, "measurement") + " of the loss at about " +
                                                 format_duration(time.step.evaluation_seconds) + " each, ") +
-                           "all about " + format_duration(time.all) + "\nwhere rows have " +
+                           "all about " + format_duration(time.all) + "\nassuming rows of " +
                            format_count(std::llround(time.rows.mean_tokens_per_row)) +
-                           " tokens, as the first ones have; " + kGuess);
+                           " tokens, the mean of the first rows; " + kEstimateNote);
 }
 
-/// Of people's time and of memory, before anything is loaded; supervised updates on files may come before.
+/// Estimated time and memory of RL, and of supervised updates before it.
 std::string describe_estimate(const StepEstimate& e, const Config& config,
                               const std::optional<SupervisedTime>& supervised) {
   const double step = e.rollout_seconds + e.update_seconds;
@@ -204,32 +202,33 @@ std::string describe_estimate(const StepEstimate& e, const Config& config,
                                      : "; " + counted(evaluations, "evaluation") + " about " +
                                            format_duration(e.evaluation_seconds * static_cast<double>(evaluations))) +
                    (supervised             ? "; the supervised updates before about " + format_duration(supervised->all)
-                    : config.sft.steps > 0 ? "; and the warm-up"
+                    : config.sft.steps > 0 ? "; and supervised updates"
                                            : "") +
-                   "\nwhere completions have their full length and rewards take no time; " + kGuess);
+                   "\nassuming completions of full length and rewards that take no time; " + kEstimateNote);
 }
 
 std::string describe_sampler(const Config& config) {
   const double noise = config.rollout.logit_noise;
-  const int64_t behind = config.rollout.staleness;
-  return entry("sampler",
-               config.rollout.weights + ": " + sampling_precision(config.rollout.weights).description +
-                   (noise > 0 ? "\nnormal noise of deviation " + short_number(noise) + " on every logit" : "") +
-                   (behind > 0 ? "\n" + counted(behind, "step") + " behind the policy that is trained" : ""));
+  const int64_t staleness = config.rollout.staleness;
+  return entry(
+      "sampler",
+      config.rollout.weights + ": " + sampling_precision(config.rollout.weights).description +
+          (noise > 0 ? "\nGaussian noise of standard deviation " + short_number(noise) + " on every logit" : "") +
+          (staleness > 0 ? "\n" + counted(staleness, "step") + " behind the trained policy" : ""));
 }
 
-/// What a step does not learn from.
-std::string describe_what_is_dropped(const Config& config) {
+/// The completions that are excluded from updates.
+std::string describe_exclusions(const Config& config) {
   std::vector<std::string> parts;
   if (config.rollout.dynamic_sampling)
-    parts.push_back("groups of equal rewards dropped and others sampled, in at most " +
+    parts.push_back("groups of equal rewards are replaced, sampling at most " +
                     std::to_string(config.rollout.max_batches) +
                     (config.rollout.max_batches == 1 ? " batch" : " batches"));
-  if (config.train.mask_truncated) parts.push_back("cut-off completions left out of the updates");
+  if (config.train.mask_truncated) parts.push_back("truncated completions are masked");
   return parts.empty() ? "" : "\n" + joined(parts, "; ");
 }
 
-/// The length in steps and, where it was said so, in passes over so many prompts.
+/// The length in steps and, if set, in epochs over `prompts` prompts.
 std::string describe_length(const TrainOptions& train, uint64_t prompts) {
   const std::string steps = counted(train.steps, "step");
   if (!train.data_epochs) return steps;
@@ -237,11 +236,11 @@ std::string describe_length(const TrainOptions& train, uint64_t prompts) {
          counted(static_cast<int64_t>(prompts), "prompt") + ")";
 }
 
-/// `prompts` are those of a pass, where the length is said in passes.
+/// `prompts` is the number of prompts in an epoch, if the length is set in epochs.
 std::string describe_sizes(const Config& config, uint64_t prompts, std::optional<int64_t> largest = std::nullopt) {
   std::string text;
   if (config.sft.steps > 0 && config.sft.files.empty())
-    text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
+    text += entry("sft", "at most " + std::to_string(config.sft.steps) + " supervised updates");
   return text +
          entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
                            std::to_string(config.rollout.samples_per_prompt) +
@@ -250,55 +249,56 @@ std::string describe_sizes(const Config& config, uint64_t prompts, std::optional
                            counted(config.sequences_per_update(), "completion") + "\n" +
                            describe_length(config.train, prompts) + ", " + std::to_string(config.train.epochs) +
                            (config.train.epochs == 1 ? " pass" : " passes") + " over each batch, temperature " +
-                           short_number(config.rollout.temperature) + describe_what_is_dropped(config)) +
+                           short_number(config.rollout.temperature) + describe_exclusions(config)) +
          describe_optimizer(config, largest);
 }
 
-/// How completions are sampled when the policy is evaluated, on so many prompts.
+/// Describes evaluations on `prompts` prompts.
 std::string describe_evaluation(const Config& config, int64_t prompts, const std::string& extent) {
   const EvalOptions& eval = config.eval;
   if (eval.prompts == 0) return entry("evaluation", "none");
   if (prompts == 0 && config.data.held_out > 0)
     return entry("evaluation", "none: data.held_out, " + short_number(config.data.held_out) +
-                                   ", is so small a share that no row is held out; raise it");
-  if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out keeps prompts for it");
+                                   ", is too small: no row is held out; raise it");
+  if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out is set");
   const std::string& metric = config.checkpoint.best_metric;
   const std::string best = metric == "auto" ? "eval/accuracy or eval/reward" : metric;
-  return entry("evaluation",
-               counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " +
-                   sampling_words(eval.temperature, eval.samples) +
-                   (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
-                   (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
-                   (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") + ", before and after" +
-                   (extent.empty() ? "" : "\n" + extent) +
-                   (config.checkpoint.keeps_best() ? "\nthe best one is kept as checkpoints/best, by " + best : ""));
+  return entry(
+      "evaluation",
+      counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " +
+          describe_temperature(eval.temperature, eval.samples) +
+          (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
+          (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
+          (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") + ", before and after" +
+          (extent.empty() ? "" : "\n" + extent) +
+          (config.checkpoint.keeps_best() ? "\nthe best checkpoint by " + best + " is kept as checkpoints/best" : ""));
 }
 
-/// A run that ends itself says so before.
+/// Warns that an alarm may end the run.
 std::string describe_health(const HealthOptions& health) {
   if (health.on_alarm != "stop") return "";
-  return entry("health", "an alarm that lasts " + counted(kAlarmSteps, "step") + " saves the run and ends it");
+  return entry("health", "an alarm of " + counted(kAlarmSteps, "step") + " saves the run and stops it");
 }
 
 struct Inputs {
-  std::string read;        // how the files are read
+  std::string rows;        // from describe_rows
   int64_t held_out;        // prompts to evaluate on
-  std::string extent;      // what part of all they are; empty: all
+  std::string extent;      // which part of all prompts; empty: all
   int64_t longest_prompt;  // in tokens
-  uint64_t per_pass;       // prompts, where the run's length is said in passes
+  uint64_t per_epoch;      // prompts, if the run's length is set in epochs
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
-  std::string stops;                    // tokens that end a completion
-  std::string supervised = "";          // the phase before RL, or without it
-  std::optional<RowLengths> rows = {};  // of that phase, where it is on files
+  std::string stops;                        // stop tokens
+  std::string supervised = "";              // description of the supervised phase
+  std::optional<RowLengths> sft_rows = {};  // of the supervised phase, if it is on files
 };
 
 uint64_t prompts_of_epoch(const Config& config, const PromptSources& prompt_sources) {
   return config.train.data_epochs ? prompt_sources.prompts_per_epoch() : 0;
 }
 
-/// What cannot be opened when the run starts, cannot be explained either. Finds the number of steps where they are said
-/// as passes over the data.
+/// Opens the inputs as the start of the run does, with the same errors. Computes the number of steps if it is set in
+/// epochs.
 Inputs read_inputs(Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
@@ -313,14 +313,14 @@ Inputs read_inputs(Config& config) {
       add_starting_adapter(made, config);
       adapter = made.adapter;
     }
-    return {.read = "",
+    return {.rows = "",
             .held_out = config.prompts_per_evaluation(),
             .extent = "",
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
-            .per_pass = 0,
+            .per_epoch = 0,
             .adapter = adapter,
             .saved_as = at::kFloat,
-            .stops = tokenizer.eos_id() ? spelled({*tokenizer.eos_id()}, tokenizer) : ""};
+            .stops = tokenizer.eos_id() ? stop_token_texts({*tokenizer.eos_id()}, tokenizer) : ""};
   }
   LoadedModel policy = starting_model_without_weights(config);
   add_starting_adapter(policy, config);
@@ -331,33 +331,33 @@ Inputs read_inputs(Config& config) {
   plan_steps(config, prompt_sources);
   plan_sft_steps(config, demonstrations);
   const HeldOutPrompts held_out = prompt_sources.held_out(config.prompts_per_evaluation());
-  return {.read = config.has_rl() ? rows_read(prompt_sources) : "",
+  return {.rows = config.has_rl() ? describe_rows(prompt_sources) : "",
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = prompt_sources.longest_prompt(),
-          .per_pass = prompts_of_epoch(config, prompt_sources),
+          .per_epoch = prompts_of_epoch(config, prompt_sources),
           .adapter = policy.adapter,
           .saved_as = saved_type(policy),
-          .stops = spelled(policy.stop_ids, policy.tokenizer),
+          .stops = stop_token_texts(policy.stop_ids, policy.tokenizer),
           .supervised = describe_supervised(config, demonstrations),
-          .rows = demonstrations.from_files() ? std::optional(demonstrations.lengths()) : std::nullopt};
+          .sft_rows = demonstrations.from_files() ? std::optional(demonstrations.lengths()) : std::nullopt};
 }
 
-/// What is added to the method's coefficient, and what moves its thresholds.
+/// Describes KL terms, entropy terms and adaptive thresholds.
 std::string explain_additions(const Objective& objective, const Config& config) {
   std::string text;
   if (objective.kl_coefficient > 0)
-    text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
+    text += "  reference   the policy at the start of RL, " + short_number(objective.kl_coefficient) + " x KL by " +
             config.reference.estimator + "\n";
   if (const RewardKlPenalty& kl = objective.reward_kl; kl.coefficient > 0)
-    text += "  reference   the policy when RL starts; rewards lose " + short_number(kl.coefficient) + " x KL by " +
-            config.reference.kl_in_reward_estimator +
-            (kl.target ? ", which moves to keep a KL of " + short_number(*kl.target) : "") + "\n";
+    text += "  reference   the policy at the start of RL; rewards are reduced by " + short_number(kl.coefficient) +
+            " x KL by " + config.reference.kl_in_reward_estimator +
+            (kl.target ? ", adapted to a KL of " + short_number(*kl.target) : "") + "\n";
   if (objective.entropy_coefficient != 0)
     text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";
   if (objective.target_kept)
-    text += "  thresholds  move to keep " + short_number(100 * *objective.target_kept) + " % of the tokens inside\n";
+    text += "  thresholds  adapt to keep " + short_number(100 * *objective.target_kept) + " % of the tokens inside\n";
   return text;
 }
 
@@ -367,17 +367,17 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const OptimizerOptions& optimizer = config.optimizer;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
   const int64_t body = critic.has_separate_body() ? shape.parameter_count() - lm_head : 0;
-  std::string text = "  critic      a value head on " +
-                     std::string(critic.has_separate_body() ? "a body of its own, which starts as the policy's"
-                                                            : "the policy's body") +
-                     ": " + format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
-                     short_number(critic_optimizer_options(critic, config.optimizer).lr) +
-                     (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
+  std::string text =
+      "  critic      a value head on " +
+      std::string(critic.has_separate_body() ? "a separate body, initialised from the policy" : "the policy's body") +
+      ": " + format_count(body + shape.hidden_size + 1) + " extra parameters, learning rate " +
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) +
+      (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
-          ", advantages whitened; values clipped at " +
+          ", whitened advantages; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
   if (critic.warmup_steps > 0)
-    text += "              the policy waits " + std::to_string(critic.warmup_steps) + " steps for it\n";
+    text += "              the policy is frozen for the first " + std::to_string(critic.warmup_steps) + " steps\n";
   return text;
 }
 
@@ -390,20 +390,20 @@ std::string explain_scope(Scope scope) {
     case Scope::kBatch:
       break;
   }
-  return "8 N H V and one more forward of the body (coefficients need the whole update)";
+  return "8 N H V and another forward of the body (coefficients need the whole update)";
 }
 
 }  // namespace
 
-std::string sampling_words(double temperature, int64_t samples) {
+std::string describe_temperature(double temperature, int64_t samples) {
   if (temperature > 0) return "temperature " + short_number(temperature);
-  return samples > 1 ? "greedy (all alike)" : "greedy";
+  return samples > 1 ? "greedy (all equal)" : "greedy";
 }
 
 namespace {
 
-/// As the user gave it, with the lengths that passes over the data stand for.
-Config resolved(Config given, const Run& run) {
+/// The user's configuration with the step counts of the run.
+Config with_step_counts(Config given, const Run& run) {
   given.train.steps = run.config().train.steps;
   given.sft.steps = run.config().sft.steps;
   return given;
@@ -414,42 +414,43 @@ std::string without_last_newline(std::string text) {
   return text;
 }
 
-std::string describe_place(const RunOptions& run) {
+std::string describe_seed_and_folder(const RunOptions& run) {
   return entry("seed", std::to_string(run.seed)) + entry("run folder", run.dir);
 }
 
-/// Of a run without RL.
+/// Describes a run without RL.
 std::string describe_supervised_run(const Config& config, const Run& run) {
   const ModelWeights& model = run.policy().model;
   return without_last_newline(describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                              describe_device(model.device())) +
                               describe_saving(config, saved_type(run.policy())) +
-                              describe_supervised(config, run.demonstrations()) + describe_place(config.run));
+                              describe_supervised(config, run.demonstrations()) + describe_seed_and_folder(config.run));
 }
 
 }  // namespace
 
 std::string describe_run(const Config& given, Run& run) {
-  const Config config = resolved(given, run);
+  const Config config = with_step_counts(given, run);
   if (!config.has_rl()) return describe_supervised_run(config, run);
   const PromptSources& prompt_sources = run.prompt_sources();
   const ModelWeights& model = run.policy().model;
   const Objective objective = run.objective();
   const HeldOutPrompts evaluated = run.held_out();
   const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
-  std::string text =
-      describe_method(objective) + explain_additions(objective, config) +
-      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
-                     describe_device(model.device())) +
-      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
-      describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
-      describe_data(config, rows_read(prompt_sources), spelled(run.policy().stop_ids, run.policy().tokenizer)) +
-      describe_reward(config) + describe_sizes(config, prompts_of_epoch(config, prompt_sources), largest_of(model)) +
-      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
-                                       prompt_sources.longest_prompt(), held_out),
-                       prompt_sources.longest_prompt()) +
-      describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
-      describe_place(config.run);
+  std::string text = describe_method(objective) + explain_additions(objective, config) +
+                     describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
+                                    describe_device(model.device())) +
+                     describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
+                     describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
+                     describe_data(config, describe_rows(prompt_sources),
+                                   stop_token_texts(run.policy().stop_ids, run.policy().tokenizer)) +
+                     describe_reward(config) +
+                     describe_sizes(config, prompts_of_epoch(config, prompt_sources), largest_parameter_size(model)) +
+                     describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
+                                                      prompt_sources.longest_prompt(), held_out),
+                                      prompt_sources.longest_prompt()) +
+                     describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
+                     describe_seed_and_folder(config.run);
   return without_last_newline(std::move(text));
 }
 
@@ -464,31 +465,31 @@ std::string explain(const Config& given) {
   use_threads(config.run.threads);
   const DeviceSpeed speed = measure_device_speed(device, type);
   std::optional<SupervisedTime> supervised;
-  if (inputs.rows) {
-    supervised = {estimate_sft_step(config, shape, type, *inputs.rows, speed), *inputs.rows};
+  if (inputs.sft_rows) {
+    supervised = {estimate_sft_step(config, shape, type, *inputs.sft_rows, speed), *inputs.sft_rows};
     supervised->all = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
                       static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
   }
   if (!config.has_rl()) {
     const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);
     return without_last_newline(of_model + describe_saving(config, inputs.saved_as) + inputs.supervised +
-                                describe_supervised_estimate(*supervised, config) + describe_place(config.run));
+                                describe_supervised_estimate(*supervised, config) +
+                                describe_seed_and_folder(config.run));
   }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
                                               inputs.held_out, planned.bytes, speed);
-  const std::string recomputed =
-      objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
+  const std::string recomputed = objective.requirements().recomputed_logp ? " and those recomputed by the trainer" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
-                     entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
+                     entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) + inputs.supervised +
-                     describe_data(config, inputs.read, inputs.stops) + describe_reward(config) +
-                     describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
+                     describe_data(config, inputs.rows, inputs.stops) + describe_reward(config) +
+                     describe_sizes(config, inputs.per_epoch) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
-                     describe_estimate(estimate, config, supervised) + describe_place(config.run);
+                     describe_estimate(estimate, config, supervised) + describe_seed_and_folder(config.run);
   return without_last_newline(std::move(text));
 }
 

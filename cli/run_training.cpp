@@ -184,7 +184,7 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, bo
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);
   if (page) console.result("live report: " + page->address());
-  console.line(fitted(describe_run(config, *run), console));
+  console.line(wrap_entries(describe_run(config, *run), console));
   const ExitCode code = run->run();
   const std::optional<RunData> data = try_write_report(config.run.dir, run->last_checkpoint(), console);
   if (code == ExitCode::kDone) print_result(data, config, *run, console);

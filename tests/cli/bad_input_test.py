@@ -266,20 +266,20 @@ class ImpossibleSettings(support.Test):
             self.assertIn(word, result.stdout)
         # 16 completions of up to 33 tokens, 3 blocks each, and a block for each of 4 prompts: 52 blocks of 16 tokens, each of keys and
         # values, 2 layers, 2 heads of 8 numbers, 4 bytes.
-        self.assertIn("16 sequences at a time, at most 208.0 KiB of keys and values with prompts of up to 11 tokens", result.stdout)
+        self.assertIn("16 sequences at a time, at most 208.0 KiB of KV cache with prompts of up to 11 tokens", result.stdout)
         few = train(self.folder / "run", "--explain", rollout={"max_sequences": 3}, run={"precision": "bf16"})
         self.assertIn("3 sequences at a time, at most 48.0 KiB", few.stdout)  # 3 x (3 + 1) blocks; in float32 on a CPU
         greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
-        self.assertIn("10 prompts x 4 samples, greedy (all alike); every 2 steps", greedy.stdout)
+        self.assertIn("10 prompts x 4 samples, greedy (all equal); every 2 steps", greedy.stdout)
         # Before the first of four steps, after the second and at the end.
         self.assertRegex(greedy.stdout, r"all 4 about [0-9.]+ m?s; 3 evaluations about [0-9.]+ m?s")
         self.assertNotIn("evaluations about", train(self.folder / "run", "--explain", eval={"prompts": 0}).stdout)
         slow = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 80})
-        self.assertIn("learning rate 0.01 after a warm-up of 80 updates, of which the run has 8: it ends at 0.000875", slow.stdout)
+        self.assertIn("learning rate 0.01 after a warm-up of 80 updates, but the run has only 8: it ends at 0.000875", slow.stdout)
         even = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 8})
-        self.assertIn("learning rate 0.01 after a warm-up of 8 updates, of which the run has 8: it ends at 0.00875", even.stdout)
+        self.assertIn("learning rate 0.01 after a warm-up of 8 updates, but the run has only 8: it ends at 0.00875", even.stdout)
         endless = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 2**63 - 1})
-        self.assertIn("after a warm-up of 9.22337e+18 updates, of which the run has 8: it ends at ", endless.stdout)
+        self.assertIn("after a warm-up of 9.22337e+18 updates, but the run has only 8: it ends at ", endless.stdout)
         self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, clips nothing")
         self.assertEqual(os.listdir(self.folder), [])
 

@@ -245,7 +245,7 @@ class StopTokens(support.Test):
         explained = keel("train", f"model={model}", f"data.files=[{self.folder / 'rows.jsonl'}]", "reward.functions=[length:3]",
                          'rollout.stop_strings=["z"]', "rollout.max_new_tokens=8", "--explain",
                          f"run.dir={self.folder / 'none'}")
-        self.assert_exit(explained, 0, 'tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n')
+        self.assert_exit(explained, 0, 'tokens, stop at <|endoftext|>, <|im_end|>, "z"\n')
 
 
 if __name__ == "__main__":

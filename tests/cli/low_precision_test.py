@@ -35,7 +35,7 @@ class EveryPrecision(support.Test):
                 output = self.trained(whole, weights, steps=2, noise=noise).stdout
                 self.assertIn(sentence, output)
                 self.assertIn("self-test: sampler and trainer agree", output)
-                self.assertEqual("normal noise of deviation 0.5 on every logit" in output, noise > 0)
+                self.assertEqual("Gaussian noise of standard deviation 0.5 on every logit" in output, noise > 0)
                 if support.count(i % 3 == 2, True):
                     self.trained(run, weights, steps=1, noise=noise)
                     self.trained(run, weights, "--resume", steps=2, noise=noise)

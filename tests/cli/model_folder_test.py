@@ -135,7 +135,7 @@ class ModelFolder(support.Test):
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 2}, optimizer={"lr": 1e-6})
         told = self.train("narrow", **plan).stdout
         for text in (told, self.train("narrow", "--explain", **plan).stdout):
-            self.assertRegex(text, r"saved as +bfloat16, as model.path is; the float32 weights are in optimizer.safetensors")
+            self.assertRegex(text, r"saved as +bfloat16, the dtype of model.path; the float32 weights are in optimizer.safetensors")
         self.assert_exit(keel("convert", self.folder / "narrow", self.folder / "wide", "--dtype", "float32"), 0)
         want = read_weights(self.folder / "wide" / "model.safetensors")
         narrow, self.base = self.base, self.folder / "narrow"

@@ -56,7 +56,7 @@ class OwnDataStart(own_files.Test):
         self.assertNotIn("rows in the order of the files", start)
         other = self.train("other", "--explain", "run.seed=7", data={"shuffle": False}, rollout={"stop_strings": ["4"]},
                            objective={"method": "grpo", "delta": 1.5})
-        for part in ("rows in the order of the files", "  seed        7\n", 'which stop at <eos>, "4"',
+        for part in ("rows in the order of the files", "  seed        7\n", 'stop at <eos>, "4"',
                      "low = 1.5 (blocks nothing: no ratio is below 0), high = 1.5"):
             self.assertIn(part, other.stdout)
 
@@ -78,10 +78,10 @@ class OwnDataStart(own_files.Test):
         more = {"reward": {"overlong_buffer": 4, "overlong_penalty": 0.5}, "train": {"mask_truncated": True, "steps": 1},
                 "rollout": {"dynamic_sampling": True, "max_batches": 3, "staleness": 1}, "optimizer": {"moments": "8bit"},
                 "checkpoint": {"best_metric": "auto"}, "health": {"on_alarm": "stop"}}
-        parts = ("+ 0.5 x overlong (the last 4 of 8 tokens)", "1 step behind the policy",
-                 "groups of equal rewards dropped and others sampled, in at most 3 batches",
-                 "cut-off completions left out of the updates", "the best one is kept as checkpoints/best",
-                 "an alarm that lasts 20 steps saves the run and ends it")
+        parts = ("+ 0.5 x overlong (the last 4 of 8 tokens)", "1 step behind the trained policy",
+                 "groups of equal rewards are replaced, sampling at most 3 batches",
+                 "truncated completions are masked", " is kept as checkpoints/best",
+                 "an alarm of 20 steps saves the run and stops it")
         explained, plain = self.train("run", "--explain", **more), self.train("plain", "--explain")
         run = self.train("run", **more)
         self.assert_exit(run, 0)
@@ -108,7 +108,7 @@ class OwnDataStart(own_files.Test):
             other = self.write(f"{name}.jsonl", "".join(rows[:count]) + json.dumps({**json.loads(rows[0]), "prompt": "<bos> 4 + 4 ="}) + "\n")
             result = self.train("run", "--explain", data={"eval_files": [str(other)]})
             self.assert_exit(result, 0)
-            told = f"the prompts of {count} rows of data.eval_files are among them, and trained on"
+            told = f"includes the prompts of {count} rows of data.eval_files"
             self.assertEqual(told in result.stdout, count > 0, result.stdout)
 
     def test_a_report_compares_no_evaluations_of_two_rewards_or_of_other_rows(self):
@@ -133,7 +133,7 @@ class OwnDataStart(own_files.Test):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout
 
         self.assertNotIn("in place of", explained())
-        self.assertIn("with divergence binary_tv in place of what the equation has", explained(parameters=["divergence=binary_tv"]))
+        self.assertIn("with divergence binary_tv instead of the equation's", explained(parameters=["divergence=binary_tv"]))
         self.assertIn("with anchor recomputed in place of", explained(anchor="recomputed"))
 
     def test_an_evaluation_that_is_not_made_is_not_announced(self):
@@ -142,7 +142,7 @@ class OwnDataStart(own_files.Test):
             self.assertRegex(told, r"evaluation +none: neither data.eval_files nor data.held_out")
             self.assertNotIn("before and after", told)
         told = self.train("none", "--explain", data={"eval_files": [], "held_out": 1e-6}, train={"steps": 1}).stdout
-        self.assertRegex(told, r"evaluation +none: data.held_out, 1e-06, is so small a share that no row is held out")
+        self.assertRegex(told, r"evaluation +none: data.held_out, 1e-06, is too small: no row is held out")
         self.assertNotIn("eval.prompts", json.loads((self.folder / "none" / "used.json").read_text()))
         three = self.write("three.jsonl", "".join(self.data.read_text().splitlines(keepends=True)[:3]))
         told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout

@@ -89,7 +89,7 @@ class TheBest(support.Test):
         link = run / "checkpoints" / "best"
         self.assertIn(f"{link}   best evaluation: {best}", trained.stdout)
         self.assertEqual("the run's folder means its newest" in trained.stdout, best != "step-000012")
-        self.assertIn("the best one is kept as checkpoints/best, by eval/accuracy", trained.stdout)
+        self.assertIn("the best checkpoint by eval/accuracy is kept as checkpoints/best", trained.stdout)
         self.assertEqual(os.readlink(link), best)
         self.assertEqual(support.checkpoints(run), sorted({best, "step-000012"}))
         support.verify_checkpoint(run / "checkpoints" / best)

@@ -57,12 +57,12 @@ class SftRows(own_rows.Test):
     def test_estimates_time_and_memory(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")
         self.assert_exit(result, 0)
-        self.assertRegex(result.stdout, r"memory +about .* weights, .* gradients and moments, .* activations of one batch; beside the program itself")
-        self.assertRegex(result.stdout, r"time +an update of about .* here, 5 measurements of the loss of about .* each, all about ")
+        self.assertRegex(result.stdout, r"memory +about .* weights, .* gradients and moments, .* activations of one micro-batch, plus the program itself")
+        self.assertRegex(result.stdout, r"time +an update of about .* here, 5 measurements of the loss at about .* each, all about ")
         rows = [sum(len(f"{message['role']}\n{message['content']}") + 3 for message in talk) - 1 for talk in TALKS]  # a token a byte, two marks a message
         self.assertIn(f"where rows have {round(sum(rows) / len(rows))} tokens", result.stdout)
         adapter = self.sft(f"data.files=[{self.rows}]", "lora.rank=2", "--explain")
-        self.assertNotIn("other sets of weights", adapter.stdout)
+        self.assertNotIn("weight copies", adapter.stdout)
         config = self.folder / "both.json"
         prompts = self.write("prompts.jsonl", [{"prompt": talk[:1]} for talk in TALKS])
         config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}, "data": {"files": [str(prompts)]}, "train": {"steps": 3},

@@ -21,12 +21,12 @@
 namespace keel {
 namespace {
 
-/// A run that starts or learns from what it replaces would lose it, even through a link.
-void refuse_to_replace_start(Config config) {
-  const auto refuse = [&](const char* key, const std::string& path, const char* way_out) {
+/// Fails if --overwrite would remove the model, adapter or data that the run starts from, even through a link.
+void refuse_to_replace_inputs(Config config) {
+  const auto refuse = [&](const char* key, const std::string& path, const char* fix) {
     if (!path.empty() && leads_into(path, config.run.dir))
       fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that --overwrite removes, ",
-           config.run.dir, "; choose another run.dir, or ", way_out);
+           config.run.dir, "; choose another run.dir, or ", fix);
   };
   constexpr const char* kConvert = "`keel convert` the model to a folder of its own first";
   refuse("model.path", config.model.path, kConvert);
@@ -37,22 +37,21 @@ void refuse_to_replace_start(Config config) {
         refuse("a file of rows", file.string(), "copy the file to another folder first");
 }
 
-/// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.
-void warn_of_passing_base(const Config& config, Console& console) {
+/// Warns if the adapter's base is a checkpoint that its own run may remove.
+void warn_of_temporary_base(const Config& config, Console& console) {
   if (config.lora.used() && is_checkpoint(config.model.path))
-    console.warning(
-        config.model.path + " is a checkpoint of a run, which removes it when it goes on (checkpoint.keep). " +
-        "The adapter needs it whenever this run is resumed: `keel convert` it to a folder of its own, and " +
-        "start from that, unless that run has ended");
+    console.warning(config.model.path +
+                    " is a checkpoint that its run removes if it continues (checkpoint.keep), and resuming " +
+                    "this run needs it. Unless that run has ended, start from a copy made with `keel convert`");
 }
 
-/// PEFT would go on with the dropout that an adapter was trained with; here it is a setting of the run.
-void warn_of_other_dropout(const Config& config, Console& console) {
+/// Warns if lora.dropout differs from the dropout that the adapter was trained with, which PEFT would use.
+void warn_of_changed_dropout(const Config& config, Console& console) {
   if (config.lora.adapter.empty()) return;
   const std::filesystem::path file = std::filesystem::path(config.lora.adapter) / "adapter_config.json";
   const Json then = json_if_any(file).value("lora_dropout", Json(0));
   if (then.is_number() && then != config.lora.dropout)
-    console.warning(file.string() + " says lora_dropout " + then.dump() + "; this run trains with lora.dropout, " +
+    console.warning(file.string() + " has lora_dropout " + then.dump() + "; this run trains with lora.dropout, " +
                     Json(config.lora.dropout).dump());
 }
 
@@ -82,9 +81,9 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (config.record.tokens != "none") require_token_files();
   Trackers trackers(config, console);
   RunFolder::require_free(config.run.dir, replace);
-  if (replace) refuse_to_replace_start(config);
-  warn_of_passing_base(config, console);
-  warn_of_other_dropout(config, console);
+  if (replace) refuse_to_replace_inputs(config);
+  warn_of_temporary_base(config, console);
+  warn_of_changed_dropout(config, console);
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = load_starting_model(config, device);
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
@@ -104,10 +103,10 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
   wait_for_saving();
   const std::string id = new_run_id();
-  const Json used = resolved_config(config, policy, prompt_sources, demonstrations);
-  trackers.open(config.run.dir, used, id);
+  const Json resolved = resolved_config(config, policy, prompt_sources, demonstrations);
+  trackers.open(config.run.dir, resolved, id);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
-  folder.record_used_settings(used, id);
+  folder.record_used_settings(resolved, id);
   return {.config = std::move(config),
           .policy = std::move(policy),
           .prompt_sources = std::move(prompt_sources),
@@ -116,7 +115,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
           .trackers = std::move(trackers),
           .state = std::move(state),
           .id = id,
-          .companions = {.masters = std::move(masters)}};
+          .auxiliary = {.masters = std::move(masters)}};
 }
 
 std::string recorded_config(Config config) {
@@ -133,8 +132,8 @@ void require_best_metric(const Config& config, const PromptSources& prompt_sourc
   const std::string &metric = config.checkpoint.best_metric, mean = best_metric_key("auto", prompt_sources);
   const bool is_mean = metric == "eval/accuracy" || metric == "eval/reward";
   if (is_mean && metric != mean)
-    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", but the mean of this run's rewards is ",
-         "called otherwise; expected ", mean, ", or auto");
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric,
+         ", but this run's evaluations do not have it; expected ", mean, ", or auto");
 }
 
 }  // namespace keel

@@ -16,7 +16,7 @@
 
 namespace keel {
 
-/// Everything that a run begins or goes on with.
+/// Everything that a new or resumed run starts with.
 struct OpenedRun {
   Config config;
   LoadedModel policy;
@@ -25,38 +25,38 @@ struct OpenedRun {
   RunFolder folder;
   Trackers trackers;
   TrainState state;
-  std::string id;                         // by which the run knows its checkpoints
-  std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run
-  AuxiliaryWeights companions = {};
+  std::string id;                         // identifies the run's checkpoints
+  std::filesystem::path checkpoint = {};  // to resume from; empty for a new run
+  AuxiliaryWeights auxiliary = {};
   std::vector<NamedTensor> optimizer = {};  // moments, past policies and the loss scale
-  std::vector<std::string> warnings = {};   // about what the folder had
-  std::vector<std::string> changes = {};    // since the checkpoint, of what may change
+  std::vector<std::string> warnings = {};   // about damaged files in the folder
+  std::vector<std::string> changes = {};    // of settings and data since the checkpoint
 };
 
-/// With the checkpoints that runs stand for, where a model or an adapter is asked for; which they are, is told.
+/// Replaces runs named as model or adapter by their checkpoints, and prints which.
 Config resolve_run_paths(Config config, Console& console);
 
-/// A new run in config.run.dir; an existing one is refused unless `replace`. A refusal changes nothing on the disk.
+/// Opens a new run in config.run.dir. Fails for an existing run unless `replace`; then nothing changes on the disk.
 OpenedRun open_new_run(const Config& config, bool replace, Console& console);
 
-/// What may be other than it was when a run is resumed; without a word it is refused.
+/// Changes that the user accepts for a resumed run; other changes are errors.
 struct AcceptedChanges {
-  bool data = false;          // rows of the data files, if not their number
-  bool damaged_rows = false;  // rows that the run itself has written to metrics.jsonl and samples.jsonl
+  bool data = false;          // changed rows of the data files, but not another number of rows
+  bool damaged_rows = false;  // changed rows of the run's metrics.jsonl and samples.jsonl
 };
 
-/// The run in config.run.dir goes on from its newest sound checkpoint. Refused is what would not be the same run: other
-/// settings, data or base model, and changed rows of its own; that leaves everything as it is.
+/// Opens the run in config.run.dir at its newest valid checkpoint. Fails, and changes nothing, if settings, data, base
+/// model or the run's own rows have changed.
 OpenedRun open_saved_run(const Config& config, const AcceptedChanges& accepted, Console& console);
 
-/// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
+/// The contents of config.yaml: all settings and the absolute run.dir, so that the run can be resumed from any folder.
 std::string recorded_config(Config config);
 
-/// The key of evaluation rows that a checkpoint.best_metric stands for: `auto` is that of the mean.
+/// Converts a checkpoint.best_metric to a key of evaluation rows: `auto` is the mean reward or accuracy.
 std::string best_metric_key(const std::string& metric, const PromptSources& prompt_sources);
 
-/// Refuses the mean of rewards by a name that it does not have in this run (exit code 2); the configuration refuses
-/// other keys that evaluations do not have.
+/// Fails (exit code 2) if checkpoint.best_metric is eval/accuracy but this run has eval/reward, or the reverse. The
+/// configuration checks all other keys.
 void require_best_metric(const Config& config, const PromptSources& prompt_sources);
 
 }  // namespace keel

@@ -23,8 +23,8 @@
 namespace keel {
 namespace {
 
-/// A resumed run keeps the checkpoint of another run that it was started from, also when that one has newer ones now.
-void keep_checkpoints_of_runs(Config& config, const Json& saved) {
+/// If model.path or lora.adapter names a run, keeps the checkpoint that was resolved when this run started.
+void keep_resolved_checkpoints(Config& config, const Json& saved) {
   const std::string model = saved.at("model").at("path"), adapter = saved.at("lora").at("adapter");
   if (is_checkpoint_of(model, config.model.path)) config.model.path = model;
   const std::string checkpoint = std::filesystem::path(adapter).parent_path().string();
@@ -32,8 +32,8 @@ void keep_checkpoints_of_runs(Config& config, const Json& saved) {
     config.lora.adapter = adapter;
 }
 
-/// Whether a resumed run may have another value there: settings that say how a run is carried out and how long it goes
-/// on, what is saved and shown, and what happens where something fails; not what is learned.
+/// Whether a resumed run may change this setting: run length, execution, output and error handling, but nothing else
+/// that affects training.
 bool may_change(const std::string& section, const std::string& key) {
   static const std::map<std::string, std::set<std::string>> kKeys = {
       {"run", {"dir", "threads", "deterministic"}},
@@ -48,69 +48,68 @@ bool may_change(const std::string& section, const std::string& key) {
          (keys != kKeys.end() && keys->second.count(key) > 0);
 }
 
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// Whether a setting names the same files in a project that was moved or copied; contents are compared when read.
-bool has_moved(const std::string& path, const Json& then, const Json& now) {
-  static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter",   "data.files",      "data.eval_files",
-                                                 "sft.files",  "sft.eval_files", "reward.functions"};
-  if (kOfFiles.count(path) == 0) return false;
+/// Whether a setting only has new directories for the same file names, as in a moved project. Contents are compared
+/// later.
+bool is_moved_path(const std::string& path, const Json& then, const Json& now) {
+  static const std::set<std::string> kPathSettings = {
+      "model.path", "lora.adapter", "data.files", "data.eval_files", "sft.files", "sft.eval_files", "reward.functions"};
+  if (kPathSettings.count(path) == 0) return false;
   if (then.is_string() && now.is_string()) {
-    const auto name = path == "reward.functions" ? short_name : last_part;
+    const auto name = path == "reward.functions" ? short_name : base_name;
     return name(then.get<std::string>()) == name(now.get<std::string>());
   }
   if (!then.is_array() || then.size() != now.size()) return false;
   for (size_t i = 0; i < then.size(); ++i)
-    if (!has_moved(path, then[i], now[i])) return false;
+    if (!is_moved_path(path, then[i], now[i])) return false;
   return true;
 }
 
-/// A resumed run must be the same run. Returns what changed that may.
-std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& place) {
+/// Fails if settings that must not change have changed. Returns the other changes.
+std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& path) {
   const Json now = to_json(config), defaults = to_json(Config{});
   std::vector<std::string> changes;
   std::string differences;
   for (const auto& [section, values] : now.items()) {
     for (const auto& [key, value] : values.items()) {
-      const std::string path = section + "." + key;
+      const std::string setting = section + "." + key;
       const bool known = saved.contains(section) && saved[section].contains(key);
-      const bool is_length = path == "train.steps" || (path == "sft.steps" && !config.sft.files.empty());
-      // A setting that the program of then did not have is what it is without being set.
+      const bool is_length = setting == "train.steps" || (setting == "sft.steps" && !config.sft.files.empty());
+      // A setting that did not exist when the run was started had its default.
       const Json& then = known ? saved[section][key] : defaults[section][key];
-      if (path == "run.dir" || is_length || then == value) continue;
+      if (setting == "run.dir" || is_length || then == value) continue;
       const std::string change =
-          path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
-      if (may_change(section, key) || (known && has_moved(path, saved[section][key], value)))
+          setting + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
+      if (may_change(section, key) || (known && is_moved_path(setting, saved[section][key], value)))
         changes.push_back(change);
       else
         differences += "\n  " + change;
     }
   }
   if (!differences.empty())
-    fail(ExitCode::kBadConfiguration, place, ": the run was started with other settings:", differences,
-         "\nRestore them to continue it, or start a new run with another run.dir");
+    fail(ExitCode::kBadConfiguration, path, ": the run was started with other settings:", differences,
+         "\nRestore them to continue the run, or start a new run with another run.dir");
   return changes;
 }
 
-/// RL cannot go on from a supervised run's checkpoint, its optimizer above all, nor the other way round.
+/// Fails if the run had an RL phase and now has none, or the reverse: their optimizer states differ.
 void require_same_phases(const Config& config, const Json& saved, const std::filesystem::path& checkpoint) {
   Config before = config;
   before.sft.files = saved.at("sft").at("files").get<std::vector<std::string>>();
   before.train.steps = saved.at("train").at("steps").get<int64_t>();
   before.train.data_epochs.reset();
   if (before.has_rl() && !config.has_rl())
-    fail(ExitCode::kBadConfiguration, "train.steps is 0, and the run in ", config.run.dir, " has an RL phase of ",
-         before.train.steps, " steps; `keel train` with --resume goes on with it, and supervised training alone ",
-         "(`keel sft`) is a run of its own, with another run.dir");
+    fail(ExitCode::kBadConfiguration, "train.steps is 0, but the run in ", config.run.dir, " has an RL phase of ",
+         before.train.steps, " steps. Continue it with `keel train --resume`, or use another run.dir for SFT alone ",
+         "(`keel sft`)");
   if (config.has_rl() && !before.has_rl())
-    fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir,
-         " is supervised alone, and has no RL ",
-         "phase to go on with; start a new run from what it has learned: model.path=", checkpoint.string(),
-         " and another run.dir");
+    fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir, " has only SFT and no RL phase. ",
+         "Start a new run from its checkpoint: model.path=", checkpoint.string(), " with another run.dir");
 }
 
-/// Tells how long the run was and is.
-std::vector<std::string> changes_of_length(const Config& config, const Json& saved, const TrainState& state) {
+/// Describes changes of the run's length.
+std::vector<std::string> describe_length_changes(const Config& config, const Json& saved, const TrainState& state) {
   std::vector<std::string> changes;
   const auto note = [&](const char* setting, int64_t before, int64_t now) {
     if (before != now) changes.push_back(str_cat(setting, ": ", before, " then, ", now, " now"));
@@ -118,50 +117,49 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
   const int64_t sft_before = saved.at("sft").at("steps").get<int64_t>();
   if (sft_before != config.sft.steps && config.has_rl() && state.phase != Phase::kSft)
     fail(ExitCode::kBadConfiguration, "sft.steps was ", sft_before, " and is ", config.sft.steps,
-         ", but the supervised phase of the run is over; restore it (or sft.data_epochs)");
+         ", but the SFT phase of the run is over. Restore it (or sft.data_epochs)");
   note("sft.steps", sft_before, config.sft.steps);
   note("train.steps", saved.at("train").at("steps").get<int64_t>(), config.train.steps);
   return changes;
 }
 
-/// What passes over the data come to: the run's own file says it beside them, of the rows as they were then. The
-/// supervised phase has made updates that may have been shorter; one that is over stays as long as it was.
-void plan_again(Config& config, const PromptSources& prompt_sources, const Demonstrations& demonstrations,
-                const Checkpoint& checkpoint) {
+/// Converts data_epochs to steps again, for the current rows. The saved steps are those of the previous rows. A
+/// finished SFT phase keeps its length.
+void recompute_steps(Config& config, const PromptSources& prompt_sources, const Demonstrations& demonstrations,
+                     const Checkpoint& checkpoint) {
   if (config.train.data_epochs) config.train.steps = 0;
   plan_steps(config, prompt_sources);
   if (!config.sft.data_epochs) return;
   const Json& saved = checkpoint.config.at("sft");
-  const bool over = config.has_rl() && checkpoint.state.phase != Phase::kSft;
-  config.sft.steps = over && saved.at("data_epochs") == *config.sft.data_epochs ? saved.at("steps").get<int64_t>() : 0;
+  const bool sft_done = config.has_rl() && checkpoint.state.phase != Phase::kSft;
+  config.sft.steps =
+      sft_done && saved.at("data_epochs") == *config.sft.data_epochs ? saved.at("steps").get<int64_t>() : 0;
   if (config.sft.steps == 0) plan_sft_steps(config, demonstrations, checkpoint.state.sft);
 }
 
-/// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
-/// with more rows or fewer. An evaluation on other rows says nothing about progress. Returns the settings whose rows
-/// have changed.
+/// Fails if the data files have another number of rows, because the position in them would be invalid, or other rows
+/// without `accept_changes`. Returns the settings whose rows have changed.
 std::vector<const char*> require_same_data(const PromptSources& prompt_sources, const Demonstrations& demonstrations,
                                            const TrainState& state, bool accept_changes,
                                            const std::filesystem::path& checkpoint) {
   std::vector<const char*> changed;
-  const auto require_as_many = [&](const char* files, uint64_t rows, uint64_t before) {
+  const auto require_row_count = [&](const char* files, uint64_t rows, uint64_t before) {
     if (rows != before)
-      fail(ExitCode::kBadInput, files, ": the files have ", rows, " rows, and had ", before, " at the checkpoint ",
-           checkpoint.string(), ", so that its position in them means nothing; restore them, or start a new run with ",
-           "another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
+      fail(ExitCode::kBadInput, files, ": the files have ", rows, " rows, but had ", before, " at the checkpoint ",
+           checkpoint.string(), ", so its position in them is invalid. Restore them, or start a new run with another ",
+           "run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
   };
   const DataIdentity sft = demonstrations.data(), rl = prompt_sources.data();
   if (sft.train != state.sft.data.train) changed.push_back("sft.files");
   if (sft.eval != state.sft.data.eval) changed.push_back("sft.eval_files");
   if (rl.train != state.rl.data.train) changed.push_back("data.files");
   if (rl.eval != state.rl.data.eval) changed.push_back("data.eval_files");
-  require_as_many("sft.files", sft.rows, state.sft.data.rows);
-  require_as_many("data.files", rl.rows, state.rl.data.rows);
+  require_row_count("sft.files", sft.rows, state.sft.data.rows);
+  require_row_count("data.files", rl.rows, state.rl.data.rows);
   if (!changed.empty() && !accept_changes)
     fail(ExitCode::kBadInput, changed.front(), ": the rows are not those that the checkpoint ", checkpoint.string(),
          std::string(changed.front()).ends_with(".files") ? " was trained on" : " was evaluated on",
-         "; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
-         "with the rows as they are now");
+         ". Restore them, or accept the current rows with --changed-data");
   return changed;
 }
 
@@ -169,26 +167,27 @@ bool names_checkpoint(const std::filesystem::path& path) {
   return is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
 }
 
-/// Goes on with a checkpoint's adapter on the network that it was trained on.
-void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState& state,
-                     const std::filesystem::path& checkpoint) {
+/// Loads the base model and the checkpoint's adapter on it, instead of the merged weights.
+void load_base_and_adapter(LoadedModel& policy, const Config& config, const TrainState& state,
+                           const std::filesystem::path& checkpoint) {
   if (names_checkpoint(config.model.path) && !path_exists(config.model.path))
-    fail(ExitCode::kBadInput, "model.path: ", config.model.path,
-         ", the checkpoint that this run trains an adapter on, is gone: its run has removed it (checkpoint.keep), or "
-         "was ",
-         "moved. Name its place with model.path=FOLDER; where it is lost, start a new run from ", checkpoint.string(),
-         ", whose weights have the adapter in them");
+    fail(
+        ExitCode::kBadInput, "model.path: ", config.model.path,
+        ", the checkpoint that this run trains an adapter on, is missing: its run has removed it (checkpoint.keep) or ",
+        "was moved. Set its new path with model.path=FOLDER. If it is lost, start a new run from ", checkpoint.string(),
+        ", whose weights have the adapter merged");
   ModelWeights base = load_starting_model(config, policy.model.device()).model;
   if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
-         checkpoint.string(), " belongs to those; restore the model");
+         checkpoint.string(), " needs the original ones. Restore the model");
   policy.adapter = set_adapter(checkpoint, base);
   policy.model = std::move(base);
 }
 
-/// All weights were trained, so that the model is needed no more; but it must not be recorded under another's name.
-void require_same_start(const Config& config, const Checkpoint& checkpoint) {
+/// Fails if model.path now names another model than the run started from, which would be recorded wrongly. The run does
+/// not need the model itself, because all weights were trained.
+void require_same_model(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
   if (checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
   if (base_checksum(load_starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
@@ -198,15 +197,15 @@ void require_same_start(const Config& config, const Checkpoint& checkpoint) {
          "; name that, or start a new run with another run.dir");
 }
 
-/// What used.json says; nothing where it does not say it.
-Json used_before(const std::filesystem::path& run, const char* setting) {
+/// The value of a setting in used.json; null if it is missing.
+Json used_setting(const std::filesystem::path& run, const char* setting) {
   return json_if_any(run / "used.json").value(setting, Json());
 }
 
-/// The adapter that training went on from is needed no more, either; nor must it be recorded under another's name.
+/// The same for lora.adapter.
 void require_same_start_adapter(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.lora.adapter;
-  const Json then = used_before(config.run.dir, kAdapterFingerprintKey);
+  const Json then = used_setting(config.run.dir, kAdapterFingerprintKey);
   const std::string now = path.empty() ? "" : adapter_fingerprint(path);
   const std::string started_from = checkpoint.config.at("lora").at("adapter");
   if (path == started_from || then.is_null() || now.empty() || then == now) return;
@@ -217,21 +216,20 @@ void require_same_start_adapter(const Config& config, const Checkpoint& checkpoi
 void require_unchanged_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint) {
   for (const std::string& change : find_changed_rows(run, checkpoint))
     fail(ExitCode::kBadInput, change,
-         "; restore the file from a copy, or go on with the rows that are as they were by ",
-         "--damaged-rows: the file as it is now is then kept beside it");
+         ". Restore the file from a copy, or continue with the unchanged rows with --damaged-rows, which keeps a copy ",
+         "of the damaged file");
 }
 
-/// The newest sound checkpoint of the run in this folder.
+/// The newest valid checkpoint of the run in this folder.
 std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, Console& console) {
   std::vector<std::string> notes;
   std::filesystem::path newest = newest_checkpoint(folder / "checkpoints", notes);
   for (const std::string& note : notes) console.warning(note);
   if (!newest.empty()) return newest;
-  fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
+  fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no valid checkpoint to resume from. ",
        RunFolder::contains_run(folder)
-           ? "start the run anew with --overwrite instead of --resume"
-           : "no run was started there, so leave out --resume or correct run.dir (run.dir=FOLDER, where a run "
-             "was moved)");
+           ? "Start the run again with --overwrite instead of --resume"
+           : "No run was started there: remove --resume, or correct run.dir (run.dir=FOLDER if the run was moved)");
 }
 
 }  // namespace
@@ -243,29 +241,29 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = resolve_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
-  if (!is_folder(config.run.dir)) checkpoint_to_resume(config.run.dir, console);  // says what is missing
+  if (!is_folder(config.run.dir)) checkpoint_to_resume(config.run.dir, console);  // fails with a message
   LockedDirectory directory = RunFolder::lock(config.run.dir);
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
   Trackers trackers(config, console);
   set_resumable();
   throw_if_stopped();
   Checkpoint checkpoint = load_checkpoint(newest, device);
-  keep_checkpoints_of_runs(config, checkpoint.config);
+  keep_resolved_checkpoints(config, checkpoint.config);
   require_same_phases(config, checkpoint.config, newest);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   if (config.lora.used())
-    put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
+    load_base_and_adapter(checkpoint.policy, config, checkpoint.state, newest);
   else
-    require_same_start(config, checkpoint);
+    require_same_model(config, checkpoint);
   require_same_start_adapter(config, checkpoint);
   MasterWeights masters = checkpoint.policy.model.set_compute_type(type);
   PromptSources prompt_sources = PromptSources::for_run(config, checkpoint.policy);
   Demonstrations demonstrations(config, checkpoint.policy);
   if (config.has_rl()) require_best_metric(config, prompt_sources);
   for (const char* changed : require_same_data(prompt_sources, demonstrations, checkpoint.state, accepted.data, newest))
-    changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
-  plan_again(config, prompt_sources, demonstrations, checkpoint);
-  for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
+    changes.push_back(std::string(changed) + ": the rows have changed (--changed-data)");
+  recompute_steps(config, prompt_sources, demonstrations, checkpoint);
+  for (std::string& change : describe_length_changes(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
   checkpoint.state.rl.data = prompt_sources.data();
   checkpoint.state.sft.data = demonstrations.data();
@@ -276,14 +274,14 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   throw_if_stopped();
   wait_for_saving();
   finish_save(newest, checkpoint.state.best);
-  const Json used = resolved_config(config, checkpoint.policy, prompt_sources, demonstrations);
+  const Json resolved = resolved_config(config, checkpoint.policy, prompt_sources, demonstrations);
   const std::string id = checkpoint.run;
-  trackers.open(config.run.dir, used, id);
+  trackers.open(config.run.dir, resolved, id);
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(directory), checkpoint.lines, recorded_config(config), notes);
-  for (const std::string& note : folder.record_used_settings(used, id)) notes.push_back(note);
+  for (const std::string& note : folder.record_used_settings(resolved, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
-  // A finished run goes on when it is asked for more steps than it made.
+  // A finished run continues if the configuration now has more steps.
   if (state.phase == Phase::kDone && config.has_rl() && state.rl.steps < config.train.steps) state.phase = Phase::kRl;
   if (state.phase == Phase::kDone && !config.has_rl() && !demonstrations.done(config.sft, state.sft))
     state.phase = Phase::kSft;
@@ -296,9 +294,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
           .state = std::move(checkpoint.state),
           .id = id,
           .checkpoint = newest,
-          .companions = {.masters = std::move(masters),
-                         .reference = std::move(reference),
-                         .critic = std::move(checkpoint.critic)},
+          .auxiliary = {.masters = std::move(masters),
+                        .reference = std::move(reference),
+                        .critic = std::move(checkpoint.critic)},
           .optimizer = std::move(checkpoint.optimizer),
           .warnings = std::move(notes),
           .changes = std::move(changes)};

@@ -38,37 +38,37 @@ Run::Run(OpenedRun opened, Console& console)
   trackers_.add_rows_of(folder_.path());
   for (const std::string& warning : prompt_sources_.warnings()) console_.warning(warning);
   for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
-  begin(state_.phase, std::move(opened.companions));
+  begin_phase(state_.phase, std::move(opened.auxiliary));
   const std::string resumed = checkpoints_.last().string();
   if (resumed.empty()) {
     for (const std::string& note : demonstrations_.notes()) folder_.log("sft: " + note);
     for (const std::string& note : prompt_sources_.notes()) folder_.log("data: " + note);
     return;
   }
-  if (warm_up_)
-    warm_up_->load_optimizer(opened.optimizer, resumed);
+  if (sft_trainer_)
+    sft_trainer_->load_optimizer(opened.optimizer, resumed);
   else
     trainer_->load_optimizer(opened.optimizer, state_, resumed);
   folder_.remove_tokens_after(state_.step());
   console_.line("resumed from " + resumed);
   for (const std::string& warning : opened.warnings) log_.warning(warning);
-  for (const std::string& change : opened.changes) {  // config.yaml says what holds now, log.txt from when on
+  for (const std::string& change : opened.changes) {  // config.yaml has the new value; log.txt also has the step
     console_.line("  " + change);
     folder_.log("resumed at step " + std::to_string(state_.step()) + " with " + change);
   }
   checkpoints_.check_best(state_, evaluator_.best_metric());
 }
 
-/// A reference is the policy as it is when RL starts, and must be beside the checkpoints before the first of them that
-/// says that RL has begun; a run that is resumed later than that has loaded it.
-void Run::begin(Phase phase, AuxiliaryWeights saved) {
+/// Creates the trainer of the phase. The reference is a copy of the policy at the start of RL. It is saved before the
+/// first RL checkpoint, so that a resumed run can load it.
+void Run::begin_phase(Phase phase, AuxiliaryWeights saved) {
   state_.phase = phase;
   if (phase == Phase::kSft || !config_.has_rl()) {
-    if (!warm_up_) warm_up_.emplace(config_, policy_, *saved.masters, demonstrations_);
+    if (!sft_trainer_) sft_trainer_.emplace(config_, policy_, *saved.masters, demonstrations_);
     return;
   }
-  if (warm_up_) saved.masters = warm_up_->masters();
-  warm_up_.reset();
+  if (sft_trainer_) saved.masters = sft_trainer_->masters();
+  sft_trainer_.reset();
   const bool new_reference = phase == Phase::kRl && !saved.reference;
   trainer_.emplace(config_, policy_, prompt_sources_, std::move(saved));
   if (!new_reference || !trainer_->reference()) return;
@@ -79,36 +79,36 @@ void Run::begin(Phase phase, AuxiliaryWeights saved) {
 
 ExitCode Run::run() {
   try {
-    const ExitCode code = run_to_the_end();
+    const ExitCode code = run_until_done();
     trackers_.end(code == ExitCode::kDone ? "finished" : "stopped");
     return code;
   } catch (const RunWriteError& error) {
     console_.end_progress();
-    fail(error.code(), error.what(), ". ", checkpoints_.what_is_left(state_.step()));
+    fail(error.code(), error.what(), ". ", checkpoints_.describe_recovery(state_.step()));
   }
 }
 
-ExitCode Run::run_to_the_end() {
+ExitCode Run::run_until_done() {
   const LiveLine live(console_, [this] { return log_.live_text(watcher_.meters->text()); });
   try {
     return run_phases();
-  } catch (const Interrupted&) {  // in a step that had learned nothing yet: the run is where the step before left it
-    saved_for_interrupt();
+  } catch (const Interrupted&) {  // before any update of the step, so the state is that of the previous step
+    save_if_stopped();
     return ExitCode::kInterrupted;
   } catch (const Error& error) {
-    // Numbers that are not finite, or a full disk: what would be saved is in doubt, or cannot be.
+    // NaN or a full disk (kHealthGuard): the state may be invalid, or cannot be saved.
     if (!watcher_.collecting || error.code() == ExitCode::kHealthGuard) throw;
-    throw Error(error.code(), error.what() + saved_after_failure());
-  } catch (const std::exception&) {  // out of memory, say
-    if (watcher_.collecting) console_.result("stopped by an error" + saved_after_failure());
+    throw Error(error.code(), error.what() + save_after_failure());
+  } catch (const std::exception&) {  // for example, out of memory
+    if (watcher_.collecting) console_.result("stopped by an error" + save_after_failure());
     throw;
   }
 }
 
-/// A failure while nothing was learned yet leaves the run as the step before did: it is saved as it would be for an
-/// interrupt. The sentence to add to what is told.
-std::string Run::saved_after_failure() {
-  if (state_.step() == 0) return "";  // nothing is lost
+/// Saves the run after a failure before any update of a step, when the state is still that of the previous step.
+/// Returns a sentence to append to the error message.
+std::string Run::save_after_failure() {
+  if (state_.step() == 0) return "";  // there is nothing to save
   console_.end_progress();
   try {
     checkpoints_.wait();
@@ -123,9 +123,9 @@ std::string Run::saved_after_failure() {
 }
 
 ExitCode Run::run_phases() {
-  if (saved_for_interrupt()) return ExitCode::kInterrupted;
-  if (state_.phase == Phase::kSft && !warm_up()) return ExitCode::kInterrupted;
-  if (state_.phase == Phase::kRl && !learn()) return ExitCode::kInterrupted;
+  if (save_if_stopped()) return ExitCode::kInterrupted;
+  if (state_.phase == Phase::kSft && !run_sft()) return ExitCode::kInterrupted;
+  if (state_.phase == Phase::kRl && !run_rl()) return ExitCode::kInterrupted;
   if (const auto damage = find_damage(checkpoints_.last()))
     fail(ExitCode::kHealthGuard, checkpoints_.last().string(), ": the last checkpoint does not verify: ", *damage);
   console_.end_progress();
@@ -133,24 +133,24 @@ ExitCode Run::run_phases() {
   return ExitCode::kDone;
 }
 
-/// False when someone asked to stop.
-bool Run::warm_up() {
+/// Returns false if a stop was requested.
+bool Run::run_sft() {
   bool due = false;
   while (true) {
-    evaluator_.measure_loss_if_due(*warm_up_, demonstrations_);
-    if (warm_up_->done(state_)) begin(config_.has_rl() ? Phase::kRl : Phase::kDone);
+    evaluator_.measure_loss_if_due(*sft_trainer_, demonstrations_);
+    if (sft_trainer_->done(state_)) begin_phase(config_.has_rl() ? Phase::kRl : Phase::kDone);
     checkpoints_.wait_if_ended();
-    if (saved_for_interrupt()) return false;
+    if (save_if_stopped()) return false;
     if (state_.phase != Phase::kSft) break;
     if (due) save(SaveMode::kInBackground);
-    warm_up_step();
+    sft_step();
     due = checkpoints_.due(state_.step());
   }
   save();
   return true;
 }
 
-void Run::warm_up_step() {
+void Run::sft_step() {
   Stopwatch watch(policy_.model.device());
   const uint64_t first = state_.sft.position;
   watcher_.collecting = true;
@@ -158,29 +158,29 @@ void Run::warm_up_step() {
   watcher_.collecting = false;
   watcher_.trained_on = demonstrations_.from_files()
                             ? str_cat("rows ", first, " to ", state_.sft.position, " in the order of sft.files")
-                            : str_cat("demonstrations of warm-up step ", state_.sft.steps);
-  const SftMetrics metrics = warm_up_->step(sequences, state_, watcher_);
+                            : str_cat("demonstrations of SFT step ", state_.sft.steps);
+  const SftMetrics metrics = sft_trainer_->step(sequences, state_, watcher_);
   const double seconds = watch.lap();
   record_step("sft", metrics_row(metrics), seconds);
-  log_.warm_up_step(metrics, state_.sft.steps, config_.sft.steps, seconds);
+  log_.sft_step(metrics, state_.sft.steps, config_.sft.steps, seconds);
   log_.supervised_rows_passed_over(demonstrations_.skipped());
-  if (const auto warning = warm_up_->choose_demonstrations(state_)) console_.warning(*warning);
+  if (const auto warning = sft_trainer_->maybe_switch_to_noisy(state_)) console_.warning(*warning);
 }
 
-/// False when someone asked to stop.
-bool Run::learn() {
+/// Returns false if a stop was requested.
+bool Run::run_rl() {
   log_.begin_rl(state_.rl.steps);
-  self_test();
+  check_logprobs();
   bool due = false;
   while (true) {
     const bool best = evaluator_.evaluate_if_due(*trainer_);
     checkpoints_.wait_if_ended();
-    if (saved_for_interrupt()) return false;
+    if (save_if_stopped()) return false;
     if (state_.rl.steps >= config_.train.steps) break;
     if (due || best) save(SaveMode::kInBackground);
     rl_step();
     due = state_.rl.steps < config_.train.steps && checkpoints_.due(state_.step());
-    // Asked to stop, it is saved in a moment anyway; and so it is after an evaluation that may be the best.
+    // A requested stop saves anyway. An evaluation that is due comes first, because it may make this step the best.
     if (!due || stop_requested() || (config_.checkpoint.keeps_best() && evaluator_.due())) continue;
     save(SaveMode::kInBackground);
     due = false;
@@ -192,42 +192,42 @@ bool Run::learn() {
 
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
-  watcher_.collecting = true;  // until all is scored
+  watcher_.collecting = true;  // until all rollouts are scored
   const auto [experience, metrics] = trainer_->step(state_, watcher_);
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();
   record_step("rl", metrics_row(metrics), seconds);
   log_.step(metrics, state_.rl.steps, seconds);
-  look_after_health(metrics);
+  check_health(metrics);
 }
 
-/// A run that is to stop is saved first, and counts on when it is resumed.
-void Run::look_after_health(const StepMetrics& metrics) {
+/// Logs health alarms. With health.on_alarm=stop, an alarm saves and stops the run.
+void Run::check_health(const StepMetrics& metrics) {
   const std::vector<std::string> alarms = health_alarms(metrics, config_, state_.rl.health);
   for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step()) + ": " + alarm);
   if (alarms.empty() || config_.health.on_alarm != "stop") return;
   save();
-  fail(ExitCode::kHealthGuard, "step ", state_.step(), ": ", alarms.front(), ". The run is saved in ",
-       last_checkpoint().string(), " (health.on_alarm is stop); `", checkpoints_.resume_command(),
-       "` goes on with it, health.on_alarm=warn beside it lets it go on");
+  fail(ExitCode::kHealthGuard, "step ", state_.step(), ": ", alarms.front(),
+       ". Stopped because health.on_alarm is stop. The run is saved in ", last_checkpoint().string(),
+       ". Continue with: ", checkpoints_.resume_command(), " (add health.on_alarm=warn to ignore alarms)");
 }
 
-/// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
-/// does from then on, also when the run is resumed. (A sampler of low precision merges whatever the exact one does.)
-void Run::self_test() {
+/// Compares sampler and trainer before RL. Merging the adapter for sampling rounds the weights. If that loses too much,
+/// the sampler keeps the adapter separate from then on, also in resumed runs. Low-precision samplers always merge.
+void Run::check_logprobs() {
   LogprobCheck check = trainer_->check_logprobs(state_);
-  const at::ScalarType computed_in = policy_.model.compute_type();
+  const at::ScalarType dtype = policy_.model.compute_type();
   const double limit = config_.rollout.mismatch_limit;
-  const auto lost = find_logprob_mismatch(check, limit, computed_in);
-  if (lost && trainer_->sampled_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
-    log_.warning("self-test: with the adapter merged " + *lost +
-                 "; from here on the sampler applies it as training does, which takes longer");
+  const auto mismatch = find_logprob_mismatch(check, limit, dtype);
+  if (mismatch && trainer_->sampled_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
+    log_.warning("self-test: with the adapter merged " + *mismatch +
+                 "; the sampler now keeps the adapter separate, which is slower");
     state_.rl.adapter_apart = true;
     check = trainer_->check_logprobs(state_);
   }
-  require_logprobs_match(check, limit, computed_in);
+  require_logprobs_match(check, limit, dtype);
   console_.line(describe_logprob_check(check, objective().requirements()));
-  if (const auto doubt = logprob_check_warning(check, computed_in)) log_.warning(*doubt);
+  if (const auto warning = logprob_check_warning(check, dtype)) log_.warning(*warning);
 }
 
 void Run::record_step(const char* phase, Json metrics, double seconds) {
@@ -244,16 +244,16 @@ void Run::save(SaveMode how) {
   checkpoint_seconds_ += watch.lap();
 }
 
-/// The run as it is now, but for the lines of its files. Fails if weights are not finite.
+/// The current state without the checksums of the run's files. Fails if any weight is NaN or infinite.
 Checkpoint Run::checkpoint() const {
-  const MasterWeights& masters = trainer_ ? trainer_->masters() : warm_up_->masters();
+  const MasterWeights& masters = trainer_ ? trainer_->masters() : sft_trainer_->masters();
   const CriticTraining* critic = trainer_ ? trainer_->critic() : nullptr;
   require_finite_weights(masters, critic ? &critic->masters() : nullptr, state_, config_, folder_.checkpoints());
   const auto of = [](const MasterWeights& all) { return [&](const Weight& weight) { return all.value_of(weight); }; };
   LoadedModel policy = policy_;
   policy.model = policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_replaced(of(masters));
   Checkpoint checkpoint{.policy = std::move(policy),
-                        .optimizer = warm_up_ ? warm_up_->optimizer_state() : trainer_->optimizer_state(),
+                        .optimizer = sft_trainer_ ? sft_trainer_->optimizer_state() : trainer_->optimizer_state(),
                         .state = state_,
                         .lines = {},
                         .config = to_json(config_),
@@ -263,8 +263,8 @@ Checkpoint Run::checkpoint() const {
   return checkpoint;
 }
 
-/// When someone asked to stop: saves, says how to go on, and answers true.
-bool Run::saved_for_interrupt() {
+/// If a stop was requested: saves, prints how to resume, and returns true.
+bool Run::save_if_stopped() {
   if (!stop_requested()) return false;
   checkpoints_.wait();
   if (!checkpoints_.last_holds(state_)) save();

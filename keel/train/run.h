@@ -20,29 +20,29 @@
 
 namespace keel {
 
-/// A run from its start to its end, which may lie in another process: supervised updates, evaluation, RL, evaluation,
-/// or the first of these alone. It owns the policy, the data, the folder, the state, and the parts that train (a
-/// SftTrainer, then a Trainer), evaluate, log and save; it borrows the console.
+/// A training run: SFT, evaluation, RL, evaluation, or SFT alone. A later process can resume it. It owns the policy,
+/// the data, the folder, the state, and the parts that train (an SftTrainer, then a Trainer), evaluate, log and save;
+/// it borrows the console.
 class Run {
  public:
-  /// A new run in config.run.dir; an existing one is refused unless `replace`.
+  /// Starts a new run in config.run.dir. Fails for an existing run unless `replace`.
   static std::unique_ptr<Run> start(const Config& config, bool replace, Console& console);
 
-  /// The run in config.run.dir goes on from its newest sound checkpoint.
+  /// Resumes the run in config.run.dir from its newest valid checkpoint.
   static std::unique_ptr<Run> resume(const Config& config, Console& console, const AcceptedChanges& accepted = {});
 
-  /// Goes on to the end (kDone) or until someone asks to stop (kInterrupted); both leave a checkpoint.
+  /// Runs to the end (kDone) or until a stop is requested (kInterrupted); saves a checkpoint in both cases.
   ExitCode run();
 
   const LoadedModel& policy() const { return policy_; }
   const PromptSources& prompt_sources() const { return prompt_sources_; }
   const Demonstrations& demonstrations() const { return demonstrations_; }
-  /// As it is carried out: with the lengths that passes over the data stand for.
+  /// The resolved configuration, with data_epochs converted to steps.
   const Config& config() const { return config_; }
-  /// What an evaluation is made on.
+  /// The prompts of an evaluation.
   HeldOutPrompts held_out() { return evaluator_.held_out(); }
   Objective objective() const { return current_objective(config_, state_.rl); }
-  /// These two follow a folder that was moved.
+  /// The current paths, also after the run's folder was moved.
   std::filesystem::path folder() const { return folder_.current_path(); }
   std::filesystem::path last_checkpoint() const;
 
@@ -50,21 +50,21 @@ class Run {
   Run(OpenedRun opened, Console& console);
   Run(const Run&) = delete;  // its parts refer to each other
 
-  void begin(Phase phase, AuxiliaryWeights saved = {});
-  ExitCode run_to_the_end();
-  std::string saved_after_failure();
+  void begin_phase(Phase phase, AuxiliaryWeights saved = {});
+  ExitCode run_until_done();
+  std::string save_after_failure();
   ExitCode run_phases();
-  bool warm_up();
-  bool learn();
-  void warm_up_step();
+  bool run_sft();
+  bool run_rl();
+  void sft_step();
   void rl_step();
-  void look_after_health(const StepMetrics& metrics);
-  void self_test();
+  void check_health(const StepMetrics& metrics);
+  void check_logprobs();
   void record_step(const char* phase, Json metrics, double seconds);
 
   void save(SaveMode how = SaveMode::kNow);
   Checkpoint checkpoint() const;
-  bool saved_for_interrupt();
+  bool save_if_stopped();
 
   Config config_;
   Console& console_;
@@ -77,11 +77,11 @@ class Run {
   TrainState state_;
   RunWatcher watcher_;
   std::string id_;
-  std::optional<SftTrainer> warm_up_;  // in the supervised phase, and behind it where that is all
-  std::optional<Trainer> trainer_;     // after it
+  std::optional<SftTrainer> sft_trainer_;  // until RL begins; without RL also after the end
+  std::optional<Trainer> trainer_;         // from the beginning of RL
   Evaluator evaluator_;
-  double checkpoint_seconds_ = 0;  // that the run waited for saves, reported with the next step
-  CheckpointWriter checkpoints_;   // last: its save under way is waited for before all else ends
+  double checkpoint_seconds_ = 0;  // time blocked by saves, reported with the next step
+  CheckpointWriter checkpoints_;   // last member: its destructor waits for the save in progress
 };
 
 }  // namespace keel

@@ -14,34 +14,31 @@
 
 namespace keel {
 
-/// Supervised updates on demonstrations, of files or of a task: every target has the coefficient 1, so that the
-/// gradient is that of the mean log-likelihood. It owns the optimizer and with it the masters; it borrows the
-/// configuration, the policy and the demonstrations.
+/// Supervised fine-tuning on demonstrations from files or from a task: maximises the mean log-likelihood of the
+/// targets. It owns the optimizer and the masters, and borrows the configuration, the policy and the demonstrations.
 class SftTrainer {
  public:
-  /// Everything but `masters`, which are shared, must outlive it.
+  /// All references except `masters` must outlive this.
   SftTrainer(const Config& config, const LoadedModel& policy, const MasterWeights& masters,
-         Demonstrations& demonstrations);
+             Demonstrations& demonstrations);
 
-  /// One update, on what Demonstrations::next() gave.
+  /// Makes one update on the sequences of Demonstrations::next().
   SftMetrics step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher);
 
-  /// The mean over all targets of the rows that are kept for it. Nothing where there are none; Interrupted when someone
-  /// asks to stop.
+  /// Returns the mean loss over all targets of the held-out rows; none if there are none. Throws Interrupted if a stop
+  /// is requested.
   std::optional<SftEvalLoss> held_out_loss();
 
-  /// Between steps, of a task: which demonstrations come next. What to tell where the noise-free ones did not teach
-  /// what they should have.
-  std::optional<std::string> choose_demonstrations(TrainState& state) const;
+  /// Switches a task to noisy demonstrations once the clean ones are learned or used up. Returns a warning if they were
+  /// used up above sft.stop_loss.
+  std::optional<std::string> maybe_switch_to_noisy(TrainState& state) const;
 
   bool done(const TrainState& state) const { return demonstrations_.done(config_.sft, state.sft); }
 
   const MasterWeights& masters() const { return optimizer_.masters(); }
-  /// The optimizer's moments.
+  /// The state of the optimizer.
   std::vector<NamedTensor> optimizer_state() const { return optimizer_.state(); }
-  void load_optimizer(const std::vector<NamedTensor>& state, const std::string& place) {
-    optimizer_.load(state, place);
-  }
+  void load_optimizer(const std::vector<NamedTensor>& state, const std::string& path) { optimizer_.load(state, path); }
 
  private:
   double learning_rate(const TrainState& state) const;

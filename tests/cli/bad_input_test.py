@@ -280,7 +280,7 @@ class ImpossibleSettings(support.Test):
         self.assertIn("learning rate 0.01 after a warm-up of 8 updates, but the run has only 8: it ends at 0.00875", even.stdout)
         endless = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 2**63 - 1})
         self.assertIn("after a warm-up of 9.22337e+18 updates, but the run has only 8: it ends at ", endless.stdout)
-        self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, clips nothing")
+        self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, disables clipping")
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_what_cannot_run_is_not_explained(self):

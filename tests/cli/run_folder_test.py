@@ -204,10 +204,10 @@ class FolderOfARun(support.Test):
 class Resume(support.Test):
     def test_without_a_run_or_a_checkpoint_is_a_bad_input(self):
         run = self.folder / "run"
-        self.assert_refused(train(run, "--resume"), 3, str(run), "leave out --resume")
+        self.assert_refused(train(run, "--resume"), 3, str(run), "remove --resume")
         self.assertEqual(os.listdir(self.folder), [])
         run.mkdir()
-        for text, way_out in (("", "leave out --resume"), ("# The full, resolved configuration of this run.\n", "--overwrite")):
+        for text, way_out in (("", "remove --resume"), ("# The full, resolved configuration of this run.\n", "--overwrite")):
             (run / "config.yaml").write_text(text)
             self.assert_refused(train(run, "--resume"), 3, str(run), "no sound checkpoint", way_out)
             self.assertEqual(tree(run), {"config.yaml": text.encode()})

@@ -139,7 +139,7 @@ class RunWithAnAdapter : public testing::Test {
   std::string said_, error_;
 };
 
-constexpr const char* kTold = "the sampler applies it as training does";
+constexpr const char* kTold = "the sampler now keeps the adapter separate";
 
 TEST_F(RunWithAnAdapter, MergesItToSampleWhereTheSelfTestAllowsIt) {
   const auto run = start(config("merged", 0));

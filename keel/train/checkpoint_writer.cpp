@@ -14,10 +14,10 @@
 namespace keel {
 namespace {
 
-constexpr std::chrono::minutes kBetweenReports(1);  // which take a second or two of a long run
+constexpr std::chrono::minutes kReportInterval(1);  // a report of a long run takes 1 to 2 seconds
 
-/// What is wrong with its rows keeps a run from its report, and from nothing else. A disk that is full or cannot be
-/// read is an error all the same.
+/// Writes the report. Returns an error message for damaged rows, which do not stop a run. A full or unreadable disk is
+/// an error.
 std::optional<std::string> refresh_report(const std::filesystem::path& run) {
   try {
     write_report_without_tokens(run);
@@ -36,20 +36,20 @@ void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode
   folder_.write([&] {
     checkpoint.lines = folder_.sync();
     last_state_ = to_json(checkpoint.state);
-    const bool report = std::chrono::steady_clock::now() - reported_at_ >= kBetweenReports;
+    const bool report = std::chrono::steady_clock::now() - reported_at_ >= kReportInterval;
     if (report) reported_at_ = std::chrono::steady_clock::now();
     const auto write = [run = folder_.path(), keep = config_.checkpoint.keep, first = last_.empty(),
-                        report](const Checkpoint& whole) {
+                        report](const Checkpoint& saved) {
       Stopwatch watch(at::kCPU);
-      Written written{.checkpoint = save_checkpoint(run / "checkpoints", whole, keep, first)};
+      SaveResult result{.checkpoint = save_checkpoint(run / "checkpoints", saved, keep, first)};
       set_resumable();
-      if (report) written.report_failure = refresh_report(run);
-      written.seconds = watch.lap();
-      return written;
+      if (report) result.report_failure = refresh_report(run);
+      result.seconds = watch.lap();
+      return result;
     };
-    if (how == SaveMode::kNow || !copied(checkpoint)) return note(write(checkpoint));
-    // Deferred where there can be no more threads: written when it is waited for. What is given to both must be copied,
-    // for the library would move it into the thread that was not made.
+    if (how == SaveMode::kBlocking || !try_copy(checkpoint)) return record(write(checkpoint));
+    // If no thread can be started, async() defers the write to wait(). The shared_ptr makes `later` copyable, because a
+    // failed thread start would consume a moved argument.
     const auto later = [write, copy = std::make_shared<const Checkpoint>(std::move(checkpoint))] {
       return write(*copy);
     };
@@ -58,14 +58,14 @@ void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode
 }
 
 void CheckpointWriter::wait() {
-  if (writing_.valid()) folder_.write([&] { note(writing_.get()); });
+  if (writing_.valid()) folder_.write([&] { record(writing_.get()); });
 }
 
 void CheckpointWriter::wait_if_ended() {
   if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) wait();
 }
 
-bool CheckpointWriter::last_holds(const TrainState& state) const {
+bool CheckpointWriter::last_has_state(const TrainState& state) const {
   return to_json(state) == last_state_ && path_exists(last_);
 }
 
@@ -74,13 +74,13 @@ void CheckpointWriter::check_best(TrainState& state, const std::string& metric) 
   const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state.best->step);
   const std::string name = best.string() + ", the best by " + state.best->metric + ",";
   if (!path_exists(best)) {
-    log_.warning(name + " is gone" + (config_.checkpoint.keeps_best() ? "; the next evaluation takes its place" : ""));
+    log_.warning(name + " is missing" + (config_.checkpoint.keeps_best() ? "; the next evaluation replaces it" : ""));
     state.best.reset();
   } else if (!config_.checkpoint.keeps_best()) {
-    log_.warning(name + " is kept, but checkpoint.best_metric is none now: no better one will take its place");
+    log_.warning(name + " is kept, but never replaced, because checkpoint.best_metric is now none");
   } else if (state.best->metric != metric) {
-    log_.warning(name + " is kept until the next evaluation, which is the first by " + metric +
-                 " (checkpoint.best_metric); copy it to keep it for longer");
+    log_.warning(name + " is kept only until the next evaluation, which uses " + metric +
+                 " (checkpoint.best_metric). Copy it to keep it longer");
   }
 }
 
@@ -90,7 +90,7 @@ std::string CheckpointWriter::resume_command() const {
          (now == folder_.path() ? "" : " run.dir=" + shell_word(now.string()));
 }
 
-std::string CheckpointWriter::what_is_left(int64_t step) {
+std::string CheckpointWriter::describe_recovery(int64_t step) {
   std::filesystem::path newest;
   std::string flag;
   try {
@@ -98,7 +98,7 @@ std::string CheckpointWriter::what_is_left(int64_t step) {
     std::vector<std::string> damaged;
     newest = newest_checkpoint(folder_.checkpoints(), damaged);
     if (!newest.empty() && !find_changed_rows(folder_.path(), newest).empty()) flag = " --damaged-rows";
-  } catch (const Error& error) {  // a folder that cannot be read, either
+  } catch (const Error& error) {  // for example, an unreadable folder
     return std::string("Its checkpoints cannot be read: ") + error.what();
   }
   if (newest.empty())
@@ -108,26 +108,26 @@ std::string CheckpointWriter::what_is_left(int64_t step) {
          "; steps lost after it: " + std::to_string(lost) + ". Continue with: " + resume_command() + flag;
 }
 
-void CheckpointWriter::note(const Written& written) {
-  last_ = written.checkpoint;
-  write_seconds_ += written.seconds;
-  if (written.report_failure && !std::exchange(told_of_report_, true))
-    log_.warning(*written.report_failure + "; there is no new report until this is mended");
+void CheckpointWriter::record(const SaveResult& result) {
+  last_ = result.checkpoint;
+  write_seconds_ += result.seconds;
+  if (result.report_failure && !std::exchange(warned_of_report_, true))
+    log_.warning(*result.report_failure + "; the report is not updated until this is fixed");
 }
 
-/// Makes another set of weights and moments in host memory; false where it is not wanted or does not fit.
-bool CheckpointWriter::copied(Checkpoint& checkpoint) {
+/// Copies weights and moments to host memory. Returns false if background saves are off or the copy does not fit.
+bool CheckpointWriter::try_copy(Checkpoint& checkpoint) {
   if (!config_.checkpoint.background) return false;
   const int64_t bytes = bytes_to_copy(checkpoint), available = available_memory_bytes();
-  const int64_t again = std::max<int64_t>(peak_memory_bytes(at::kCPU) - held_memory_bytes(), 0);
-  if (has_room_for_copy(std::max<int64_t>(bytes - copied_bytes_, 0), again, available) && copy_to_host(checkpoint)) {
+  const int64_t reserve = std::max<int64_t>(peak_memory_bytes(at::kCPU) - held_memory_bytes(), 0);
+  if (has_room_for_copy(std::max<int64_t>(bytes - copied_bytes_, 0), reserve, available) && copy_to_host(checkpoint)) {
     copied_bytes_ = std::max(copied_bytes_, bytes);
     return true;
   }
-  if (!std::exchange(told_of_memory_, true))
-    console_.line("a checkpoint is written while the run waits: of the " + format_bytes(available) +
-                  " of memory that are free, a copy takes " + format_bytes(bytes) + ", and a step may need " +
-                  format_bytes(again) + " again. Told once; checkpoint.background=false makes no copies");
+  if (!std::exchange(warned_of_memory_, true))
+    console_.line("checkpoints are written in the foreground: " + format_bytes(available) +
+                  " of memory are free, but a " + "copy takes " + format_bytes(bytes) + " and a step may need " +
+                  format_bytes(reserve) + " more. checkpoint.background=false disables copies and this message");
   return false;
 }
 

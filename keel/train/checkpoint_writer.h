@@ -18,31 +18,32 @@
 
 namespace keel {
 
-/// kNow: the save returns when the checkpoint is on the disk. kInBackground: it returns when the checkpoint is copied;
-/// another thread writes it, and the next wait() fails if the write failed.
-enum class SaveMode { kNow, kInBackground };
+/// kBlocking: save() returns when the checkpoint is on disk. kInBackground: save() returns when the checkpoint is
+/// copied; another thread writes it, and the next wait() fails if the write failed.
+enum class SaveMode { kBlocking, kInBackground };
 
-/// Writes the checkpoints of a run. It owns the save under way and the path of the last checkpoint, and borrows the
+/// Writes the checkpoints of a run. It owns the save in progress and the path of the last checkpoint, and borrows the
 /// configuration, the run's folder, the log and the console.
 class CheckpointWriter {
  public:
-  /// All must outlive it. `last` is the checkpoint that the run was resumed from; empty for a new run.
+  /// All references must outlive the writer. `last` is the checkpoint that the run was resumed from; empty for a new
+  /// run.
   CheckpointWriter(const Config& config, RunFolder& folder, RunLog& log, Console& console, std::filesystem::path last)
       : config_(config), folder_(folder), log_(log), console_(console), last_(std::move(last)) {}
 
   bool due(int64_t step) const { return config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0; }
 
-  /// Waits for the save under way, then saves what `collect` returns.
+  /// Waits for the save in progress, then saves the result of `collect`.
   void save(const std::function<Checkpoint()>& collect, SaveMode how);
-  /// Waits for the save under way, if there is one.
+  /// Waits for the save in progress, if any.
   void wait();
-  /// Records the save under way if it has ended.
+  /// Records the result of the save in progress if it has ended.
   void wait_if_ended();
 
   /// The last checkpoint; empty before the first.
   const std::filesystem::path& last() const { return last_; }
-  /// Whether the last checkpoint holds this state and is still on the disk.
-  bool last_holds(const TrainState& state) const;
+  /// Whether the last checkpoint has this state and is still on disk.
+  bool last_has_state(const TrainState& state) const;
   /// Returns the seconds that writes took since the last call.
   double take_write_seconds() { return std::exchange(write_seconds_, 0); }
 
@@ -51,31 +52,31 @@ class CheckpointWriter {
   void check_best(TrainState& state, const std::string& metric);
 
   std::string resume_command() const;
-  /// After a write that failed for good: the last complete checkpoint, what is lost since, and how to continue.
-  std::string what_is_left(int64_t step);
+  /// After a failed write: describes the last complete checkpoint, the lost steps, and how to continue.
+  std::string describe_recovery(int64_t step);
 
  private:
-  /// What came of a save.
-  struct Written {
+  /// The result of a save.
+  struct SaveResult {
     std::filesystem::path checkpoint;
-    double seconds = 0;                              // that the write took
-    std::optional<std::string> report_failure = {};  // damaged rows, for example
+    double seconds = 0;                              // of the write
+    std::optional<std::string> report_failure = {};  // for example, damaged rows
   };
-  void note(const Written& written);
-  bool copied(Checkpoint& checkpoint);
+  void record(const SaveResult& result);
+  bool try_copy(Checkpoint& checkpoint);
 
   const Config& config_;
   RunFolder& folder_;
   RunLog& log_;
   Console& console_;
   std::filesystem::path last_;
-  Json last_state_;           // the state that this process saved last
-  double write_seconds_ = 0;  // not yet taken
+  Json last_state_;           // the last state that this process saved
+  double write_seconds_ = 0;  // since take_write_seconds()
   std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
-  bool told_of_report_ = false;   // the report could not be written
-  int64_t copied_bytes_ = 0;      // of the largest copy, which the memory's peak includes
-  bool told_of_memory_ = false;   // a copy does not fit into memory
-  std::future<Written> writing_;  // the save under way
+  bool warned_of_report_ = false;    // the report could not be written
+  int64_t copied_bytes_ = 0;         // of the largest copy, which is part of the peak memory
+  bool warned_of_memory_ = false;    // a copy does not fit into memory
+  std::future<SaveResult> writing_;  // the save in progress
 };
 
 }  // namespace keel

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kSamples = 3;  // of an evaluation, in samples.jsonl
+constexpr int64_t kSamples = 3;  // of each evaluation in samples.jsonl
 
 }  // namespace
 
@@ -34,7 +34,7 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   if (!due()) return false;
   const HeldOutPrompts held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
-  if (prompts.empty()) return false;  // files without a part to evaluate on
+  if (prompts.empty()) return false;  // the files have no held-out part
   watcher_.collecting = true;
   log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
@@ -45,7 +45,7 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   const double seconds = watch.lap();
   watcher_.collecting = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
-    return false;  // told to stop: measured again when the run is resumed
+    return false;  // stop requested: a resumed run evaluates again
   log_.scored(result.scores, result.rollouts.size(), state_.step(), config_.reward.on_error);
   state_.rl.last_evaluation = state_.step();
   Json metrics = Json::object();
@@ -64,31 +64,31 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
     watcher_.add_sample(sample);
   }
   log_.evaluation(result, held_out, state_.step(), seconds);
-  return config_.checkpoint.keeps_best() && note_best(metrics);
+  return config_.checkpoint.keeps_best() && update_best(metrics);
 }
 
-/// Whether the evaluation is better than all before.
-bool Evaluator::note_best(const Json& metrics) {
+/// Returns whether the evaluation is better than all previous ones.
+bool Evaluator::update_best(const Json& metrics) {
   if (!metrics.contains(best_metric_))
     log_.warning("step " + std::to_string(state_.step()) + ": this evaluation has no " + best_metric_ +
-                 " (checkpoint.best_metric), and is not compared with the best one");
+                 " (checkpoint.best_metric), so it cannot become the best");
   if (!state_.update_best(metrics, best_metric_)) return false;
   log_.best(*state_.best);
   return true;
 }
 
-void Evaluator::measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonstrations) {
+void Evaluator::measure_loss_if_due(SftTrainer& trainer, Demonstrations& demonstrations) {
   const int64_t done = state_.sft.steps, every = config_.sft.eval_every;
-  const bool due = done == 0 || warm_up.done(state_) || (every > 0 && done % every == 0);
+  const bool due = done == 0 || trainer.done(state_) || (every > 0 && done % every == 0);
   if (!due || state_.sft.last_evaluation == state_.step()) return;
   if (demonstrations.held_out()) log_.progress("measuring the loss on held-out rows");
   watcher_.collecting = true;
-  const std::optional<SftEvalLoss> measured = warm_up.held_out_loss();
+  const std::optional<SftEvalLoss> measured = trainer.held_out_loss();
   watcher_.collecting = false;
   if (!measured) return;
   state_.sft.last_evaluation = state_.step();
   watcher_.add_metrics("eval", metrics_row(*measured));
-  log_.supervised_loss(*measured, state_.step(), demonstrations.describe_skipped(demonstrations.held_out()->skipped()));
+  log_.sft_eval_loss(*measured, state_.step(), demonstrations.describe_skipped(demonstrations.held_out()->skipped()));
 }
 
 }  // namespace keel

@@ -14,28 +14,28 @@
 
 namespace keel {
 
-/// Measures a run on what is held out, when that is due, and records what it finds. It owns the key by which the best
-/// evaluation is chosen; it borrows the configuration, the policy, the prompts and the run's state, log and watcher.
+/// Evaluates a run on held-out prompts and rows when that is due, and records the results. It owns the key of the best
+/// metric, and borrows the configuration, the policy, the prompts and the run's state, log and watcher.
 class Evaluator {
  public:
-  /// All must outlive it.
+  /// All references must outlive the evaluator.
   Evaluator(const Config& config, const LoadedModel& policy, PromptSources& prompt_sources, TrainState& state,
             RunLog& log, RunWatcher& watcher);
 
-  /// Held-out prompts: before the first RL step, after the last, and every eval.every between.
+  /// Held-out prompts are due before the first RL step, every eval.every steps, and after the last step.
   bool due() const;
-  /// Returns whether this evaluation is the best so far, where the best checkpoint is kept.
+  /// Returns true if the best checkpoint is kept and this evaluation is the best so far.
   bool evaluate_if_due(const Trainer& trainer);
-  /// Held-out rows of section sft: before the first update, after the last, and every sft.eval_every between.
-  void measure_loss_if_due(SftTrainer& warm_up, Demonstrations& demonstrations);
+  /// Held-out SFT rows are due before the first update, every sft.eval_every updates, and after the last update.
+  void measure_loss_if_due(SftTrainer& trainer, Demonstrations& demonstrations);
 
   /// The prompts of an evaluation.
   HeldOutPrompts held_out() { return prompt_sources_.held_out(config_.prompts_per_evaluation()); }
-  /// The key that checkpoint.best_metric stands for; empty without RL.
+  /// The evaluation key of checkpoint.best_metric; empty without RL.
   const std::string& best_metric() const { return best_metric_; }
 
  private:
-  bool note_best(const Json& metrics);
+  bool update_best(const Json& metrics);
 
   const Config& config_;
   const LoadedModel& policy_;

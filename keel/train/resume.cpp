@@ -104,7 +104,7 @@ void require_same_phases(const Config& config, const Json& saved, const std::fil
          before.train.steps, " steps. Continue it with `keel train --resume`, or use another run.dir for SFT alone ",
          "(`keel sft`)");
   if (config.has_rl() && !before.has_rl())
-    fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir, " has only SFT and no RL phase. ",
+    fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir, " has no RL phase. ",
          "Start a new run from its checkpoint: model.path=", checkpoint.string(), " with another run.dir");
 }
 
@@ -171,11 +171,10 @@ bool names_checkpoint(const std::filesystem::path& path) {
 void load_base_and_adapter(LoadedModel& policy, const Config& config, const TrainState& state,
                            const std::filesystem::path& checkpoint) {
   if (names_checkpoint(config.model.path) && !path_exists(config.model.path))
-    fail(
-        ExitCode::kBadInput, "model.path: ", config.model.path,
-        ", the checkpoint that this run trains an adapter on, is missing: its run has removed it (checkpoint.keep) or ",
-        "was moved. Set its new path with model.path=FOLDER. If it is lost, start a new run from ", checkpoint.string(),
-        ", whose weights have the adapter merged");
+    fail(ExitCode::kBadInput, "model.path: ", config.model.path,
+         ", the checkpoint that this run trains an adapter on, is gone: its run has removed it (checkpoint.keep) or ",
+         "was moved. Set its new path with model.path=FOLDER. If it is lost, start a new run from ",
+         checkpoint.string(), ", whose weights have the adapter merged");
   ModelWeights base = load_starting_model(config, policy.model.device()).model;
   if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,

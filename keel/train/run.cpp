@@ -35,7 +35,7 @@ Run::Run(OpenedRun opened, Console& console)
       evaluator_(config_, policy_, prompt_sources_, state_, log_, watcher_),
       checkpoints_(config_, folder_, log_, console_, std::move(opened.checkpoint)) {
   if (config_.record.tensorboard) folder_.write_events();
-  trackers_.add_rows_of(folder_.path());
+  trackers_.add_existing_rows(folder_.path());
   for (const std::string& warning : prompt_sources_.warnings()) console_.warning(warning);
   for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
   begin_phase(state_.phase, std::move(opened.auxiliary));
@@ -163,7 +163,7 @@ void Run::sft_step() {
   const double seconds = watch.lap();
   record_step("sft", metrics_row(metrics), seconds);
   log_.sft_step(metrics, state_.sft.steps, config_.sft.steps, seconds);
-  log_.supervised_rows_passed_over(demonstrations_.skipped());
+  log_.skipped_sft_rows(demonstrations_.skipped());
   if (const auto warning = sft_trainer_->maybe_switch_to_noisy(state_)) console_.warning(*warning);
 }
 
@@ -267,7 +267,7 @@ Checkpoint Run::checkpoint() const {
 bool Run::save_if_stopped() {
   if (!stop_requested()) return false;
   checkpoints_.wait();
-  if (!checkpoints_.last_holds(state_)) save();
+  if (!checkpoints_.last_has_state(state_)) save();
   console_.end_progress();
   log_.print_summary(prompt_sources_, demonstrations_);
   console_.result("interrupted at step " + std::to_string(state_.step()) + "; saved " + last_checkpoint().string() +

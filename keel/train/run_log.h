@@ -17,62 +17,62 @@
 
 namespace keel {
 
-/// What a run prints on the console and in log.txt. It owns the counts that this takes since the run was started or
-/// resumed, and borrows the console, the run's folder and the configuration.
+/// Prints a run's progress on the console and in log.txt. It owns the counts since the run was started or resumed, and
+/// borrows the console, the run's folder and the configuration.
 class RunLog {
  public:
-  /// All must outlive it.
+  /// All references must outlive the log.
   RunLog(Console& console, RunFolder& folder, const Config& config)
       : console_(console), folder_(folder), config_(config) {}
 
-  void warning(const std::string& sentence);
+  void warning(const std::string& text);
   void progress(const std::string& text) { console_.progress(text); }
 
-  /// Rows that gave no prompt are counted, and the first of them is told.
+  /// Counts rows without a usable prompt, and warns about the first one.
   void skipped_rows(const SkippedCounts& rows);
-  /// Where failures do not stop the run, the log has them all, and the first is told.
+  /// Logs reward failures that do not stop the run, and warns about the first one.
   void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
   void skipped_update(int64_t step, const std::string& trained_on);
   void overflowed_update(int64_t step);
 
   void begin_rl(int64_t done);
-  /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
-  void warm_up_step(const SftMetrics& numbers, int64_t done, int64_t steps, double seconds);
-  void supervised_loss(const SftEvalLoss& measured, int64_t step, const std::string& left_out);
-  /// The first of the rows that gave nothing to learn is told.
-  void supervised_rows_passed_over(const SkippedCounts& rows);
-  void step(const StepMetrics& numbers, int64_t done, double seconds);
+  /// Prints a line that stays on the screen for files, and is overwritten for the demonstrations of a task.
+  void sft_step(const SftMetrics& metrics, int64_t done, int64_t steps, double seconds);
+  void sft_eval_loss(const SftEvalLoss& loss, int64_t step, const std::string& skipped);
+  /// Warns about the first row without a usable demonstration.
+  void skipped_sft_rows(const SkippedCounts& rows);
+  void step(const StepMetrics& metrics, int64_t done, double seconds);
   void evaluation(const Evaluation& result, const HeldOutPrompts& held_out, int64_t step, double seconds);
   void best(const BestEvaluation& best);
 
-  /// One line on where the run stands: the step, the `stage` that is under way, the time left. By any thread.
+  /// Returns the progress line: step, current `stage`, time left. Thread-safe.
   std::string live_text(const std::string& stage) const;
 
-  /// What was counted.
+  /// Prints the warnings about the whole run.
   void print_summary(const PromptSources& prompt_sources, const Demonstrations& demonstrations);
 
  private:
   void show_step(const std::string& line, int64_t done, int64_t steps);
-  void count_lesson(const StepMetrics& numbers);
-  void note_step(const std::string& standing, int64_t steps_left, double seconds);
+  void count_empty_step(const StepMetrics& metrics);
+  void set_progress(const std::string& progress, int64_t steps_left, double seconds);
 
   Console& console_;
   RunFolder& folder_;
-  SkippedCounts passed_over_;
-  bool told_of_passed_over_ = false, told_of_left_out_ = false;     // rows of the training data, of the evaluation's
-  bool told_of_supervised_ = false, told_of_not_measured_ = false;  // the same of section sft
+  SkippedCounts skipped_rows_;
+  bool warned_of_rl_rows_ = false, warned_of_eval_rows_ = false;       // skipped rows of training and evaluation
+  bool warned_of_sft_rows_ = false, warned_of_sft_eval_rows_ = false;  // the same in section sft
   ScoreTally tally_;
-  int64_t rl_steps_ = 0, empty_steps_ = 0;  // all, and those in which there was nothing to learn
-  std::string why_empty_;                   // the last of these
+  int64_t rl_steps_ = 0, empty_steps_ = 0;  // all RL steps, and those without an update
+  std::string why_empty_;                   // the last reason
   const Config& config_;
 
-  mutable std::mutex mutex_;  // for all below, which live_text() reads
-  std::string standing_;      // "RL 12/100  reward 0.512"
+  mutable std::mutex mutex_;  // guards all members below, which live_text() reads
+  std::string progress_;      // "RL 12/100  reward 0.512"
   int64_t steps_left_ = 0, evaluations_left_ = 0;
-  bool evaluation_next_ = false;   // as far as is known
-  std::deque<double> lately_;      // seconds of the last steps
-  double evaluation_seconds_ = 0;  // of the last one
-  double ended_at_ = 0;            // the last of either, on the steady clock
+  bool evaluation_next_ = false;     // whether an evaluation is due before the next step
+  std::deque<double> step_seconds_;  // of the last steps
+  double evaluation_seconds_ = 0;    // of the last evaluation
+  double ended_at_ = 0;              // end of the last step or evaluation, on the steady clock
 };
 
 }  // namespace keel

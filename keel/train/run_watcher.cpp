@@ -10,13 +10,13 @@
 namespace keel {
 namespace {
 
-/// All that decides about a token beside the metrics of its row; make_region() takes the parameters as they are here.
-Json facts_of(const Config& config, const Objective& objective, const LoadedModel& policy) {
+/// The settings that, together with a token's record, determine its loss; `parameters` are the input of make_region().
+Json token_record_header(const Config& config, const Objective& objective, const LoadedModel& policy) {
   const Method& method = objective.method;
   Json values = Json::object();
   for (const auto& [name, value] : number_parameters(method.region))
     values[name] = std::isinf(value) ? Json() : Json(value);
-  for (const auto& [name, word] : choice_parameters(method.region)) values[name] = word;
+  for (const auto& [name, text] : choice_parameters(method.region)) values[name] = text;
   return {{"method", method.name},
           {"parameters", values},
           {"advantage", method.advantage},
@@ -40,24 +40,25 @@ void RunWatcher::on_scored(const ScoreReport& report, size_t completions) {
 }
 
 void RunWatcher::on_experience(const Experience& experience) {
-  notes_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
+  samples_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
   trained_on = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
-  constexpr int64_t kBetweenRecords = 10;  // steps
+  constexpr int64_t kRecordInterval = 10;  // steps
   const std::string& tokens = config_.record.tokens;
-  if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kBetweenRecords == 0)) record_tokens(experience);
+  if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kRecordInterval == 0)) record_tokens(experience);
 }
 
 void RunWatcher::record_tokens(const Experience& experience) {
-  constexpr int64_t kSample = 16;  // completions of a step
+  constexpr int64_t kSample = 16;  // completions per step
   RecordSelection share{.seed = config_.run.seed};
   if (config_.record.tokens == "sample") share.rollouts = kSample;
   records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts,
                    experience.trained_index, share, policy_.tokenizer);
-  facts_ = facts_of(config_, current_objective(config_, state_.rl), policy_);  // thresholds may move after the step
+  header_ = token_record_header(config_, current_objective(config_, state_.rl),
+                                policy_);  // before the step adapts the thresholds
 }
 
 void RunWatcher::on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {
-  notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
+  samples_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
   if (records_) records_->add(tokens, minibatch);
 }
 
@@ -67,16 +68,16 @@ void RunWatcher::on_gradients(std::span<const int64_t>) {
 
 void RunWatcher::on_skipped_update(bool overflowed) {
   if (overflowed) return log_.overflowed_update(state_.step() + 1);
-  if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
+  if (state_.updates == 0) require_finite(policy_.model);  // the loaded weights may already be invalid
   log_.skipped_update(state_.step() + 1, trained_on);
   check_skipped_updates(state_, config_);
 }
 
 void RunWatcher::write(const Experience& experience) {
-  for (const Json& sample : notes_->rows(state_.step(), experience.prompts, experience.rollouts,
-                                         experience.token_advantages.advantages, policy_.tokenizer))
+  for (const Json& sample : samples_->rows(state_.step(), experience.prompts, experience.rollouts,
+                                           experience.token_advantages.advantages, policy_.tokenizer))
     folder_.add_sample(sample);
-  if (records_) records_->commit(std::move(facts_));
+  if (records_) records_->commit(std::move(header_));
   records_.reset();
 }
 

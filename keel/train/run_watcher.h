@@ -15,21 +15,21 @@
 
 namespace keel {
 
-/// Logs what happens in the steps of a run, and writes their metrics, samples and token records. It owns the notes of
-/// the present step, and borrows the configuration, the policy, the run's state, folder, trackers and log.
+/// Logs the events of a run's steps, and writes their metrics, samples and token records. It owns the samples and
+/// records of the current step, and borrows the configuration, the policy, the run's state, folder, trackers and log.
 class RunWatcher : public StepWatcher {
  public:
-  /// All must outlive it.
+  /// All references must outlive the watcher.
   RunWatcher(const Config& config, const LoadedModel& policy, const TrainState& state, RunFolder& folder,
              Trackers& trackers, RunLog& log)
       : config_(config), policy_(policy), state_(state), folder_(folder), trackers_(trackers), log_(log) {}
 
-  bool collecting = false;  // samples, waits for rewards, or reads rows: the run is as the step before left it
-  std::string trained_on;   // in the present step, for the log: "prompts 16 to 32"
+  bool collecting = false;  // the step samples, scores or reads rows, and has not changed the state yet
+  std::string trained_on;   // data of the current step, for the log: "prompts 16 to 32"
 
-  /// Writes the step's samples and token records, after the state has counted the step.
+  /// Writes the step's samples and token records; called after the state has counted the step.
   void write(const Experience& experience);
-  /// Adds a row of metrics: the phase, where the run stands, and these metrics.
+  /// Adds a row with the phase, the step and update counts, and these metrics.
   void add_metrics(const char* phase, const Json& metrics);
   void add_sample(const Json& sample) { folder_.add_sample(sample); }
 
@@ -50,9 +50,9 @@ class RunWatcher : public StepWatcher {
   RunFolder& folder_;
   Trackers& trackers_;
   RunLog& log_;
-  std::optional<SampleRecorder> notes_;  // of the present step
-  std::optional<TokenRecords> records_;  // the same, where its tokens are recorded
-  Json facts_;                           // for them: what decides
+  std::optional<SampleRecorder> samples_;  // of the current step
+  std::optional<TokenRecords> records_;    // of the current step, if its tokens are recorded
+  Json header_;                            // of records_: settings that determine the loss
 };
 
 }  // namespace keel

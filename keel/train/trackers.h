@@ -12,18 +12,18 @@
 
 namespace keel {
 
-/// The runs in Weights & Biases and MLflow that record.wandb and record.mlflow ask for. When a bridge fails, the
-/// training warns and continues. It owns the bridges to them and borrows the console.
+/// Sends a run's metrics to Weights & Biases and MLflow, if record.wandb and record.mlflow are set. If a bridge fails,
+/// training warns and continues. It owns the bridges and borrows the console.
 class Trackers {
  public:
   /// Starts the bridges. A missing package is an Error (exit code 2).
   Trackers(const Config& config, Console& console);
-  /// Opens a new run in the group of the run's id.
+  /// Opens a new tracker run in the group `id`.
   void open(const std::filesystem::path& folder, Json settings, const std::string& id);
-  /// Sends the rows that a resumed run keeps.
-  void add_rows_of(const std::filesystem::path& folder);
+  /// Sends the existing rows of a resumed run.
+  void add_existing_rows(const std::filesystem::path& folder);
   void add(std::string_view row);
-  void end(const std::string& how);
+  void end(const std::string& status);
 
  private:
   void warn(const std::optional<std::string>& failure);

@@ -98,7 +98,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         more = {"data": {"bad_rows": "skip", "max_prompt_tokens": 40, "shuffle": False, "eval_files": []}}
         result = self.train("run", train={"steps": 4, "prompts_per_step": 2}, **more)
         self.assert_exit(result, 0)
-        self.assertIn("passed over", result.stdout + result.stderr)
+        self.assertIn("skipped ", result.stdout + result.stderr)
         counts = [(row.get("data/too_long", 0), row.get("data/bad_rows", 0))
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: what was counted is not counted again.

@@ -317,7 +317,7 @@ class DamagedCheckpoints(support.Test):
         (run / "checkpoints" / older / "state.json").unlink()
         before = support.tree(run)
         result = train(run, "--resume")
-        self.assert_refused(result, 3, str(run), "no sound checkpoint", "--overwrite")
+        self.assert_refused(result, 3, str(run), "no valid checkpoint", "--overwrite")
         self.assertIn(f"{newest} is damaged (model.safetensors has ", result.stdout)
         self.assertIn(f"{older} is damaged (state.json is missing", result.stdout)
         self.assertEqual(support.tree(run), before)

@@ -1,4 +1,4 @@
-"""The folder of a run stands for its newest sound checkpoint wherever a model is named."""
+"""The folder of a run stands for its newest valid checkpoint wherever a model is named."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ class RunAsModel(support.Test):
     def test_generate_samples_from_it_and_says_which(self):
         result = self.generate(self.run)
         self.assertEqual(result.stdout, self.generate(self.newest).stdout)
-        self.assertIn(f"{self.run} is a run; its newest sound checkpoint is {self.newest.name}", result.stderr)
+        self.assertIn(f"{self.run} is a run; its newest valid checkpoint is {self.newest.name}", result.stderr)
         self.assertNotEqual(result.stdout, self.generate(self.older).stdout)
         self.damage_newest()
         result = self.generate(self.run)
@@ -84,7 +84,7 @@ class RunAsModel(support.Test):
             return result, self.folder / out
 
         result, out = convert(self.run, "out")
-        self.assertIn(f"its newest sound checkpoint is {self.newest.name}", result.stderr)
+        self.assertIn(f"its newest valid checkpoint is {self.newest.name}", result.stderr)
         self.assertEqual(sorted(path.name for path in out.iterdir()), ["config.json", "generation_config.json", "model.safetensors",
                          "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"])
         self.assertEqual(self.generate(out).stdout, self.generate(self.newest).stdout)
@@ -117,9 +117,9 @@ class RunAsModel(support.Test):
             return keel("train", config, *arguments, cwd=self.folder)
 
         explained = second("--explain")
-        self.assert_exit(explained, 0, f"run is a run; its newest sound checkpoint is {self.newest.name}")
+        self.assert_exit(explained, 0, f"run is a run; its newest valid checkpoint is {self.newest.name}")
         result = second()
-        self.assert_exit(result, 0, f"run is a run; its newest sound checkpoint is {self.newest.name}")
+        self.assert_exit(result, 0, f"run is a run; its newest valid checkpoint is {self.newest.name}")
         self.assertIn(f"path: {self.newest}\n", (self.folder / "second" / "config.yaml").read_text())
         self.assert_exit(second(f"model.path={self.newest}", "run.dir=same"), 0)
         self.assert_same_run(self.folder / "second", self.folder / "same")
@@ -265,14 +265,14 @@ class RunAsModel(support.Test):
         self.assert_refused(keel(*resume), 3, str(self.newest), "is gone", "model.path=FOLDER")
         self.assert_exit(keel(*resume, f"model.path={moved}"), 0)
 
-    def test_a_run_without_a_sound_checkpoint_is_refused_by_name(self):
+    def test_a_run_without_a_valid_checkpoint_is_refused_by_name(self):
         self.damage_newest()
         flip(self.older / "optimizer.safetensors")
         result = keel("generate", "--model", self.run, "--prompt", "<bos> 1 =")
-        self.assert_refused(result, 3, str(self.run), "without a sound checkpoint", "optimizer.safetensors")
+        self.assert_refused(result, 3, str(self.run), "without a valid checkpoint", "optimizer.safetensors")
         shutil.rmtree(self.run / "checkpoints")
         result = keel("generate", "--model", self.run, "--prompt", "<bos> 1 =")
-        self.assert_refused(result, 3, str(self.run), "without a sound checkpoint")
+        self.assert_refused(result, 3, str(self.run), "without a valid checkpoint")
 
 
 if __name__ == "__main__":

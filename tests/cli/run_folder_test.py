@@ -209,7 +209,7 @@ class Resume(support.Test):
         run.mkdir()
         for text, way_out in (("", "remove --resume"), ("# The full, resolved configuration of this run.\n", "--overwrite")):
             (run / "config.yaml").write_text(text)
-            self.assert_refused(train(run, "--resume"), 3, str(run), "no sound checkpoint", way_out)
+            self.assert_refused(train(run, "--resume"), 3, str(run), "no valid checkpoint", way_out)
             self.assertEqual(tree(run), {"config.yaml": text.encode()})
 
     def test_goes_on_from_the_runs_own_checkpoint_whatever_became_of_the_hint_for_people(self):

@@ -26,8 +26,8 @@ class Screen(support.Test):
             text = COLOURS.sub("", painted)
             rewritten = REWRITTEN.findall(text)
             lines = [line.rpartition("\x1b[K")[2] for line in text.split("\n")]  # as they stay
-            kept = [line for line in lines if line.startswith(("RL ", "warm-up "))]
-            self.assertGreater(len(rewritten), 8)  # the warm-up's steps
+            kept = [line for line in lines if line.startswith(("RL ", "SFT "))]
+            self.assertGreater(len(rewritten), 8)  # SFT steps
             self.assertEqual([line[:6] for line in kept], ["RL 4/4"])
             self.assertLess(max(map(len, rewritten + kept)), columns)
             whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  divergence [\d.]+  length [\d.]+  mismatch [\d.e+-]+  [\d.]+ s", line)]

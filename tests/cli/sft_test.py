@@ -84,7 +84,7 @@ class Sft(own_rows.Test):
         self.assert_exit(self.sft(*settings, "sft.data_epochs=3", "--resume"), 0)
         rows = support.metrics(self.folder / "run")
         self.assertEqual([row["sft/tokens"] for row in rows], [2 * n for n in (4, 3, 4, 4, 4, 2)])
-        self.assertIn("is supervised alone", self.sft(f"sft.files=[{self.rows}]", "sft.data_epochs=3", "sft.batch=4", "train.steps=1", "task.name=countdown",
+        self.assertIn("has no RL phase", self.sft(f"sft.files=[{self.rows}]", "sft.data_epochs=3", "sft.batch=4", "train.steps=1", "task.name=countdown",
                                                       "--resume", command="train").stderr)
         self.rows.write_text(self.rows.read_text().replace("what", "When"))
         self.assertIn("sft.files: the rows are not those", self.refused(3, *settings, "sft.data_epochs=4", "--resume"))
@@ -128,7 +128,7 @@ class Sft(own_rows.Test):
     def test_says_which_rows_an_update_was_skipped_for(self):
         result = self.sft(f"data.files=[{self.rows}]", "sft.steps=9", "sft.batch=2", "sft.lr=1e30")
         self.assertEqual(result.returncode, 4, result.stderr)
-        self.assertRegex((self.folder / "run" / "log.txt").read_text(), r"skipped, .*; rows \d+ to \d+ in the order of sft.files")
+        self.assertRegex((self.folder / "run" / "log.txt").read_text(), r"skipped an update .*, on rows \d+ to \d+ in the order of sft.files")
 
     def test_rl_follows_in_the_same_configuration(self):
         prompts = self.write("prompts.jsonl", [{"prompt": talk[:1], "answer": talk[1]["content"]} for talk in TALKS])

@@ -128,17 +128,17 @@ class FinishedRun(support.Test):
         self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6
                             for r in rows if r["phase"] == "rl"))
 
-    def test_tells_of_a_run_in_which_there_is_nothing_to_learn(self):
+    def test_warns_of_steps_without_an_update(self):
         run = self.folder / "cut_off"
         # Of a single token each, and so few that none happens to be the stop token.
         result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
                        rollout={"max_new_tokens": 1, "samples_per_prompt": 2})
         self.assert_exit(result, 0)
         told = " ".join((result.stdout + result.stderr).split())
-        self.assertEqual(told.count("there was nothing to learn in the first 3 steps: every completion was cut off"), 1, told)
-        self.assertEqual(told.count("in 4 of 4 steps there was nothing to learn: every completion was cut off"), 1, told)
-        self.assertEqual(sum("nothing to learn" in line for line in (run / "log.txt").read_text().splitlines()), 2)
-        self.assertNotIn("nothing to learn", self.result.stdout + self.result.stderr)
+        self.assertEqual(told.count("no update was made in the first 3 steps: every completion was truncated"), 1, told)
+        self.assertEqual(told.count("no update was made in 4 of 4 steps: every completion was truncated"), 1, told)
+        self.assertEqual(sum("no update was made" in line for line in (run / "log.txt").read_text().splitlines()), 2)
+        self.assertNotIn("no update was made", self.result.stdout + self.result.stderr)
 
     def test_samples_have_a_number_for_every_token(self):
         rows = support.read_jsonl(self.run / "samples.jsonl")

@@ -89,7 +89,7 @@ TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
 TEST_F(HealthAlarms, TellOfCompletionsThatAreAllCutOff) {
   StepMetrics ill = sound_step();
   ill.rollouts.truncated = 1;
-  expect_told(ill, "every completion has been cut off");
+  expect_told(ill, "every completion has been truncated");
 }
 
 TEST_F(HealthAlarms, TellOfASamplerThatIsNotTheTrainer) {
@@ -113,7 +113,7 @@ TEST_F(HealthAlarms, TellOfARewardThatIsLostAgain) {
   EXPECT_THAT(window(0.125), IsEmpty());
   EXPECT_THAT(window(0.5), IsEmpty());   // the best
   EXPECT_THAT(window(0.25), IsEmpty());  // half of it
-  EXPECT_THAT(window(0.1875), ElementsAre(HasSubstr("the last 20 steps is 0.1875, and was 0.5 before: less than 0.5")));
+  EXPECT_THAT(window(0.1875), ElementsAre(HasSubstr("the last 20 steps is 0.1875, less than 0.5 of the best, 0.5")));
   EXPECT_EQ(counts_.best_reward, 0.5);
   // Rewards below 0 have no shares.
   counts_ = {};

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-TEST(RunLog, TheTimeThatIsLeftIsThatOfStepsAndOfEvaluations) {
+TEST(RunLog, TimeLeftIncludesStepsAndEvaluations) {
   const TestFolder temporary;
   Config config;
   config.train.steps = 6;
@@ -36,35 +36,35 @@ TEST(RunLog, TheTimeThatIsLeftIsThatOfStepsAndOfEvaluations) {
   std::fclose(nowhere);
 }
 
-TEST(RunLog, TellsSoonOfARunThatBeginsWithNothingToLearn) {
-  StepMetrics cut_off, sound;
-  cut_off.masked = 1;
-  sound.masked = 0;
-  // The steps, and after how many of them it is told: once, and only of a run that begins so.
+TEST(RunLog, WarnsOnceWhenTheFirstThreeStepsMakeNoUpdate) {
+  StepMetrics empty, updated;
+  empty.masked = 1;
+  updated.masked = 0;
+  // The steps, and the counts of steps after which a warning is logged.
   const std::vector<std::pair<std::vector<StepMetrics>, std::vector<size_t>>> cases = {
-      {{cut_off, cut_off, cut_off, cut_off}, {3}},
-      {{cut_off, cut_off, sound, cut_off, cut_off, cut_off}, {}},
-      {{sound, sound, sound}, {}}};
-  for (const auto& [steps, told] : cases) {
+      {{empty, empty, empty, empty}, {3}},
+      {{empty, empty, updated, empty, empty, empty}, {}},
+      {{updated, updated, updated}, {}}};
+  for (const auto& [steps, expected] : cases) {
     const TestFolder temporary;
     Config config;
     RunFolder folder = RunFolder::create(temporary.path / "run", false, "");
     std::FILE* nowhere = std::fopen("/dev/null", "w");
-    std::vector<size_t> lines;
+    std::vector<size_t> warned;
     {
       Console console(nowhere);
       RunLog log(console, folder, config);
       for (size_t i = 0; i < steps.size(); ++i) {
-        const auto told_so_far = [&] {
-          return occurrences(read_file(temporary.path / "run/log.txt"), "there was nothing to learn");
+        const auto count_warnings = [&] {
+          return occurrences(read_file(temporary.path / "run/log.txt"), "no update was made");
         };
-        const auto before = told_so_far();
+        const auto before = count_warnings();
         log.step(steps[i], static_cast<int64_t>(i) + 1, 1);
-        if (told_so_far() > before) lines.push_back(i + 1);
+        if (count_warnings() > before) warned.push_back(i + 1);
       }
     }
     std::fclose(nowhere);
-    EXPECT_EQ(lines, told) << steps.size() << " steps";
+    EXPECT_EQ(warned, expected) << steps.size() << " steps";
   }
 }
 

@@ -55,8 +55,8 @@ template <class Shape, class T, class Out>
 __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Operands<T> from, Out* y) {
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* const stages = reinterpret_cast<T*>(shared_bytes);
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long first_row = static_cast<long long>(blockIdx.x) * Shape::kRows,
                   first_output = static_cast<long long>(blockIdx.y) * Shape::kOutputs;
   const int inputs = from.rows.inputs, count = (inputs + kDepth - 1) / kDepth;

@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(kRowThreads)
     float8_kernel(const T* x, long long count, int row_width, bool scaled, T* y) {
   using Some = Several<T, N>;
   __shared__ float parts[kWarps];
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long begin = static_cast<long long>(blockIdx.x) * row_width;
   const int width = static_cast<int>(min(static_cast<long long>(row_width), count - begin));
   const auto load = [&](int i) { return *reinterpret_cast<const Some*>(x + begin + i); };

@@ -4,22 +4,22 @@
 
 namespace keel::cuda {
 
-/// The first call of a kernel that launch() starts: waits until the writes of the work queued before it are visible.
-__device__ inline void wait_for_what_was_queued() {
+/// Waits until the writes of the previous kernel are visible. A kernel that launch() starts must call this first.
+__device__ inline void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-/// Lets the kernel that was queued after this one begin, up to where it waits, as soon as there is room for it.
-__device__ inline void start_the_next() {
+/// Lets the next kernel start early and run up to its wait_for_previous_kernel().
+__device__ inline void allow_next_kernel() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 
-/// Starts a kernel that may be set up while the one before it still ends, which saves a microsecond between two small
-/// ones; its blocks in clusters of so many along x.
+/// Launches a kernel that may start while the previous one ends (programmatic dependent launch), which saves a
+/// microsecond between small kernels. `cluster`: thread blocks per cluster, along x.
 template <class... Parameters>
 void launch_in_clusters(void (*kernel)(Parameters...), dim3 grid, int cluster, int threads, size_t shared_bytes,
                         void* stream, std::type_identity_t<Parameters>... arguments) {
@@ -45,15 +45,15 @@ void launch(void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared
   launch_in_clusters(kernel, grid, 1, threads, shared_bytes, stream, arguments...);
 }
 
-/// Lets a kernel have more shared memory than is usual.
+/// Raises a kernel's limit of dynamic shared memory if necessary.
 template <class Kernel>
 void allow_shared_bytes(const Kernel& kernel, size_t bytes) {
-  constexpr size_t kUsual = 47 << 10;  // and what a kernel has beside it
-  if (bytes > kUsual)
+  constexpr size_t kDefaultLimit = 47 << 10;  // leaves 1 KiB for static shared memory
+  if (bytes > kDefaultLimit)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 
-/// Of the present device.
+/// Number of multiprocessors of the current device.
 inline int multiprocessors() {
   int device = 0, count = 0;
   cudaGetDevice(&device);
@@ -61,7 +61,7 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Whether the present device has Hopper's own instructions, which no later device has.
+/// Whether the current device has the sm_90a instructions of Hopper, which no later device has.
 inline bool is_hopper() {
   int device = 0, major = 0, minor = 0;
   cudaGetDevice(&device);

@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kRowThreads)
     rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
   using Some = Several<T, N>;
   __shared__ float sums[kWarps];
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long begin = static_cast<long long>(blockIdx.x) * width;
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
   const auto place = [](int turn) { return (turn * kRowThreads + static_cast<int>(threadIdx.x)) * N; };
@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kRowThreads)
 template <class T, int N>
 __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, int width, T* y) {
   using Some = Several<T, N>;
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long row = blockIdx.x;
   const int i = (static_cast<int>(blockIdx.y) * kFlatThreads + static_cast<int>(threadIdx.x)) * N;
   if (i >= width) return;
@@ -73,8 +73,8 @@ __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up,
 
 __global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
                               float factor, float* cos, float* sin) {
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long at = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
   if (at >= rows * half) return;
   const float angle = static_cast<float>(positions[at / half]) * frequencies[at % half];
@@ -88,8 +88,8 @@ __global__ void rotate_kernel(const T* x, long long stride, const float* cos, co
                               int heads, int half, T* y) {
   using Some = Several<T, N>;
   using RotaryAngles = Several<float, N>;
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long row = blockIdx.x, to = row * heads * half * 2;
   for (int i = static_cast<int>(threadIdx.x) * N; i < heads * half; i += static_cast<int>(blockDim.x) * N) {
     const int head = i / half, d = i % half, first = head * half * 2 + d, second = first + half;

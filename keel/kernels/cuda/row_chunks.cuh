@@ -9,41 +9,42 @@
 namespace keel::cuda {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kFours = 4;                      // groups of four logits that a thread keeps
-constexpr int kChunk = kThreads * kFours * 4;  // logits of a row that a block of threads looks at
+constexpr int kQuads = 4;                      // groups of four logits per thread
+constexpr int kChunk = kThreads * kQuads * 4;  // logits per thread block
 
 struct TwoLargest {
   float first, second;
 };
 
-__device__ inline TwoLargest larger_two(TwoLargest a, TwoLargest b) {
+__device__ inline TwoLargest merge_two(TwoLargest a, TwoLargest b) {
   return a.first >= b.first ? TwoLargest{a.first, fmaxf(a.second, b.first)}
                             : TwoLargest{b.first, fmaxf(b.second, a.first)};
 }
 
-__device__ inline TwoLargest two_of_warp(TwoLargest two) {
+__device__ inline TwoLargest two_in_warp(TwoLargest two) {
   for (int apart = 16; apart > 0; apart /= 2)
-    two = larger_two(two, {__shfl_xor_sync(~0u, two.first, apart), __shfl_xor_sync(~0u, two.second, apart)});
+    two = merge_two(two, {__shfl_xor_sync(~0u, two.first, apart), __shfl_xor_sync(~0u, two.second, apart)});
   return two;
 }
 
-__device__ inline double sum_of_warp(double sum) {
+__device__ inline double sum_in_warp(double sum) {
   for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
   return sum;
 }
 
-/// What is known of a chunk of a row.
+/// Sums over a chunk of a row.
 struct Chunk {
   TwoLargest two;
   float centre;
   double total, weighted;  // as in RowSums, measured from `centre`
 };
 
-inline int64_t chunks_of(int64_t vocab) { return (vocab + kChunk - 1) / kChunk; }
+inline int64_t num_chunks(int64_t vocab) { return (vocab + kChunk - 1) / kChunk; }
 
-/// The logits of this thread: four neighbours from first_token(i) on. Beyond the vocabulary they are -inf.
+/// The logits of this thread: z[i] are those of four adjacent tokens from first_token(i) on, -inf beyond the
+/// vocabulary.
 struct ThreadLogits {
-  float z[kFours][4];
+  float z[kQuads][4];
 
   __device__ static long long first_token(int i) {
     return static_cast<long long>(blockIdx.x) * kChunk + (i * kThreads + threadIdx.x) * 4;
@@ -51,7 +52,7 @@ struct ThreadLogits {
   __device__ ThreadLogits(const float* row, long long vocab) {
     const bool aligned = vocab % 4 == 0;
 #pragma unroll
-    for (int i = 0; i < kFours; ++i) {
+    for (int i = 0; i < kQuads; ++i) {
       const long long token = first_token(i);
       if (aligned && token < vocab) {
         const float4 four = *reinterpret_cast<const float4*>(row + token);
@@ -62,42 +63,42 @@ struct ThreadLogits {
     }
   }
 
-  /// What the block's threads know of their chunk together.
-  __device__ Chunk chunk(double inverse_temperature) const {
+  /// Reduces the logits of all threads of the block. Every thread gets the result.
+  __device__ Chunk reduce_chunk(double inverse_temperature) const {
     __shared__ TwoLargest two_of[kWarps];
     __shared__ double total_of[kWarps], weighted_of[kWarps];
     const int warp = threadIdx.x / 32;
     TwoLargest two{-INFINITY, -INFINITY};
 #pragma unroll
-    for (int i = 0; i < kFours; ++i)
+    for (int i = 0; i < kQuads; ++i)
       for (int j = 0; j < 4; ++j) two = {fmaxf(two.first, z[i][j]), fmaxf(two.second, fminf(two.first, z[i][j]))};
-    two = two_of_warp(two);
+    two = two_in_warp(two);
     if (threadIdx.x % 32 == 0) two_of[warp] = two;
     __syncthreads();
     two = two_of[0];
-    for (int w = 1; w < kWarps; ++w) two = larger_two(two, two_of[w]);
-    // A chunk may have no token that is possible; what is not a number must be seen all the same.
+    for (int w = 1; w < kWarps; ++w) two = merge_two(two, two_of[w]);
+    // Centre 0 for a chunk of -inf only: NaN must still propagate.
     const float centre = !isinf(two.second) ? two.second : !isinf(two.first) ? two.first : 0.0f;
     const TemperedExp exp(inverse_temperature);
     double total = 0, weighted = 0;
 #pragma unroll
-    for (int i = 0; i < kFours; i += 2) {
+    for (int i = 0; i < kQuads; i += 2) {
       float terms[8], moments[8];
       for (int j = 0; j < 8; ++j) {
-        // Beyond the vocabulary a term is 2^-64, as for all that is nothing beside 1.
+        // Beyond the vocabulary, as for all negligible logits, the term is 2^-64.
         const float x = exp.held(z[i + j / 4][j % 4] - centre);
         terms[j] = exp(x);
         moments[j] = terms[j] * x;
       }
-      // None is above 1, so eight of them lose no more than one did.
+      // No term is above 1, so a float32 sum of eight is accurate enough.
       const auto sum = [](const float(&of)[8]) {
         return ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
       };
       total += sum(terms);
       weighted += sum(moments);
     }
-    total = sum_of_warp(total);
-    weighted = sum_of_warp(weighted);
+    total = sum_in_warp(total);
+    weighted = sum_in_warp(weighted);
     if (threadIdx.x % 32 == 0) total_of[warp] = total, weighted_of[warp] = weighted;
     __syncthreads();
     total = total_of[0], weighted = weighted_of[0];
@@ -106,30 +107,30 @@ struct ThreadLogits {
   }
 };
 
-/// The distribution of a row from its chunks, by the lanes of one warp; each of them gets it.
-__device__ inline RowNormalizer put_together(const Chunk* chunks, int count, double inverse_temperature) {
+/// Merges the chunks of a row with one warp. Every lane gets the result.
+__device__ inline RowNormalizer merge_chunks(const Chunk* chunks, int count, double inverse_temperature) {
   const int lane = threadIdx.x % 32;
   TwoLargest two{-INFINITY, -INFINITY};
-  for (int c = lane; c < count; c += 32) two = larger_two(two, chunks[c].two);
-  two = two_of_warp(two);
-  // Measured from the row's second largest logit no term can overflow: no chunk's largest logit is above it, but for
-  // the row's own largest, which counts as 1.
+  for (int c = lane; c < count; c += 32) two = merge_two(two, chunks[c].two);
+  two = two_in_warp(two);
+  // Relative to the row's second largest logit no term can overflow: only the row's largest logit is above it, and its
+  // term is limited to 1.
   const float centre = isinf(two.second) ? two.first : two.second;
   double total = 0, weighted = 0;
   for (int c = lane; c < count; c += 32) {
     const Chunk chunk = chunks[c];
-    // Beside its largest token; a number less itself is 0, or NaN.
+    // Sums without the chunk's largest token. x - x is 0, or NaN for NaN.
     const bool alone = isinf(chunk.two.second);
     const double rest = alone ? chunk.total - chunk.total : chunk.total - 1;
-    const double moved = alone ? 0 : (static_cast<double>(chunk.centre) - centre) * inverse_temperature;
-    total += std::exp(moved) * rest;
-    weighted += std::exp(moved) * ((alone ? 0 : chunk.weighted) + rest * moved);
+    const double shift = alone ? 0 : (static_cast<double>(chunk.centre) - centre) * inverse_temperature;
+    total += std::exp(shift) * rest;
+    weighted += std::exp(shift) * ((alone ? 0 : chunk.weighted) + rest * shift);
     if (isinf(chunk.two.first)) continue;
     const double gap = fmin((static_cast<double>(chunk.two.first) - centre) * inverse_temperature, 0.0);
     total += std::exp(gap);
     weighted += std::exp(gap) * gap;
   }
-  return normalizer_of({two.first, two.second, sum_of_warp(total), sum_of_warp(weighted)}, inverse_temperature);
+  return normalizer_of({two.first, two.second, sum_in_warp(total), sum_in_warp(weighted)}, inverse_temperature);
 }
 
 }  // namespace keel::cuda

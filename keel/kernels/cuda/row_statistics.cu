@@ -23,20 +23,20 @@ __device__ double plus(double a, double b) { return a + b; }
 
 /// One block of threads for a chunk of a row.
 __global__ void __launch_bounds__(kThreads)
-    look_at_chunk(const float* logits, long long vocab, double inverse_temperature, Chunk* chunks) {
-  wait_for_what_was_queued();
+    chunk_kernel(const float* logits, long long vocab, double inverse_temperature, Chunk* chunks) {
+  wait_for_previous_kernel();
   const ThreadLogits mine(logits + blockIdx.y * vocab, vocab);
-  const Chunk chunk = mine.chunk(inverse_temperature);
+  const Chunk chunk = mine.reduce_chunk(inverse_temperature);
   if (threadIdx.x == 0) chunks[blockIdx.y * gridDim.x + blockIdx.x] = chunk;
 }
 
 /// A warp for each row.
 __global__ void normalize_kernel(const Chunk* chunks, int count, long long rows, double inverse_temperature,
                                  RowNormalizer* normalizers) {
-  wait_for_what_was_queued();
+  wait_for_previous_kernel();
   const long long row = static_cast<long long>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= rows) return;
-  const RowNormalizer n = put_together(chunks + row * count, count, inverse_temperature);
+  const RowNormalizer n = merge_chunks(chunks + row * count, count, inverse_temperature);
   if (threadIdx.x % 32 == 0) normalizers[row] = n;
 }
 
@@ -132,17 +132,17 @@ cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream);
 }  // namespace
 
 int64_t normalize_workspace_bytes(int64_t rows, int64_t vocab) {
-  return rows * chunks_of(vocab) * static_cast<int64_t>(sizeof(Chunk));
+  return rows * num_chunks(vocab) * static_cast<int64_t>(sizeof(Chunk));
 }
 
 int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
                    RowNormalizer* normalizers, void* workspace, void* stream) {
   constexpr int64_t kMostRows = 65535;  // of one launch
-  const int64_t count = chunks_of(vocab);
+  const int64_t count = num_chunks(vocab);
   auto* const chunks = static_cast<Chunk*>(workspace);
   for (int64_t begin = 0; begin < rows; begin += kMostRows) {
     const int64_t some = rows - begin < kMostRows ? rows - begin : kMostRows;
-    launch(look_at_chunk, dim3(static_cast<unsigned int>(count), static_cast<unsigned int>(some)), kThreads, 0, stream,
+    launch(chunk_kernel, dim3(static_cast<unsigned int>(count), static_cast<unsigned int>(some)), kThreads, 0, stream,
            logits + begin * vocab, vocab, inverse_temperature, chunks + begin * count);
   }
   if (rows > 0)

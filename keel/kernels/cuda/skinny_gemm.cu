@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   __shared__ uint64_t arrived;
   T* const stages = reinterpret_cast<T*>(shared_bytes);
   float* const sums = reinterpret_cast<float*>(shared_bytes + (alone ? 0 : kAhead * kSize * sizeof(T)));
-  start_the_next();
+  allow_next_kernel();
   namespace groups = cooperative_groups;
   const groups::cluster_group cluster = groups::this_cluster();
   const int part = alone ? 0 : blockIdx.x, parts = alone ? 1 : gridDim.x, all = inputs / kDepth;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
         copy_chunk(to + chunk_place(line + i * kLoaded, chunk), from_rows + i * kLoaded * stride + stage * kDepth);
   };
   for (int stage = 0; stage < min(kAhead - 1, count); ++stage) load_weight(stage);
-  wait_for_what_was_queued();
+  wait_for_previous_kernel();
   for (int stage = 0; stage < kAhead - 1; ++stage) {
     if (stage < count) load_rows(stage);
     end_copies();

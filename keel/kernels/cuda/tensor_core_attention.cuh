@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + kHeads - 1) / kHeads;
   const int kv_head = blockIdx.y / parts, part = blockIdx.y % parts;
   const int first_head = kv_head * heads_per_key + part * kHeads, some = min(kHeads, heads_per_key - part * kHeads);
-  start_the_next();
-  wait_for_what_was_queued();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const long long angle = static_cast<long long>(blockIdx.x) * (D / 2);
   const RowAngles angles{cos ? cos + angle : nullptr, sin + angle};
   const PagedRow row = rows[blockIdx.x];

@@ -67,7 +67,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     messages.line(format_count(matrices.in_f16) + " parameters are stored in F16: their rows are not divisible into " +
                   std::string(format.name) + " blocks of " + std::to_string(format.block_elements));
   Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +
-                 " parameters in " + std::string(matrices.mostly(format)));
+                 " parameters in " + std::string(matrices.main_format(format)));
   return ExitCode::kDone;
 }
 

@@ -15,13 +15,13 @@
 namespace keel {
 namespace {
 
-/// From an architecture to a network: its stored weights, or fresh ones.
+/// Creates a network with stored or random weights.
 using MakeNetwork = std::function<ModelWeights(const ModelConfig& config, const WeightSource& weights)>;
 
 constexpr const char* kProcessorTemplate = "chat_template.json";
 
-/// Processors of transformers keep the template in a file of its own: where the tokenizer's places have none.
-ChatTemplates templates_of(const std::filesystem::path& folder) {
+/// Loads the chat templates. transformers processors store theirs in chat_template.json.
+ChatTemplates load_templates(const std::filesystem::path& folder) {
   ChatTemplates templates = ChatTemplates::load(folder);
   const std::filesystem::path file = folder / kProcessorTemplate;
   if (!templates.empty() || !path_exists(file)) return templates;
@@ -32,7 +32,7 @@ ChatTemplates templates_of(const std::filesystem::path& folder) {
   return ChatTemplates::from_json(tree["chat_template"], file.string());
 }
 
-/// A folder of the cache without any tokenizer was not downloaded to the end; others the tokenizer judges itself.
+/// Fails if a cached folder has no tokenizer, because its download is incomplete.
 void check_downloaded_tokenizer(const std::filesystem::path& folder) {
   const std::string finish = download_hint(folder);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
@@ -45,10 +45,10 @@ LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& ma
   check_downloaded_tokenizer(path);
   Tokenizer tokenizer = Tokenizer::load(path);
   std::vector<int32_t> stop_ids = folder.stop_ids();
-  // Where a fine-tuning changed the tokenizer's eos_token alone, that is what ends a turn: TRL and vLLM stop at it too.
+  // Some fine-tunings change only the eos_token of the tokenizer. TRL and vLLM also stop at it.
   if (const auto eos = tokenizer.eos_id(); eos && std::ranges::find(stop_ids, *eos) == stop_ids.end())
     stop_ids.push_back(*eos);
-  return {make(folder.config, weights), std::move(tokenizer), templates_of(path),
+  return {make(folder.config, weights), std::move(tokenizer), load_templates(path),
           std::move(stop_ids),          folder.generation,    folder.dtypes};
 }
 
@@ -107,10 +107,10 @@ std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& t
   return PromptEncoder(loaded.tokenizer, loaded.templates).text(text, read_special).tokens;
 }
 
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateVariables& words) {
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const TemplateVariables& variables) {
   if (loaded.templates.empty())
     fail(ExitCode::kBadInput, "the model has no chat template; leave --chat out to continue a plain text");
-  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, words).tokens;
+  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, variables).tokens;
 }
 
 }  // namespace keel

@@ -162,7 +162,7 @@ class Inspect(support.Test):
         here, mount, link = (self.folder / name for name in ("here", "mount", "link"))
         here.mkdir(), mount.mkdir(), link.symlink_to("nothing")
         self.assert_refused(keel("convert", self.file, ".", cwd=here), 2, "the working directory", "name a new folder in it")
-        self.assert_refused(keel("convert", self.file, link), 2, "a link to nothing")
+        self.assert_refused(keel("convert", self.file, link), 2, "dangling link")
         mounted = subprocess.run(["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs "$1" || exit 99; exec "$2" convert "$3" "$1"', "sh", mount, support.KEEL, self.file],
                                  capture_output=True, text=True, env=support.environment())
         if "99" not in str(mounted.returncode) and "unshare" not in mounted.stderr:  # where mounting is allowed
@@ -189,7 +189,7 @@ class Inspect(support.Test):
         index.write_text(json.dumps({"weight_map": {"a": "consolidated.safetensors", "b": "b.safetensors"}}))
         result = keel("inspect", folder)
         self.assert_exit(result, 0)
-        self.assertIn(f"cannot be used as a model: {index}: names b.safetensors, which is not there; was the download interrupted?",
+        self.assertIn(f"cannot be used as a model: {index}: names b.safetensors, which does not exist; was the download interrupted?",
                       result.stdout)
 
     def test_a_run_its_checkpoint_and_its_adapter_are_described_with_all_their_parts(self):

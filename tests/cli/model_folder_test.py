@@ -234,7 +234,7 @@ class ModelFolder(support.Test):
             kept = link.read_bytes() if link.exists() else None
             link.unlink(missing_ok=True)
             link.symlink_to("../blobs/0123")
-            self.assert_refused(self.generate(), 3, name, "is a link to nothing")
+            self.assert_refused(self.generate(), 3, name, "is a dangling link")
             link.unlink()
             if kept is not None:
                 link.write_bytes(kept)
@@ -335,7 +335,7 @@ class ModelFolder(support.Test):
         self.assertIn("no model.safetensors", why_not())
         index = {"weight_map": {name: "model-00001-of-00001.safetensors" for name in self.weights}}
         (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
-        self.assertIn("names model-00001-of-00001.safetensors, which is not there", why_not())
+        self.assertIn("names model-00001-of-00001.safetensors, which does not exist", why_not())
 
     def test_weights_that_are_no_floats_are_refused_by_name(self):
         odd = "model.layers.0.input_layernorm.weight"
@@ -413,7 +413,7 @@ class ModelFolder(support.Test):
             (snapshot / (missing if missing != shard else "model.safetensors")).unlink()
             if missing == shard:
                 (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
-            self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(cache)), 3, missing, "not whole", "hf download some/model")
+            self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(cache)), 3, missing, "incomplete", "hf download some/model")
         (self.folder / "model.safetensors/models--some--model/snapshots/abc/pytorch_model.bin").write_bytes(b"")
         self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(self.folder / "model.safetensors")), 3, "save_pretrained")
 

@@ -201,7 +201,7 @@ class RunAsModel(support.Test):
         for arguments in (("generate", "--model", adapter, "--prompt", "x"), ("convert", adapter, self.folder / "none"),
                           ("train", config, f"model.path={adapter}", "--explain")):
             refused = keel(*arguments)
-            self.assert_exit(refused, 3, f"{adapter} is an adapter, and no model")
+            self.assert_exit(refused, 3, f"{adapter} is an adapter, not a model")
         # But the adapter that was trained on those weights goes on them.
         self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
 

@@ -347,7 +347,7 @@ def judge_refusals(folder, made):
     variant("merges", "llama", ["SentencePiece"], tokenizer=lambda t: t["model"]["merges"].pop())
     variant("order", "llama", ["SentencePiece", "order"], tokenizer=scattered)
     variant("spaces", "llama", ["spaces"], tokenizer=lambda t: t.update(normalizer={"type": "Lowercase"}))
-    variant("around", "llama", ["other tokens around a text"], tokenizer=lambda t: t["post_processor"]["single"].insert(
+    variant("around", "llama", ["other tokens to a text"], tokenizer=lambda t: t["post_processor"]["single"].insert(
         0, {"SpecialToken": {"id": "<s>", "type_id": 0}}))
     large = {key: value * 1e6 if key.endswith("embed_tokens.weight") else value
              for key, value in load_file(made["llama"] / "model.safetensors").items()}

@@ -35,8 +35,8 @@ Json llama_config_json(const ModelConfig& config) {
   };
 }
 
-/// Weights in a few bits, with scales beside them, are another network than the one we compute.
-void refuse_quantised(const Json& json, const std::string& place) {
+/// Fails for quantised weights, which are not supported.
+void refuse_quantised(const Json& json, const std::string& location) {
   const Json quantization = json.value("quantization_config", json.value("compression_config", Json()));
   if (quantization.empty()) return;
   std::string method = shown_json(quantization);
@@ -44,35 +44,37 @@ void refuse_quantised(const Json& json, const std::string& place) {
     method = "bitsandbytes";
   if (quantization.is_object() && quantization.value("quant_method", Json()).is_string())
     method = quantization["quant_method"];
-  fail(ExitCode::kBadInput, place, ": quantization_config says that the weights are quantised with ", method,
-       ", which is not read; use the folder of the model before it was quantised, or a GGUF file");
+  fail(ExitCode::kBadInput, location, ": quantization_config: the weights are quantised with ", method,
+       ", which is not supported; use the folder of the model before it was quantised, or a GGUF file");
 }
 
-const Family* family_named(const std::string& type, const std::string& place) {
+const Family* find_family(const std::string& type, const std::string& location) {
   std::string known;
   for (const Family* family : families()) {
     if (type == family->model_type) return family;
     known += (known.empty() ? "" : ", ") + std::string(family->model_type);
   }
-  fail(ExitCode::kBadInput, place, ": model_type is \"", type, "\"; known: ", known);
+  fail(ExitCode::kBadInput, location, ": model_type is \"", type, "\"; known: ", known);
 }
 
-/// Numbers that would make every logit NaN.
-void check_numbers(const ModelConfig& c, const std::string& place) {
+/// Checks for values that would make all logits NaN.
+void check_numbers(const ModelConfig& c, const std::string& location) {
   if (!(c.rms_norm_eps >= 0))
-    fail(ExitCode::kBadInput, place, ": rms_norm_eps is ", c.rms_norm_eps, "; expected a number from 0 on");
+    fail(ExitCode::kBadInput, location, ": rms_norm_eps is ", c.rms_norm_eps, "; expected a number of at least 0");
   if (!(c.initializer_range >= 0))
-    fail(ExitCode::kBadInput, place, ": initializer_range is ", c.initializer_range, "; expected a number from 0 on");
+    fail(ExitCode::kBadInput, location, ": initializer_range is ", c.initializer_range,
+         "; expected a number of at least 0");
   if (!(c.rope.theta > 1))
-    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; expected a number above 1");
+    fail(ExitCode::kBadInput, location, ": rope_theta is ", c.rope.theta, "; expected a number above 1");
   if (c.sliding_rope && !(c.sliding_rope->theta > 1))
-    fail(ExitCode::kBadInput, place, ": the rope_theta of sliding layers (rope_local_base_freq) is ",
+    fail(ExitCode::kBadInput, location, ": the rope_theta of sliding layers (rope_local_base_freq) is ",
          c.sliding_rope->theta, "; expected a number above 1");
   if (!std::isfinite(c.attention_scale))
-    fail(ExitCode::kBadInput, place, ": query_pre_attn_scalar is not a number above 0");
+    fail(ExitCode::kBadInput, location, ": query_pre_attn_scalar is not a number above 0");
   for (const auto& [key, cap] : {std::pair{"attn_logit_softcapping", c.attention_softcap},
                                  std::pair{"final_logit_softcapping", c.logit_softcap}})
-    if (!(cap >= 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", cap, "; expected a number above 0, or null");
+    if (!(cap >= 0))
+      fail(ExitCode::kBadInput, location, ": ", key, " is ", cap, "; expected a number above 0, or null");
 }
 
 }  // namespace
@@ -82,18 +84,18 @@ Json to_config_json(const ModelConfig& config, const Json& special, std::optiona
   if (json.empty()) {
     json = llama_config_json(config);
     json.update(special);
-    json["dtype"] = json["torch_dtype"] = nullptr;  // the latter is the older spelling
+    json["dtype"] = json["torch_dtype"] = nullptr;  // torch_dtype is the older name
   }
   for (const char* key : {"dtype", "torch_dtype"})
     if (chosen_dtype && json.contains(key)) json[key] = dtype_name(*chosen_dtype);
   return json;
 }
 
-ModelConfig from_config_json(const Json& json, const std::string& place) {
-  if (!json.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this a model's config.json?");
-  const ConfigReader r(json, place);
-  const Family* family = family_named(r.text("model_type", ""), place);
-  refuse_quantised(json, place);
+ModelConfig from_config_json(const Json& json, const std::string& location) {
+  if (!json.is_object()) fail(ExitCode::kBadInput, location, ": not a JSON object; is this a model's config.json?");
+  const ConfigReader r(json, location);
+  const Family* family = find_family(r.text("model_type", ""), location);
+  refuse_quantised(json, location);
   ModelConfig config;
   config.model_type = family->model_type;
   config.vocab_size = r.integer("vocab_size");
@@ -109,11 +111,11 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
   config.tie_word_embeddings = r.flag("tie_word_embeddings", false);
   config.source = json;
   if (config.num_hidden_layers < 1 || config.num_hidden_layers > kMaxLayers)
-    fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; expected 1 to ",
+    fail(ExitCode::kBadInput, location, ": num_hidden_layers is ", config.num_hidden_layers, "; expected 1 to ",
          kMaxLayers);
   family->read(r, config);
-  check_shape(config, ExitCode::kBadInput, place);
-  check_numbers(config, place);
+  check_shape(config, ExitCode::kBadInput, location);
+  check_numbers(config, location);
   return config;
 }
 

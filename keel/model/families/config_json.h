@@ -9,11 +9,11 @@
 
 namespace keel {
 
-/// config.json as it was read; a key that says the weights' type is corrected where one was chosen for them. Of a model
-/// made from nothing: a Llama's, with `special`: bos_token_id and eos_token_id where they exist.
+/// Returns the original config.json with dtype set to `chosen_dtype`, if given. For a new model it returns the
+/// config.json of a Llama, with the bos_token_id and eos_token_id of `special`.
 Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype);
 
-/// Reads a config.json; `place` names the file in errors (exit code 3).
-ModelConfig from_config_json(const Json& json, const std::string& place);
+/// Parses a config.json; errors (exit code 3) start with `location`.
+ModelConfig from_config_json(const Json& json, const std::string& location);
 
 }  // namespace keel

@@ -8,39 +8,38 @@
 
 namespace keel {
 
-/// A config.json under the eyes of a family: values by key, with errors that name the file. A key that is null counts
-/// as absent, as in Hugging Face's own files.
+/// Typed access to the keys of a config.json, with errors that name the file. As in transformers, null counts as
+/// absent.
 class ConfigReader {
  public:
-  ConfigReader(const Json& json, std::string place) : json_(json), place_(std::move(place)) {}
+  ConfigReader(const Json& json, std::string location) : json_(json), location_(std::move(location)) {}
 
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   bool absent(const char* key) const { return !json_.contains(key); }
   int64_t integer(const char* key) const;
-  int64_t integer(const char* key, int64_t otherwise) const { return has(key) ? integer(key) : otherwise; }
+  int64_t integer(const char* key, int64_t fallback) const { return has(key) ? integer(key) : fallback; }
   double number(const char* key) const;
-  double number(const char* key, double otherwise) const { return has(key) ? number(key) : otherwise; }
-  /// For keys whose null means something: `absent` where the key is missing, 0 where it is null.
+  double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }
+  /// For keys where null means 0: returns `absent` if the key is missing, 0 if it is null.
   double number_or_none(const char* key, double absent) const { return json_.contains(key) ? number(key, 0) : absent; }
-  /// The same of whole numbers.
   int64_t integer_or_none(const char* key, int64_t absent) const {
     return json_.contains(key) ? integer(key, 0) : absent;
   }
-  /// For keys whose 0 counts as absent too.
-  double number_or(const char* key, double otherwise) const { return number(key, 0) != 0 ? number(key) : otherwise; }
-  bool flag(const char* key, bool otherwise) const;
-  std::string text(const char* key, const std::string& otherwise) const;
+  /// For keys where 0 counts as absent.
+  double number_or(const char* key, double fallback) const { return number(key, 0) != 0 ? number(key) : fallback; }
+  bool flag(const char* key, bool fallback) const;
+  std::string text(const char* key, const std::string& fallback) const;
   ConfigReader section(const char* key) const;
   const Json& json() const { return json_; }
-  const std::string& place() const { return place_; }
+  const std::string& location() const { return location_; }
 
-  /// rope_theta and rope_scaling, or rope_parameters as newer files write them.
+  /// Parses rope_theta and rope_scaling, or rope_parameters in newer files.
   Rope rope() const;
-  /// The same from a tree of these parameters, where families keep several; `theta` is for one that says none.
-  Rope rope_from(const Json& parameters, const std::string& place, double theta) const;
-  /// The function of the MLP's gate.
-  Activation activation(const char* key, Activation otherwise) const;
-  /// layer_types where the file has them; else the rule, from a layer's number to whether it slides.
+  /// Parses one set of RoPE parameters, for families with several; `theta` is the default of rope_theta.
+  Rope rope_from(const Json& parameters, const std::string& location, double theta) const;
+  /// The activation function of the MLP gate.
+  Activation activation(const char* key, Activation fallback) const;
+  /// Whether each layer uses the sliding window: from layer_types if present, else rule(layer index).
   template <class Rule>
   std::vector<bool> sliding_layers(int64_t layers, Rule rule) const {
     if (has("layer_types")) return layer_types(layers);
@@ -53,11 +52,11 @@ class ConfigReader {
   std::vector<bool> layer_types(int64_t layers) const;
 
   const Json& json_;
-  std::string place_;
+  std::string location_;
 };
 
-/// An architecture: its names in config.json, and what that file says beyond the common sizes. One file each under
-/// families/; `read` is called with the sizes filled in.
+/// A model family: its names in config.json, and `read`, which parses the keys besides the common sizes. Each family
+/// has a file in families/.
 struct Family {
   const char* model_type;
   const char* architecture;

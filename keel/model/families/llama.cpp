@@ -1,4 +1,4 @@
-// Llama 2 and 3, SmolLM2, and everything saved as a Llama.
+// Llama 2 and 3, SmolLM2, and all models that are saved as Llama.
 #include "keel/model/families/config_reader.h"
 
 namespace keel {

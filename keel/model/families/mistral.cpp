@@ -1,4 +1,4 @@
-// Mistral and Mistral-Nemo: Llama, where every layer may slide; Ministral, saved as a Mistral: where some do.
+// Mistral and Mistral-Nemo: Llama with an optional sliding window in all layers. Ministral: in some layers.
 #include "keel/model/families/config_reader.h"
 
 namespace keel {

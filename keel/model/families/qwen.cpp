@@ -1,4 +1,4 @@
-// Qwen 2 and 2.5: Llama with biases. Qwen 3: without them, with norms of queries and keys.
+// Qwen 2 and 2.5: Llama with attention biases. Qwen 3: query and key norms instead of biases.
 #include "keel/model/families/config_reader.h"
 
 namespace keel {

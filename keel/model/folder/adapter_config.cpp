@@ -11,26 +11,26 @@
 namespace keel {
 namespace {
 
-/// PEFT's other starts (pissa, olora, corda, loftq, ...) change the base model's weights too, and the adapter is then
-/// of use on those alone.
-bool leaves_the_base_alone(const Json& start) {
+/// Whether this init_lora_weights keeps the base weights. Others (pissa, olora, corda, loftq, ...) change them, so that
+/// the adapter fits only the changed weights.
+bool keeps_base_weights(const Json& init) {
   static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
-  return start.is_null() || start.is_boolean() || (start.is_string() && known.contains(start));
+  return init.is_null() || init.is_boolean() || (init.is_string() && known.contains(init));
 }
 
 bool matches(const text::Regex& pattern, const std::string& layer) { return pattern.find(layer).has_value(); }
 
-bool is_texts(const Json& value) {
+bool is_string_array(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
 }
 
 }  // namespace
 
-AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::move(json)), place_(place) {
-  if (!json_.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this an adapter's configuration?");
-  const ConfigReader r(json_, place);
+AdapterConfig::AdapterConfig(Json json, const std::string& location) : json_(std::move(json)), location_(location) {
+  if (!json_.is_object()) fail(ExitCode::kBadInput, location, ": not a JSON object; is this an adapter_config.json?");
+  const ConfigReader r(json_, location);
   if (r.text("peft_type", "LORA") != "LORA")
-    fail(ExitCode::kBadInput, place, ": peft_type is \"", r.text("peft_type", ""), "\"; known: LORA");
+    fail(ExitCode::kBadInput, location, ": peft_type is \"", r.text("peft_type", ""), "\"; known: LORA");
   for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"})
     if (r.flag(key, false)) refuse(key);
   if (r.text("bias", "none") != "none") refuse("bias");
@@ -38,10 +38,10 @@ AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::m
                           "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config",
                           "velora_config", "loftq_config"})
     if (r.has(key) && json_[key] != false && !json_[key].empty()) refuse(key);
-  if (!leaves_the_base_alone(json_.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
+  if (!keeps_base_weights(json_.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
   for (const char* key : {"r", "lora_alpha", "target_modules"})
     if (!r.has(key))
-      fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this the adapter_config.json of a PEFT adapter?");
+      fail(ExitCode::kBadInput, location, ": no key \"", key, "\"; is this the adapter_config.json of a PEFT adapter?");
   rank_ = checked_rank("r", json_["r"]);
   alpha_ = checked_alpha("lora_alpha", json_["lora_alpha"]);
   rank_stabilized_ = r.flag("use_rslora", false);
@@ -54,21 +54,21 @@ AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::m
 }
 
 int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
-  constexpr int64_t kMost = 1 << 16;
-  if (!value.is_number_integer() || value < 1 || value > kMost)
-    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; expected a rank from 1 to ", kMost);
+  constexpr int64_t kMax = 1 << 16;
+  if (!value.is_number_integer() || value < 1 || value > kMax)
+    fail(ExitCode::kBadInput, location_, ": ", key, " is ", shown_json(value), "; expected a rank from 1 to ", kMax);
   return value.get<int64_t>();
 }
 
 double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
   if (!value.is_number() || std::abs(value.get<double>()) > kMaxLoraAlpha)
-    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; expected a number up to ",
+    fail(ExitCode::kBadInput, location_, ": ", key, " is ", shown_json(value), "; expected a number up to ",
          kMaxLoraAlpha);
   return value.get<double>();
 }
 
 void AdapterConfig::refuse(const char* key) const {
-  fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]),
+  fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(json_[key]),
        ", which would change the result and is not supported; ", kMergeFirst);
 }
 
@@ -76,16 +76,16 @@ AdapterConfig::Names AdapterConfig::names(const char* key) const {
   const Json& value = json_[key];
   Names names;
   if (value.is_string()) {
-    names.whole = text::Regex::compile_pcre2("\\A(?:" + value.get<std::string>() + ")\\z", place_ + ": " + key);
-  } else if (is_texts(value)) {
-    names.ends = value.get<std::vector<std::string>>();
+    names.pattern = text::Regex::compile_pcre2("\\A(?:" + value.get<std::string>() + ")\\z", location_ + ": " + key);
+  } else if (is_string_array(value)) {
+    names.suffixes = value.get<std::vector<std::string>>();
   } else {
     refuse(key);
   }
   return names;
 }
 
-/// rank_pattern and alpha_pattern: expressions for the end of a name, and a number.
+/// rank_pattern and alpha_pattern: a number for each regular expression, which matches the end of a name.
 template <class Number>
 AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Check<Number> check) const {
   Exceptions<Number> result;
@@ -94,12 +94,12 @@ AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Che
   if (!patterns.is_object()) refuse(key);
   for (const auto& [pattern, value] : patterns.items()) {
     const Number checked = (this->*check)(key, value);
-    result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", place_ + ": " + key), checked);
+    result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", location_ + ": " + key), checked);
   }
   return result;
 }
 
-/// layers_to_transform: numbers of blocks, found in names behind what layers_pattern says.
+/// layers_to_transform: block indices, which follow layers_pattern in layer names.
 void AdapterConfig::read_layers() {
   const Json blocks = json_.value("layers_to_transform", Json()), patterns = json_.value("layers_pattern", Json());
   if (blocks.is_null()) return;
@@ -110,16 +110,16 @@ void AdapterConfig::read_layers() {
   const Json list = patterns.empty()       ? Json::array({"[^.]*"})
                     : patterns.is_string() ? Json::array({patterns})
                                            : patterns;
-  if (!is_texts(list)) refuse("layers_pattern");
+  if (!is_string_array(list)) refuse("layers_pattern");
   const std::string before = patterns.empty() ? "\\A.*?\\." : "\\A(?:|.*?\\.)";
   for (const Json& pattern : list)
     block_patterns_.push_back(text::Regex::compile_pcre2(before + pattern.get<std::string>() + "\\.\\K\\d+(?=\\.)",
-                                                         place_ + ": layers_pattern"));
+                                                         location_ + ": layers_pattern"));
 }
 
 bool AdapterConfig::Names::contain(const std::string& layer) const {
-  if (whole) return matches(*whole, layer);
-  return std::any_of(ends.begin(), ends.end(),
+  if (pattern) return matches(*pattern, layer);
+  return std::any_of(suffixes.begin(), suffixes.end(),
                      [&](const std::string& end) { return layer == end || layer.ends_with("." + end); });
 }
 
@@ -127,8 +127,9 @@ bool AdapterConfig::targets(const std::string& layer) const {
   if (excluded_.contain(layer)) return false;
   if (every_linear_) return true;
   if (!target_.contain(layer)) return false;
-  // An expression, or a name in full, is not asked for its block.
-  if (blocks_.empty() || target_.whole || std::count(target_.ends.begin(), target_.ends.end(), layer) > 0) return true;
+  // layers_to_transform applies neither to a regular expression nor to full names.
+  if (blocks_.empty() || target_.pattern || std::count(target_.suffixes.begin(), target_.suffixes.end(), layer) > 0)
+    return true;
   for (const text::Regex& pattern : block_patterns_) {
     const auto number = pattern.find(layer);
     if (!number) continue;
@@ -146,9 +147,9 @@ int64_t AdapterConfig::rank(const std::string& layer) const {
 
 double AdapterConfig::scale(const std::string& layer) const {
   double alpha = alpha_;
-  for (const auto& [pattern, own] : alphas_) {
+  for (const auto& [pattern, value] : alphas_) {
     if (!matches(pattern, layer)) continue;
-    alpha = own;
+    alpha = value;
     break;
   }
   const double r = static_cast<double>(rank(layer));

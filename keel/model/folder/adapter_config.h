@@ -11,18 +11,18 @@
 
 namespace keel {
 
-/// The way out of an adapter that is not supported.
+/// The fix for unsupported adapters.
 inline constexpr const char* kMergeFirst =
     "merge the adapter with PEFT: PeftModel.from_pretrained(model, "
     "ADAPTER).merge_and_unload().save_pretrained(FOLDER), "
-    "and load that folder with the tokenizer's files beside it";
+    "and load that folder after copying the tokenizer files into it";
 
-/// adapter_config.json of a LoRA adapter, understood as PEFT does: which layers carry an adapter, of which rank, and
-/// how strong it is. Layers go by their full names, model.layers.0.self_attn.q_proj.
+/// The adapter_config.json of a LoRA adapter, interpreted as in PEFT: target layers, ranks and scales. Layers are
+/// identified by full names such as model.layers.0.self_attn.q_proj.
 class AdapterConfig {
  public:
-  /// What would change the result and is not understood (DoRA, modules_to_save, biases, ...) is refused (exit code 3).
-  AdapterConfig(Json json, const std::string& place);
+  /// Fails (exit code 3) for unsupported features that would change the result (DoRA, modules_to_save, biases, ...).
+  AdapterConfig(Json json, const std::string& location);
 
   bool targets(const std::string& layer) const;
   int64_t rank(const std::string& layer) const;
@@ -31,10 +31,10 @@ class AdapterConfig {
   const Json& json() const { return json_; }
 
  private:
-  /// Layers by their names, by the ends of their names, or by an expression for whole names.
+  /// Matches layers by names, name suffixes, or a regular expression for full names.
   struct Names {
-    std::vector<std::string> ends;
-    std::optional<text::Regex> whole;
+    std::vector<std::string> suffixes;
+    std::optional<text::Regex> pattern;
     bool contain(const std::string& layer) const;
   };
   template <class Number>
@@ -51,7 +51,7 @@ class AdapterConfig {
   [[noreturn]] void refuse(const char* key) const;
 
   Json json_;
-  std::string place_;
+  std::string location_;
   Names target_, excluded_;
   bool every_linear_ = false;
   std::vector<int64_t> blocks_;  // layers_to_transform; empty: all

@@ -15,29 +15,28 @@ namespace {
 
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
-constexpr const char* kOfOneAdapter =
-    "; expected the adapter of this model, with the adapter_config.json that was saved beside it";
-constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
+constexpr const char* kSameAdapterHint = "; expected the adapter of this model with its own adapter_config.json";
+constexpr const char* kPrefix = "base_model.model.";  // the prefix of tensor names in PEFT
 
-std::string with(const std::string& layer, const char* part) { return kPrefix + layer + part; }
+std::string tensor_name(const std::string& layer, const char* part) { return kPrefix + layer + part; }
 
-/// One tensor of an adapter, of the shape that it must have.
-Tensor read_part(const SafetensorsFile& file, const std::string& place, const std::string& name,
-                 const std::vector<int64_t>& shape) {
+/// Reads a tensor of an adapter and checks its shape.
+Tensor read_tensor(const SafetensorsFile& file, const std::string& location, const std::string& name,
+                   const std::vector<int64_t>& shape) {
   if (!file.contains(name))
-    fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it", kOfOneAdapter);
+    fail(ExitCode::kBadInput, location, ": no tensor \"", name, "\", which ", kConfig, " requires", kSameAdapterHint);
   const std::vector<int64_t>& stored = file.find(name)->shape;
   if (stored != shape)
-    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", at::IntArrayRef(stored), ", ", kConfig,
-         " and the model ask for ", at::IntArrayRef(shape), kOfOneAdapter);
+    fail(ExitCode::kBadInput, location, ": tensor \"", name, "\" has shape ", at::IntArrayRef(stored), ", ", kConfig,
+         " and the model require ", at::IntArrayRef(shape), kSameAdapterHint);
   const Tensor value = file.read_float32(name);
   if (!value.isfinite().all().item<bool>())
-    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
+    fail(ExitCode::kBadInput, location, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
   return value;
 }
 
-/// Embeddings and the LM head, adapted or saved whole.
-bool is_of_the_ends(const std::string& tensor) {
+/// Whether a tensor belongs to the embedding or the LM head.
+bool is_embedding_or_head(const std::string& tensor) {
   return tensor.find(".embed_tokens.") != std::string::npos || tensor.find(".lm_head.") != std::string::npos;
 }
 
@@ -52,7 +51,7 @@ void write_adapter(const std::filesystem::path& folder, const std::vector<NamedT
 
 Json read_adapter(const std::filesystem::path& folder, ModelWeights& model) {
   const AdapterConfig config(read_json_file(folder / kConfig), (folder / kConfig).string());
-  const std::string place = (folder / kTensors).string();
+  const std::string location = (folder / kTensors).string();
   if (!path_exists(folder / kTensors) && path_exists(folder / "adapter_model.bin"))
     fail(ExitCode::kBadInput, folder.string(), ": no ", kTensors,
          ", and adapter_model.bin runs code when it is loaded; ",
@@ -61,24 +60,25 @@ Json read_adapter(const std::filesystem::path& folder, ModelWeights& model) {
   model.set_adapter([&](const std::string& layer, int64_t out, int64_t in) -> std::optional<LoraMatrices> {
     if (!config.targets(layer)) return std::nullopt;
     const int64_t rank = config.rank(layer);
-    return LoraMatrices{read_part(file, place, with(layer, ".lora_A.weight"), {rank, in}),
-                        read_part(file, place, with(layer, ".lora_B.weight"), {out, rank}), config.scale(layer)};
+    return LoraMatrices{read_tensor(file, location, tensor_name(layer, ".lora_A.weight"), {rank, in}),
+                        read_tensor(file, location, tensor_name(layer, ".lora_B.weight"), {out, rank}),
+                        config.scale(layer)};
   });
   std::set<std::string> known;
   for (const NamedTensor& weight : model.adapter()) known.insert(kPrefix + weight.name);
   for (const TensorInfo& info : file.tensors()) {
     if (known.contains(info.name)) continue;
-    if (is_of_the_ends(info.name))
-      fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" changes the embedding or the head, ",
-           "which adapters do not reach here; ", kMergeFirst);
+    if (is_embedding_or_head(info.name))
+      fail(ExitCode::kBadInput, location, ": tensor \"", info.name, "\" changes the embedding or the LM head, ",
+           "which is not supported; ", kMergeFirst);
     if (!known.empty())
-      fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
-           " has no place on this model", kOfOneAdapter);
+      fail(ExitCode::kBadInput, location, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
+           " does not belong to this model", kSameAdapterHint);
   }
   if (known.empty())
     fail(ExitCode::kBadInput, (folder / kConfig).string(), ": target_modules is ",
          config.json()["target_modules"].dump(),
-         ", which names no linear layer of this model; is it another model's adapter?");
+         ", which matches no linear layer of this model; is the adapter for another model?");
   return config.json();
 }
 

@@ -8,11 +8,11 @@
 
 namespace keel {
 
-/// adapter_config.json (as given) and adapter_model.safetensors in a folder, by PEFT's names.
+/// Writes adapter_config.json and adapter_model.safetensors, with PEFT tensor names.
 void write_adapter(const std::filesystem::path& folder, const std::vector<NamedTensor>& adapter, const Json& config);
 
-/// Puts the adapter of a folder on the model (which has none yet) and returns its adapter_config.json. Missing, surplus
-/// and misshapen tensors are errors (exit code 3).
+/// Adds the adapter of a folder to a model without adapter and returns its adapter_config.json. Fails (exit code 3) for
+/// missing, extra and misshapen tensors.
 Json read_adapter(const std::filesystem::path& folder, ModelWeights& model);
 
 }  // namespace keel

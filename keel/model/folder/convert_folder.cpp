@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why an empty folder cannot give its place to another; nothing where it can.
-const char* what_keeps(const fs::path& folder) {
+/// Returns why an empty folder cannot be replaced by another one, or nullptr.
+const char* why_not_replaceable(const fs::path& folder) {
   struct statx found {};
   if (statx(AT_FDCWD, folder.c_str(), 0, STATX_TYPE, &found) == 0 && (found.stx_attributes & STATX_ATTR_MOUNT_ROOT))
     return "it is a mount point";
-  std::error_code unseen;
-  return fs::equivalent(folder, ".", unseen) ? "it is the working directory" : nullptr;
+  std::error_code ignored;
+  return fs::equivalent(folder, ".", ignored) ? "it is the working directory" : nullptr;
 }
 
 void check_is_free(const fs::path& folder) {
@@ -28,7 +28,7 @@ void check_is_free(const fs::path& folder) {
   if (!fs::exists(status)) {
     if (fs::is_symlink(fs::symlink_status(folder)))
       fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder,
-           ": a link to nothing has that name; remove it or choose another name");
+           ": it is a dangling link; remove it or choose another name");
     return;
   }
   if (!fs::is_directory(status)) {
@@ -38,13 +38,13 @@ void check_is_free(const fs::path& folder) {
     fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder,
          ": it exists and is not empty; remove it or choose another name");
   }
-  if (const char* why = what_keeps(folder))
+  if (const char* why = why_not_replaceable(folder))
     fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder, ": ", why,
-         ", in whose place no other can be put; name a new folder in it, as ", folder / "model");
+         ", so it cannot be replaced; name a new folder in it, such as ", folder / "model");
 }
 
 void write_new_folder(const fs::path& folder, const FillFolder& fill) {
-  const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without a slash at its end
+  const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without trailing slash
   check_is_free(target);
   if (target.has_parent_path()) create_directories(target.parent_path());
   write_whole_folder(target, fill);
@@ -54,7 +54,7 @@ void write_json(const fs::path& path, const Json& json) { write_atomically(path,
 
 void check_fits(const Tensor& values, at::ScalarType dtype, const std::string& name) {
   if (dtype == at::kHalf && !values.to(dtype).isfinite().all().item<bool>() && values.isfinite().all().item<bool>())
-    fail(ExitCode::kBadInput, "parameter ", name, " holds numbers beyond what float16 can hold (65504); use bfloat16");
+    fail(ExitCode::kBadInput, "parameter ", name, " has values above the float16 maximum (65504); use bfloat16");
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void write_model_only(const ModelFolder& from, const WeightSource& weights, cons
                       std::optional<at::ScalarType> dtype) {
   write_new_folder(folder, [&](const fs::path& partial) {
     const Tokenizer tokenizer =
-        Tokenizer::load(from.path);  // first: a run that goes on may remove its folder meanwhile
+        Tokenizer::load(from.path);  // first, since a running training can delete its checkpoint
     const ModelWeights model = ModelWeights::load(from.config, weights, at::kCPU);
     if (dtype)
       for (const NamedTensor& weight : model.parameters()) check_fits(weight.value.detach(), *dtype, weight.name);

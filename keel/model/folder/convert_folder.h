@@ -9,14 +9,13 @@
 
 namespace keel {
 
-// Both write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in `dtype`: float32,
-// float16 or bfloat16) and the tokenizer's files. It appears whole or not at all; one that exists and is not empty is
-// refused.
+// Both functions write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in `dtype`:
+// float32, float16 or bfloat16) and the tokenizer files. The folder appears atomically; it must not exist or be empty.
 
 void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
 
-/// The model of another folder alone, without what training keeps beside it in a checkpoint; without a `dtype` the
-/// weights stay in theirs. `weights` are the folder's own, or what they were rounded from.
+/// Copies only the model of a folder, such as a checkpoint. Without `dtype` the weights keep their types. `weights` are
+/// those of the folder, or its unrounded master weights.
 void write_model_only(const ModelFolder& from, const WeightSource& weights, const std::filesystem::path& folder,
                       std::optional<at::ScalarType> dtype);
 

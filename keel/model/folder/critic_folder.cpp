@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kHeadFile = "critic.safetensors";
 constexpr const char* kFolder = "critic";
 
-/// config.json of a network that puts out one number per token.
+/// The config.json of a network with one output per token.
 Json token_classifier_json(const ModelConfig& body) {
   Json json = to_config_json(body, Json::object(), at::kFloat);
   constexpr std::string_view kPolicy = "ForCausalLM";
@@ -41,7 +41,7 @@ ValueHead read_head(const std::filesystem::path& path, int64_t hidden_size, at::
   const TensorInfo* weight = file.find("score.weight");
   if (weight != nullptr && weight->shape != std::vector<int64_t>{1, hidden_size})
     fail(ExitCode::kBadInput, path.string(), ": score.weight has the shape ", at::IntArrayRef(weight->shape),
-         ", the model asks for ", at::IntArrayRef({1, hidden_size}), "; restore the critic that was saved with it");
+         ", but the model requires ", at::IntArrayRef({1, hidden_size}), "; restore the critic that was saved with it");
   return {file.read_float32("score.weight").to(device), file.read_float32("score.bias").to(device)};
 }
 

@@ -7,11 +7,11 @@
 
 namespace keel {
 
-/// Writes a critic beside its policy, in float32: FOLDER/critic.safetensors where it shares the policy's body, else
-/// FOLDER/critic, which transformers reads as a token classifier with one label (AutoModelForTokenClassification).
+/// Writes a critic in float32: to FOLDER/critic.safetensors if it shares the body of the policy, else to FOLDER/critic,
+/// which transformers loads as a token classifier with one label (AutoModelForTokenClassification).
 void write_critic(const std::filesystem::path& folder, const Critic& critic);
 
-/// The critic that lies in a folder, if there is one, for a policy of this hidden size.
+/// Reads the critic of a folder, if any, for a policy with this hidden size.
 std::optional<Critic> read_critic(const std::filesystem::path& folder, int64_t hidden_size, at::Device device);
 
 }  // namespace keel

@@ -29,9 +29,8 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-/// `~`, `$NAME` and `${NAME}`, as Python's expanduser and expandvars; a variable that is not set stays as it is
-/// written.
-std::string expanded(const std::string& path) {
+/// Expands `~`, `$NAME` and `${NAME}` like Python's expanduser and expandvars; unset variables are kept.
+std::string expand(const std::string& path) {
   const bool in_home = path == "~" || path.starts_with("~/");
   std::string result = in_home ? home() : "";
   for (size_t at = in_home ? 1 : 0; at < path.size();) {
@@ -54,11 +53,11 @@ std::string expanded(const std::string& path) {
 }  // namespace
 
 std::filesystem::path hub_cache() {
-  constexpr std::pair<const char*, const char*> kPlaces[] = {
+  constexpr std::pair<const char*, const char*> kVariables[] = {
       {"HF_HUB_CACHE", ""}, {"HUGGINGFACE_HUB_CACHE", ""}, {"HF_HOME", "/hub"}, {"XDG_CACHE_HOME", "/huggingface/hub"}};
-  for (const auto& [variable, below] : kPlaces)
-    if (const std::string folder = environment(variable); !folder.empty()) return expanded(folder + below);
-  return expanded("~/.cache/huggingface/hub");
+  for (const auto& [variable, suffix] : kVariables)
+    if (const std::string folder = environment(variable); !folder.empty()) return expand(folder + suffix);
+  return expand("~/.cache/huggingface/hub");
 }
 
 std::filesystem::path cached_snapshot(const std::string& name) {
@@ -78,7 +77,7 @@ std::string download_hint(const std::filesystem::path& folder) {
   if (folder.parent_path().filename() != "snapshots" || !name.starts_with(kModels)) return "";
   name = name.substr(std::string(kModels).size());
   replace_all(name, "--", "/");
-  return "the download is not whole; finish it with: hf download " + name + " (pip install huggingface_hub)";
+  return "the download is incomplete; finish it with: hf download " + name + " (pip install huggingface_hub)";
 }
 
 }  // namespace keel

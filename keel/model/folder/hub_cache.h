@@ -9,10 +9,10 @@ namespace keel {
 /// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, the first that is set; `~` and `$NAME` are replaced.
 std::filesystem::path hub_cache();
 
-/// What the cache has of `owner/name`, whole or not; empty: nothing.
+/// The cached snapshot of `owner/name`, complete or not; empty if there is none.
 std::filesystem::path cached_snapshot(const std::string& name);
 
-/// How to get the rest of a folder in the cache that lacks a file; empty for folders elsewhere.
+/// How to complete the download of a folder in the cache; empty for other folders.
 std::string download_hint(const std::filesystem::path& folder);
 
 }  // namespace keel

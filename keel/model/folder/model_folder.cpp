@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-/// Tensor to file, as an index says. It comes from a stranger: names may not lead out of the folder.
+/// Reads the tensor-to-file map of an index. The file is untrusted: names must stay inside the folder.
 std::map<std::string, std::string> weight_map(const std::filesystem::path& index) {
   const Json json = read_json_file(index);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
@@ -32,8 +32,8 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
            ", expected a name");
     const std::string name = file;
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
-      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", printable(name),
-           "; expected a file of the same folder");
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is mapped to ", printable(name),
+           "; expected a file in the same folder");
     files[tensor] = name;
   }
   return files;
@@ -41,12 +41,12 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
 
 void refuse_adapter(const std::filesystem::path& folder) {
   if (!path_exists(folder / "config.json") && path_exists(folder / "adapter_config.json"))
-    fail(ExitCode::kBadInput, folder.string(), " is an adapter, and no model: name as the model what its ",
-         "adapter_config.json has as base_model_name_or_path, and the adapter with lora.adapter or --adapter");
+    fail(ExitCode::kBadInput, folder.string(), " is an adapter, not a model: use the base_model_name_or_path of its ",
+         "adapter_config.json as the model, and pass the adapter with lora.adapter or --adapter");
 }
 
-/// What the weights are written back as: float64 is narrowed.
-WeightDtypes dtypes_of(const std::filesystem::path& folder) {
+/// The types for writing the weights back; float64 becomes float32.
+WeightDtypes read_dtypes(const std::filesystem::path& folder) {
   std::map<std::string, at::ScalarType> each;
   for (const auto& path : weight_files(folder)) {
     const SafetensorsFile file = SafetensorsFile::open(path);
@@ -55,8 +55,8 @@ WeightDtypes dtypes_of(const std::filesystem::path& folder) {
   return WeightDtypes(std::move(each));
 }
 
-/// Integers are a quantised model's, and mean nothing without the scales beside them; so do floats of 8 bits.
-void check_is_weight(const TensorInfo& info, const std::filesystem::path& path) {
+/// Fails for integers and 8-bit floats, which need the scales of a quantised model.
+void check_weight_type(const TensorInfo& info, const std::filesystem::path& path) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
     if (info.dtype == dtype) return;
   fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" holds numbers of the type ",
@@ -65,13 +65,13 @@ void check_is_weight(const TensorInfo& info, const std::filesystem::path& path) 
 }
 
 /// eos_token_id: an id, a list of them, or null.
-std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std::string& place) {
+std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std::string& location) {
   std::vector<int32_t> ids;
   const Json eos = json.value("eos_token_id", Json());
   const auto add = [&](const Json& id) {
-    // A negative number is no unsigned one; an id above 2^63 is.
+    // This rejects negative ids; ids above 2^63 are unsigned.
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
-      fail(ExitCode::kBadInput, place, ": eos_token_id is ", shown_json(eos), "; expected a token id from 0 to ",
+      fail(ExitCode::kBadInput, location, ": eos_token_id is ", shown_json(eos), "; expected a token id from 0 to ",
            vocab_size - 1, ", a list of them, or null");
     if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };
@@ -82,32 +82,32 @@ std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std
   return ids;
 }
 
-/// Every tensor lies where the index says, and the index knows every tensor.
+/// Checks that the index and the files list the same tensors.
 void check_index(const std::filesystem::path& index, const std::map<std::string, std::string>& found) {
-  const std::map<std::string, std::string> said = weight_map(index);
-  const auto lies_in = [](const std::map<std::string, std::string>& files, const std::string& tensor) {
+  const std::map<std::string, std::string> expected = weight_map(index);
+  const auto file_of = [](const std::map<std::string, std::string>& files, const std::string& tensor) {
     const auto entry = files.find(tensor);
     return entry == files.end() ? std::string("no file") : entry->second;
   };
-  for (const auto& [tensor, file] : said)
-    if (lies_in(found, tensor) != file)
-      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", file,
-           ", but it is in ", lies_in(found, tensor), "; the index belongs to other files");
+  for (const auto& [tensor, file] : expected)
+    if (file_of(found, tensor) != file)
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " should be in ", file,
+           ", but it is in ", file_of(found, tensor), "; the index belongs to other files");
   for (const auto& [tensor, file] : found)
-    if (!said.contains(tensor))
+    if (!expected.contains(tensor))
       fail(ExitCode::kBadInput, index.string(), ": does not name the tensor \"", tensor, "\" of ", file,
            "; the index belongs to other files");
 }
 
-/// A file that is optional must not count as absent where the folder links to it: a cache may have lost it.
-void require_whole_links(const std::filesystem::path& folder) {
+/// Fails for dangling links, so that an optional file that the cache lost does not count as absent.
+void check_links(const std::filesystem::path& folder) {
   for (const std::string& name : list_directory(folder)) {
     const std::filesystem::path path = folder / name;
     const bool is_read = name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
     if (!is_read || path_exists(path)) continue;
     const std::string finish = download_hint(folder);
-    fail(ExitCode::kBadInput, path.string(), " is a link to nothing; ",
-         finish.empty() ? "restore the file that it names, or remove the link" : finish);
+    fail(ExitCode::kBadInput, path.string(), " is a dangling link; ",
+         finish.empty() ? "restore its target, or remove the link" : finish);
   }
 }
 
@@ -119,11 +119,11 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          download_hint(path).empty() ? "expected a Hugging Face model folder" : download_hint(path));
-  require_whole_links(path);
+  check_links(path);
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (path_exists(generation)) folder.generation = read_json_file(generation);
   if (!folder.generation.is_object()) fail(ExitCode::kBadInput, generation.string(), ": not a JSON object");
-  if (path_exists(path / kWeights) || path_exists(path / kIndex)) folder.dtypes = dtypes_of(path);
+  if (path_exists(path / kWeights) || path_exists(path / kIndex)) folder.dtypes = read_dtypes(path);
   return folder;
 }
 
@@ -142,12 +142,11 @@ std::filesystem::path locate_model(const std::string& name) {
          "the local Hugging Face cache (", hub_cache().string(), ")");
   if (path_exists(name)) return name;
   if (name.starts_with("~"))
-    fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: only a shell knows what ~ stands for, and it ",
-         "leaves it alone behind a = or in a file; write the whole path, or $HOME");
+    fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: ~ is expanded only by a shell, and not ",
+         "after a = or in a file; write the full path, or $HOME");
   if (name.find('$') != std::string::npos)
-    fail(ExitCode::kBadInput, "model \"", name,
-         "\" does not exist: only a shell knows what a $NAME stands for, and it ",
-         "leaves it alone in a file and between single quotes; write the whole path");
+    fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: $NAME is expanded only by a shell, and not ",
+         "in a file or between single quotes; write the full path");
   const bool repository = std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") &&
                           !name.starts_with("/") && name.find(':') == std::string::npos;
   if (repository) {
@@ -173,7 +172,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
     });
     if (shard != names.end() && finish.empty())
       fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
-           " is one of several files, whose ", kIndex, " is missing; fetch it too");
+           " is one of several shards, whose ", kIndex, " is missing; download it, too");
     fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
          !finish.empty() && !other_format
              ? finish
@@ -185,7 +184,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) {
     if (!path_exists(folder / name))
-      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which does not exist; ",
            finish.empty() ? "was the download interrupted?" : finish);
     files.push_back(folder / name);
   }
@@ -201,12 +200,12 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
   const auto shards = std::make_shared<Shards>();
   WeightSource source{.origin = folder.string(), .shapes = {}, .read = {}};
   for (const auto& path : weight_files(folder)) {
-    const size_t number = shards->files.size();
+    const size_t index = shards->files.size();
     shards->files.push_back(SafetensorsFile::open(path));
     for (const TensorInfo& info : shards->files.back().tensors()) {
-      check_is_weight(info, path);
-      if (!shards->file_of.emplace(info.name, number).second)
-        fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is in another file of the folder too");
+      check_weight_type(info, path);
+      if (!shards->file_of.emplace(info.name, index).second)
+        fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is also in another file of the folder");
       source.shapes[info.name] = info.shape;
       found[info.name] = path.filename().string();
     }
@@ -226,7 +225,7 @@ void write_model_folder(const std::filesystem::path& folder, const ModelWeights&
   Json sampling = generation;
   if (sampling.empty()) {
     sampling = special;
-    // Not in config.json, where it would say that this token's embedding learns nothing: here it does.
+    // Not in config.json, where it would disable the gradient of this embedding row.
     if (tokenizer.pad_id()) sampling["pad_token_id"] = *tokenizer.pad_id();
     sampling["do_sample"] = true;
     sampling["temperature"] = 1.0;

@@ -11,39 +11,37 @@
 
 namespace keel {
 
-/// A model as it lies on a disk: a Hugging Face folder (config.json, model.safetensors or its shards, the tokenizer's
-/// files, generation_config.json).
+/// A Hugging Face model folder: config.json, model.safetensors or its shards, the tokenizer files and
+/// generation_config.json.
 struct ModelFolder {
   std::filesystem::path path;
   ModelConfig config;
-  Json generation = Json::object();  // generation_config.json; empty where there is none
-  WeightDtypes dtypes = {};          // of the weights in the files
+  Json generation = Json::object();  // generation_config.json; empty if missing
+  WeightDtypes dtypes = {};          // of the weights in files
 
   /// Reads everything but the weights.
   static ModelFolder open(const std::filesystem::path& path);
-  /// Where the weights are; `open` has checked that every shard of the index is there.
+  /// The source of the weights. open() has checked that all shards exist.
   WeightSource weights() const;
-  /// Tokens that end a completion: generation_config.json's and config.json's eos_token_id.
+  /// Tokens that end a completion: eos_token_id of generation_config.json, else of config.json.
   std::vector<int32_t> stop_ids() const;
 };
 
-/// The folder that a name means: a path, or `owner/name` in the local Hugging Face cache. A name that is neither is an
-/// error (exit code 3) that shows how to download it.
+/// Resolves a name to a path: an existing path, or `owner/name` in the local Hugging Face cache. Otherwise it fails
+/// (exit code 3) and shows how to download the model.
 std::filesystem::path locate_model(const std::string& name);
 
-/// The files that a folder's weights are read from: model.safetensors, or else the shards that its index names.
+/// The weight files of a folder: model.safetensors, else the shards in its index.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);
 
-/// The safetensors files of a folder as one source, whatever their number; each tensor is read as float32. Weights that
-/// are no floating-point numbers of 16 bits or more are refused.
+/// The safetensors files of a folder as one source; tensors are read as float32. Fails for integer and 8-bit weights.
 WeightSource safetensors_weights(const std::filesystem::path& folder);
 
-/// Writes config.json, generation_config.json, model.safetensors (weights as `dtypes`) and the tokenizer's files into a
-/// folder.
+/// Writes config.json, generation_config.json, model.safetensors (with `dtypes`) and the tokenizer files.
 void write_model_folder(const std::filesystem::path& folder, const ModelWeights& model, const Tokenizer& tokenizer,
                         const Json& generation, const WeightDtypes& dtypes);
 
-/// The network of a folder that write_model_folder wrote, or any other.
+/// Loads the weights of any model folder.
 ModelWeights read_model_folder(const std::filesystem::path& folder, at::Device device);
 
 }  // namespace keel

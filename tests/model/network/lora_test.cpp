@@ -285,7 +285,7 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
     return error_of(3, [&] { read_adapter(folder, other); });
   };
   const auto names = [](const char* part) {  // and says which file is wanted
-    return AllOf(HasSubstr(part), HasSubstr("the adapter of this model, with the adapter_config.json"));
+    return AllOf(HasSubstr(part), HasSubstr("the adapter of this model with its own adapter_config.json"));
   };
   EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), names("layers.1.self_attn.q_proj.lora_B.weight"));
   EXPECT_THAT(refusal([](auto& tensors) { tensors[0].second = at::zeros({2, 12}); }), names("[2, 12]"));

@@ -160,8 +160,8 @@ std::string describe_memory(const StepEstimate& e, const Config& config) {
   const auto add = [&](int64_t bytes, const char* what) {
     if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
   };
-  add(e.weights, "weights"), add(e.learning, "gradients and moments"), add(e.copies, "weight copies");
-  add(e.keys_and_values, "KV cache"), add(e.activations, "activations of one micro-batch");
+  add(e.weights, "weights"), add(e.optimizer, "gradients and moments"), add(e.copies, "weight copies");
+  add(e.kv_cache, "KV cache"), add(e.activations, "activations of one micro-batch");
   return entry("memory", "about " + format_bytes(e.bytes()) + ": " + joined(parts) +
                              (config.run.device == "cpu" ? ", plus the program itself" : ""));
 }

@@ -171,7 +171,7 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   for (const Outcome& outcome : ours) one.insert(outcome.variant);
   for (const Outcome& outcome : theirs) other.insert(outcome.variant);
   std::ranges::set_symmetric_difference(one, other, std::back_inserter(comparison.only_in_one));
-  const std::set<std::string> here = collect_measure_names(ours), there = measure_names(theirs);
+  const std::set<std::string> here = collect_measure_names(ours), there = collect_measure_names(theirs);
   std::ranges::set_symmetric_difference(here, there, std::back_inserter(comparison.only_in_one));
   std::set<std::pair<std::string, uint64_t>> seeds;
   for (const Outcome& outcome : theirs) seeds.emplace(outcome.variant, outcome.seed);

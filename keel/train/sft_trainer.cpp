@@ -84,7 +84,7 @@ SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, Tr
                               .loss_scale = optimizer_.loss_scale().value_or(1)};
   const int64_t targets = target_count(sequences);
   metrics.loss = accumulate_likelihood_gradients(network_, sequences, targets, config_.train.tokens_per_batch, options);
-  if (demonstrations_.from_files()) metrics.files = {.tokens = targets, .passes = demonstrations_.passes(state.sft)};
+  if (demonstrations_.from_files()) metrics.files = {.tokens = targets, .epochs = demonstrations_.epochs(state.sft)};
   const Optimizer::Outcome outcome = optimizer_.step(metrics.lr);
   state.updates += outcome.skipped ? 0 : 1;
   state.count_skipped(!outcome.skipped, outcome.overflowed);

@@ -114,8 +114,8 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
     equal_parameters = equal_parameters && !updates_policy(state.rl);
     stage.set(rollouts_done += static_cast<int64_t>(minibatch.size()), tokens_done);
   }
-  metrics.tokens = tokens.numbers();
-  metrics.blocked = blocked.most(policy_.tokenizer);
+  metrics.tokens = tokens.read();
+  metrics.blocked = blocked.top(policy_.tokenizer);
   metrics.gradients = norms.metrics();
   metrics.loss_scale = optimizer_.loss_scale();
   if (critic_) metrics.critic = critic_->take_metrics();

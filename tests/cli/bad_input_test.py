@@ -199,7 +199,7 @@ class ImpossibleSettings(support.Test):
         self.refused("train.prompts_per_step", "4611686018427387904", train={"prompts_per_step": 4611686018427387904})
 
     def test_a_model_that_does_not_fit_the_machine_is_refused_before_anything_is_made(self):
-        self.refused("hidden_size 1048576", "GiB", "choose smaller sizes", model={"hidden_size": 1 << 20, "heads": 8})
+        self.refused("hidden_size 1048576", "GiB", "choose a smaller model", model={"hidden_size": 1 << 20, "heads": 8})
         self.refused("layers 65536", "GiB", model={"hidden_size": 1 << 14, "heads": 8, "layers": 65536})
 
     def test_positions_that_nobody_uses_take_no_memory(self):

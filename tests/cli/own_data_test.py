@@ -103,7 +103,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: what was counted is not counted again.
         self.assertEqual(counts, [(0, 0), (1, 1), (0, 0), (0, 0)])
-        told = "training: 1 prompt left out: longer than data.max_prompt_tokens, 40; 1 row left out: bad"
+        told = "training: 1 prompt skipped: longer than data.max_prompt_tokens, 40; 1 row skipped: bad"
         self.assertIn(told, result.stdout + result.stderr)
         self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
         self.assertIn("training: 1 prompt of more than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
@@ -402,12 +402,12 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0, "max_prompt_tokens": 40, "rows_behind_eval_prompts": 0,
                                                        "files_without": []})
         self.assertEqual(result.numbers["all"]["prompts"], 4)
-        self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
+        self.assertRegex(result.stderr, r"2 prompts skipped: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
         headline = support.keel("eval", self.configuration("run", data={"files": [], **limit})).stdout
         self.assertIn("on data.eval_files: 4 of 6 rows (2 too long)\n", headline)
         result = self.train("run", train={"steps": 1}, data=dict(limit))
         self.assert_exit(result, 0)
-        self.assertEqual((result.stdout + result.stderr).count("evaluation: 2 prompts left out"), 1)
+        self.assertEqual((result.stdout + result.stderr).count("evaluation: 2 prompts skipped"), 1)
         self.assertIn("evaluation: 2 prompts of more than 40 tokens", (self.folder / "run" / "report.html").read_text())
         counts = [row.get("eval/too_long") for row in support.metrics(self.folder / "run") if row["phase"] == "eval"]
         self.assertEqual(counts, [2, 2])
@@ -415,8 +415,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         data = {"eval_files": [str(only_long)], **limit}
         result = self.evaluate(data=dict(data))
         self.assert_exit(result, 3)
-        self.assertIn("keel: there is nothing to evaluate on: 1 prompt left out", result.stderr)
-        self.assert_refused(self.train("refused", data=dict(data)), 3, "nothing to evaluate on", "1 prompt left out")
+        self.assertIn("keel: there is no prompt to evaluate on: 1 prompt skipped", result.stderr)
+        self.assert_refused(self.train("refused", data=dict(data)), 3, "no prompt to evaluate on", "1 prompt skipped")
         self.assertFalse((self.folder / "refused").exists())
 
     def test_a_source_called_all_is_not_all(self):

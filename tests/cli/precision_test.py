@@ -34,7 +34,7 @@ class Training(support.Test):
     def test_it_is_told_recorded_and_kept(self):
         first = self.trained("run", steps=1, run={"precision": "bf16"})
         self.assertIn("parameters, bf16 with float32 masters, cpu", first.stdout)
-        self.assertIn("|pi - mu| is on average", first.stdout)
+        self.assertIn("mean |pi - mu| ", first.stdout)
         self.assertIn("precision: bf16", (self.folder / "run/config.yaml").read_text())
         for other in ("fp16", "auto"):
             refused = train(self.folder / "run", "--resume", **{**PLAN, "train": {"steps": 2}, "run": {"precision": other}})

@@ -52,7 +52,7 @@ class SftRows(own_rows.Test):
         told = self.sft(f"data.files=[{pairs}]", run="pairs").stdout
         self.assertIn('read as: prompt and completion; completion from completion, prompt from prompt (a text, given as it is); '
                       'texts that the model does not see: "id"', told)
-        self.assertIn("without the chat template that the model has", told)
+        self.assertIn("the model's chat template is not used", told)
 
     def test_estimates_time_and_memory(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")

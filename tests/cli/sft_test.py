@@ -245,18 +245,18 @@ class Sft(own_rows.Test):
         for seed in range(3):  # wherever in the pass the bad ones come
             result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip", f"run.seed={seed}", "--overwrite")
             self.assert_exit(result, 0)
-            self.assertEqual(result.stdout.count("2 rows left out: bad"), 2)  # at the start and in the end
+            self.assertEqual(result.stdout.count("2 rows skipped: bad"), 2)  # at the start and in the end
         self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5", "--overwrite"))
 
     def test_learns_from_texts(self):
         rows = self.write("texts.jsonl", [{"prompt": "ab", "completion": "cde"}])
         result = self.sft(f"data.files=[{rows}]", "sft.loss_on=all", "sft.max_tokens=5000")
         self.assert_exit(result, 0)
-        self.assertIn("without the chat template that the model has", result.stdout)
+        self.assertIn("the model's chat template is not used", result.stdout)
         self.assertIn("rows of at most 1024 tokens", result.stdout)  # which the model has positions for
         self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 5)  # five bytes but for the first, and the stop token
         long = self.write("long.jsonl", [{"prompt": 2000 * "a", "completion": "b"}])
-        self.assertIn("nothing to measure the loss on", self.refused(3, f"data.files=[{rows}]", f"data.eval_files=[{long}]", "--overwrite"))
+        self.assertIn("all rows to measure the loss on were skipped", self.refused(3, f"data.files=[{rows}]", f"data.eval_files=[{long}]", "--overwrite"))
         mixed = self.write("mixed.jsonl", [{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}])
         self.assertIn("prompt from prompt (a text, as the user's message)", self.sft(f"data.files=[{mixed}]", "--explain").stdout)
 

@@ -7,8 +7,7 @@
 namespace keel {
 namespace {
 
-/// The rewards of those that were judged.
-std::vector<double> rewards_of(std::span<const Rollout> rollouts) {
+std::vector<double> known_rewards(std::span<const Rollout> rollouts) {
   std::vector<double> rewards;
   for (const Rollout& rollout : rollouts)
     if (rollout.has_reward) rewards.push_back(rollout.reward);
@@ -21,46 +20,46 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-double squares_about_mean(const std::vector<double>& values) {
-  const double middle = mean(values);
+double sum_of_squared_deviations(const std::vector<double>& values) {
+  const double center = mean(values);
   double squares = 0;
-  for (const double value : values) squares += (value - middle) * (value - middle);
+  for (const double value : values) squares += (value - center) * (value - center);
   return squares;
 }
 
 double variance(const std::vector<double>& values) {
-  return squares_about_mean(values) / static_cast<double>(values.size());
+  return sum_of_squared_deviations(values) / static_cast<double>(values.size());
 }
 
 double sample_deviation(const std::vector<double>& values) {
-  return std::sqrt(squares_about_mean(values) / std::max(static_cast<double>(values.size()) - 1, 1.0));
+  return std::sqrt(sum_of_squared_deviations(values) / std::max(static_cast<double>(values.size()) - 1, 1.0));
 }
 
 }  // namespace
 
 bool equal_rewards(std::span<const Rollout> group) {
-  const std::vector<double> rewards = rewards_of(group);
+  const std::vector<double> rewards = known_rewards(group);
   return std::adjacent_find(rewards.begin(), rewards.end(), std::not_equal_to<>()) == rewards.end();
 }
 
 RolloutMetrics compute_rollout_metrics(std::span<const Rollout> rollouts, int64_t group) {
   const double count = static_cast<double>(rollouts.size());
-  RolloutMetrics numbers;
-  if (const std::vector<double> rewards = rewards_of(rollouts); !rewards.empty()) {
-    numbers.reward_mean = mean(rewards);
-    numbers.reward_std = sample_deviation(rewards);
+  RolloutMetrics metrics;
+  if (const std::vector<double> rewards = known_rewards(rollouts); !rewards.empty()) {
+    metrics.reward_mean = mean(rewards);
+    metrics.reward_std = sample_deviation(rewards);
   }
-  double flat_groups = 0, truncated = 0;
+  double equal_groups = 0, truncated = 0;
   for (size_t begin = 0; begin < rollouts.size(); begin += group)
-    flat_groups += equal_rewards(rollouts.subspan(begin, group)) ? 1 : 0;
+    equal_groups += equal_rewards(rollouts.subspan(begin, group)) ? 1 : 0;
   for (const Rollout& rollout : rollouts) {
-    numbers.length_max = std::max(numbers.length_max, static_cast<double>(rollout.tokens.trained_count()));
+    metrics.length_max = std::max(metrics.length_max, static_cast<double>(rollout.tokens.trained_count()));
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
-  numbers.zero_std_groups = flat_groups / (count / static_cast<double>(group));
-  numbers.length_mean = static_cast<double>(token_count(rollouts)) / count;
-  numbers.truncated = truncated / count;
-  return numbers;
+  metrics.zero_std_groups = equal_groups / (count / static_cast<double>(group));
+  metrics.length_mean = static_cast<double>(token_count(rollouts)) / count;
+  metrics.truncated = truncated / count;
+  return metrics;
 }
 
 int64_t token_count(std::span<const Rollout> rollouts) {
@@ -80,9 +79,9 @@ std::optional<ValueMetrics> compute_value_metrics(std::span<const Rollout> rollo
       errors.push_back(returns.back() - values.back());
     }
   }
-  ValueMetrics numbers{.value_mean = mean(values), .return_mean = mean(returns)};
-  if (const double spread = variance(returns); spread > 0) numbers.explained_variance = 1 - variance(errors) / spread;
-  return numbers;
+  ValueMetrics metrics{.value_mean = mean(values), .return_mean = mean(returns)};
+  if (const double total = variance(returns); total > 0) metrics.explained_variance = 1 - variance(errors) / total;
+  return metrics;
 }
 
 }  // namespace keel

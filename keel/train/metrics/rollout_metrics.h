@@ -8,36 +8,36 @@
 
 namespace keel {
 
-/// What the completions of a step alone say: rewards, lengths.
+/// Rewards and lengths of the completions of a step.
 struct RolloutMetrics {
-  std::optional<double> reward_mean = {}, reward_std = {};  // of those that were judged, where any was
-  double zero_std_groups = 0;                               // share of the groups whose rewards are all equal
+  std::optional<double> reward_mean = {}, reward_std = {};  // of the rollouts with a reward, if any
+  double zero_std_groups = 0;                               // fraction of the groups whose rewards are all equal
   double length_mean = 0, length_max = 0;                   // tokens
-  double truncated = 0;                                     // share of the completions
+  double truncated = 0;                                     // fraction of the completions
 };
 
-/// What dynamic sampling did.
+/// Counts of dynamic sampling.
 struct GroupMetrics {
   int64_t batches = 0, sampled = 0;
-  int64_t dropped = 0;  // because their rewards are all equal
-  int64_t kept = 0;     // for the step to learn from
+  int64_t dropped = 0;  // because their rewards are equal
+  int64_t kept = 0;     // groups to train on
 };
 
-/// Of those that were judged: nothing can be learned from comparing them.
+/// Returns whether all known rewards of a group are equal, so that a group advantage would be 0.
 bool equal_rewards(std::span<const Rollout> group);
 
-/// `group` completions of one prompt lie side by side.
+/// `rollouts` has groups of `group` consecutive completions of one prompt.
 RolloutMetrics compute_rollout_metrics(std::span<const Rollout> rollouts, int64_t group);
 
 int64_t token_count(std::span<const Rollout> rollouts);
 
-/// How good the values were that the advantages were made from.
+/// Quality of the critic's values.
 struct ValueMetrics {
   double value_mean = 0, return_mean = 0;
-  std::optional<double> explained_variance = {};  // share of the returns' variance, where that is not 0
+  std::optional<double> explained_variance = {};  // of the returns, if their variance is not 0
 };
 
-/// Nothing without a critic.
+/// Returns nullopt without a critic.
 std::optional<ValueMetrics> compute_value_metrics(std::span<const Rollout> rollouts, const TokenAdvantages& advantages);
 
 }  // namespace keel

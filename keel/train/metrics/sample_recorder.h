@@ -13,40 +13,40 @@
 
 namespace keel {
 
-/// Remembers what was decided about every token of a few chosen rollouts, for samples.jsonl. It owns the notes.
+/// Records the token decisions of a few chosen rollouts for samples.jsonl.
 class SampleRecorder {
  public:
   /// Chooses up to `count` rollouts: those with a non-zero advantage first, in order.
   SampleRecorder(std::span<const std::vector<float>> advantages, int64_t count);
 
-  /// Notes the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. What
-  /// is noted last (the last epoch) stays.
+  /// Records the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. A
+  /// later epoch replaces the records of an earlier one.
   void add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin, const LossInputs& policy,
            const TokenDecision& decision);
 
-  /// One row per chosen rollout.
+  /// Returns one row per chosen rollout.
   std::vector<Json> rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
                          std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const;
 
  private:
-  struct Notes {
+  struct TokenValues {
     std::vector<float> logp, coefficient, divergence, threshold;
     std::vector<bool> keep;
   };
-  std::map<int64_t, Notes> notes_;  // by rollout
+  std::map<int64_t, TokenValues> recorded_;  // by rollout index
 };
 
-/// Files hold text alone: bytes that are a part of a character are written as \xe2.
+/// Writes bytes that are not valid UTF-8 as escapes such as \xe2.
 std::string escape_invalid_utf8(std::string_view bytes);
 
-/// The completion's tokens as they read in the text, in UTF-8: bytes that are a part of a character are \xe2. A model's
-/// output layer may be wider than its vocabulary: an id without a token is shown by its number.
+/// Returns the text of each token of the completion, in context, with partial characters escaped as \xe2. An id without
+/// a token becomes "<id N>": the output layer may be larger than the vocabulary.
 std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer);
 
-/// The same of one token, as it reads within a text.
+/// Returns the text of one token as in the middle of a text.
 std::string token_text(const Tokenizer& tokenizer, int32_t id);
 
-/// What samples.jsonl says of any completion; per-token numbers are added by SampleRecorder.
+/// Returns the row of any completion in samples.jsonl; SampleRecorder adds per-token values.
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer);
 

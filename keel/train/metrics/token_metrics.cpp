@@ -39,20 +39,20 @@ enum Sum {
 };
 enum Maximum { kDivergenceMax, kRatioMax, kMismatchMax, kRiseMax, kFallMax, kMaximumCount };
 
-/// A negative update of a token that lost this probability is a bad one (arXiv 2602.04879, section 5.3).
+/// A negative update of a token whose probability fell by this much is bad (arXiv 2602.04879, section 5.3).
 constexpr double kBadFall = 0.5;
 
 Tensor is_log_probability(const Tensor& x) { return x.isfinite().logical_and(x <= 0); }
 
-/// 1, 2 and 5 times each power of ten, rising, as a person would write them.
-std::vector<double> round_numbers(int first_power, int last_power) {
-  std::vector<double> numbers;
+/// Returns 1, 2 and 5 times each power of ten, ascending, as their decimal literals.
+std::vector<double> decade_limits(int first_power, int last_power) {
+  std::vector<double> limits;
   for (int power = first_power; power <= last_power; ++power)
     for (const int digit : {1, 2, 5}) {
       const double scale = std::pow(10.0, std::abs(power));
-      numbers.push_back(power < 0 ? digit / scale : digit * scale);
+      limits.push_back(power < 0 ? digit / scale : digit * scale);
     }
-  return numbers;
+  return limits;
 }
 
 }  // namespace
@@ -112,38 +112,38 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
   maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
 }
 
-std::optional<TokenMetrics> TokenMetricSums::numbers() const {
+std::optional<TokenMetrics> TokenMetricSums::read() const {
   if (!sums_.defined()) return std::nullopt;
   const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
   const auto total = [&](Sum which) { return sums[which].item<double>(); };
   const auto count = [&](Sum which) { return static_cast<int64_t>(total(which)); };
-  const auto share = [&](Sum part, Sum whole) { return total(part) / std::max(total(whole), 1.0); };
-  const auto share_if = [&](bool known, Sum part, Sum whole) {
-    return known ? std::optional(share(part, whole)) : std::nullopt;
+  const auto ratio = [&](Sum part, Sum whole) { return total(part) / std::max(total(whole), 1.0); };
+  const auto ratio_if = [&](bool known, Sum part, Sum whole) {
+    return known ? std::optional(ratio(part, whole)) : std::nullopt;
   };
-  const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
+  const auto maximum = [&](Maximum which) { return maxima[which].item<double>(); };
   const bool any_masked = total(kMasked) > 0;
   return TokenMetrics{
-      .entropy = share(kEntropy, kTokens),
-      .kl_behavior = share(kKlBehavior, kTokens),
-      .prob_difference_max = largest(kRiseMax),
-      .prob_difference_min = 0 - largest(kFallMax),  // 0 and not -0
-      .kl_reference = share_if(has_reference_, kKlReference, kTokens),
-      .masked = share(kMasked, kTokens),
-      .masked_positive = share(kMaskedPositive, kPositive),
-      .masked_negative = share(kMaskedNegative, kNegative),
-      .masked_mu_mean = share_if(any_masked, kMaskedMu, kMasked),
-      .masked_entropy_mean = share_if(any_masked, kMaskedEntropy, kMasked),
-      .bad_updates = share(kBadUpdates, kTokens),
-      .topk_mass = share_if(total(kTopKTokens) > 0, kTopKMass, kTopKTokens),
-      .outside = share(kOutside, kTokens),
+      .entropy = ratio(kEntropy, kTokens),
+      .kl_behavior = ratio(kKlBehavior, kTokens),
+      .prob_difference_max = maximum(kRiseMax),
+      .prob_difference_min = 0 - maximum(kFallMax),  // 0 and not -0
+      .kl_reference = ratio_if(has_reference_, kKlReference, kTokens),
+      .masked = ratio(kMasked, kTokens),
+      .masked_positive = ratio(kMaskedPositive, kPositive),
+      .masked_negative = ratio(kMaskedNegative, kNegative),
+      .masked_mu_mean = ratio_if(any_masked, kMaskedMu, kMasked),
+      .masked_entropy_mean = ratio_if(any_masked, kMaskedEntropy, kMasked),
+      .bad_updates = ratio(kBadUpdates, kTokens),
+      .topk_mass = ratio_if(total(kTopKTokens) > 0, kTopKMass, kTopKTokens),
+      .outside = ratio(kOutside, kTokens),
       .divergence_mean = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0),
-      .divergence_max = largest(kDivergenceMax),
+      .divergence_max = maximum(kDivergenceMax),
       .divergence_infinite = count(kInfinite),
-      .mismatch_mean = share(kMismatch, kMismatchTokens),
-      .mismatch_max = largest(kMismatchMax),
-      .ratio_mean = share(kRatio, kTokens),
-      .ratio_max = largest(kRatioMax),
+      .mismatch_mean = ratio(kMismatch, kMismatchTokens),
+      .mismatch_max = maximum(kMismatchMax),
+      .ratio_mean = ratio(kRatio, kTokens),
+      .ratio_max = maximum(kRatioMax),
       .invalid_tokens = count(kInvalid),
       .clamped = count(kClamped),
       .divergences = divergences_.read(),
@@ -151,17 +151,17 @@ std::optional<TokenMetrics> TokenMetricSums::numbers() const {
   };
 }
 
-TokenHistogram TokenHistogram::for_divergences() { return TokenHistogram(round_numbers(-8, 1)); }
+TokenHistogram TokenHistogram::for_divergences() { return TokenHistogram(decade_limits(-8, 1)); }
 
 TokenHistogram TokenHistogram::for_ratios() {
-  std::vector<double> limits = round_numbers(-8, -1);
-  limits.pop_back();  // 0.5, which is 1 - 0.5
-  const std::vector<double> away = round_numbers(-4, -1);
-  for (auto number = away.rbegin(); number != away.rend(); ++number) limits.push_back(1 - *number);
+  std::vector<double> limits = decade_limits(-8, -1);
+  limits.pop_back();  // 0.5 equals 1 - 0.5
+  const std::vector<double> distances = decade_limits(-4, -1);
+  for (auto distance = distances.rbegin(); distance != distances.rend(); ++distance) limits.push_back(1 - *distance);
   limits.push_back(1);
-  for (const double number : away) limits.push_back(1 + number);
-  for (const double number : round_numbers(0, 8))
-    if (number > limits.back()) limits.push_back(number);
+  for (const double distance : distances) limits.push_back(1 + distance);
+  for (const double limit : decade_limits(0, 8))
+    if (limit > limits.back()) limits.push_back(limit);
   return TokenHistogram(std::move(limits));
 }
 
@@ -174,19 +174,19 @@ void TokenHistogram::add(const Tensor& values) {
     edges_ = at::tensor(limits_, at::kDouble).to(numbers.device());
     counts_ = at::zeros({std::ssize(limits_) + 1}, options);
     sums_ = at::zeros({3}, options);
-    least_ = at::full({}, std::numeric_limits<double>::infinity(), options);
-    most_ = -least_;
+    min_ = at::full({}, std::numeric_limits<double>::infinity(), options);
+    max_ = -min_;
   }
   counts_.index_add_(0, at::bucketize(numbers, edges_), finite.to(at::kDouble));
   sums_ += at::stack({finite.sum(at::kDouble), numbers.sum(), numbers.square().sum()});
   const Tensor outside = finite.logical_not();
-  least_ = at::minimum(least_, numbers.masked_fill(outside, std::numeric_limits<double>::infinity()).min());
-  most_ = at::maximum(most_, numbers.masked_fill(outside, -std::numeric_limits<double>::infinity()).max());
+  min_ = at::minimum(min_, numbers.masked_fill(outside, std::numeric_limits<double>::infinity()).min());
+  max_ = at::maximum(max_, numbers.masked_fill(outside, -std::numeric_limits<double>::infinity()).max());
 }
 
 std::optional<Histogram> TokenHistogram::read() const {
   if (!counts_.defined()) return std::nullopt;
-  const Tensor all = at::cat({counts_, sums_, least_.view({1}), most_.view({1})}).cpu();
+  const Tensor all = at::cat({counts_, sums_, min_.view({1}), max_.view({1})}).cpu();
   const std::vector<double> read(all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel());
   const auto rest = read.begin() + std::ssize(limits_) + 1;
   if (rest[0] == 0) return std::nullopt;
@@ -215,8 +215,8 @@ void BlockedTokens::add(const TokenUpdate& t, int64_t vocabulary) {
   counts_[1].index_add_(0, ids, blocked.logical_and(advantages < 0).to(at::kLong));
 }
 
-std::vector<BlockedToken> BlockedTokens::most(const Tokenizer& tokenizer) const {
-  constexpr size_t kMost = 10;
+std::vector<BlockedToken> BlockedTokens::top(const Tokenizer& tokenizer) const {
+  constexpr size_t kMaxTokens = 10;
   std::vector<BlockedToken> tokens;
   if (!counts_.defined()) return tokens;
   const Tensor counts = counts_.cpu();
@@ -228,7 +228,7 @@ std::vector<BlockedToken> BlockedTokens::most(const Tokenizer& tokenizer) const 
   std::stable_sort(tokens.begin(), tokens.end(), [](const BlockedToken& a, const BlockedToken& b) {
     return a.positive + a.negative > b.positive + b.negative;
   });
-  tokens.resize(std::min(tokens.size(), kMost));
+  tokens.resize(std::min(tokens.size(), kMaxTokens));
   for (BlockedToken& token : tokens) token.text = token_text(tokenizer, token.id);
   return tokens;
 }

@@ -15,16 +15,16 @@
 
 namespace keel {
 
-/// What is told of the tokens of a step: means, shares of them, extremes.
+/// Means, fractions and extremes over the tokens of a step.
 struct TokenMetrics {
   double entropy = 0, kl_behavior = 0;
   double prob_difference_max = 0, prob_difference_min = 0;  // of pi - mu
-  std::optional<double> kl_reference;                       // where there is a reference
+  std::optional<double> kl_reference;                       // if there is a reference
   double masked = 0, masked_positive = 0, masked_negative = 0;
-  std::optional<double> masked_mu_mean, masked_entropy_mean;  // of the masked ones, where there are any
+  std::optional<double> masked_mu_mean, masked_entropy_mean;  // of masked tokens, if any
   double bad_updates = 0;
-  std::optional<double> topk_mass;  // where the likeliest tokens were recorded
-  double outside = 0;               // of the trust region
+  std::optional<double> topk_mass;  // if the top-K tokens were recorded
+  double outside = 0;               // the trust region
   double divergence_mean = 0, divergence_max = 0;
   int64_t divergence_infinite = 0;
   double mismatch_mean = 0, mismatch_max = 0;  // of |pi - mu| before the first update
@@ -33,63 +33,62 @@ struct TokenMetrics {
   std::optional<Histogram> divergences, ratios;
 };
 
-/// Counts the numbers of a step's tokens between given limits, on the device; read once. It owns the counts.
+/// Histogram of a value over the tokens of a step, counted on the device and read once.
 class TokenHistogram {
  public:
-  /// In rising order. What is above the last has a bucket of its own.
+  /// `limits` are the ascending upper bounds of the buckets; one more bucket has the values above the last.
   explicit TokenHistogram(std::vector<double> limits) : limits_(std::move(limits)) {}
 
-  /// Of |pi - mu| and its kin, which are 0 or above: three limits for each power of ten from 1e-8 to 100.
+  /// For |pi - mu| and other non-negative divergences: three limits per power of ten, from 1e-8 to 50.
   static TokenHistogram for_divergences();
-  /// Of pi / mu: the same steps away from 1, on either side of it.
+  /// For pi / mu: similar limits for the distance from 1, in both directions.
   static TokenHistogram for_ratios();
 
-  /// Numbers that are not finite are left out.
+  /// Ignores NaN and infinity.
   void add(const Tensor& values);
-  /// Nothing where there was no number.
+  /// Returns nullopt if there was no value.
   std::optional<Histogram> read() const;
 
  private:
   std::vector<double> limits_;
-  Tensor edges_;                // the limits, where the numbers are
-  Tensor counts_;               // [limits + 1] float64: whole numbers, whatever the order of addition
-  Tensor sums_, least_, most_;  // [count, sum, sum of squares]; scalars
+  Tensor edges_;             // the limits, on the device
+  Tensor counts_;            // [limits + 1] float64; integers, so the order of addition does not matter
+  Tensor sums_, min_, max_;  // [count, sum, sum of squares]; scalars
 };
 
-/// Sums over the tokens of a step, kept on the device and read once: the trust region's effect, and pi's drift from mu.
-/// It owns the sums.
+/// Accumulates TokenMetrics on the device, to be read once per step.
 class TokenMetricSums {
  public:
-  /// Adds the tokens of a chunk. `equal_parameters`: no update since they were sampled, so that |pi - mu| is the
-  /// mismatch between sampler and trainer and not the policy's drift. `reference_kl`: of each token, or undefined.
+  /// Adds the tokens of a chunk. `equal_parameters` means that there was no update since they were sampled, so |pi -
+  /// mu| is the mismatch between sampler and trainer. `reference_kl` has one estimate per token, or is undefined.
   void add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision, bool equal_parameters,
            const Tensor& reference_kl = {});
 
-  /// Nothing where there was no token.
-  std::optional<TokenMetrics> numbers() const;
+  /// Returns nullopt if there was no token.
+  std::optional<TokenMetrics> read() const;
 
  private:
-  Tensor sums_, maxima_;  // float64, see the .cpp for the order
+  Tensor sums_, maxima_;  // float64, indexed by Sum and Maximum
   TokenHistogram divergences_ = TokenHistogram::for_divergences(), ratios_ = TokenHistogram::for_ratios();
   bool has_reference_ = false;
 };
 
-/// A token of the vocabulary, and how often a step's updates blocked it.
+/// A vocabulary entry, and how often the trust region masked it in a step.
 struct BlockedToken {
   int32_t id = 0;
   std::string text;
-  int64_t positive = 0, negative = 0;  // by the sign of its advantage
+  int64_t positive = 0, negative = 0;  // by the sign of the advantage
 };
 
-/// Counts which tokens of the vocabulary the updates of a step blocked, on the device; read once. It owns the counts.
+/// Counts masked tokens per vocabulary entry, on the device.
 class BlockedTokens {
  public:
   void add(const TokenUpdate& tokens, int64_t vocabulary);
-  /// Those that were blocked most often, the first ten of them; of as many the one with the smaller id.
-  std::vector<BlockedToken> most(const Tokenizer& tokenizer) const;
+  /// Returns the ten most often masked entries, the smaller id first for equal counts.
+  std::vector<BlockedToken> top(const Tokenizer& tokenizer) const;
 
  private:
-  Tensor counts_;  // [2, vocabulary] int64: of positive advantages, of negative ones
+  Tensor counts_;  // [2, vocabulary] int64: for positive and for negative advantages
 };
 
 Json to_json(const std::vector<BlockedToken>& tokens);

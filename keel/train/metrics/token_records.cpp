@@ -13,25 +13,25 @@
 namespace keel {
 namespace {
 
-constexpr size_t kRowsAtOnce = 65'536;                        // some 15 MB of them
-constexpr size_t kMaxPrompt = 2000, kMaxPrompts = 1'000'000;  // bytes of a prompt's text, and of all of a file
+constexpr size_t kRowsAtOnce = 65'536;                        // about 15 MB
+constexpr size_t kMaxPrompt = 2000, kMaxPrompts = 1'000'000;  // bytes of one prompt, and of all prompts of a file
 
-/// Draws so many of them, without repetition.
-std::vector<int64_t> drawn(std::vector<int64_t> from, const RecordSelection& share, int64_t step) {
-  const size_t count = std::min(from.size(), static_cast<size_t>(share.rollouts.value_or(std::ssize(from))));
+/// Samples without replacement.
+std::vector<int64_t> select(std::vector<int64_t> from, const RecordSelection& selection, int64_t step) {
+  const size_t count = std::min(from.size(), static_cast<size_t>(selection.rollouts.value_or(std::ssize(from))));
   if (count == from.size()) return from;
-  Draws draws(share.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
+  Draws draws(selection.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
   for (size_t i = 0; i < count; ++i) std::swap(from[i], from[i + draws.below(static_cast<uint32_t>(from.size() - i))]);
   from.resize(count);
   return from;
 }
 
-/// A row's member as the rollout has it; unknown where the method asked for none.
-float of_rollout(const std::vector<float>& values, int64_t target) {
+/// Returns a recorded value, or kUnknown if the method does not record this column.
+float value_or_unknown(const std::vector<float>& values, int64_t target) {
   return values.empty() ? TokenRow::kUnknown : values[static_cast<size_t>(target)];
 }
 
-/// What was decided about a part of an update's tokens, brought to the host in one copy.
+/// The decisions on a chunk of an update, copied to the host at once.
 class Decisions {
  public:
   explicit Decisions(const TokenUpdate& t) {
@@ -58,17 +58,17 @@ class Decisions {
     const Tensor blocked = t.decision.keep.logical_not();
     values_.push_back(blocked.to(at::kFloat));
     values_.push_back((t.decision.outside.defined() ? t.decision.outside : blocked).to(at::kFloat));
-    numbers_ = at::stack(values_).cpu();
+    host_values_ = at::stack(values_).cpu();
     values_.clear();
   }
 
   TokenRow row(int64_t i) const {
-    const float* of_token = numbers_.const_data_ptr<float>() + i;
-    const int64_t tokens = numbers_.size(1);
+    const float* value = host_values_.const_data_ptr<float>() + i;
+    const int64_t tokens = host_values_.size(1);
     TokenRow row;
-    for (const auto member : members_) row.*member = *of_token, of_token += tokens;
-    row.kept = of_token[0] == 0;
-    row.outside = of_token[tokens] != 0;
+    for (const auto member : members_) row.*member = *value, value += tokens;
+    row.kept = value[0] == 0;
+    row.outside = value[tokens] != 0;
     return row;
   }
 
@@ -81,31 +81,31 @@ class Decisions {
 
   std::vector<float TokenRow::*> members_;
   std::vector<Tensor> values_;
-  Tensor numbers_;  // [members + 2, tokens]
+  Tensor host_values_;  // [members + 2, tokens]
 };
 
 }  // namespace
 
 TokenRecords::TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
-                           std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
-                           const RecordSelection& share, const Tokenizer& tokenizer)
+                           std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> indices,
+                           const RecordSelection& selection, const Tokenizer& tokenizer)
     : folder_(std::move(folder)),
       step_(step),
       prompts_(prompts),
       rollouts_(rollouts),
       tokenizer_(tokenizer),
       recorded_(rollouts.size()) {
-  std::vector<int64_t> learned;
-  for (const std::optional<int64_t>& place : places)
-    if (place) learned.push_back(*place);
-  learned_from_ = std::ssize(learned);
-  for (const int64_t rollout : drawn(std::move(learned), share, step)) recorded_[rollout] = true;
+  std::vector<int64_t> trained;
+  for (const std::optional<int64_t>& index : indices)
+    if (index) trained.push_back(*index);
+  num_trained_ = std::ssize(trained);
+  for (const int64_t rollout : select(std::move(trained), selection, step)) recorded_[rollout] = true;
 }
 
 void TokenRecords::add(const TokenUpdate& tokens, std::span<const int64_t> rollouts) {
   const PackedBatch& batch = tokens.batch;
   const int64_t begin = tokens.begin, end = begin + tokens.policy.logp.size(0);
-  std::optional<Decisions> decisions;  // copied where one of them is recorded
+  std::optional<Decisions> decisions;  // copied only if one of them is recorded
   int64_t first = 0;                   // target at which the sequence starts
   for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {
     const int64_t rollout = rollouts[batch.sequences[s]];
@@ -118,34 +118,34 @@ void TokenRecords::add(const TokenUpdate& tokens, std::span<const int64_t> rollo
   }
 }
 
-/// Of one completion at a time: those of a whole step would take more memory than its rows.
+/// Keeps the texts of one completion only: those of a whole step would take more memory than its rows.
 const std::string& TokenRecords::text_of(int64_t rollout, int64_t position) {
-  if (rollout_of_texts_ != rollout)
+  if (texts_rollout_ != rollout)
     texts_ = token_texts(prompts_[rollouts_[rollout].prompt], rollouts_[rollout], tokenizer_);
-  rollout_of_texts_ = rollout;
+  texts_rollout_ = rollout;
   return texts_[position];
 }
 
-/// With the columns that are known of the rollout's trained token `target` since it was sampled.
+/// Adds a row, with the columns from sampling of the rollout's trained token `target`.
 void TokenRecords::add_row(int64_t rollout, int64_t target, int64_t position, TokenRow row) {
-  const Rollout& of = rollouts_[rollout];
-  const TokenColumns& tokens = of.tokens;
+  const Rollout& source = rollouts_[rollout];
+  const TokenColumns& tokens = source.tokens;
   row.step = step_;
   row.update = update_;
-  row.prompt = static_cast<int64_t>(prompts_[of.prompt].id);
-  row.group = of.prompt;
-  row.rollout = static_cast<int64_t>(of.id);
-  row.policy_version = static_cast<int64_t>(of.policy_version);
+  row.prompt = static_cast<int64_t>(prompts_[source.prompt].id);
+  row.group = source.prompt;
+  row.rollout = static_cast<int64_t>(source.id);
+  row.policy_version = static_cast<int64_t>(source.policy_version);
   row.position = static_cast<int32_t>(position);
   row.token_id = tokens.ids[position];
   row.token = text_of(rollout, position);
   row.log_mu = tokens.behavior_logp[target];
-  row.log_other_mu = of_rollout(tokens.behavior_other_logp, target);
-  row.log_recomputed = of_rollout(tokens.recomputed_logp, target);
-  row.log_other_recomputed = of_rollout(tokens.recomputed_other_logp, target);
-  row.log_reference = of_rollout(tokens.reference_logp, target);
-  row.entropy_mu = of_rollout(tokens.behavior_entropy, target);
-  row.reward = of.reward;
+  row.log_other_mu = value_or_unknown(tokens.behavior_other_logp, target);
+  row.log_recomputed = value_or_unknown(tokens.recomputed_logp, target);
+  row.log_other_recomputed = value_or_unknown(tokens.recomputed_other_logp, target);
+  row.log_reference = value_or_unknown(tokens.reference_logp, target);
+  row.entropy_mu = value_or_unknown(tokens.behavior_entropy, target);
+  row.reward = source.reward;
   rows_.push_back(std::move(row));
   if (rows_.size() == kRowsAtOnce) write_rows();
 }
@@ -162,17 +162,17 @@ void TokenRecords::write_rows() {
   rows_.clear();
 }
 
-/// The texts of those that have a completion recorded, by their ids; long ones are cut, and say so.
+/// Returns the texts of the prompts with a recorded completion, by id. Long ones are shortened.
 Json TokenRecords::prompts() const {
-  std::set<int64_t> places;
+  std::set<int64_t> indices;
   for (size_t i = 0; i < recorded_.size(); ++i)
-    if (recorded_[i]) places.insert(rollouts_[i].prompt);
+    if (recorded_[i]) indices.insert(rollouts_[i].prompt);
   Json texts = Json::object();
-  for (const int64_t place : places) {
-    const Prompt& prompt = prompts_[place];
-    const size_t most = std::min(kMaxPrompt, kMaxPrompts / places.size());
+  for (const int64_t index : indices) {
+    const Prompt& prompt = prompts_[index];
+    const size_t max_bytes = std::min(kMaxPrompt, kMaxPrompts / indices.size());
     texts.get_ref<Json::object_t&>().emplace_back(std::to_string(prompt.id),
-                                                  escape_invalid_utf8(shorten(prompt.text, most)));
+                                                  escape_invalid_utf8(shorten(prompt.text, max_bytes)));
   }
   return texts;
 }
@@ -183,11 +183,11 @@ void TokenRecords::commit(Json facts) {
   const int64_t recorded = std::ranges::count(recorded_, true);
   facts["step"] = step_;
   facts["updates"] = update_;
-  facts["rollouts"] = learned_from_;
+  facts["rollouts"] = num_trained_;
   facts["recorded_rollouts"] = recorded;
   facts["rows"] = written_;
   facts["whole_sequences"] = true;
-  facts["whole_batch"] = recorded == learned_from_;
+  facts["whole_batch"] = recorded == num_trained_;
   facts["prompts"] = prompts();
   file_->commit(facts);
 }

@@ -17,30 +17,30 @@
 
 namespace keel {
 
-/// Which completions of a step are recorded.
+/// Selects the completions of a step to record.
 struct RecordSelection {
-  std::optional<int64_t> rollouts = {};  // so many, drawn; nothing: all
-  uint64_t seed = 0;                     // of the draw, with the step
+  std::optional<int64_t> rollouts = {};  // the size of a random sample; nullopt: all
+  uint64_t seed = 0;                     // with the step, the seed of the sample
 };
 
-/// The decisions on all tokens of a step's completions, or of a sample of whole completions, in every update, for
-/// RUN/tokens. Rows are written as they come, some thousands at a time. What goes wrong with that is kept for commit():
-/// a step that is half learned must not end for it. It owns the open file; it borrows the step's rollouts and the tokenizer.
+/// Writes the token decisions of every update of a step to RUN/tokens, for all completions or a sample of them. Rows
+/// are written in batches. A write error is kept until commit(), so that it does not interrupt the updates.
 class TokenRecords {
  public:
-  /// Creates `folder`. `places` are the indices of the trained rollouts. The arguments must outlive the records.
+  /// Creates `folder`. `indices` are those of the trained rollouts. The spans and the tokenizer must outlive the
+  /// records.
   TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
-               std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
-               const RecordSelection& share, const Tokenizer& tokenizer);
+               std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> indices,
+               const RecordSelection& selection, const Tokenizer& tokenizer);
 
-  /// Notes the decisions on a part of an update's tokens; `rollouts[s]` is the rollout of sequence s.
+  /// Adds the decisions on a chunk of an update; `rollouts[s]` is the rollout of sequence s.
   void add(const TokenUpdate& tokens, std::span<const int64_t> rollouts);
 
-  /// All tokens of an update were told.
+  /// Ends an update, after all its tokens were added.
   void end_update() { update_++; }
 
-  /// All updates were; the file appears. `facts` hold for the step; how much of it was recorded is added, and the
-  /// texts of its prompts.
+  /// Completes the file after the last update. `facts` is metadata of the step, to which row counts and the texts of
+  /// prompts are added.
   void commit(Json facts);
 
  private:
@@ -54,13 +54,13 @@ class TokenRecords {
   std::span<const Prompt> prompts_;
   std::span<const Rollout> rollouts_;
   const Tokenizer& tokenizer_;
-  std::vector<bool> recorded_;  // of the rollouts
-  int64_t learned_from_ = 0;    // rollouts
+  std::vector<bool> recorded_;  // by rollout
+  int64_t num_trained_ = 0;     // rollouts
   std::unique_ptr<TokenFile> file_;
   std::exception_ptr failure_;
-  std::vector<TokenRow> rows_;      // that are not written yet
-  int64_t rollout_of_texts_ = -1;   // the last one
-  std::vector<std::string> texts_;  // of its tokens
+  std::vector<TokenRow> rows_;  // not written yet
+  int64_t texts_rollout_ = -1;
+  std::vector<std::string> texts_;  // of the tokens of texts_rollout_
   int64_t update_ = 0;
   int64_t written_ = 0;  // rows
 };

@@ -12,58 +12,57 @@
 
 namespace keel {
 
-/// How long the rows of files are, and how many an update has.
+/// Sizes of supervised updates on rows of files, in rows and tokens.
 struct RowLengths {
-  double mean_rows_per_update = 0;  // on average: the last of a number of passes has what is left
-  double max_rows_per_update = 0;   // of an update
-  double mean_tokens_per_row = 0;   // on average
-  double held_out_tokens = 0;       // of all rows that the loss is measured on
+  double mean_rows_per_update = 0;  // the last update may be smaller
+  double max_rows_per_update = 0;
+  double mean_tokens_per_row = 0;
+  double held_out_tokens = 0;  // of all held-out rows
 };
 
-/// Rounds rows or steps of fractional passes up, to at least 1: 0.1 of 30 are 3, despite floating-point error.
+/// Rounds a number of rows or steps up, to at least 1, with a tolerance for floating-point error (0.1 x 30 is 3).
 int64_t round_up_epochs(double exact);
 
-/// The supervised phase's sequences: the rows of the user's files, or the demonstrations of a built-in task; none
-/// without such a phase. It owns the rows or the task and borrows nothing.
+/// The sequences of the supervised phase: rows of the user's files, or demonstrations of a built-in task.
 class Demonstrations {
  public:
   Demonstrations(const Config& config, const LoadedModel& policy);
 
-  /// Those of the next update; the state is moved behind them, or stays as it is where a row is refused.
+  /// Returns the sequences of the next update and advances the state, unless a bad row throws.
   std::vector<SupervisedSequence> next(SftState& state);
 
-  /// Whether all updates are made.
+  /// Returns whether all updates were made.
   bool done(const SftOptions& options, const SftState& state) const;
 
-  /// Rows to measure the loss on; null: none. One pass, to be read from its beginning (go_back_to).
+  /// Rows to measure the loss on, or null. The stream holds one epoch; go_back_to() its beginning before use.
   RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
 
-  /// Files without a single row to learn from, or to measure on, are refused.
+  /// Fails if there is no training row, or no held-out row though some are configured.
   void require_rows();
 
-  /// With a length in passes over files: updates made plus those that the remaining rows take. Reads all rows, once.
+  /// Requires data_epochs. Returns the updates made so far plus those for the remaining rows. Reads all rows, once.
   int64_t planned_steps(const SftState& state) const;
   uint64_t rows_per_epoch() const { return survey().items; }
-  /// Of all passes.
+  /// The rows of all epochs.
   int64_t planned_rows() const;
-  /// Passes that the state has made.
-  double passes(const SftState& state) const;
+  /// The epochs that the state has completed.
+  double epochs(const SftState& state) const;
 
-  /// As far as the first rows tell.
+  /// Estimates the sizes from the first rows.
   RowLengths lengths();
 
   bool from_files() const { return files_.has_value(); }
-  /// A run is resumed on the same files, unless the user accepts changed ones.
+  /// Identifies the files; a resumed run needs the same ones.
   DataIdentity data() const { return files_ ? files_->identity : DataIdentity{}; }
-  /// Sentences to print: how the files were read; and what is odd.
+  /// Messages to print about how the files are read.
   const std::vector<std::string>& notes() const;
   std::vector<std::string> warnings() const;
 
-  /// Rows that are passed over in a pass, where all were looked at; else those since the files were opened.
+  /// The rows skipped per epoch if all rows were read, else since the files were opened.
   SkippedCounts skipped() const;
-  /// "2 rows left out: longer than sft.max_tokens, 64"; empty where there are none.
+  /// "2 rows skipped: longer than sft.max_tokens, 64", or empty.
   std::string describe_skipped(const SkippedCounts& skipped) const;
-  /// In tokens; longer rows are left out.
+  /// The maximum number of tokens of a row.
   int64_t limit() const { return limit_; }
 
  private:
@@ -71,8 +70,8 @@ class Demonstrations {
 
   int64_t batch_;
   std::optional<double> data_epochs_;
-  double held_out_share_;
-  std::function<SupervisedSequence(uint64_t index, bool noisy)> demonstrate_;  // of a task
+  double held_out_fraction_;
+  std::function<SupervisedSequence(uint64_t index, bool noisy)> demonstrate_;  // for a task
   std::optional<OpenedRows<SupervisedRow>> files_;
   mutable std::optional<RowStream<SupervisedRow>::Survey> survey_;
   int64_t limit_ = 0;

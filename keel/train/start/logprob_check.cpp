@@ -16,15 +16,15 @@
 namespace keel {
 namespace {
 
-/// A NaN on either side must not hide: it counts as infinitely far.
-Tensor far_if_nan(const Tensor& differences) { return differences.to(at::kDouble).abs().nan_to_num(1e30, 1e30, 1e30); }
+/// Returns absolute values, with NaN as a huge difference.
+Tensor abs_or_huge(const Tensor& differences) { return differences.to(at::kDouble).abs().nan_to_num(1e30, 1e30, 1e30); }
 
-/// |pi - mu|, from log-probabilities.
-Tensor distances(const Tensor& logp, const Tensor& behavior_logp) {
-  return far_if_nan(logp.to(at::kDouble).exp() - behavior_logp.to(at::kDouble).exp());
+/// Returns |pi - mu|.
+Tensor prob_differences(const Tensor& logp, const Tensor& behavior_logp) {
+  return abs_or_huge(logp.to(at::kDouble).exp() - behavior_logp.to(at::kDouble).exp());
 }
 
-constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  // of |pi - mu|
+constexpr double kMaxInFloat32 = 1e-4, kMaxMeanInBf16 = 0.01, kWarnAbove = 0.3;  // of |pi - mu|
 
 }  // namespace
 
@@ -32,26 +32,27 @@ LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const 
                                            const Tokenizer& tokenizer, std::span<const Prompt> prompts,
                                            const SamplingRequest& request, int64_t tokens_per_batch) {
   const std::vector<Rollout> rollouts = RolloutEngine(SamplingModel(sampled), tokenizer).generate(prompts, request);
-  std::vector<std::vector<float>> worthless;  // nothing is learned from these
-  for (const Rollout& rollout : rollouts) worthless.emplace_back(rollout.tokens.trained_count(), 0.0f);
+  std::vector<std::vector<float>> zeros;  // advantages
+  for (const Rollout& rollout : rollouts) zeros.emplace_back(rollout.tokens.trained_count(), 0.0f);
   std::vector<int64_t> all(rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const SelectedRollouts chosen = select_rollouts({rollouts, worthless, sampled.weights.head().value()}, all);
+  const SelectedRollouts chosen = select_rollouts({rollouts, zeros, sampled.weights.head().value()}, all);
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   LogprobCheck check;
   double sum = 0;
-  const auto note = [](double& so_far, double difference) { so_far = std::max(so_far, difference); };
+  const auto raise = [](double& maximum, double difference) { maximum = std::max(maximum, difference); };
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, trainer.device())) {
     const TokenInputs known = gather_token_inputs(batch, chosen, records);
     const TokenStats stats = token_statistics(trainer, batch, request.temperature, known.behavior);
-    const Tensor apart = distances(stats.logp, known.policy.behavior_logp);
+    const Tensor difference = prob_differences(stats.logp, known.policy.behavior_logp);
     check.tokens += batch.target_count();
-    sum += apart.sum().item<double>();
-    note(check.max_difference, apart.max().item<double>());
+    sum += difference.sum().item<double>();
+    raise(check.max_difference, difference.max().item<double>());
     if (records.top_k > 0)
-      note(check.topk_difference, distances(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
-    if (records.hidden_states) note(check.total_variation, far_if_nan(stats.full_tv).max().item<double>());
+      raise(check.topk_difference,
+            prob_differences(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
+    if (records.hidden_states) raise(check.total_variation, abs_or_huge(stats.full_tv).max().item<double>());
   }
   if (check.tokens > 0) check.mean_difference = sum / static_cast<double>(check.tokens);
   return check;
@@ -59,25 +60,25 @@ LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const 
 
 std::string describe_logprob_check(const LogprobCheck& check, const Requirements& needs) {
   std::string text = "self-test: sampler and trainer agree on " + std::to_string(check.tokens) +
-                     " tokens: |pi - mu| is on average " + scientific(check.mean_difference) + ", at most " +
+                     " tokens: mean |pi - mu| " + scientific(check.mean_difference) + ", maximum " +
                      scientific(check.max_difference);
-  if (needs.top_k > 0) text += ", of the likeliest tokens " + scientific(check.topk_difference);
-  if (needs.hidden_states) text += ", largest total variation " + scientific(check.total_variation);
+  if (needs.top_k > 0) text += ", of the top-K tokens " + scientific(check.topk_difference);
+  if (needs.hidden_states) text += ", maximum total variation " + scientific(check.total_variation);
   return text;
 }
 
 std::optional<std::string> find_logprob_mismatch(const LogprobCheck& check, double limit, at::ScalarType computed_in) {
   const bool narrow = is_narrow(computed_in);
-  const double most = limit > 0 ? limit : narrow ? kMeanOfNarrow : kMostInFloat32;
-  std::vector<std::pair<const char*, double>> held = {{"|pi - mu| is on average", check.mean_difference}};
+  const double max_difference = limit > 0 ? limit : narrow ? kMaxMeanInBf16 : kMaxInFloat32;
+  std::vector<std::pair<const char*, double>> checked = {{"the mean of |pi - mu| is", check.mean_difference}};
   if (!narrow)
-    held = {{"|pi - mu| is up to", check.max_difference},
-            {"|pi - mu| of the sampler's likeliest tokens is up to", check.topk_difference},
-            {"the total variation of their next-token distributions is up to", check.total_variation}};
-  for (const auto& [what, difference] : held) {
-    if (difference <= most) continue;
+    checked = {{"the maximum of |pi - mu| is", check.max_difference},
+               {"the maximum of |pi - mu| over the sampler's top-K tokens is", check.topk_difference},
+               {"the maximum total variation of their next-token distributions is", check.total_variation}};
+  for (const auto& [what, difference] : checked) {
+    if (difference <= max_difference) continue;
     std::ostringstream text;
-    text << what << " " << difference << " over " << check.tokens << " tokens, the limit is " << most;
+    text << what << " " << difference << " over " << check.tokens << " tokens, the limit is " << max_difference;
     return text.str();
   }
   return std::nullopt;
@@ -86,14 +87,14 @@ std::optional<std::string> find_logprob_mismatch(const LogprobCheck& check, doub
 void require_logprobs_match(const LogprobCheck& check, double limit, at::ScalarType computed_in) {
   if (const auto found = find_logprob_mismatch(check, limit, computed_in))
     fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", *found,
-         ". Every ratio would be wrong by that much; report this");
+         ". All ratios would be wrong; please report this");
 }
 
 std::optional<std::string> logprob_check_warning(const LogprobCheck& check, at::ScalarType computed_in) {
-  if (!is_narrow(computed_in) || check.max_difference <= kDoubtful) return std::nullopt;
-  return "sampler and trainer give a token probabilities that differ by " + scientific(check.max_difference) +
-         " at equal weights, by rounding to " + precision_word(computed_in) +
-         " alone; run.precision=float32 has no such gap";
+  if (!is_narrow(computed_in) || check.max_difference <= kWarnAbove) return std::nullopt;
+  return "the probability of a token differs by " + scientific(check.max_difference) +
+         " between sampler and trainer at equal weights, because of rounding to " + precision_word(computed_in) +
+         "; set run.precision=float32 to avoid it";
 }
 
 }  // namespace keel

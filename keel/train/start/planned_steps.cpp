@@ -19,8 +19,8 @@ void plan_steps(Config& config, const PromptSources& prompt_sources) {
   TrainOptions& train = config.train;
   if (!train.data_epochs) return;
   const double prompts = static_cast<double>(prompt_sources.prompts_per_epoch());
-  const double exact = *train.data_epochs * prompts / static_cast<double>(train.prompts_per_step);
-  const int64_t steps = round_up_epochs(exact);
+  const double steps_exact = *train.data_epochs * prompts / static_cast<double>(train.prompts_per_step);
+  const int64_t steps = round_up_epochs(steps_exact);
   if (train.steps != 0 && train.steps != steps)
     fail(ExitCode::kBadConfiguration, "train.steps is ", train.steps, ", but train.data_epochs, ", *train.data_epochs,
          ", over ", prompts, " prompts are ", steps, " steps of ", train.prompts_per_step,
@@ -29,7 +29,7 @@ void plan_steps(Config& config, const PromptSources& prompt_sources) {
   if (config.critic.warmup_steps >= steps)
     fail(ExitCode::kBadConfiguration, "critic.warmup_steps is ", config.critic.warmup_steps, " and train.data_epochs, ",
          *train.data_epochs, ", over ", prompts, " prompts are ", steps,
-         " steps, so that the policy would never learn; lower the one or raise the other");
+         " steps, so the policy would never be trained; lower the one or raise the other");
 }
 
 int64_t remaining_evaluations(const Config& config, int64_t done) {

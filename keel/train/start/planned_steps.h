@@ -6,17 +6,17 @@
 
 namespace keel {
 
-/// Finds train.steps where train.data_epochs says how long the run is. One that is said beside it and is another number
-/// is refused (exit code 2), and so is a length that leaves the policy no step.
+/// Computes train.steps from train.data_epochs, if that is set. Fails (exit code 2) if both are set and contradict each
+/// other, or if no step is left for the policy after critic.warmup_steps.
 void plan_steps(Config& config, const PromptSources& prompt_sources);
 
-/// The same of sft.steps and sft.data_epochs, of a run that stands where the state says.
+/// Computes sft.steps from sft.data_epochs, for a run that continues from `state`.
 void plan_sft_steps(Config& config, const Demonstrations& demonstrations, const SftState& state = {});
 
-/// How often a run of train.steps steps is evaluated after the first `done` of them: by eval.every, and at its end.
+/// Returns the number of evaluations after the first `done` steps: every eval.every steps, and at the end.
 int64_t remaining_evaluations(const Config& config, int64_t done);
 
-/// How often the loss is measured in sft.steps supervised updates: before, after, and by sft.eval_every.
+/// Returns how often the held-out loss is measured: before, after, and every sft.eval_every updates.
 int64_t num_loss_evaluations(const SftOptions& sft);
 
 }  // namespace keel

@@ -13,43 +13,44 @@
 namespace keel {
 namespace {
 
-/// A completion as the task knows it, which has its own stop word; a model that was loaded may end with another.
-std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& policy) {
+/// Returns a function that replaces the stop token of a loaded model by the task's.
+std::function<std::string(std::string_view)> make_stop_replacer(const LoadedModel& policy) {
   std::vector<std::string> stops;
   for (const int32_t id : policy.stop_ids)
     if (id < policy.tokenizer.size()) stops.push_back(policy.tokenizer.token(id));
   return [stops](std::string_view completion) {
-    std::string spelled(completion);
+    std::string replaced(completion);
     for (const std::string& stop : stops) {
       if (stop == kEosText || stop.empty() || !completion.ends_with(stop)) continue;
-      spelled.resize(completion.size() - stop.size());
-      spelled += ' ';
-      spelled += kEosText;
+      replaced.resize(completion.size() - stop.size());
+      replaced += ' ';
+      replaced += kEosText;
       break;
     }
-    return spelled;
+    return replaced;
   };
 }
 
-/// Whether the model reads a prompt word by word, as the task's own tokenizer does.
-bool knows_words(const LoadedModel& policy, const Tokenizer& own, const std::string& prompt) try {
-  const std::vector<int32_t> words = own.encode(prompt), tokens = encode_text(policy, prompt);
+/// Returns whether the model splits a prompt into the same tokens as the task's tokenizer.
+bool has_vocabulary(const LoadedModel& policy, const Tokenizer& task, const std::string& prompt) try {
+  const std::vector<int32_t> words = task.encode(prompt), tokens = encode_text(policy, prompt);
   return std::equal(words.begin(), words.end(), tokens.begin(), tokens.end(),
-                    [&](int32_t word, int32_t token) { return own.token(word) == policy.tokenizer.token(token); });
+                    [&](int32_t word, int32_t token) { return task.token(word) == policy.tokenizer.token(token); });
 } catch (const Error&) {  // a vocabulary without an unknown token
   return false;
 }
 
-/// To a model that speaks another language the prompts say nothing, and none of its answers is right.
+/// Fails if the task needs its own vocabulary and the model has another one.
 void check_vocabulary(const Config& config, const Task& task, const LoadedModel& policy) {
   if (!find_task(config.task.name).own_vocabulary) return;
   const std::string prompt = task.problem(config.run.seed, 0, Split::kTrain).prompt;
-  if (!knows_words(policy, task.tokenizer(), prompt))
-    fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) speaks a vocabulary of its own, in ",
-         "which a prompt is \"", prompt,
-         "\", and the model has another; set data.files, or another task (`keel tasks` ",
-         "lists them), or take a model that was made for ", config.task.name, " of this size",
-         config.sft.files.empty() ? "" : "; train.steps=0 (`keel sft`) is for supervised training alone");
+  if (!has_vocabulary(policy, task.tokenizer(), prompt))
+    fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) has its own vocabulary, in which a ",
+         "prompt is \"", prompt,
+         "\", and the model has another one; set data.files, another task (`keel tasks` lists them), or a model "
+         "trained ",
+         "for ", config.task.name, " of this size",
+         config.sft.files.empty() ? "" : "; for supervised training only, set train.steps=0 (`keel sft`)");
 }
 
 }  // namespace
@@ -72,19 +73,19 @@ void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
   const PromptEncoder encoder(policy.tokenizer, policy.templates);
-  const TemplateVariables words = words_of(config.data);
-  encoder.require_template_variables(words.kwargs, "data.chat_template_kwargs");
-  if (const std::string told = template_sentence(encoder, words); !told.empty()) notes_.push_back(told);
+  const TemplateVariables variables = words_of(config.data);
+  encoder.require_template_variables(variables.kwargs, "data.chat_template_kwargs");
+  if (const std::string note = template_sentence(encoder, variables); !note.empty()) notes_.push_back(note);
   const size_t longest = keel::longest_prompt(
-      *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, words); });
+      *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, variables); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
   longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
-    return PromptStream([task = task_, policy, name = config.task.name, words, seed = config.run.seed,
+    return PromptStream([task = task_, policy, name = config.task.name, variables, seed = config.run.seed,
                          split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
       const Problem problem = task->problem(seed, index, split);
       return Prompt{.id = index,
-                    .tokens = prompt_tokens(policy, problem.prompt, words),
+                    .tokens = prompt_tokens(policy, problem.prompt, variables),
                     .text = problem.prompt,
                     .source = name,
                     .answer = problem.answer};
@@ -92,31 +93,30 @@ void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   };
   training_ = stream(Split::kTrain);
   held_out_ = stream(Split::kHeldOut);
-  const auto respelled = with_task_stop(policy);
+  const auto replace_stop = make_stop_replacer(policy);
   reward_ = std::make_shared<const RewardSum>(make_reward(
       config.reward,
-      [task = task_, respelled](const Prompt& prompt, std::string_view completion) {
-        return task->check({prompt.text, prompt.answer}, respelled(completion));
+      [task = task_, replace_stop](const Prompt& prompt, std::string_view completion) {
+        return task->check({prompt.text, prompt.answer}, replace_stop(completion));
       },
-      [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); },
+      [task = task_, replace_stop](std::string_view completion) { return task->answer(replace_stop(completion)); },
       resolve_max_new_tokens(config)));
   warnings_ = reward_->source_warnings({config.task.name});
-  task_alone_ = config.reward.functions.empty() && config.reward.overlong_buffer == 0;
+  task_is_reward_ = config.reward.functions.empty() && config.reward.overlong_buffer == 0;
 }
 
 void PromptSources::open_files(const Config& config, const LoadedModel& policy) {
   DataOptions options = config.data;
-  const int64_t room = policy.model.config().max_position_embeddings - resolve_max_new_tokens(config);
-  if (room < 1)
+  const int64_t max_prompt = policy.model.config().max_position_embeddings - resolve_max_new_tokens(config);
+  if (max_prompt < 1)
     fail(ExitCode::kBadConfiguration, "rollout.max_new_tokens is ", config.rollout.max_new_tokens,
          ", but the model has ", policy.model.config().max_position_embeddings,
-         " positions, which leaves none for a prompt; lower it");
+         " positions (max_position_embeddings), which leaves none for a prompt; lower it");
   std::string limit = "data.max_prompt_tokens";
-  if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > room) {
-    options.max_prompt_tokens = room;
-    limit = "what the model's max_position_embeddings, " +
-            std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
-            std::to_string(resolve_max_new_tokens(config)) + ",";
+  if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > max_prompt) {
+    options.max_prompt_tokens = max_prompt;
+    limit = "the model's max_position_embeddings, " + std::to_string(policy.model.config().max_position_embeddings) +
+            ", minus rollout.max_new_tokens, " + std::to_string(resolve_max_new_tokens(config)) + ",";
   }
   prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
   limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
@@ -130,8 +130,9 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
   if (opened.sources) warnings_ = reward_->source_warnings(*opened.sources);
   if (opened.misses_template)
     warnings_.push_back(
-        "data: the prompts are texts, which the model is given as they are, without the chat template that it has; "
-        "data.chat=always makes each the user's message, data.chat=never says that this is meant");
+        "data: the prompts are plain texts, so the model's chat template is not used; set data.chat=always to make "
+        "each a "
+        "user message, or data.chat=never to keep them as they are");
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);
@@ -160,7 +161,7 @@ HeldOutPrompts PromptSources::held_out(int64_t count) {
   }
   if (task_ == nullptr) result.remaining_rows = (eval_files_ ? result.rows : data_.rows) - position;
   if (result.prompts.empty() && !result.note().empty())
-    fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
+    fail(ExitCode::kBadInput, "there is no prompt to evaluate on: ", result.note());
   return result;
 }
 
@@ -170,19 +171,19 @@ std::string HeldOutPrompts::note() const {
 }
 
 std::string HeldOutPrompts::extent() const {
-  std::vector<std::string> why;
-  if (remaining_rows > 0) why.push_back("eval.prompts");
-  if (skipped.too_long > 0) why.push_back(std::to_string(skipped.too_long) + " too long");
-  if (skipped.bad > 0) why.push_back(std::to_string(skipped.bad) + " bad");
+  std::vector<std::string> reasons;
+  if (remaining_rows > 0) reasons.push_back("eval.prompts");
+  if (skipped.too_long > 0) reasons.push_back(std::to_string(skipped.too_long) + " too long");
+  if (skipped.bad > 0) reasons.push_back(std::to_string(skipped.bad) + " bad");
   const std::vector<size_t> numbers = problem_numbers(prompts);
   const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
   const bool repeats = problems < prompts.size();
-  const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")",
-                    different = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
-  if (why.empty()) return repeats ? different + " in " + count + " rows" : "";
-  const std::string which = rows == 0 ? (remaining_rows > 0 ? "the first " : "") + count + " of them" + reasons
-                                      : count + " of " + std::to_string(rows) + " rows" + reasons;
-  return which + (repeats ? ", " + different : "") +
+  const std::string count = std::to_string(prompts.size()), listed = " (" + joined(reasons) + ")",
+                    distinct = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
+  if (reasons.empty()) return repeats ? distinct + " in " + count + " rows" : "";
+  const std::string which = rows == 0 ? (remaining_rows > 0 ? "the first " : "") + count + " of them" + listed
+                                      : count + " of " + std::to_string(rows) + " rows" + listed;
+  return which + (repeats ? ", " + distinct : "") +
          (rows == 0 || unused_files.empty() ? "" : "; none of " + joined(unused_files));
 }
 
@@ -191,17 +192,18 @@ std::string PromptSources::describe_skipped(const SkippedCounts& skipped) const 
 }
 
 std::optional<RewardRange> PromptSources::reward_range() const {
-  return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->max_reward()}) : std::nullopt;
+  return task_is_reward_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->max_reward()}) : std::nullopt;
 }
 
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateVariables& words) {
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text,
+                                   const TemplateVariables& variables) {
   if (policy.templates.empty()) return encode_text(policy, text);
-  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), words);
+  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), variables);
 }
 
 std::string skipped_rows_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit) {
   const auto counted = [](uint64_t count, const std::string& what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " skipped: ";
   };
   std::string text;
   if (skipped.too_long > 0) text = counted(skipped.too_long, items) + "longer than " + limit;

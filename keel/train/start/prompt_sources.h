@@ -19,73 +19,73 @@ namespace keel {
 /// Prompts to evaluate on.
 struct HeldOutPrompts {
   std::vector<Prompt> prompts;
-  SkippedCounts skipped;                       // rows that were passed over on the way to them
-  std::string prompt_limit;                    // what the too long ones are longer than: "data.max_prompt_tokens, 64"
-  uint64_t rows = 0;                           // of data.eval_files; 0: there are none
-  uint64_t remaining_rows = 0;                 // the last prompt, in those or, with data.held_out, in data.files
-  std::vector<std::string> unused_files = {};  // of which all rows do
+  SkippedCounts skipped;                       // rows skipped before the last prompt
+  std::string prompt_limit;                    // "data.max_prompt_tokens, 64"
+  uint64_t rows = 0;                           // of data.eval_files, or 0
+  uint64_t remaining_rows = 0;                 // after the last prompt, in eval_files or in data.files
+  std::vector<std::string> unused_files = {};  // eval_files without any prompt here
 
-  /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
+  /// "2 prompts skipped: longer than data.max_prompt_tokens, 64; ...", or empty.
   std::string note() const;
 
-  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl", "30 problems in 960 rows" where rows repeat
-  /// them; empty where it is all of them and each once.
+  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl", or "30 problems in 960 rows" if rows repeat;
+  /// empty if all rows are used and differ.
   std::string extent() const;
 };
 
-/// The prompts of a run and the rewards of completions: from the user's files and reward functions, or from a built-in
-/// task. It owns all of them and borrows nothing.
+/// The prompts of a run and the reward of their completions, from the user's files and reward functions or from a
+/// built-in task.
 class PromptSources {
  public:
-  /// The policy's tokenizer and chat template write the prompts.
+  /// Prompts are rendered and tokenized for `policy`.
   PromptSources(const Config& config, const LoadedModel& policy);
 
-  /// Nothing where the run has no RL: then nobody may ask for prompts or rewards.
+  /// Returns an empty object if the run has no RL phase; its prompts and reward must not be used.
   static PromptSources for_run(const Config& config, const LoadedModel& policy);
 
-  /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.
+  /// Uses the given prompts and reward, without held-out prompts.
   PromptSources(PromptStream training, RewardSum reward);
 
-  /// Endless, at its beginning: a reader copies it and moves the copy. The run's position is RlState::prompts.
+  /// The endless training stream at its beginning. Copy it to read; RlState::prompts is the position of the run.
   const PromptStream& training() const { return *training_; }
 
-  /// Files without a single prompt to train on are refused.
+  /// Fails if the files have no usable training prompt.
   void require_prompt() const { PromptStream(*training_).next(1); }
 
-  /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
-  /// many. An Error where there are rows and all of them are left out.
+  /// Returns at most the first `count` held-out prompts, the same at every call. Fails if there are rows and all of
+  /// them are skipped.
   HeldOutPrompts held_out(int64_t count);
 
-  /// Whether problems are kept for evaluation at all.
+  /// Returns whether there are held-out prompts.
   bool has_held_out() const { return held_out_.has_value(); }
 
   const RewardSum& reward() const { return *reward_; }
 
-  /// What reward a completion can get, where that is known.
+  /// The range of possible rewards, if known.
   std::optional<RewardRange> reward_range() const;
 
-  /// The built-in task; null with files.
+  /// The built-in task, or null with files.
   const Task* task() const { return task_.get(); }
 
-  /// Sentences to print: how the files were read, and what the chat template is told.
+  /// Messages to print: how the files are read, and the arguments of the chat template.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// And what is odd: functions for sources that there are not.
+  /// Warnings to print, such as reward functions for sources without rows.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// A run is resumed on the same files, unless the user accepts changed ones.
+  /// Identifies the files; a resumed run needs the same ones.
   const DataIdentity& data() const { return data_; }
 
-  /// Rows of the files to evaluate on whose prompts are trained on; where rows are read late, 0.
+  /// The number of evaluation rows whose prompts are training prompts too; 0 if rows are read late.
   uint64_t eval_rows_in_training() const { return eval_rows_in_training_; }
 
-  /// How many prompts one pass over the training files gives; reads them all, once.
+  /// The number of prompts in one epoch over the training files. Reads all rows, once.
   uint64_t prompts_per_epoch() const;
 
-  /// Longer prompts of files are left out; in tokens.
+  /// The maximum number of tokens of a prompt from files; longer ones are skipped.
   int64_t prompt_limit() const { return prompt_limit_; }
-  /// Tokens of the longest prompt that there may be: that limit, or the longest among the first problems of a task.
+  /// The tokens of the longest possible prompt: that limit, or the longest among the first problems of a task.
   int64_t longest_prompt() const { return longest_prompt_; }
-  /// "2 prompts left out: longer than data.max_prompt_tokens, 64"; empty where there are none.
+  /// "2 prompts skipped: longer than data.max_prompt_tokens, 64", or empty.
   std::string describe_skipped(const SkippedCounts& skipped) const;
 
  private:
@@ -96,7 +96,7 @@ class PromptSources {
   std::shared_ptr<const Task> task_;
   std::optional<PromptStream> training_, held_out_;
   std::shared_ptr<const RewardSum> reward_;
-  bool task_alone_ = false;  // its check is the whole reward
+  bool task_is_reward_ = false;  // Task::check() is the whole reward
   std::vector<std::string> notes_, warnings_;
   DataIdentity data_;
   std::shared_ptr<const Dataset> eval_files_;
@@ -106,10 +106,11 @@ class PromptSources {
   std::string limit_name_;
 };
 
-/// A question in the model's own tokens: through its chat template where it has one, which is told these words.
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const TemplateVariables& words);
+/// Tokenizes a prompt, through the chat template if the model has one.
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text,
+                                   const TemplateVariables& variables);
 
-/// "2 rows left out: longer than sft.max_tokens, 64" of these `items`; empty where there are none.
+/// "2 rows skipped: longer than sft.max_tokens, 64", with `items` for rows; empty if nothing was skipped.
 std::string skipped_rows_text(const SkippedCounts& skipped, const std::string& items, const std::string& limit);
 
 }  // namespace keel

@@ -13,7 +13,7 @@
 namespace keel {
 namespace {
 
-/// Settings by path, some of which turn out to be without effect.
+/// Settings by path. Those without effect are dropped.
 class Settings {
  public:
   explicit Settings(const Config& config) {
@@ -23,7 +23,7 @@ class Settings {
   }
 
   Json& operator[](const std::string& path) { return all_[path]; }
-  /// One setting, or with a path that ends in "." a whole section.
+  /// Drops a setting, or a whole section if the path ends in ".".
   void drop(const std::string& path) {
     Json kept = Json::object();
     for (const auto& [name, value] : all_.items())
@@ -33,7 +33,7 @@ class Settings {
   void drop_all(std::initializer_list<const char*> paths) {
     for (const char* path : paths) drop(path);
   }
-  /// Those that are empty say that nothing was asked for.
+  /// Drops null, "" and [].
   void drop_empty() {
     Json kept = Json::object();
     for (const auto& [name, value] : all_.items())
@@ -46,13 +46,13 @@ class Settings {
   Json all_ = Json::object();
 };
 
-int64_t count_of(const std::vector<NamedTensor>& tensors) {
+int64_t count_elements(const std::vector<NamedTensor>& tensors) {
   int64_t count = 0;
   for (const NamedTensor& tensor : tensors) count += tensor.value.numel();
   return count;
 }
 
-void use_model(Settings& used, const Config& config, const LoadedModel& policy) {
+void resolve_model(Settings& used, const Config& config, const LoadedModel& policy) {
   const ModelConfig& shape = policy.model.config();
   used["model.type"] = shape.model_type;
   used["model.layers"] = shape.num_hidden_layers;
@@ -68,19 +68,19 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   else
     used.drop("model.initializer_range");
   if (!config.lora.used()) return used.drop("lora.");
-  used["lora.parameters"] = count_of(policy.model.adapter());
+  used["lora.parameters"] = count_elements(policy.model.adapter());
   if (config.lora.adapter.empty()) return;
-  used.drop("lora.");  // the adapter's own file says what it is
+  used.drop("lora.");  // the adapter's file has its settings
   used["lora.adapter"] = config.lora.adapter;
   used["lora.dropout"] = config.lora.dropout;
   used[kAdapterFingerprintKey] = adapter_fingerprint(config.lora.adapter);
-  used["lora.parameters"] = count_of(policy.model.adapter());
+  used["lora.parameters"] = count_elements(policy.model.adapter());
   for (const auto& [key, name] :
        {std::pair{"r", "rank"}, {"lora_alpha", "alpha"}, {"target_modules", "target_modules"}})
     if (policy.adapter.contains(key)) used[std::string("lora.") + name] = policy.adapter[key];
 }
 
-void use_problems(Settings& used, const Config& config, const PromptSources& prompt_sources) {
+void resolve_prompts(Settings& used, const Config& config, const PromptSources& prompt_sources) {
   if (config.data.files.empty()) {
     used.drop("data.");
     if (config.task.name != "chains")
@@ -90,10 +90,10 @@ void use_problems(Settings& used, const Config& config, const PromptSources& pro
     used["data.max_prompt_tokens"] = prompt_sources.prompt_limit();
   }
   if (!config.rollout.dynamic_sampling) used.drop("rollout.max_batches");
-  const bool by_default = config.reward.functions.empty();
-  if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
+  const bool default_reward = config.reward.functions.empty();
+  if (default_reward) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
   if (config.reward.weights.empty())
-    used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
+    used["reward.weights"] = std::vector<double>(default_reward ? 1 : config.reward.functions.size(), 1.0);
   if (config.reward.overlong_buffer == 0) used.drop_all({"reward.overlong_buffer", "reward.overlong_penalty"});
   used["reward.files"] = reward_files(config.reward);
   if (!config.eval.prompts)
@@ -101,8 +101,8 @@ void use_problems(Settings& used, const Config& config, const PromptSources& pro
   if (config.eval.prompts == 0 || !prompt_sources.has_held_out()) used.drop("eval.");
 }
 
-/// In place of the thresholds and words that null leaves to the method: the method's own.
-void use_objective(Settings& used, const Config& config) {
+/// Replaces null by the method's own values.
+void resolve_objective(Settings& used, const Config& config) {
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   used["objective.method"] = objective.method.name;
@@ -129,14 +129,14 @@ void use_objective(Settings& used, const Config& config) {
     used.drop_all({"reference.kl_in_reward_target", "reference.kl_in_reward_horizon"});
 }
 
-void use_critic(Settings& used, const Config& config) {
+void resolve_critic(Settings& used, const Config& config) {
   if (!config.critic.enabled()) return used.drop("critic.");
   used["critic.lr"] = critic_optimizer_options(config.critic, config.optimizer).lr;
   if (!config.critic.value_clip) used["critic.value_clip"] = "none";
 }
 
-/// The supervised phase and, where that is all there is, nothing of RL.
-void use_demonstrations(Settings& used, const Config& config, const Demonstrations& demonstrations) {
+/// Resolves the supervised phase. A run without RL drops all settings of RL.
+void resolve_sft(Settings& used, const Config& config, const Demonstrations& demonstrations) {
   if (!config.sft.has_steps()) return used.drop("sft.");
   used["sft.lr"] = config.sft_optimizer().lr;
   if (!demonstrations.from_files()) {
@@ -166,11 +166,11 @@ Json resolved_config(const Config& config, const LoadedModel& policy, const Prom
   used["run.threads"] = at::get_num_threads();
   used["rollout.max_new_tokens"] = resolve_max_new_tokens(config);
   used["train.sequences_per_update"] = config.sequences_per_update();
-  use_model(used, config, policy);
-  use_problems(used, config, prompt_sources);
-  use_objective(used, config);
-  use_critic(used, config);
-  use_demonstrations(used, config, demonstrations);
+  resolve_model(used, config, policy);
+  resolve_prompts(used, config, prompt_sources);
+  resolve_objective(used, config);
+  resolve_critic(used, config);
+  resolve_sft(used, config, demonstrations);
   used.drop_empty();
   return used.take();
 }

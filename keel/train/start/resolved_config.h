@@ -8,11 +8,11 @@
 
 namespace keel {
 
-/// Its entry for what the adapter that a run starts from has in it.
+/// The key of the fingerprint of the adapter that the run starts from.
 inline constexpr const char* kAdapterFingerprintKey = "lora.adapter_weights";
 
-/// What a run is made of, as "section.key" to value: the settings that have an effect in it, with the numbers that null
-/// and 0 stand for filled in, and what the model's files say of it. It is what used.json holds and a report shows.
+/// Returns the configuration in effect for used.json and the report, as "section.key" to value: settings without effect
+/// are dropped, null and 0 are replaced by the values that they stand for, and model metadata is added.
 Json resolved_config(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
                      const Demonstrations& demonstrations);
 

@@ -20,7 +20,7 @@
 namespace keel {
 namespace {
 
-/// A run stands for its newest checkpoint; which one it is, is told where a run starts.
+/// Resolves model.path; a run folder means its newest checkpoint.
 std::string model_path(const Config& config) { return resolve_model(config.model.path, nullptr); }
 
 }  // namespace
@@ -29,11 +29,11 @@ void check_model_and_data(const Config& config) {
   for (const auto& [key, files] : {std::pair{"data.files", &config.data.files}, {"sft.files", &config.sft.files}})
     if (!files->empty() && config.model.path.empty())
       fail(ExitCode::kBadConfiguration, key,
-           " is set, but model.path is not: a network made from nothing knows only the words of the built-in task; set "
-           "model.path to a model with a tokenizer");
+           " is set, but model.path is not; set model.path to a model with a tokenizer (a new network knows only the "
+           "vocabulary of the built-in task)");
   if (config.data.files.empty() && !config.data.eval_files.empty())
     fail(ExitCode::kBadConfiguration,
-         "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
+         "data.eval_files is set, but data.files is not; set data.files (`keel eval` does not need it)");
 }
 
 LoadedModel load_starting_model(const Config& config, at::Device device) {
@@ -88,7 +88,7 @@ void verify_checksums(const std::filesystem::path& folder) {
   if (!path_exists(folder / "manifest.json")) return;
   if (const auto damage = find_damage_in(folder, {}))
     fail(ExitCode::kBadInput, folder.string(), " is damaged: ", *damage,
-         "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
+         "; restore it from a copy or, if you changed it on purpose, remove its manifest.json");
 }
 
 LoadedModel load_verified_model(const std::string& name, at::Device device) {
@@ -125,9 +125,9 @@ Dropout next_dropout(const Config& config, const TrainState& state) {
 
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
-  // Weight, gradient, two moments (in 8 bits after no warm-up), of which an adapter needs the last three for itself
-  // alone; the weight again, as the sampler has it or as it computes; the first four of a critic's own body; the
-  // weights of the reference and of the steps that a sampler is behind, which an adapter shares with its base.
+  // The count is in floats per parameter: weight, gradient and two moments, and a copy in the compute dtype. Supervised
+  // updates do not use 8-bit moments. Gradients and moments of an adapter are small. A separate critic has weights,
+  // gradients and moments; the reference and stale samplers have weights, unless they share the base of an adapter.
   const double copy = is_narrow(compute_type(config.run.precision, at::kCPU)) ? 0.5 : 1;
   const double moments = config.optimizer.moments == "8bit" && !config.sft.has_steps() ? 0.5 : 2, trained = 2 + moments;
   const int64_t copies = (config.reference.used() ? 1 : 0) + config.rollout.staleness;
@@ -135,12 +135,12 @@ void require_memory(const ModelConfig& shape, const Config& config) {
                                       (config.critic.has_separate_body() ? trained : 0) +
                                       (config.lora.used() ? 0 : copy * static_cast<double>(copies));
   const double parameters = static_cast<double>(shape.parameter_count());
-  const double wanted = sizeof(float) * floats_per_parameter * parameters;
-  const double have = static_cast<double>(machine_memory_bytes());
-  if (wanted > have)
+  const double needed = sizeof(float) * floats_per_parameter * parameters;
+  const double available = static_cast<double>(machine_memory_bytes());
+  if (needed > available)
     fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
-         shape.hidden_size, ", layers ", shape.num_hidden_layers, ") need ", fixed(wanted / kGiB, 1),
-         " GiB to be trained, this machine has ", fixed(have / kGiB, 1), " GiB; choose smaller sizes");
+         shape.hidden_size, ", layers ", shape.num_hidden_layers, ") need ", fixed(needed / kGiB, 1),
+         " GiB for training, and this machine has ", fixed(available / kGiB, 1), " GiB; choose a smaller model");
 }
 
 }  // namespace keel

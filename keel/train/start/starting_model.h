@@ -6,44 +6,44 @@
 
 namespace keel {
 
-/// Files need a model that can read them, and training needs files to train on.
+/// Fails if files are set without a model that can read them, or data.eval_files without data.files.
 void check_model_and_data(const Config& config);
 
-/// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
-/// speaks the task's words. In float32 until it is told to compute in another type, once an adapter is on it.
+/// Loads the model of model.path, or creates a randomly initialised network with the task's tokenizer. Weights are
+/// float32; the caller sets the compute dtype after adding an adapter.
 LoadedModel load_starting_model(const Config& config, at::Device device);
 
-/// What the network is to compute in, and puts that in the place of run.precision's auto.
+/// Returns the compute dtype, and replaces run.precision=auto by it.
 at::ScalarType resolve_precision(RunOptions& run, at::Device device);
 
-/// The same with zeros for weights, which take no memory, where model.path is a folder: for checks before reading them.
+/// Does the same for checks before loading: a model folder gets zero weights, which take no memory.
 LoadedModel starting_model_without_weights(const Config& config);
 
-/// Its architecture alone.
+/// Returns the architecture of the starting model.
 ModelConfig starting_model_config(const Config& config);
 
-/// Refuses a model that this machine has no memory to train: the system might kill the process without a message.
+/// Fails if the machine has too little memory to train the model; the system might kill the process otherwise.
 void require_memory(const ModelConfig& shape, const Config& config);
 
-/// Adds the adapter that the configuration asks for, a new one or a folder's, to a base; does nothing without one.
+/// Adds the configured adapter, if any, to a base model: a new one, or the one of lora.adapter.
 void add_starting_adapter(LoadedModel& base, const Config& config);
 
-/// What is in the weights of an adapter's folder: "sha256:..."; empty where there are none.
+/// Returns the hash of an adapter's weights ("sha256:..."), or "" if there are none.
 std::string adapter_fingerprint(const std::filesystem::path& adapter);
 
-/// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
+/// Returns a checksum of all weights and config.json, which identifies the base model of an adapter.
 uint32_t base_checksum(const ModelWeights& model);
 
-/// How a run computes its networks.
+/// Returns the execution options of a run's networks.
 ExecutionOptions execution_options(const Config& config, bool adapter_apart = false);
 
-/// The dropout of the next update. The updates of both phases count, so that no two have the same noise.
+/// Returns the dropout of the next update. Its seed counts the updates of both phases, so that each has other noise.
 Dropout next_dropout(const Config& config, const TrainState& state);
 
-/// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
+/// Fails if a file of the folder does not match its manifest. Folders without a manifest pass.
 void verify_checksums(const std::filesystem::path& folder);
 
-/// load_model of an undamaged folder; a checkpoint gives its float32 weights, whatever their type in the folder.
+/// Loads a model after verify_checksums(); a checkpoint gives its float32 master weights.
 LoadedModel load_verified_model(const std::string& name, at::Device device);
 
 }  // namespace keel

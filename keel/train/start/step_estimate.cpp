@@ -12,10 +12,10 @@
 namespace keel {
 namespace {
 
-/// Calls a second, of calls that together take a twentieth of one.
+/// Returns calls per second, measured over a twentieth of a second.
 template <class Call>
-double rate_of(at::Device device, const Call& call) {
-  call();  // prepares
+double measure_rate(at::Device device, const Call& call) {
+  call();  // warms up
   Stopwatch watch(device);
   double seconds = 0;
   int64_t calls = 0;
@@ -27,12 +27,12 @@ double rate_of(at::Device device, const Call& call) {
   return static_cast<double>(calls) / seconds;
 }
 
-/// Of a linear layer, by the names that all families have.
-struct Sides {
+/// Input and output features of a linear layer.
+struct Features {
   int64_t in, out;
 };
 
-Sides sides_of(const std::string& name, const ModelConfig& shape) {
+Features linear_features(const std::string& name, const ModelConfig& shape) {
   const int64_t heads = shape.head_dim * shape.num_attention_heads, kv = shape.head_dim * shape.num_key_value_heads;
   if (name == "q_proj") return {shape.hidden_size, heads};
   if (name == "o_proj") return {heads, shape.hidden_size};
@@ -41,71 +41,74 @@ Sides sides_of(const std::string& name, const ModelConfig& shape) {
   return {shape.hidden_size, shape.intermediate_size};
 }
 
-int64_t adapter_numbers(const LoraOptions& lora, const ModelConfig& shape) {
-  int64_t sides = 0;
-  for (const std::string& name : lora.target_modules) sides += sides_of(name, shape).in + sides_of(name, shape).out;
-  return lora.rank * sides * shape.num_hidden_layers;
+int64_t adapter_parameters(const LoraOptions& lora, const ModelConfig& shape) {
+  int64_t features = 0;
+  for (const std::string& name : lora.target_modules)
+    features += linear_features(name, shape).in + linear_features(name, shape).out;
+  return lora.rank * features * shape.num_hidden_layers;
 }
 
-/// What a token leaves behind for the backward pass, in bytes.
+/// Returns the bytes of activations that a token keeps for the backward pass.
 int64_t activation_bytes(const Config& config, const ModelConfig& shape, int64_t width) {
   const int64_t heads = shape.head_dim * shape.num_attention_heads, kv = shape.head_dim * shape.num_key_value_heads;
-  // Both norms and their inputs, queries, keys and values before and after their rotation, attention, gate, up and
-  // what comes of them; of a layer with an adapter also the sum of the two.
-  int64_t numbers = 4 * shape.hidden_size + 3 * heads + 4 * kv + 3 * shape.intermediate_size;
+  // Both norms and their inputs; queries, keys and values before and after the rotary embedding; attention; gate, up
+  // and their product; and with an adapter the sum of base and adapter outputs.
+  int64_t elements = 4 * shape.hidden_size + 3 * heads + 4 * kv + 3 * shape.intermediate_size;
   if (config.lora.used())
-    for (const std::string& name : config.lora.target_modules) numbers += sides_of(name, shape).out;
-  const int64_t layer = numbers * width, layers = shape.num_hidden_layers;
+    for (const std::string& name : config.lora.target_modules) elements += linear_features(name, shape).out;
+  const int64_t layer = elements * width, layers = shape.num_hidden_layers;
   return config.train.recompute_activations ? layers * shape.hidden_size * width + layer : layers * layer;
 }
 
-/// What every update has, whatever its gradients come from.
-class Network {
+/// Costs that RL and supervised updates share.
+class NetworkCost {
  public:
-  Network(const Config& config, const ModelConfig& shape, at::ScalarType type, const DeviceSpeed& speed)
+  NetworkCost(const Config& config, const ModelConfig& shape, at::ScalarType type, const DeviceSpeed& speed)
       : config_(config),
         shape_(shape),
         speed_(speed),
         width_(static_cast<int64_t>(c10::elementSize(type))),
-        numbers_(shape.parameter_count()),
-        trained_(config.lora.used() ? adapter_numbers(config.lora, shape) : numbers_),
-        set_((is_narrow(type) ? 4 + width_ : 4) * trained_),  // masters, and what is computed with
+        parameters_(shape.parameter_count()),
+        trained_(config.lora.used() ? adapter_parameters(config.lora, shape) : parameters_),
+        trained_bytes_((is_narrow(type) ? 4 + width_ : 4) * trained_),  // master and compute weights
         on_cpu_(config.run.device == "cpu") {}
 
-  int64_t all() const { return width_ * numbers_; }  // bytes, of the weights as they are computed with
-  int64_t set() const { return set_; }
+  int64_t compute_bytes() const { return width_ * parameters_; }  // of all weights in the compute dtype
+  int64_t trained_bytes() const { return trained_bytes_; }
   bool on_cpu() const { return on_cpu_; }
-  double numbers() const { return static_cast<double>(numbers_); }
-  /// Small networks wait for whoever calls their operations, of which a layer has a dozen.
-  double calls() const { return (on_cpu_ ? 5e-6 : 1e-6) * 12 * static_cast<double>(shape_.num_hidden_layers + 1); }
+  double parameters() const { return static_cast<double>(parameters_); }
+  /// Seconds to launch the operations of a forward pass, about a dozen per layer; they dominate in small networks.
+  double launch_seconds() const {
+    return (on_cpu_ ? 5e-6 : 1e-6) * 12 * static_cast<double>(shape_.num_hidden_layers + 1);
+  }
 
-  /// Weights, gradients and moments, and the activations of the tokens that are computed at once.
-  StepEstimate held(int64_t tokens, bool small_moments) const {
+  /// Memory of weights, gradients, moments, and activations of one micro-batch.
+  StepEstimate memory(int64_t tokens, bool small_moments) const {
     StepEstimate estimate;
-    estimate.weights = set_ + (config_.lora.used() ? all() : 0);
-    estimate.learning = (4 + (small_moments ? 2 : 8)) * trained_;
-    const int64_t together = std::min(config_.train.tokens_per_batch, tokens);
-    const int64_t logits = std::min<int64_t>(together * shape_.vocab_size * 4, on_cpu_ ? 64 << 20 : 512 << 20);
-    estimate.activations = together * activation_bytes(config_, shape_, width_) + logits;
+    estimate.weights = trained_bytes_ + (config_.lora.used() ? compute_bytes() : 0);
+    estimate.optimizer = (4 + (small_moments ? 2 : 8)) * trained_;
+    const int64_t micro_batch = std::min(config_.train.tokens_per_batch, tokens);
+    const int64_t logits = std::min<int64_t>(micro_batch * shape_.vocab_size * 4, on_cpu_ ? 64 << 20 : 512 << 20);
+    estimate.activations = micro_batch * activation_bytes(config_, shape_, width_) + logits;
     return estimate;
   }
 
-  /// Passes over the layers of an update: forward, and backward to the activations and to the weights, which an adapter
-  /// has few of, in products that are slow for their size.
+  /// Cost of an update in forward passes: forward, backward to activations and to weights. An adapter has few weights,
+  /// but its small products are slow.
   double passes() const { return (config_.lora.used() ? 2.5 : 3) + (config_.train.recompute_activations ? 1 : 0); }
 
-  /// So many passes over so many tokens, in so many batches.
+  /// Seconds for `passes` forward passes over `tokens` tokens in `batches` micro-batches.
   double seconds(double passes, double tokens, double batches) const {
-    constexpr double kReached = 0.7;  // of the speed of one large product
-    return 2 * numbers() * passes * tokens / (kReached * speed_.operations) +
-           passes * batches * (on_cpu_ ? calls() : 10 * calls());
+    constexpr double kEfficiency = 0.7;  // of the throughput of one large product
+    return 2 * parameters() * passes * tokens / (kEfficiency * speed_.flops) +
+           passes * batches * (on_cpu_ ? launch_seconds() : 10 * launch_seconds());
   }
 
  private:
   const Config& config_;
   const ModelConfig& shape_;
   DeviceSpeed speed_;
-  int64_t width_, numbers_, trained_, set_;
+  int64_t width_, parameters_, trained_, trained_bytes_;
   bool on_cpu_;
 };
 
@@ -114,50 +117,51 @@ class Network {
 DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type) {
   const at::NoGradGuard no_grad;
   const int64_t rows = device.is_cuda() ? 8192 : 512, width = device.is_cuda() ? 4096 : 768;
-  const Tensor x = at::ones({rows, width}, at::TensorOptions(type).device(device)), turned = x.t();
+  const Tensor x = at::ones({rows, width}, at::TensorOptions(type).device(device)), transposed = x.t();
   Tensor y = at::empty({rows, rows}, x.options());
-  const double products = rate_of(device, [&] { at::mm_out(y, x, turned); });
+  const double products = measure_rate(device, [&] { at::mm_out(y, x, transposed); });
   const Tensor from =
       at::ones({int64_t{1} << (device.is_cuda() ? 28 : 24)}, at::TensorOptions(at::kFloat).device(device));
   Tensor to = at::empty_like(from);
-  const double copies = rate_of(device, [&] { to.copy_(from); });
-  return {.operations = products * 2.0 * static_cast<double>(rows * rows * width),
+  const double copies = measure_rate(device, [&] { to.copy_(from); });
+  return {.flops = products * 2.0 * static_cast<double>(rows * rows * width),
           .bytes = copies * 8.0 * static_cast<double>(from.numel())};
 }
 
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
+                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t kv_cache,
                            const DeviceSpeed& speed) {
-  const Network network(config, shape, type, speed);
+  const NetworkCost network(config, shape, type, speed);
   const int64_t completion = resolve_max_new_tokens(config), rollouts = config.rollouts_per_step();
   const int64_t prompts = config.train.prompts_per_step * prompt_tokens, tokens = rollouts * completion + prompts;
-  StepEstimate estimate = network.held(tokens, config.optimizer.moments == "8bit");
+  StepEstimate estimate = network.memory(tokens, config.optimizer.moments == "8bit");
   const bool lora = config.lora.used();
-  // A sampler has the adapter merged, or its weights rounded; on a CPU it lays the weights out anew.
-  if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.copies += network.all();
-  estimate.copies += config.rollout.staleness * (lora ? network.set() : network.all());
-  if (needs.reference_logp && !lora) estimate.copies += network.all();
+  // The sampler has its own weights if they are merged with an adapter, rounded, or packed for a CPU.
+  if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.copies += network.compute_bytes();
+  estimate.copies += config.rollout.staleness * (lora ? network.trained_bytes() : network.compute_bytes());
+  if (needs.reference_logp && !lora) estimate.copies += network.compute_bytes();
   if (config.critic.has_separate_body()) {
-    estimate.copies += network.set();
-    estimate.learning *= 2;
+    estimate.copies += network.trained_bytes();
+    estimate.optimizer *= 2;
   }
-  estimate.keys_and_values = keys_and_values;
+  estimate.kv_cache = kv_cache;
 
-  // A decode step computes two operations per weight and sequence, and reads all weights, and the keys and values.
-  const auto sampling_seconds = [&](int64_t of_prompts, int64_t samples) {
-    const int64_t sequences = of_prompts * samples, slots = std::min(config.rollout.max_sequences, sequences);
+  // A decode step takes two operations per weight and sequence, and reads all weights and the KV cache.
+  const auto sampling_seconds = [&](int64_t prompt_count, int64_t samples) {
+    const int64_t sequences = prompt_count * samples, slots = std::min(config.rollout.max_sequences, sequences);
     if (sequences == 0) return 0.0;
     const double step =
-        std::max(2 * network.numbers() * static_cast<double>(slots) / speed.operations,
-                 (static_cast<double>(network.all()) + 0.5 * static_cast<double>(keys_and_values)) / speed.bytes);
+        std::max(2 * network.parameters() * static_cast<double>(slots) / speed.flops,
+                 (static_cast<double>(network.compute_bytes()) + 0.5 * static_cast<double>(kv_cache)) / speed.bytes);
     const double steps = static_cast<double>(completion) * static_cast<double>(sequences) / static_cast<double>(slots);
-    return steps * (step + network.calls()) +
-           2 * network.numbers() * static_cast<double>(of_prompts * prompt_tokens) / speed.operations;
+    return steps * (step + network.launch_seconds()) +
+           2 * network.parameters() * static_cast<double>(prompt_count * prompt_tokens) / speed.flops;
   };
   estimate.rollout_seconds = sampling_seconds(config.train.prompts_per_step, config.rollout.samples_per_prompt);
   estimate.evaluation_seconds = sampling_seconds(held_out, config.eval.samples);
-  double passes = static_cast<double>(config.train.epochs) * network.passes();  // and others forward
-  passes += (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
+  double passes = static_cast<double>(config.train.epochs) * network.passes();
+  passes +=
+      (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
   const double batches = static_cast<double>(
       std::max<int64_t>(config.updates_per_step(), tokens / std::max<int64_t>(1, config.train.tokens_per_batch)));
   estimate.update_seconds = network.seconds(passes, static_cast<double>(tokens), batches);
@@ -165,13 +169,14 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
 }
 
 StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                                      const RowLengths& rows, const DeviceSpeed& speed) {
-  const Network network(config, shape, type, speed);
-  const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row, most = rows.max_rows_per_update * rows.mean_tokens_per_row;
+                               const RowLengths& rows, const DeviceSpeed& speed) {
+  const NetworkCost network(config, shape, type, speed);
+  const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row,
+               most = rows.max_rows_per_update * rows.mean_tokens_per_row;
   const auto batches = [&](double count) {
     return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
   };
-  StepEstimate estimate = network.held(static_cast<int64_t>(most), /*small_moments=*/false);
+  StepEstimate estimate = network.memory(static_cast<int64_t>(most), /*small_moments=*/false);
   estimate.update_seconds = network.seconds(network.passes(), tokens, batches(tokens));
   estimate.evaluation_seconds = network.seconds(1, rows.held_out_tokens, batches(rows.held_out_tokens));
   return estimate;

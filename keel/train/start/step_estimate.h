@@ -10,34 +10,35 @@
 
 namespace keel {
 
-/// How fast a device multiplies matrices and copies memory.
+/// Throughput of matrix products and of memory copies.
 struct DeviceSpeed {
-  double operations, bytes;  // a second
+  double flops, bytes;  // per second
 };
 
-/// Measured in a tenth of a second.
+/// Measures the throughput of a device in a tenth of a second.
 DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type);
 
-/// What a step takes, as far as sizes tell: for people who plan, before anything is loaded.
+/// Memory and time of a step, estimated from sizes before anything is loaded.
 struct StepEstimate {
-  int64_t weights = 0;          // bytes: of what is trained, and of what it is added to
-  int64_t learning = 0;         // gradients and moments
-  int64_t copies = 0;           // other sets of weights: a reference, a critic, what a sampler has for itself
-  int64_t keys_and_values = 0;  // of the sampler
-  int64_t activations = 0;      // of one batch of tokens, the head's logits among them
-  double rollout_seconds = 0;   // where every completion has its full length
+  int64_t weights = 0;    // bytes: of the trained weights and of the base of an adapter
+  int64_t optimizer = 0;  // gradients and moments
+  int64_t copies = 0;     // weights of reference, critic and sampler
+  int64_t kv_cache = 0;
+  int64_t activations = 0;     // of one micro-batch, with the logits
+  double rollout_seconds = 0;  // with all completions at their maximum length
   double update_seconds = 0;
-  double evaluation_seconds = 0;  // of one evaluation
+  double evaluation_seconds = 0;  // for one evaluation
 
-  int64_t bytes() const { return weights + learning + copies + keys_and_values + activations; }
+  int64_t bytes() const { return weights + optimizer + copies + kv_cache + activations; }
 };
 
-/// `prompt_tokens` each; `keys_and_values` is what the sampler plans for, `held_out` the prompts of an evaluation.
+/// `prompt_tokens` is the length of each prompt, `held_out` the prompts of an evaluation, `kv_cache` the sampler's
+/// bytes.
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
+                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t kv_cache,
                            const DeviceSpeed& speed);
 
-/// Of a supervised update on rows of files, and of measuring the loss on those that are kept for it.
+/// Estimates a supervised update on rows of files, and the evaluation of the held-out loss.
 StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
                                const RowLengths& rows, const DeviceSpeed& speed);
 

@@ -7,8 +7,7 @@
 namespace keel {
 namespace {
 
-/// GPT-2's kind: a token is bytes written in an alphabet of its own, " less" as "Ġless"; the three bytes of the euro
-/// sign are two tokens.
+/// A byte-level tokenizer as GPT-2's: " less" is "Ġless", and the three bytes of the euro sign are two tokens.
 Tokenizer byte_level() {
   return Tokenizer::from_files({{"tokenizer.json", R"({
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
@@ -19,14 +18,14 @@ Tokenizer byte_level() {
                                "byte level");
 }
 
-TEST(SampleRow, ShowsTokensAsTheyReadAndTheAnswer) {
+TEST(SampleRow, HasDecodedTokensAndTheAnswer) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   Prompt prompt;
   prompt.tokens = {1};
   prompt.text = "more";
   prompt.answer = {{"value", 7}};
   Rollout rollout;
-  rollout.tokens.ids = {0, 2, 3, 4, 1, 5, 9};  // the last is an id of the output layer that the vocabulary has not
+  rollout.tokens.ids = {0, 2, 3, 4, 1, 5, 9};  // the last id is in the output layer and not in the vocabulary
   rollout.tokens.behavior_logp.assign(rollout.tokens.size(), -0.5f);
   const Json row = sample_row("rl", 3, prompt, rollout, byte_level());
   EXPECT_EQ(row["tokens"], Json({" less", "\\xe2\\x82", "\\xac", "\n", "more", "<end>", "<id 9>"}));
@@ -35,7 +34,7 @@ TEST(SampleRow, ShowsTokensAsTheyReadAndTheAnswer) {
   EXPECT_NO_THROW(row.dump());
 }
 
-TEST(SampleRow, CutsAnAnswerThatNobodyWouldReadAndHasNoneWhereThereIsNone) {
+TEST(SampleRow, ShortensALongAnswerAndOmitsAMissingOne) {
   const Tokenizer words = Tokenizer::word_level({"a"}, {});
   Prompt prompt;
   prompt.answer = {{"tests", std::string(1 << 20, 't')}};

@@ -16,14 +16,14 @@ using testing::ElementsAre;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(TokenHistogram, CountsWhatIsAboveALimitAndAtMostTheNext) {
+TEST(TokenHistogram, ABucketExcludesItsLowerLimitAndIncludesItsUpperLimit) {
   TokenHistogram histogram({1, 2, 4, 8});
   EXPECT_FALSE(histogram.read());
   histogram.add(at::tensor({1.5, 2.0, kInfinity}));
   histogram.add(at::tensor({2.5, kNan, 9.0, 10.0, -kInfinity}));
   const Histogram read = histogram.read().value();
   EXPECT_EQ(read.count, 5);
-  EXPECT_THAT(read.limits, ElementsAre(2, 4, 8, 10));  // nothing is at most 1; the last ends where the numbers do
+  EXPECT_THAT(read.limits, ElementsAre(2, 4, 8, 10));  // no value is at most 1; the last limit is the maximum
   EXPECT_THAT(read.counts, ElementsAre(2, 1, 0, 2));
   EXPECT_DOUBLE_EQ(read.sum, 25);
   EXPECT_DOUBLE_EQ(read.sum_of_squares, 2.25 + 4 + 6.25 + 81 + 100);
@@ -31,14 +31,14 @@ TEST(TokenHistogram, CountsWhatIsAboveALimitAndAtMostTheNext) {
   EXPECT_EQ(read.largest, 10);
 }
 
-TEST(TokenHistogram, NumbersThatAreAllNotFiniteAreNone) {
+TEST(TokenHistogram, IsEmptyIfNoValueIsFinite) {
   TokenHistogram histogram({1});
   histogram.add(at::tensor({kNan, kInfinity}));
   histogram.add(at::empty({0}));
   EXPECT_FALSE(histogram.read());
 }
 
-TEST(TokenHistogram, LimitsAreRoundNumbersInRisingOrder) {
+TEST(TokenHistogram, LimitsAreAscendingDecimalLiterals) {
   const auto limits_between = [](TokenHistogram histogram, std::vector<double> ends) {
     histogram.add(at::tensor(ends, at::kDouble));
     return histogram.read().value().limits;

@@ -14,7 +14,7 @@ namespace {
 struct Tokens {
   std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
   int64_t clamped = 0;
-  std::vector<double> topk_mu = {};  // the likeliest tokens of each, one after another
+  std::vector<double> topk_mu = {};  // top-K tokens of each, concatenated
 
   void add_to(TokenMetricSums& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
@@ -31,22 +31,22 @@ struct Tokens {
   }
 };
 
-/// The numbers that the tokens add to the row of a step.
+/// Returns the part of a metrics row that tokens contribute.
 Json token_row(const TokenMetricSums& metrics) {
-  const Json with = metrics_row(StepMetrics{.tokens = metrics.numbers()}), without = metrics_row(StepMetrics{});
+  const Json with = metrics_row(StepMetrics{.tokens = metrics.read()}), without = metrics_row(StepMetrics{});
   Json row = Json::object();
   for (const auto& [name, value] : with.items())
     if (!without.contains(name) && !value.is_structured()) row[name] = value;
   return row;
 }
 
-TEST(TokenMetricSums, AreTheHandComputedSharesAndMeansOverAllChunks) {
+TEST(TokenMetricSums, MatchFractionsAndMeansComputedByHand) {
   const double infinite = std::numeric_limits<double>::infinity();
   TokenMetricSums metrics;
   Tokens{{0.5, 0.2}, {0.4, 0.4}, {1, -1}, {1, 0}, {0.1, 0.2}, {1, 2}, {0, 1}, {0.5, 1.5}}.add_to(metrics, true);
   Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}, {1, 1}, {2, -1}}.add_to(metrics, false);
   const Json row = token_row(metrics);
-  // Ratios 1.25, 0.5, 1.6, 1: their logarithms add up to 0, so the sum of r - 1 - log r is 0.35.
+  // Ratios 1.25, 0.5, 1.6, 1: their logarithms sum to 0, so the sum of r - 1 - log r is 0.35.
   const std::vector<std::pair<const char*, double>> want{{"policy/entropy", 2.5},
                                                          {"policy/kl_behavior", 0.35 / 4},
                                                          {"policy/kl_reference", 0.75},
@@ -73,16 +73,16 @@ TEST(TokenMetricSums, AreTheHandComputedSharesAndMeansOverAllChunks) {
     ASSERT_TRUE(row.contains(name)) << name;
     EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
   }
-  const TokenMetrics numbers = metrics.numbers().value();
-  ASSERT_TRUE(numbers.divergences && numbers.ratios);
-  EXPECT_EQ(numbers.divergences->count, 3);  // the finite ones
-  EXPECT_NEAR(numbers.divergences->sum, 0.6, 1e-6);
-  EXPECT_EQ(numbers.ratios->count, 4);
-  EXPECT_NEAR(numbers.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
+  const TokenMetrics result = metrics.read().value();
+  ASSERT_TRUE(result.divergences && result.ratios);
+  EXPECT_EQ(result.divergences->count, 3);  // finite values only
+  EXPECT_NEAR(result.divergences->sum, 0.6, 1e-6);
+  EXPECT_EQ(result.ratios->count, 4);
+  EXPECT_NEAR(result.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
 }
 
-TEST(TokenMetricSums, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
-  // In float32 r - 1 - log r is rounding of either sign here; the truth is half of the squared log-ratio.
+TEST(TokenMetricSums, KlBehaviorIsAccurateForRatiosNearOne) {
+  // In float32 r - 1 - log r is only rounding error here; the exact value is half of the squared log-ratio.
   std::vector<double> mu;
   for (int i = 0; i < 1000; ++i) mu.push_back(0.001 + 0.9 * i / 1000);
   for (const double log_ratio : {-1e-4, 1e-4, 3e-6}) {
@@ -99,7 +99,7 @@ TEST(TokenMetricSums, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
   }
 }
 
-TEST(TokenMetricSums, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability) {
+TEST(TokenMetricSums, BadUpdatesAreNegativeOnesWhoseProbabilityFellByHalf) {
   TokenMetricSums metrics;
   // Fallen by 0.75, by 0.75 with a positive advantage, by 0.5, by 0.25, risen by 0.75: two of five are bad.
   Tokens{{0.125, 0.125, 0.25, 0.25, 0.875},
@@ -114,11 +114,11 @@ TEST(TokenMetricSums, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbabili
   EXPECT_NEAR(row.at("trust_region/bad_updates").get<double>(), 2.0 / 6, 1e-12);
   EXPECT_NEAR(row.at("policy/prob_difference_max").get<double>(), 0.75, 1e-6);
   EXPECT_NEAR(row.at("policy/prob_difference_min").get<double>(), -0.75, 1e-6);
-  EXPECT_FALSE(row.contains("trust_region/masked_mu_mean"));  // nothing is blocked
-  EXPECT_FALSE(row.contains("trust_region/topk_mass"));       // nor recorded
+  EXPECT_FALSE(row.contains("trust_region/masked_mu_mean"));  // nothing is masked
+  EXPECT_FALSE(row.contains("trust_region/topk_mass"));       // no top-K was recorded
 }
 
-TEST(TokenMetricSums, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
+TEST(TokenMetricSums, ExtremesKeepTheirSignIfAllTokensMoveOneWay) {
   TokenMetricSums rise, fall, stay;
   Tokens{{0.5, 0.75}, {0.25, 0.625}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(rise, false);
   Tokens{{0.25, 0.625}, {0.5, 0.75}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(fall, false);
@@ -135,7 +135,7 @@ TEST(TokenMetricSums, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
   EXPECT_EQ(extremes(stay), (std::pair{0.0, 0.0}));
 }
 
-TEST(TokenMetricSums, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
+TEST(TokenMetricSums, TopKMassIsTheMeanSamplerProbabilityOfTheTopK) {
   TokenMetricSums metrics;
   Tokens first{{0.5, 0.5}, {0.5, 0.5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, second = first;
   first.topk_mu = {0.5, 0.25, 0.5, 0.375};
@@ -146,11 +146,11 @@ TEST(TokenMetricSums, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
   EXPECT_NEAR(row.at("trust_region/topk_mass").get<double>(), (0.75 + 0.875 + 1 + 0.25) / 4, 1e-6);
 }
 
-TEST(TokenMetricSums, AddUpTheClampsOfAllChunksAndStayFinite) {
+TEST(TokenMetricSums, SumClampsOverChunksAndStayFinite) {
   TokenMetricSums metrics;
   const double infinite = std::numeric_limits<double>::infinity();
   Tokens far{{0.9, 1e-30, 0.5}, {1e-30, 0.9, 0.5}, {1, 1, 1}, {0, 1, 1}, {infinite, infinite, infinite}, {0, 0, 0}};
-  for (const int64_t clamped : {2, 0, 3}) {  // what the method says of them, not what pi/mu would have
+  for (const int64_t clamped : {2, 0, 3}) {  // counts of the method, not of pi / mu
     far.clamped = clamped;
     far.add_to(metrics, false);
   }
@@ -160,21 +160,21 @@ TEST(TokenMetricSums, AddUpTheClampsOfAllChunksAndStayFinite) {
   EXPECT_EQ(row.at("trust_region/divergence_infinite"), 9);
   EXPECT_EQ(row.at("trust_region/divergence_mean"), 0);
   for (const auto& [name, value] : row.items()) EXPECT_TRUE(std::isfinite(value.get<double>())) << name;
-  EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none
+  EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is no reference
 }
 
-TEST(TokenMetricSums, CountWhatIsNoLogProbability) {
-  TokenMetricSums metrics;  // above 1, and 0, whose logarithm is -inf: the trainer's twice, the sampler's once
+TEST(TokenMetricSums, CountInvalidLogProbabilities) {
+  TokenMetricSums metrics;  // pi above 1 and pi = 0, and mu = 0
   Tokens{{0.5, 1.5, 0, 0.5}, {0.5, 0.5, 0.5, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}}.add_to(metrics,
                                                                                                                 false);
   const Json row = token_row(metrics);
   EXPECT_EQ(row.at("policy/invalid_tokens"), 3);
 }
 
-TEST(TokenMetricSums, OfNoTokensSayNothing) {
+TEST(TokenMetricSums, AreAbsentWithoutTokens) {
   TokenMetricSums metrics;
   Tokens{}.add_to(metrics, true);
-  EXPECT_FALSE(metrics.numbers());
+  EXPECT_FALSE(metrics.read());
   EXPECT_TRUE(token_row(metrics).empty());
 }
 

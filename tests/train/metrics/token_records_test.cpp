@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-TEST(TokenRecords, HaveTheTextsOfRecordedPromptsCutAtACharacter) {
+TEST(TokenRecords, PromptTextsAreShortenedAtACharacterBoundary) {
   try {
     require_token_files();
   } catch (const Error& error) {
@@ -23,10 +23,10 @@ TEST(TokenRecords, HaveTheTextsOfRecordedPromptsCutAtACharacter) {
   prompts[2].id = 72, prompts[2].text = accents;
   std::vector<Rollout> rollouts(4);
   rollouts[1].prompt = 1, rollouts[2].prompt = rollouts[3].prompt = 2;
-  const std::vector<std::optional<int64_t>> places = {0, 2, 3};
+  const std::vector<std::optional<int64_t>> indices = {0, 2, 3};
   const Tokenizer words = Tokenizer::word_level({"a"}, {});
   const TestFolder made;
-  TokenRecords(made.path, 5, prompts, rollouts, places, {}, words).commit(Json::object());
+  TokenRecords(made.path, 5, prompts, rollouts, indices, {}, words).commit(Json::object());
   const Json said = TokenReader(made.path / TokenFile::name(5)).facts().at("prompts");
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said.at("70"), "short\n");

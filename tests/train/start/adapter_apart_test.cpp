@@ -1,4 +1,4 @@
-// Sampling with an adapter: merged into the weights, or applied as training does where merging rounds away too much.
+// Sampling with an adapter: merged into the weights, or kept separate if merging loses too much to rounding.
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A network with an adapter that matters.
+/// Returns a network whose adapter changes its outputs.
 ModelWeights adapted(const ModelWeights& base, const LoraOptions& options) {
   ModelWeights model = copy_of(base);
   model.add_adapter(options, 4);
@@ -41,7 +41,7 @@ LogprobCheck check_against_itself(const SamplerWeights& model) {
       {.samples_per_prompt = 16, .max_new_tokens = 24, .stop_at_eos = false, .seed = 5, .top_k = 5}, 512);
 }
 
-TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
+TEST(SeparateAdapter, SamplerMatchesTrainer) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     SamplerWeights model{adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8})};
     model.masters = model.weights.set_compute_type(type);
@@ -49,12 +49,12 @@ TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
     const LogprobCheck merged = check_against_itself(model);
     model.execution.separate_adapter = true;
     EXPECT_FALSE(model.merges_adapter());
-    const LogprobCheck apart = check_against_itself(model);
-    EXPECT_EQ(find_logprob_mismatch(apart, 0, type), std::nullopt);
+    const LogprobCheck separate = check_against_itself(model);
+    EXPECT_EQ(find_logprob_mismatch(separate, 0, type), std::nullopt);
     EXPECT_TRUE(SamplingModel(model).weights().has_adapter());
     // In bf16 merging rounds every weight of the layer again.
     if (type == at::kBFloat16) {
-      EXPECT_LT(apart.mean_difference, merged.mean_difference);
+      EXPECT_LT(separate.mean_difference, merged.mean_difference);
     }
     const LogprobCheck without = check_sampler_matches_trainer(model, model.weights.without_adapter(), tiny_tokenizer(),
                                                                tiny_prompts(), {.max_new_tokens = 12}, 512);
@@ -86,15 +86,15 @@ class RunWithAnAdapter : public testing::Test {
     config.run.dir = folder_ / name;
     config.rollout.weights = "exact";
     config.rollout.mismatch_limit = limit;
-    config.objective.entropy_coefficient = 0.1;  // so that something is learned, whatever is right
+    config.objective.entropy_coefficient = 0.1;  // so that there is a gradient whatever the rewards are
     config.train.steps = 2;
     config.eval.prompts = 0;
     config.checkpoint.every = 1;
     return config;
   }
 
-  /// Goes on with a run, and notes what it says.
-  std::unique_ptr<keel::Run> go(const std::function<std::unique_ptr<keel::Run>(Console&)>& opened) {
+  /// Runs to the end, and keeps the output and the error.
+  std::unique_ptr<keel::Run> run_to_end(const std::function<std::unique_ptr<keel::Run>(Console&)>& opened) {
     std::FILE* file = std::tmpfile();
     std::unique_ptr<keel::Run> run;
     {
@@ -108,73 +108,72 @@ class RunWithAnAdapter : public testing::Test {
         error_ = error.what();
       }
     }
-    said_.resize(static_cast<size_t>(std::ftell(file)));
+    output_.resize(static_cast<size_t>(std::ftell(file)));
     std::rewind(file);
-    EXPECT_EQ(std::fread(said_.data(), 1, said_.size(), file), said_.size());
+    EXPECT_EQ(std::fread(output_.data(), 1, output_.size(), file), output_.size());
     std::fclose(file);
     return run;
   }
   std::unique_ptr<keel::Run> start(const Config& config) {
-    return go([&](Console& console) { return keel::Run::start(config, /*replace=*/true, console); });
+    return run_to_end([&](Console& console) { return keel::Run::start(config, /*replace=*/true, console); });
   }
 
-  /// The number behind these words.
-  static double number_after(const std::string& text, const std::string& words) {
-    const size_t place = text.find(words);
-    EXPECT_NE(place, std::string::npos) << words << " in: " << text;
-    return place == std::string::npos ? NAN : std::stod(text.substr(place + words.size()));
+  static double number_after(const std::string& text, const std::string& label) {
+    const size_t begin = text.find(label);
+    EXPECT_NE(begin, std::string::npos) << label << " in: " << text;
+    return begin == std::string::npos ? NAN : std::stod(text.substr(begin + label.size()));
   }
 
-  /// A bound that the adapter keeps where it is applied as in training, and not where it is merged.
+  /// Returns a limit that a separate adapter passes and a merged one does not.
   double limit_between() {
-    start(config("none", 1e-9));  // which nothing keeps
-    const std::string average = "|pi - mu| is on average ";
-    const double merged = number_after(said_, "with the adapter merged " + average),
-                 apart = number_after(error_, average);
-    EXPECT_LT(apart, merged);
-    return std::sqrt(merged * apart);
+    start(config("none", 1e-9));  // fails in any case
+    const std::string mean = "the mean of |pi - mu| is ";
+    const double merged = number_after(output_, "with the adapter merged " + mean),
+                 separate = number_after(error_, mean);
+    EXPECT_LT(separate, merged);
+    return std::sqrt(merged * separate);
   }
 
   std::filesystem::path folder_;
-  std::string said_, error_;
+  std::string output_, error_;
 };
 
-constexpr const char* kTold = "the sampler now keeps the adapter separate";
+constexpr const char* kSeparateNote = "the sampler now keeps the adapter separate";
 
-TEST_F(RunWithAnAdapter, MergesItToSampleWhereTheSelfTestAllowsIt) {
+TEST_F(RunWithAnAdapter, MergesItForSamplingIfTheSelfTestPasses) {
   const auto run = start(config("merged", 0));
   EXPECT_FALSE(load_state(run->last_checkpoint()).rl.adapter_apart);
-  EXPECT_THAT(said_, Not(HasSubstr(kTold)));
+  EXPECT_THAT(output_, Not(HasSubstr(kSeparateNote)));
 }
 
-TEST_F(RunWithAnAdapter, SamplesUnmergedWhereMergingFailsTheSelfTestAndOnlyIsRefusedWhereBothFail) {
+TEST_F(RunWithAnAdapter, KeepsItSeparateIfMergingFailsTheSelfTestAndStopsIfBothFail) {
   const double limit = limit_between();
   EXPECT_THAT(error_, HasSubstr("sampler and trainer disagree at equal weights"));
   const auto run = start(config("apart", limit));
   EXPECT_EQ(error_, "");
   EXPECT_TRUE(load_state(run->last_checkpoint()).rl.adapter_apart);
-  EXPECT_THAT(said_, HasSubstr(kTold));
-  EXPECT_THAT(said_, HasSubstr("self-test: sampler and trainer agree on"));
-  EXPECT_THAT(read_file(folder_ / "apart" / "log.txt"), HasSubstr(kTold));
+  EXPECT_THAT(output_, HasSubstr(kSeparateNote));
+  EXPECT_THAT(output_, HasSubstr("self-test: sampler and trainer agree on"));
+  EXPECT_THAT(read_file(folder_ / "apart" / "log.txt"), HasSubstr(kSeparateNote));
   EXPECT_THAT(read_file(run->last_checkpoint() / "state.json"), HasSubstr("\"adapter_apart\": true"));
 }
 
-TEST_F(RunWithAnAdapter, GoesOnAsItSampledBeforeToTheSameBits) {
+TEST_F(RunWithAnAdapter, ResumesWithTheSameSamplingBitwise) {
   const double limit = limit_between();
   const auto whole = start(config("whole", limit));
   start(config("merged", 0));
   Config half = config("parts", limit);
   half.train.steps = 1;
   start(half);
-  // With another limit it would not choose so again.
-  const auto parts = go([&](Console& console) { return keel::Run::resume(config("parts", 0), console); });
-  EXPECT_THAT(said_, Not(HasSubstr(kTold)));
+  // With the new limit a new run would merge.
+  const auto parts = run_to_end([&](Console& console) { return keel::Run::resume(config("parts", 0), console); });
+  EXPECT_THAT(output_, Not(HasSubstr(kSeparateNote)));
   EXPECT_TRUE(load_state(parts->last_checkpoint()).rl.adapter_apart);
   const std::vector<NamedTensor> want = whole->policy().model.adapter(), got = parts->policy().model.adapter();
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(at::equal(got[i].value, want[i].value)) << want[i].name;
   const auto samples = [&](const char* run) { return read_file(folder_ / run / "samples.jsonl"); };
   EXPECT_EQ(samples("parts"), samples("whole"));
-  EXPECT_NE(samples("merged"), samples("whole")) << "how it samples is to be seen";
+  EXPECT_NE(samples("merged"), samples("whole")) << "the runs do not differ";
 }
 
 }  // namespace

@@ -24,18 +24,18 @@ LogprobCheck run_check(const ModelWeights& sampler, const ModelWeights& trainer,
   return check_sampler_matches_trainer({sampler}, trainer, tokenizer, tiny_prompts(), request, 64);
 }
 
-TEST(SelfTest, FindsNothingButRoundingAtEqualWeights) {
+TEST(LogprobCheck, FindsOnlyRoundingAtEqualWeights) {
   const ModelWeights model = tiny_model(tiny_config(6, 2, false));
   const LogprobCheck check = run_check(model, model, kEverything);
   EXPECT_GT(check.tokens, 100);
   for (const double difference : {check.max_difference, check.topk_difference, check.total_variation}) {
-    EXPECT_GT(difference, 0);  // or nothing was compared
+    EXPECT_GT(difference, 0);  // something was compared
     EXPECT_LT(difference, 1e-5);
   }
   require_logprobs_match(check, 1e-5);
 }
 
-TEST(SelfTest, ComparesOnlyWhatWasRecorded) {
+TEST(LogprobCheck, ComparesOnlyRecordedStatistics) {
   const ModelWeights model = tiny_model(tiny_config(6, 2, false));
   SamplingRequest request = kEverything;
   request.top_k = 0;
@@ -46,7 +46,7 @@ TEST(SelfTest, ComparesOnlyWhatWasRecorded) {
   EXPECT_EQ(check.total_variation, 0);
 }
 
-TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
+TEST(LogprobCheck, EveryStatisticDetectsDifferentWeights) {
   const ModelWeights sampler = tiny_model(tiny_config(6, 2, false)), trainer = copy_of(sampler);
   trainer.head().value().mul_(1.2);
   const LogprobCheck check = run_check(sampler, trainer, kEverything);
@@ -55,7 +55,7 @@ TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
   EXPECT_GT(check.total_variation, 1e-3);
 }
 
-TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
+TEST(LogprobCheck, LimitsTheMeanInBf16AndFp16) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     ModelWeights model = tiny_model(tiny_config(6, 2, false));
     model.set_compute_type(type);
@@ -68,13 +68,13 @@ TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
   }
   const LogprobCheck far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
   EXPECT_THAT(error_of(4, [&] { require_logprobs_match(far, 0, at::kBFloat16); }),
-              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens, the limit is 0.01"));
-  EXPECT_THAT(logprob_check_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
+              testing::HasSubstr("the mean of |pi - mu| is 0.02 over 7 tokens, the limit is 0.01"));
+  EXPECT_THAT(logprob_check_warning(far, at::kHalf).value(), testing::HasSubstr("differs by 4.0e-01"));
   EXPECT_FALSE(logprob_check_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
   EXPECT_FALSE(logprob_check_warning(far, at::kFloat));
 }
 
-TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
+TEST(LogprobCheck, StopsTheRunAndNamesTheStatisticAboveTheLimit) {
   const auto message = [](const LogprobCheck& check, double limit) {
     return error_of(4, [&] { require_logprobs_match(check, limit); });
   };
@@ -82,14 +82,13 @@ TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
   require_logprobs_match({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
   EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0), testing::HasSubstr("the limit is 0.0001"));
   EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}, 1e-3),
-              testing::HasSubstr("|pi - mu| is up to 0.5 over 7 tokens, the limit is 0.001"));
-  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3),
-              testing::HasSubstr("likeliest tokens is up to 0.25"));
+              testing::HasSubstr("the maximum of |pi - mu| is 0.5 over 7 tokens, the limit is 0.001"));
+  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3), testing::HasSubstr("top-K tokens is 0.25"));
   EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}, 1e-3), testing::HasSubstr("total variation"));
 }
 
-/// What a run that only starts says.
-std::string words_of_a_start(const std::string& method) {
+/// Returns the output of a run without steps.
+std::string output_of_start(const std::string& method) {
   Config config = tiny_run(method);
   config.train.steps = 0;
   config.eval.prompts = 0;
@@ -106,12 +105,12 @@ std::string words_of_a_start(const std::string& method) {
   return text;
 }
 
-TEST(SelfTest, OfARunComparesWhatItsMethodRequires) {
-  const std::string plain = words_of_a_start("dppo_tv");
+TEST(LogprobCheck, ComparesWhatTheMethodOfTheRunRequires) {
+  const std::string plain = output_of_start("dppo_tv");
   EXPECT_THAT(plain, testing::HasSubstr("self-test: sampler and trainer agree on "));
-  EXPECT_THAT(plain, testing::Not(testing::HasSubstr("likeliest")));
-  EXPECT_THAT(words_of_a_start("dppo_topk_kl"), testing::HasSubstr(", of the likeliest tokens "));
-  EXPECT_THAT(words_of_a_start("dppo_full_tv"), testing::HasSubstr(", largest total variation "));
+  EXPECT_THAT(plain, testing::Not(testing::HasSubstr("top-K")));
+  EXPECT_THAT(output_of_start("dppo_topk_kl"), testing::HasSubstr(", of the top-K tokens "));
+  EXPECT_THAT(output_of_start("dppo_full_tv"), testing::HasSubstr(", maximum total variation "));
 }
 
 }  // namespace

@@ -10,38 +10,38 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Ten rows of which three give no prompt.
+/// Ten rows, three of them without a prompt.
 PromptSources seven_of_ten() {
   return PromptSources(PromptStream(
-                           [](uint64_t place) -> std::variant<Prompt, SkippedRow> {
-                             if (place % 10 == 2) return SkippedRow{SkippedRow::Why::kTooLong, "long"};
-                             if (place % 10 >= 8) return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
-                             return Prompt{.id = place, .tokens = {1}, .text = "", .source = "", .answer = {}};
+                           [](uint64_t index) -> std::variant<Prompt, SkippedRow> {
+                             if (index % 10 == 2) return SkippedRow{SkippedRow::Why::kTooLong, "long"};
+                             if (index % 10 >= 8) return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
+                             return Prompt{.id = index, .tokens = {1}, .text = "", .source = "", .answer = {}};
                            },
                            10),
                        RewardSum({}, {}));
 }
 
-Config planned(double epochs, int64_t prompts_per_step, int64_t said = 0) {
+Config planned(double epochs, int64_t prompts_per_step, int64_t steps = 0) {
   Config config;
   config.train.data_epochs = epochs;
   config.train.prompts_per_step = prompts_per_step;
-  config.train.steps = said;
+  config.train.steps = steps;
   plan_steps(config, seven_of_ten());
   return config;
 }
 
-TEST(PlannedSteps, ArePassesOverThePromptsThatAreLeftRoundedUp) {
+TEST(PlannedSteps, AreEpochsOverTheUsablePromptsRoundedUp) {
   EXPECT_EQ(planned(1, 7).train.steps, 1);
   EXPECT_EQ(planned(1, 3).train.steps, 3);    // 7 / 3
-  EXPECT_EQ(planned(3, 3).train.steps, 7);    // 21 / 3: no pass is cut off
+  EXPECT_EQ(planned(3, 3).train.steps, 7);    // 21 / 3: rounded up once, not per epoch
   EXPECT_EQ(planned(0.5, 2).train.steps, 2);  // 3.5 / 2
   EXPECT_EQ(planned(0.01, 7).train.steps, 1);
-  EXPECT_EQ(planned(2, 4, /*said=*/4).train.steps, 4);  // 14 / 4
+  EXPECT_EQ(planned(2, 4, /*steps=*/4).train.steps, 4);  // 14 / 4
 }
 
-TEST(PlannedSteps, ThatContradictThemselvesAreRefused) {
-  const std::string other = error_of(2, [] { planned(2, 4, /*said=*/5); });
+TEST(PlannedSteps, ContradictingLengthsAreErrors) {
+  const std::string other = error_of(2, [] { planned(2, 4, /*steps=*/5); });
   EXPECT_THAT(other, testing::AllOf(HasSubstr("train.steps is 5"), HasSubstr("over 7 prompts are 4 steps of 4")));
   Config config;
   config.train.data_epochs = 1;
@@ -51,7 +51,7 @@ TEST(PlannedSteps, ThatContradictThemselvesAreRefused) {
   EXPECT_THAT(error_of(2, [&] { plan_steps(config, seven_of_ten()); }), HasSubstr("never learn"));
 }
 
-TEST(PlannedSteps, EvaluationsAreThoseOfTheIntervalAndTheLast) {
+TEST(PlannedSteps, EvaluationsHappenAtIntervalsAndAtTheEnd) {
   Config config;
   config.train.steps = 7;
   config.eval.every = 3;

@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(TheProblems, AreRefusedToAModelThatDoesNotSpeakTheTasksVocabulary) {
+TEST(PromptSources, RejectAModelWithoutTheVocabularyOfTheTask) {
   const Config config = tiny_run("dppo_tv");
   LoadedModel policy = starting_with(config, warm_model());
   EXPECT_NO_THROW(PromptSources(config, policy));
@@ -21,7 +21,7 @@ TEST(TheProblems, AreRefusedToAModelThatDoesNotSpeakTheTasksVocabulary) {
   larger.modulus = 7, larger.words = 24;
   policy.tokenizer = make_task(larger)->tokenizer();
   EXPECT_NO_THROW(PromptSources(config, policy));
-  // The first reads any text, byte by byte; the second refuses <bos>.
+  // The first encodes any text bytewise; the second fails on <bos>.
   for (const Tokenizer& other : {byte_tokenizer(), make_task({.name = "countdown"})->tokenizer()}) {
     policy.tokenizer = other;
     EXPECT_THAT(error_of(2, [&] { PromptSources(config, policy); }),

@@ -1,4 +1,4 @@
-// Runs that start from a model folder: what is saved in which type, what goes on to the same bits, adapters.
+// Runs that start from a model folder: saved dtypes, bitwise resumption, adapters.
 
 #include "keel/train/start/starting_model.h"
 
@@ -33,7 +33,7 @@ class StartingModel : public testing::Test {
     write_model_folder(base_, warm_model(), make_task(run_config().task)->tokenizer(), Json::object(), dtype);
   }
 
-  /// A run of two steps in `name` that starts from the base.
+  /// Returns a run of two steps in folder `name` from the base model.
   Config run_config(const std::string& name = "run") const {
     Config config = tiny_run("dppo_tv");
     config.model = {.path = base_.string()};
@@ -51,7 +51,7 @@ class StartingModel : public testing::Test {
     return result;
   }
 
-  /// Stops after one step, by leaving the run when only its first checkpoint is there, and goes on.
+  /// Runs one step and resumes for the second.
   std::unique_ptr<keel::Run> run_in_two_parts(Config config) {
     Config half = config;
     half.train.steps = 1;
@@ -71,7 +71,7 @@ class StartingModel : public testing::Test {
   Console console_{stderr};
 };
 
-TEST_F(StartingModel, KeepsTheTypeOfTheSourceAndGoesOnFromFloat32) {
+TEST_F(StartingModel, SavesInTheDtypeOfTheSourceAndResumesFromFloat32) {
   const auto whole = run(run_config("whole"));
   const SafetensorsFile saved = SafetensorsFile::open(whole->last_checkpoint() / "model.safetensors");
   for (const TensorInfo& info : saved.tensors()) EXPECT_EQ(info.dtype, at::kBFloat16) << info.name;
@@ -82,12 +82,12 @@ TEST_F(StartingModel, KeepsTheTypeOfTheSourceAndGoesOnFromFloat32) {
   bool lost_by_rounding = false;
   for (const NamedTensor& weight : whole->policy().model.parameters())
     lost_by_rounding |= !at::equal(weight.value.to(at::kBFloat16).to(at::kFloat), weight.value);
-  EXPECT_TRUE(lost_by_rounding);  // else the next lines would say nothing
+  EXPECT_TRUE(lost_by_rounding);  // else the next checks would be trivial
   expect_same_bits(run_in_two_parts(run_config("parts"))->policy().model.parameters(),
                    whole->policy().model.parameters());
 }
 
-TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
+TEST_F(StartingModel, TrainsOnlyTheAdapterAndResumesBitwise) {
   Config config = run_config("whole");
   config.lora.rank = 2;
   const auto whole = run(config);
@@ -100,7 +100,7 @@ TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
   config.run.dir = folder_ / "parts";
   expect_same_bits(run_in_two_parts(config)->policy().model.adapter(), whole->policy().model.adapter());
 
-  // The folder holds the merged weights, in the base's type; the folder inside it has the adapter for the base.
+  // The folder has the merged weights in the base's dtype; a folder inside it has the adapter.
   std::vector<NamedTensor> merged = whole->policy().model.merged({}).parameters();
   for (NamedTensor& weight : merged) weight.value = weight.value.to(at::kBFloat16).to(at::kFloat);
   expect_same_bits(read_model_folder(whole->last_checkpoint(), at::kCPU).parameters(), merged);
@@ -109,7 +109,7 @@ TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
   expect_same_bits(again.adapter(), whole->policy().model.adapter());
 }
 
-TEST_F(StartingModel, GoesOnFromAnAdapter) {
+TEST_F(StartingModel, ContinuesTrainingAnAdapter) {
   Config config = run_config("first");
   config.lora.rank = 2;
   config.lora.alpha = 3;
@@ -122,7 +122,7 @@ TEST_F(StartingModel, GoesOnFromAnAdapter) {
   expect_same_bits(begun->policy().model.merged({}).parameters(), first->policy().model.merged({}).parameters());
 }
 
-TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {
+TEST_F(StartingModel, RejectsAnAdapterOfAnotherBase) {
   Config config = run_config();
   config.lora.rank = 2;
   run(config);
@@ -131,15 +131,15 @@ TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {
   const auto file = std::filesystem::path(config.model.path) / "config.json";
   const std::string saved = read_file(file);
   Json changed = Json::parse(saved);
-  changed["rms_norm_eps"] = 1e-4;  // the same weights in another network
+  changed["rms_norm_eps"] = 1e-4;  // same weights, different network
   write_atomically(file, changed.dump());
   EXPECT_THAT(error_of(3, [&] { keel::Run::resume(config, console_); }), refused);
   write_atomically(file, saved);
-  write_base(at::kHalf);  // the same weights, rounded otherwise
+  write_base(at::kHalf);  // same weights, rounded differently
   EXPECT_THAT(error_of(3, [&] { keel::Run::resume(config, console_); }), refused);
 }
 
-TEST_F(StartingModel, ADamagedAdapterIsFound) {
+TEST_F(StartingModel, DetectsADamagedAdapter) {
   Config config = run_config();
   config.lora.rank = 2;
   const auto done = run(config);
@@ -150,7 +150,7 @@ TEST_F(StartingModel, ADamagedAdapterIsFound) {
   EXPECT_THAT(find_damage(done->last_checkpoint()).value_or(""), HasSubstr("adapter/adapter_model.safetensors"));
 }
 
-TEST_F(StartingModel, RandomWeightsTakeOnlyTheArchitecture) {
+TEST_F(StartingModel, RandomWeightsUseOnlyTheArchitecture) {
   Config config = run_config();
   config.model.random_weights = true;
   const auto task = make_task(config.task);
@@ -168,11 +168,11 @@ TEST_F(StartingModel, RandomWeightsTakeOnlyTheArchitecture) {
     EXPECT_FALSE(at::equal(fresh[i].value, stored[i].value)) << fresh[i].name;
     EXPECT_NEAR(fresh[i].value.std().item<double>(), start.model.config().initializer_range, 0.01) << fresh[i].name;
   }
-  // transformers gives the padding token no embedding.
+  // transformers initialises the embedding of the padding token to 0.
   EXPECT_EQ(fresh[0].value[*start.tokenizer.pad_id()].abs().sum().item<double>(), 0);
 }
 
-TEST_F(StartingModel, RefusesWhatContradictsItself) {
+TEST_F(StartingModel, RejectsContradictingSettings) {
   Config shape = run_config();
   shape.model.layers = 3;
   EXPECT_THAT(error_of(2, [&] { check_consistency(shape); }),

@@ -23,9 +23,9 @@ struct AdviseArguments {
   std::optional<double> target;
 };
 
-AskedMethod method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
+MethodSpec method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
   if (arguments.method.empty()) return method_of_run(file);
-  const std::vector<AskedMethod> asked = asked_methods({arguments.method});
+  const std::vector<MethodSpec> asked = parse_methods({arguments.method});
   if (asked.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", asked.size(), " methods; expected one");
   return asked[0];
 }
@@ -46,47 +46,47 @@ std::vector<double> parse_numbers(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-std::string most_frequent_tokens(const MethodAnswer& answer) {
+std::string most_frequent_tokens(const MethodComparison& answer) {
   std::string text;
-  for (const TypeDifference* type : most_often_outside(answer))
+  for (const TokenTypeDifference* type : most_often_outside(answer))
     text += (text.empty() ? "" : " ") + quote_token(type->token) + " " + format_count(type->outside);
   return text;
 }
 
-void print_table(const Advice& advice, const AskedMethod& asked, const std::string& run) {
+void print_table(const Advice& advice, const MethodSpec& asked, const std::string& run) {
   Console console;
   console.result(describe_records(run, advice.answers) + "\n\nTokens outside the region for thresholds of " +
                  asked.method + " (current threshold: " + number_or_dash(threshold_of(asked)) + ")");
   std::vector<std::vector<std::string>> rows = {
       {"threshold", "outside", "A > 0", "A < 0", "mean mu", "entropy", "most often"}};
-  for (size_t i = 0; i < advice.shown.size(); ++i) {
-    const Decisions& d = advice.shown[i].decisions;
-    rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.share()),
-                    percent(d.outside.positive.share()), percent(d.outside.negative.share()),
+  for (size_t i = 0; i < advice.by_threshold.size(); ++i) {
+    const Decisions& d = advice.by_threshold[i].decisions;
+    rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.fraction()),
+                    percent(d.outside.positive.fraction()), percent(d.outside.negative.fraction()),
                     number_or_dash(d.mu.mean()), number_or_dash(d.entropy.mean()),
-                    most_frequent_tokens(advice.shown[i])});
+                    most_frequent_tokens(advice.by_threshold[i])});
   }
   console.result(text_table(rows, {6}));
   if (!advice.best)
     return console.result(
         "No threshold leaves a token outside: in every recorded update the policy equals the one that sampled the "
         "tokens");
-  console.result("For " + percent(advice.target) + " outside use this setting (" + percent(advice.best_share) +
-                 " outside):\n  " + setting_for(asked, *advice.best));
+  console.result("For " + percent(advice.target) + " outside use this setting (" + percent(advice.best_fraction) +
+                 " outside):\n  " + settings_for(asked, *advice.best));
 }
 
-void print_json(const Advice& advice, const AskedMethod& asked, const std::string& run) {
+void print_json(const Advice& advice, const MethodSpec& asked, const std::string& run) {
   Json json = {{"run", run},
                {"method", asked.method},
                {"threshold", std::isfinite(threshold_of(asked)) ? Json(threshold_of(asked)) : Json()},
                {"tokens", advice.answers.tokens},
                {"target", advice.target},
                {"recommended", advice.best ? Json(*advice.best) : Json()},
-               {"recommended_share", advice.best ? Json(advice.best_share) : Json()},
+               {"recommended_share", advice.best ? Json(advice.best_fraction) : Json()},
                {"thresholds", Json::array()}};
-  for (size_t i = 0; i < advice.shown.size(); ++i) {
+  for (size_t i = 0; i < advice.by_threshold.size(); ++i) {
     Json each = {{"threshold", advice.thresholds[i]}};
-    each.update(json_of(advice.shown[i].decisions));
+    each.update(json_of(advice.by_threshold[i].decisions));
     json["thresholds"].push_back(each);
   }
   std::puts(escape_json_controls(json_line(json)).c_str());
@@ -94,16 +94,16 @@ void print_json(const Advice& advice, const AskedMethod& asked, const std::strin
 
 void print_csv(const Advice& advice) {
   std::printf("threshold,%s\r\n", kDecisionFields);
-  for (size_t i = 0; i < advice.shown.size(); ++i)
-    std::printf("%s,%s\r\n", csv_number(advice.thresholds[i]).c_str(), csv_fields(advice.shown[i].decisions).c_str());
+  for (size_t i = 0; i < advice.by_threshold.size(); ++i)
+    std::printf("%s,%s\r\n", csv_number(advice.thresholds[i]).c_str(), csv_fields(advice.by_threshold[i].decisions).c_str());
 }
 
 ExitCode advise_command(const AdviseArguments& arguments) {
-  const double target = arguments.target.value_or(kTargetShare);
+  const double target = arguments.target.value_or(kTargetFraction);
   if (!(target > 0 && target < 1))
     fail(ExitCode::kBadConfiguration, "--target is ", target, "; expected a fraction of tokens above 0 and below 1");
   const std::vector<std::filesystem::path> files = arguments.records.files();
-  const AskedMethod asked = method_of(arguments, files.back());
+  const MethodSpec asked = method_of(arguments, files.back());
   const std::vector<double> given = parse_numbers(arguments.thresholds);
   const Advice advice = advise(files, asked, given.empty() ? thresholds_for(asked, 3) : given, target);
   if (arguments.records.csv)

@@ -40,7 +40,7 @@ StepRange step_range(const std::string& text) {
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json fractions_of(const BySign& by_sign) {
-  return {{"all", by_sign.all.share()}, {"positive", by_sign.positive.share()}, {"negative", by_sign.negative.share()}};
+  return {{"all", by_sign.all.fraction()}, {"positive", by_sign.positive.fraction()}, {"negative", by_sign.negative.fraction()}};
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::vector<std::filesystem::path> RecordArguments::files() const {
   return chosen;
 }
 
-std::string describe_records(const std::string& run, const TokenAnswers& a) {
+std::string describe_records(const std::string& run, const TokenComparison& a) {
   const std::string steps = a.steps == 1 ? "step " + std::to_string(a.first_step)
                                          : std::to_string(a.steps) + " steps, " + std::to_string(a.first_step) +
                                                " to " + std::to_string(a.last_step);
@@ -84,12 +84,12 @@ Json json_of(const Decisions& d) {
           {"outside_entropy", number_or_null(d.entropy.mean())}};
 }
 
-Json json_of(const MethodAnswer& a, size_t max_types) {
+Json json_of(const MethodComparison& a, size_t max_types) {
   Json parameter_values = Json::object();
-  for (const auto& [name, value] : number_parameters(a.asked.region)) parameter_values[name] = number_or_null(value);
-  for (const auto& [name, word] : choice_parameters(a.asked.region)) parameter_values[name] = word;
+  for (const auto& [name, value] : number_parameters(a.spec.region)) parameter_values[name] = number_or_null(value);
+  for (const auto& [name, word] : choice_parameters(a.spec.region)) parameter_values[name] = word;
   Json types = Json::array();
-  for (const TypeDifference& type : a.types) {
+  for (const TokenTypeDifference& type : a.types) {
     if (types.size() == max_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
     types.push_back({{"token", type.token},
                      {"tokens", type.tokens},
@@ -97,7 +97,7 @@ Json json_of(const MethodAnswer& a, size_t max_types) {
                      {"held_back", type.blocked_by_method},
                      {"change", type.change}});
   }
-  Json json = {{"name", a.asked.name}, {"method", a.asked.method}, {"parameters", parameter_values}};
+  Json json = {{"name", a.spec.name}, {"method", a.spec.method}, {"parameters", parameter_values}};
   json.update(json_of(a.decisions));
   json.update({{"held_back_by_both", a.both},
                {"held_back_by_run_only", a.only_run},
@@ -114,8 +114,8 @@ std::string csv_number(double value) { return std::isfinite(value) ? shortest_ex
 std::string csv_fields(const Decisions& d) {
   std::string text = std::to_string(d.blocked.all.tokens);
   for (const double number :
-       {d.blocked.all.share(), d.blocked.positive.share(), d.blocked.negative.share(), d.outside.all.share(),
-        d.outside.positive.share(), d.outside.negative.share(), d.mu.mean(), d.entropy.mean()})
+       {d.blocked.all.fraction(), d.blocked.positive.fraction(), d.blocked.negative.fraction(), d.outside.all.fraction(),
+        d.outside.positive.fraction(), d.outside.negative.fraction(), d.mu.mean(), d.entropy.mean()})
     text += "," + csv_number(number);
   return text;
 }

@@ -24,10 +24,10 @@ struct RecordArguments {
 };
 
 /// "runs/mine: dppo_tv, 120 of its tokens recorded in 4 steps, 9 to 12"
-std::string describe_records(const std::string& run, const TokenAnswers& answers);
+std::string describe_records(const std::string& run, const TokenComparison& answers);
 
 Json json_of(const Decisions& decisions);
-Json json_of(const MethodAnswer& answer, size_t max_types);
+Json json_of(const MethodComparison& answer, size_t max_types);
 
 /// One CSV field for each name in kDecisionFields.
 std::string csv_fields(const Decisions& decisions);

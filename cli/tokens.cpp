@@ -41,13 +41,13 @@ std::string text_field(const std::string& text, bool on_terminal = isatty(STDOUT
 /// exactly.
 class TokenCsv {
  public:
-  TokenCsv(const std::string& path, const std::vector<AskedMethod>& methods)
+  TokenCsv(const std::string& path, const std::vector<MethodSpec>& methods)
       : on_terminal_(path == "-" && isatty(STDOUT_FILENO) == 1) {
     if (path != "-") file_.emplace(path, Existing::kStays);
     std::string header;
     for_each_token_column(
         [&](const char* name, auto, bool) { header += (header.empty() ? "" : ",") + csv_field(name); });
-    for (const AskedMethod& asked : methods)
+    for (const MethodSpec& asked : methods)
       for (const char* field : {" kept", " outside", " coefficient"}) header += "," + csv_field(asked.name + field);
     print(header + "\r\n");
   }
@@ -89,56 +89,56 @@ class TokenCsv {
 };
 
 std::vector<std::string> fraction_cells(const Decisions& d) {
-  return {percent(d.blocked.all.share()), percent(d.blocked.positive.share()), percent(d.blocked.negative.share()),
-          percent(d.outside.all.share())};
+  return {percent(d.blocked.all.fraction()), percent(d.blocked.positive.fraction()), percent(d.blocked.negative.fraction()),
+          percent(d.outside.all.fraction())};
 }
 
-void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
+void print_methods(Console& console, const TokenComparison& answers, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"method", "held back", "A > 0", "A < 0", "outside", "both",
                                                  "only the run", "only method", "weight change", "sum", "cosine"}};
   rows.push_back({answers.method + " (the run)"});
   for (const std::string& cell : fraction_cells(answers.own)) rows.back().push_back(cell);
   rows.back().resize(rows[0].size());
-  for (const MethodAnswer& a : answers.methods) {
-    rows.push_back({a.asked.name});
+  for (const MethodComparison& a : answers.methods) {
+    rows.push_back({a.spec.name});
     for (const std::string& cell : fraction_cells(a.decisions)) rows.back().push_back(cell);
     for (const int64_t count : {a.both, a.only_run, a.only_method}) rows.back().push_back(format_count(count));
     for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), number_or_dash(a.cosine, 4)})
       rows.back().push_back(cell);
   }
   console.result(text_table(rows, {0}));
-  for (const MethodAnswer& a : answers.methods) {
+  for (const MethodComparison& a : answers.methods) {
     std::vector<std::vector<std::string>> types = {
         {"token", "tokens", "held back by the run", "by the method", "fraction of the change"}};
     double change = 0;
-    for (const TypeDifference& type : a.types) change += type.change;
-    for (const TypeDifference& type : a.types) {
+    for (const TokenTypeDifference& type : a.types) change += type.change;
+    for (const TokenTypeDifference& type : a.types) {
       if (types.size() > top || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
       types.push_back({quote_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
                        format_count(type.blocked_by_method), percent(type.change / change)});
     }
-    console.result(types.size() == 1 ? a.asked.name + " decides about every token as the run's method does\n"
-                                     : a.asked.name + " differs most in\n" + text_table(types, {0}));
+    console.result(types.size() == 1 ? a.spec.name + " decides about every token as the run's method does\n"
+                                     : a.spec.name + " differs most in\n" + text_table(types, {0}));
   }
 }
 
-void print_own(Console& console, const TokenAnswers& answers, size_t top) {
+void print_own(Console& console, const TokenComparison& answers, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"", "all", "A > 0", "A < 0"}};
   const auto add = [&](const char* name, const auto& cell) {
     const BySign &blocked = answers.own.blocked, &outside = answers.own.outside;
     rows.push_back({name, cell(blocked.all, outside.all), cell(blocked.positive, outside.positive),
                     cell(blocked.negative, outside.negative)});
   };
-  add("tokens", [](const HeldBack& blocked, const HeldBack&) { return format_count(blocked.tokens); });
-  add("held back", [](const HeldBack& blocked, const HeldBack&) { return percent(blocked.share()); });
-  add("outside", [](const HeldBack&, const HeldBack& outside) { return percent(outside.share()); });
+  add("tokens", [](const TokenFraction& blocked, const TokenFraction&) { return format_count(blocked.tokens); });
+  add("held back", [](const TokenFraction& blocked, const TokenFraction&) { return percent(blocked.fraction()); });
+  add("outside", [](const TokenFraction&, const TokenFraction& outside) { return percent(outside.fraction()); });
   console.result(text_table(rows, {0}));
   for (const bool positive : {true, false}) {
     std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
-    for (const OwnType& type : answers.own_types)
+    for (const RunTokenType& type : answers.own_types)
       if (type.positive == positive && types.size() <= top)
-        types.push_back({quote_token(type.token), format_count(type.outside.held_back),
-                         format_count(type.outside.tokens), percent(type.outside.share()),
+        types.push_back({quote_token(type.token), format_count(type.outside.count),
+                         format_count(type.outside.tokens), percent(type.outside.fraction()),
                          number_or_dash(type.mu.mean()), number_or_dash(type.entropy.mean())});
     const std::string sign = positive ? "A > 0" : "A < 0";
     console.result(types.size() == 1 ? "No token with " + sign + " is outside\n"
@@ -146,16 +146,16 @@ void print_own(Console& console, const TokenAnswers& answers, size_t top) {
   }
 }
 
-Json json_of_own(const TokenAnswers& answers, size_t top) {
+Json json_of_own(const TokenComparison& answers, size_t top) {
   Json types = Json::array();
   std::map<bool, size_t> count;
-  for (const OwnType& type : answers.own_types) {
+  for (const RunTokenType& type : answers.own_types) {
     if (count[type.positive]++ >= top) continue;
     const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
     types.push_back({{"token", type.token},
                      {"sign", type.positive ? 1 : -1},
                      {"tokens", type.outside.tokens},
-                     {"outside", type.outside.held_back},
+                     {"outside", type.outside.count},
                      {"mu", number(type.mu.mean())},
                      {"entropy", number(type.entropy.mean())}});
   }
@@ -165,21 +165,21 @@ Json json_of_own(const TokenAnswers& answers, size_t top) {
   return json;
 }
 
-std::string csv_of(const TokenAnswers& answers, bool asked) {
+std::string csv_of(const TokenComparison& answers, bool asked) {
   std::string text;
   if (!asked) {
     text = "token,sign,tokens,outside,mu,entropy\r\n";
-    for (const OwnType& type : answers.own_types)
+    for (const RunTokenType& type : answers.own_types)
       text += text_field(type.token) + "," + (type.positive ? "1" : "-1") + "," + std::to_string(type.outside.tokens) +
-              "," + std::to_string(type.outside.held_back) + "," + csv_number(type.mu.mean()) + "," +
+              "," + std::to_string(type.outside.count) + "," + csv_number(type.mu.mean()) + "," +
               csv_number(type.entropy.mean()) + "\r\n";
     return text;
   }
   text = std::string("method,") + kDecisionFields +
          ",held_back_by_both,held_back_by_run_only,held_back_by_method_only,weight_change,sum_change,cosine\r\n";
   text += "run," + csv_fields(answers.own) + ",,,,,,\r\n";
-  for (const MethodAnswer& a : answers.methods) {
-    text += csv_field(a.asked.name) + "," + csv_fields(a.decisions);
+  for (const MethodComparison& a : answers.methods) {
+    text += csv_field(a.spec.name) + "," + csv_fields(a.decisions);
     for (const int64_t count : {a.both, a.only_run, a.only_method}) text += "," + std::to_string(count);
     for (const double number : {a.weight_change, a.sum_change, a.cosine}) text += "," + csv_number(number);
     text += "\r\n";
@@ -189,16 +189,16 @@ std::string csv_of(const TokenAnswers& answers, bool asked) {
 
 ExitCode tokens_command(const TokensArguments& arguments) {
   const std::vector<std::filesystem::path> files = arguments.records.files();
-  TokenQuestion question;
+  ComparisonRequest question;
   question.leave_out = arguments.methods == std::vector<std::string>{"all"};
-  question.methods = asked_methods(question.leave_out ? method_names() : arguments.methods);
+  question.methods = parse_methods(question.leave_out ? method_names() : arguments.methods);
   std::optional<TokenCsv> each;
   if (!arguments.each.empty()) {
     if (question.leave_out) fail(ExitCode::kBadConfiguration, "--each needs methods by name instead of all");
     each.emplace(arguments.each, question.methods);
-    question.see = [&](const auto& rows, const auto& decisions) { each->add(rows, decisions); };
+    question.on_decisions = [&](const auto& rows, const auto& decisions) { each->add(rows, decisions); };
   }
-  const TokenAnswers answers = answer(files, question);
+  const TokenComparison answers = compare_methods(files, question);
   if (each) each->finish();
   if (arguments.each == "-") return ExitCode::kDone;
 
@@ -210,7 +210,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
     Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
                  {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},
                  {"refused", answers.refused}};
-    for (const MethodAnswer& a : answers.methods) json["methods"].push_back(json_of(a, top));
+    for (const MethodComparison& a : answers.methods) json["methods"].push_back(json_of(a, top));
     std::puts(escape_json_controls(json_line(json)).c_str());
   } else {
     Console console;

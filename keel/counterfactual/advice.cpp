@@ -13,12 +13,12 @@
 namespace keel {
 namespace {
 
-std::vector<std::string> thresholds_of(const AskedMethod& asked) {
-  const std::vector<std::string> names = threshold_parameters(asked.region);
-  if (names.empty() || !properties(asked.region).has_boundary)
-    fail(ExitCode::kBadConfiguration, asked.name, ": has no threshold to advise on",
+std::vector<std::string> thresholds_of(const MethodSpec& spec) {
+  const std::vector<std::string> names = threshold_parameters(spec.region);
+  if (names.empty() || !properties(spec.region).has_boundary)
+    fail(ExitCode::kBadConfiguration, spec.name, ": has no threshold to choose",
          names.empty() ? " (delta, threshold, eps, or low and high)" : ": it leaves no token outside",
-         "; give another with --method, such as dppo_tv, drpo or grpo");
+         ". Fix: choose another with --method, such as dppo_tv, drpo or grpo");
   return names;
 }
 
@@ -28,16 +28,16 @@ double number_of(const TrustRegion& region, const std::string& parameter) {
   fail(ExitCode::kInternal, "no parameter ", parameter);
 }
 
-/// Without what a sum in binary leaves behind its digits.
-double rounded(double value, int digits) {
+/// Rounds to this number of decimal digits.
+double round_digits(double value, int digits) {
   const double scale = std::pow(10.0, digits - 1 - static_cast<int>(std::floor(std::log10(value) + 1e-9)));
   return std::round(value * scale) / scale;
 }
 
-/// Whether the method takes it: a total variation is at most 1.
-bool is_threshold(const AskedMethod& asked, double value) {
+/// Checks the value against the method's limits: a total variation is at most 1.
+bool accepts_threshold(const MethodSpec& spec, double value) {
   try {
-    with_threshold(asked, value);
+    with_threshold(spec, value);
     return true;
   } catch (const Error&) {
     return false;
@@ -46,90 +46,90 @@ bool is_threshold(const AskedMethod& asked, double value) {
 
 }  // namespace
 
-double threshold_of(const AskedMethod& asked) {
+double threshold_of(const MethodSpec& spec) {
   double threshold = std::numeric_limits<double>::infinity();
-  for (const std::string& name : thresholds_of(asked))
-    if (const double value = number_of(asked.region, name); std::isfinite(value)) threshold = value;
+  for (const std::string& name : thresholds_of(spec))
+    if (const double value = number_of(spec.region, name); std::isfinite(value)) threshold = value;
   return threshold;
 }
 
-AskedMethod with_threshold(const AskedMethod& asked, double value) {
-  AskedMethod result = asked;
-  const std::vector<std::string> names = thresholds_of(asked);
-  const double own = threshold_of(asked);
+MethodSpec with_threshold(const MethodSpec& spec, double value) {
+  MethodSpec result = spec;
+  const std::vector<std::string> names = thresholds_of(spec);
+  const double own = threshold_of(spec);
   std::string set;
   for (const std::string& name : names) {
-    const double now = number_of(asked.region, name);
-    if (std::isinf(now) && std::isfinite(own)) {  // no limit on that side, and the other one moves
+    const double now = number_of(spec.region, name);
+    if (std::isinf(now) && std::isfinite(own)) {  // unlimited on this side
       set += str_cat(set.empty() ? "" : ",", name, "=null");
       continue;
     }
-    const double each = now == own ? value : rounded(value * (now / own), 3);
-    set_parameter(result.region, asked.method, name, each);
+    const double each = now == own ? value : round_digits(value * (now / own), 3);
+    set_parameter(result.region, spec.method, name, each);
     set += str_cat(set.empty() ? "" : ",", name, "=", each);
   }
-  result.name = asked.method + ":" + set;
+  result.name = spec.method + ":" + set;
   if (const auto found = check_parameters(result.region))
-    fail(ExitCode::kBadConfiguration, asked.method, ": ", found->reason);
+    fail(ExitCode::kBadConfiguration, spec.method, ": ", found->reason);
   return result;
 }
 
-std::vector<double> thresholds_for(const AskedMethod& asked, int in_decade) {
+std::vector<double> thresholds_for(const MethodSpec& spec, int per_decade) {
   std::vector<double> values;
   for (int decade = -4; decade < 2; ++decade)
-    for (int i = 0; i < in_decade; ++i) {
-      const int digits = in_decade == 3 ? 1 : 2;
-      const double value = rounded(std::pow(10.0, decade + static_cast<double>(i) / in_decade), digits);
-      if (is_threshold(asked, value)) values.push_back(value);
+    for (int i = 0; i < per_decade; ++i) {
+      const int digits = per_decade == 3 ? 1 : 2;
+      const double value = round_digits(std::pow(10.0, decade + static_cast<double>(i) / per_decade), digits);
+      if (accepts_threshold(spec, value)) values.push_back(value);
     }
   return values;
 }
 
-Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod& asked,
+Advice advise(const std::vector<std::filesystem::path>& files, const MethodSpec& spec,
               const std::vector<double>& thresholds, double target) {
-  Advice advice{.answers = {}, .thresholds = thresholds, .shown = {}, .target = target};
-  std::vector<double> all = thresholds_for(asked, 10);
-  TokenQuestion question;
-  for (const double value : thresholds) question.methods.push_back(with_threshold(asked, value));
-  for (const double value : all) question.methods.push_back(with_threshold(asked, value));
-  advice.answers = answer(files, question);
-  std::vector<MethodAnswer>& answers = advice.answers.methods;
+  Advice advice{.answers = {}, .thresholds = thresholds, .by_threshold = {}, .target = target};
+  std::vector<double> candidates = thresholds_for(spec, 10);
+  ComparisonRequest request;
+  for (const double value : thresholds) request.methods.push_back(with_threshold(spec, value));
+  for (const double value : candidates) request.methods.push_back(with_threshold(spec, value));
+  advice.answers = compare_methods(files, request);
+  std::vector<MethodComparison>& answers = advice.answers.methods;
   double nearest = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const double share = answers[thresholds.size() + i].decisions.outside.all.share();
-    if (share <= 0 || (advice.best && std::abs(share - target) >= nearest)) continue;
-    advice.best = all[i], advice.best_share = share;
-    nearest = std::abs(share - target);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double fraction = answers[thresholds.size() + i].decisions.outside.all.fraction();
+    if (fraction <= 0 || (advice.best && std::abs(fraction - target) >= nearest)) continue;
+    advice.best = candidates[i], advice.best_fraction = fraction;
+    nearest = std::abs(fraction - target);
   }
   answers.resize(thresholds.size());
-  advice.shown = std::move(answers);
+  advice.by_threshold = std::move(answers);
   answers.clear();
   return advice;
 }
 
-AskedMethod method_of_run(const std::filesystem::path& file) {
+MethodSpec method_of_run(const std::filesystem::path& file) {
   const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
   return {facts.method, facts.method, facts.region};
 }
 
-std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer) {
-  std::vector<const TypeDifference*> types;
-  for (const TypeDifference& type : answer.types)
+std::vector<const TokenTypeDifference*> most_often_outside(const MethodComparison& answer) {
+  std::vector<const TokenTypeDifference*> types;
+  for (const TokenTypeDifference& type : answer.types)
     if (type.outside > 0) types.push_back(&type);
-  std::ranges::stable_sort(types, std::greater(), &TypeDifference::outside);
+  std::ranges::stable_sort(types, std::greater(), &TokenTypeDifference::outside);
   types.resize(std::min<size_t>(types.size(), 3));
   return types;
 }
 
-std::string setting_for(const AskedMethod& asked, double threshold) {
+std::string settings_for(const MethodSpec& spec, double threshold) {
   static const std::vector<std::pair<std::string, std::string>> kKeys = {{"delta", "delta"},
                                                                          {"low", "delta_low"},
                                                                          {"high", "delta_high"},
                                                                          {"ratio_cap", "ratio_cap"},
                                                                          {"anchor", "anchor"}};
-  const TrustRegion chosen = with_threshold(asked, threshold).region, own = find_method(asked.method, "").region;
-  const std::vector<std::string> thresholds = thresholds_of(asked);
-  // What the configuration says and the method does not have, or has by another name, would contradict it.
+  const TrustRegion chosen = with_threshold(spec, threshold).region, own = find_method(spec.method, "").region;
+  const std::vector<std::string> thresholds = thresholds_of(spec);
+  // Resets the configuration's settings that would contradict the method.
   std::map<std::string, std::string> by_key;
   for (const auto& [name, key] : kKeys) by_key[name] = "null";
   std::vector<std::string> others;
@@ -145,7 +145,7 @@ std::string setting_for(const AskedMethod& asked, double threshold) {
   const auto own_words = choice_parameters(own);
   for (const auto& [name, word] : choice_parameters(chosen))
     if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
-  std::string settings = "objective.method=" + asked.method;
+  std::string settings = "objective.method=" + spec.method;
   for (const auto& [name, key] : kKeys) settings += " objective." + key + "=" + by_key[name];
   return settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
 }

@@ -8,42 +8,42 @@
 
 namespace keel {
 
-/// The share of tokens that a threshold should hold back where nobody says otherwise: docs/tokens.md has the reason.
-inline constexpr double kTargetShare = 0.005;
+/// Default fraction of tokens outside the trust region; docs/tokens.md has the reason.
+inline constexpr double kTargetFraction = 0.005;
 
-/// A method with its threshold set to `value`: delta, or low and high, which keep their proportion, `high` being the
-/// value; where one of the two is no limit it stays so, and the other one is the value.
-AskedMethod with_threshold(const AskedMethod& asked, double value);
+/// The method with its threshold set to `value`. low and high keep their ratio, with high = value; an infinite one
+/// stays infinite, and the other becomes `value`.
+MethodSpec with_threshold(const MethodSpec& spec, double value);
 
-/// The threshold that a method has now.
-double threshold_of(const AskedMethod& asked);
+/// The current threshold of a method.
+double threshold_of(const MethodSpec& spec);
 
-/// Thresholds from 1e-4 to 1 for a total variation, to 100 for what has no bound: `in_decade` in every power of ten (3:
-/// 1, 2, 5; 10: to two digits), those that the method takes.
-std::vector<double> thresholds_for(const AskedMethod& asked, int in_decade);
+/// Candidate thresholds that the method accepts: from 1e-4 to 1 for a total variation, to 100 for unbounded
+/// divergences, `per_decade` in each decade (3: 1, 2, 5; 10: two digits).
+std::vector<double> thresholds_for(const MethodSpec& spec, int per_decade);
 
-/// The method of the run, as it was in the step of this record.
-AskedMethod method_of_run(const std::filesystem::path& file);
+/// The run's own method, with its parameters in the step of this record.
+MethodSpec method_of_run(const std::filesystem::path& file);
 
-/// What thresholds would hold back, and the one whose share is nearest to the target.
+/// How many tokens each threshold leaves outside, and the threshold whose fraction is nearest to the target.
 struct Advice {
-  TokenAnswers answers;             // of the run's own method
-  std::vector<double> thresholds;   // that were asked for
-  std::vector<MethodAnswer> shown;  // what each would do
-  double target = kTargetShare;
-  std::optional<double> best = {};  // nothing where every threshold leaves all tokens inside
-  double best_share = 0;
+  TokenComparison answers;                     // of the run's own method
+  std::vector<double> thresholds;              // requested ones
+  std::vector<MethodComparison> by_threshold;  // one per requested threshold
+  double target = kTargetFraction;
+  std::optional<double> best = {};  // none if no threshold leaves a token outside
+  double best_fraction = 0;
 };
 
-/// Of a method over these records. Refuses (exit code 2) one without a threshold that moves alone.
-Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod& asked,
+/// Evaluates thresholds of a method on these records. A method without a single threshold is an error (exit code 2).
+Advice advise(const std::vector<std::filesystem::path>& files, const MethodSpec& spec,
               const std::vector<double>& thresholds, double target);
 
-/// Up to three texts that an answer has outside most often.
-std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer);
+/// The up to three token texts that are outside most often.
+std::vector<const TokenTypeDifference*> most_often_outside(const MethodComparison& answer);
 
-/// The settings that train with a threshold, "objective.method=dppo_tv objective.delta=null objective.delta_low=0.15
-/// ... 'objective.parameters=[]'", to be typed beside any configuration, whichever thresholds and parameters that has.
-std::string setting_for(const AskedMethod& asked, double threshold);
+/// Settings for the command line that train with this threshold whatever the configuration sets:
+/// "objective.method=dppo_tv objective.delta=null objective.delta_low=0.15 ... 'objective.parameters=[]'".
+std::string settings_for(const MethodSpec& spec, double threshold);
 
 }  // namespace keel

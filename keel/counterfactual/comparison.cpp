@@ -11,7 +11,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
-#include "keel/counterfactual/tokens_to_decide.h"
+#include "keel/counterfactual/recorded_token_batch.h"
 #include "keel/record/tokens/token_column_list.h"
 
 namespace keel {
@@ -36,29 +36,29 @@ struct WeightSums {
   }
 };
 
-/// The texts of tokens by numbers, which every method's counts share.
-class Texts {
+/// Interns token texts: assigns an index to each distinct text.
+class TokenTexts {
  public:
-  size_t number(const std::string& text) {
-    const auto [place, fresh] = numbers_.emplace(text, texts_.size());
-    if (fresh) texts_.push_back(text);
-    return place->second;
+  size_t index_of(const std::string& text) {
+    const auto [found, inserted] = indices_.emplace(text, texts_.size());
+    if (inserted) texts_.push_back(text);
+    return found->second;
   }
-  const std::string& text(size_t number) const { return texts_[number]; }
+  const std::string& text(size_t index) const { return texts_[index]; }
 
  private:
-  std::unordered_map<std::string, size_t> numbers_;
+  std::unordered_map<std::string, size_t> indices_;
   std::vector<std::string> texts_;
 };
 
-/// One method's answer on its way.
-struct Asking {
-  MethodAnswer answer;
+/// Accumulates the comparison of one method.
+struct MethodAccumulator {
+  MethodComparison answer;
   WeightSums sums;
-  std::vector<TypeDifference> types;  // by the text's number
-  std::string refusal;                // empty while it can be asked
+  std::vector<TokenTypeDifference> types;  // by text index
+  std::string refusal;                     // empty while it can be evaluated
 
-  void add_row(const TokenRow& row, size_t text, bool kept, bool outside, float coefficient) {
+  void add_row(const TokenRow& row, size_t text_index, bool kept, bool outside, float coefficient) {
     const bool run_blocks = !row.kept, blocks = !kept;
     add(answer.decisions, row, blocks, outside);
     answer.both += run_blocks && blocks;
@@ -67,29 +67,31 @@ struct Asking {
     const double u = static_cast<double>(row.coefficient) * row.weight,
                  v = static_cast<double>(coefficient) * row.weight;
     sums.add(u, v);
-    if (types.size() <= text) types.resize(text + 1);
-    TypeDifference& type = types[text];
+    if (types.size() <= text_index) types.resize(text_index + 1);
+    TokenTypeDifference& type = types[text_index];
     ++type.tokens;
     type.blocked_by_run += run_blocks, type.blocked_by_method += blocks, type.outside += outside;
     type.change += std::abs(v - u);
   }
 
-  MethodAnswer finished(const Texts& texts) {
-    answer.weight_change = std::sqrt(sums.difference / sums.uu);  // NaN where nothing is learned from
+  MethodComparison finish(const TokenTexts& texts) {
+    answer.weight_change = std::sqrt(sums.difference / sums.uu);  // NaN if all coefficients of the run are 0
     answer.sum_change = (sums.v - sums.u) / sums.magnitude;
     answer.cosine = std::clamp(sums.uv / std::sqrt(sums.uu * sums.vv), -1.0, 1.0);
     for (size_t i = 0; i < types.size(); ++i) types[i].token = texts.text(i);
-    std::ranges::stable_sort(types, [](const TypeDifference& a, const TypeDifference& b) {
-      const auto differs = [](const TypeDifference& t) { return std::abs(t.blocked_by_method - t.blocked_by_run); };
+    std::ranges::stable_sort(types, [](const TokenTypeDifference& a, const TokenTypeDifference& b) {
+      const auto differs = [](const TokenTypeDifference& t) {
+        return std::abs(t.blocked_by_method - t.blocked_by_run);
+      };
       return a.change != b.change ? a.change > b.change : differs(a) > differs(b);
     });
-    std::erase_if(types, [](const TypeDifference& t) { return t.tokens == 0; });
+    std::erase_if(types, [](const TokenTypeDifference& t) { return t.tokens == 0; });
     answer.types = std::move(types);
     return std::move(answer);
   }
 };
 
-/// What the answers are made of.
+/// The columns that the comparison reads.
 const std::vector<std::string>& needed_columns() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
@@ -102,84 +104,84 @@ const std::vector<std::string>& needed_columns() {
   return names;
 }
 
-class Answering {
+class Comparer {
  public:
-  explicit Answering(const TokenQuestion& question) : question_(question) {
-    for (const AskedMethod& asked : question.methods) {
-      asking_.emplace_back();
-      asking_.back().answer.asked = asked;
+  explicit Comparer(const ComparisonRequest& request) : request_(request) {
+    for (const MethodSpec& spec : request.methods) {
+      methods_.emplace_back();
+      methods_.back().answer.spec = spec;
     }
   }
 
   void read(const std::filesystem::path& file) {
-    TokenReader reader(file, question_.see ? std::vector<std::string>() : needed_columns());
+    TokenReader reader(file, request_.on_decisions ? std::vector<std::string>() : needed_columns());
     const StepFacts facts = step_facts(reader.facts(), file.string());
     if (answers_.steps++ == 0) answers_.first_step = facts.step, answers_.method = facts.method;
     if (facts.method != answers_.method)
-      fail(ExitCode::kBadInput, file.string(), ": is of the method ", facts.method, ", and the record of step ",
-           answers_.first_step, " of ", answers_.method, "; ask for the steps of one method with --steps");
+      fail(ExitCode::kBadInput, file.string(), ": its method is ", facts.method, ", but that of step ",
+           answers_.first_step, " is ", answers_.method, ". Fix: choose steps of one method with --steps");
     answers_.last_step = facts.step;
     Scope scope = Scope::kToken;
-    for (Asking& each : asking_)
-      if (may_ask(each, [&] { require_scope(each.answer.asked, facts); }))
-        scope = std::max(scope, requirements(each.answer.asked.region).scope);
-    TokenPieces pieces(reader, scope);
-    for (std::vector<TokenRow> rows = pieces.next(); !rows.empty(); rows = pieces.next()) add_piece(rows, facts);
+    for (MethodAccumulator& each : methods_)
+      if (try_evaluate(each, [&] { require_scope(each.answer.spec, facts); }))
+        scope = std::max(scope, requirements(each.answer.spec.region).scope);
+    TokenBatches batches(reader, scope);
+    for (std::vector<TokenRow> rows = batches.next(); !rows.empty(); rows = batches.next()) add_batch(rows, facts);
   }
 
-  TokenAnswers finished() {
-    for (Asking& each : asking_)
-      each.refusal.empty() ? answers_.methods.push_back(each.finished(texts_))
-                           : answers_.refused.push_back(each.refusal);
+  TokenComparison finish() {
+    for (MethodAccumulator& each : methods_)
+      each.refusal.empty() ? answers_.methods.push_back(each.finish(texts_)) : answers_.refused.push_back(each.refusal);
     for (auto& [key, type] : own_types_) {
-      if (type.outside.held_back == 0) continue;
+      if (type.outside.count == 0) continue;
       type.token = texts_.text(key.first);
       answers_.own_types.push_back(std::move(type));
     }
     std::ranges::stable_sort(answers_.own_types, std::greater(),
-                             [](const OwnType& type) { return type.outside.held_back; });
+                             [](const RunTokenType& type) { return type.outside.count; });
     return std::move(answers_);
   }
 
  private:
-  /// Whether the method can be asked; `ask` fails where it cannot.
-  template <class Ask>
-  bool may_ask(Asking& each, const Ask& ask) {
+  /// Runs `evaluate`. If the method cannot be evaluated, records the reason and returns false (with leave_out), or
+  /// throws.
+  template <class Evaluate>
+  bool try_evaluate(MethodAccumulator& each, const Evaluate& evaluate) {
     if (!each.refusal.empty()) return false;
     try {
-      ask();
+      evaluate();
       return true;
     } catch (const Error& error) {
-      if (!question_.leave_out || error.code() != ExitCode::kBadConfiguration) throw;
+      if (!request_.leave_out || error.code() != ExitCode::kBadConfiguration) throw;
       each.refusal = error.what();
       return false;
     }
   }
 
-  void add_piece(const std::vector<TokenRow>& rows, const StepFacts& facts) {
-    std::vector<size_t> numbers;
-    for (const TokenRow& row : rows) numbers.push_back(texts_.number(row.token));
-    for (size_t i = 0; i < rows.size(); ++i) add_own(rows[i], numbers[i]);
-    const TokensToDecide tokens(rows, facts);
+  void add_batch(const std::vector<TokenRow>& rows, const StepFacts& facts) {
+    std::vector<size_t> indices;
+    for (const TokenRow& row : rows) indices.push_back(texts_.index_of(row.token));
+    for (size_t i = 0; i < rows.size(); ++i) add_own(rows[i], indices[i]);
+    const RecordedTokenBatch tokens(rows, facts);
     std::vector<TokenDecision> decisions;
-    for (Asking& each : asking_) {
+    for (MethodAccumulator& each : methods_) {
       TokenDecision decision;
-      if (!may_ask(each, [&] { decision = tokens.decided_by(each.answer.asked); })) continue;
+      if (!try_evaluate(each, [&] { decision = tokens.decide(each.answer.spec); })) continue;
       for (Tensor* const values : {&decision.keep, &decision.outside, &decision.coefficient})
         *values = values->contiguous();
       const bool *keep = decision.keep.const_data_ptr<bool>(), *outside = decision.outside.const_data_ptr<bool>();
       const float* coefficient = decision.coefficient.const_data_ptr<float>();
-      for (size_t i = 0; i < rows.size(); ++i) each.add_row(rows[i], numbers[i], keep[i], outside[i], coefficient[i]);
-      if (question_.see) decisions.push_back(std::move(decision));
+      for (size_t i = 0; i < rows.size(); ++i) each.add_row(rows[i], indices[i], keep[i], outside[i], coefficient[i]);
+      if (request_.on_decisions) decisions.push_back(std::move(decision));
     }
-    if (question_.see) question_.see(rows, decisions);
+    if (request_.on_decisions) request_.on_decisions(rows, decisions);
   }
 
-  void add_own(const TokenRow& row, size_t text) {
+  void add_own(const TokenRow& row, size_t text_index) {
     ++answers_.tokens;
     add(answers_.own, row, !row.kept, row.outside);
     if (row.advantage == 0) return;
-    OwnType& type = own_types_[{text, row.advantage > 0}];
+    RunTokenType& type = own_types_[{text_index, row.advantage > 0}];
     type.positive = row.advantage > 0;
     type.outside.add(row.outside);
     if (!row.outside) return;
@@ -187,19 +189,19 @@ class Answering {
     type.entropy.add(row.entropy);
   }
 
-  const TokenQuestion& question_;
-  TokenAnswers answers_;
-  Texts texts_;
-  std::map<std::pair<size_t, bool>, OwnType> own_types_;
-  std::vector<Asking> asking_;
+  const ComparisonRequest& request_;
+  TokenComparison answers_;
+  TokenTexts texts_;
+  std::map<std::pair<size_t, bool>, RunTokenType> own_types_;
+  std::vector<MethodAccumulator> methods_;
 };
 
 }  // namespace
 
-void BySign::add(float advantage, bool held) {
-  all.add(held);
-  if (advantage > 0) positive.add(held);
-  if (advantage < 0) negative.add(held);
+void BySign::add(float advantage, bool counted) {
+  all.add(counted);
+  if (advantage > 0) positive.add(counted);
+  if (advantage < 0) negative.add(counted);
 }
 
 void RunningMean::add(double value) {
@@ -210,10 +212,10 @@ double RunningMean::mean() const {
   return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
 }
 
-TokenAnswers answer(const std::vector<std::filesystem::path>& files, const TokenQuestion& question) {
-  Answering answering(question);
-  for (const std::filesystem::path& file : files) answering.read(file);
-  return answering.finished();
+TokenComparison compare_methods(const std::vector<std::filesystem::path>& files, const ComparisonRequest& request) {
+  Comparer comparer(request);
+  for (const std::filesystem::path& file : files) comparer.read(file);
+  return comparer.finish();
 }
 
 }  // namespace keel

@@ -6,35 +6,35 @@
 
 namespace keel {
 
-StepFacts step_facts(const Json& facts, const std::string& place) {
+StepFacts step_facts(const Json& facts, const std::string& path) {
   const auto read = [&](const char* key, const auto& take) {
     const auto refuse = [&](const std::string& reason) {
-      fail(ExitCode::kBadInput, place, ": what it says of the step (keel.step) has no sound \"", key, "\"", reason,
-           "; the record was changed, or another program wrote it");
+      fail(ExitCode::kBadInput, path, ": its metadata keel.step has no valid \"", key, "\"", reason,
+           "; the file was changed, or another program wrote it");
     };
     try {
       take(facts.at(key));
     } catch (const Json::exception&) {
       refuse("");
-    } catch (const Error& error) {  // whoever asked has set nothing
+    } catch (const Error& error) {  // a configuration error there is a bad record here
       refuse(str_cat(": ", error.what()));
     }
   };
-  const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& said) { said.get_to(value); }); };
+  const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& json) { json.get_to(value); }); };
   StepFacts result;
   get("step", result.step);
-  read("method", [&](const Json& said) { result.method = find_method(said.get<std::string>(), "no method").name; });
-  read("parameters", [&](const Json& said) { result.region = make_region(result.method, said); });
+  read("method", [&](const Json& json) { result.method = find_method(json.get<std::string>(), "no method").name; });
+  read("parameters", [&](const Json& json) { result.region = make_region(result.method, json); });
   get("top_k", result.top_k);
   get("kl_coefficient", result.kl_coefficient);
-  read("kl_estimator", [&](const Json& said) { result.kl_estimator = parse_kl_estimator(said.get<std::string>()); });
+  read("kl_estimator", [&](const Json& json) { result.kl_estimator = parse_kl_estimator(json.get<std::string>()); });
   get("whole_sequences", result.whole_sequences);
   get("whole_batch", result.whole_batch);
   get("rollouts", result.rollouts);
-  read("recorded_rollouts", [&](const Json& said) {
-    const int64_t recorded = said.get_to(result.recorded_rollouts);
+  read("recorded_rollouts", [&](const Json& json) {
+    const int64_t recorded = json.get_to(result.recorded_rollouts);
     if (recorded > result.rollouts || (result.whole_batch && recorded < result.rollouts))
-      fail(ExitCode::kBadInput, recorded, " of ", result.rollouts, " completions, beside whole_batch ",
+      fail(ExitCode::kBadInput, recorded, " of ", result.rollouts, " completions, with whole_batch ",
            result.whole_batch ? "true" : "false");
   });
   return result;

@@ -9,21 +9,20 @@
 
 namespace keel {
 
-/// What a token record says of its step, as far as a decision on its tokens depends on it.
+/// The facts of a step in its token record that decisions on its tokens depend on.
 struct StepFacts {
   int64_t step = 0;
-  std::string method;                           // the run's own
-  TrustRegion region;                           // of that, with its parameters in the step
-  int64_t top_k = 0;                            // of the top-K divergences; 0: there are none
-  double kl_coefficient = 0;                    // of the pull to the reference, which is in every coefficient
-  KlEstimator kl_estimator = KlEstimator::kK3;  // of that
-  bool whole_sequences = true;                  // completions are recorded from their first token to their last
-  bool whole_batch = true;                      // all completions of the step are recorded
+  std::string method;         // of the run
+  TrustRegion region;         // with the parameters of this step
+  int64_t top_k = 0;          // of the top-K divergences; 0: none recorded
+  double kl_coefficient = 0;  // of the KL to the reference, whose gradient is part of every coefficient
+  KlEstimator kl_estimator = KlEstimator::kK3;
+  bool whole_sequences = true;  // completions are recorded completely
+  bool whole_batch = true;      // all completions of the step are recorded
   int64_t rollouts = 0, recorded_rollouts = 0;
 };
 
-/// From keel.step of a record; refuses (exit code 3) one that lacks something or names what is unknown. `place` names
-/// the file.
-StepFacts step_facts(const Json& facts, const std::string& place);
+/// Parses keel.step of a record. A missing or unknown value is an error (exit code 3). `path` names the file.
+StepFacts step_facts(const Json& facts, const std::string& path);
 
 }  // namespace keel

@@ -332,11 +332,11 @@ class Refusals(support.Test):
                                ("dppo_tv:high=2", "a total variation is at most 1")):
             self.refused(2, reason, "tokens", plain, "--method", method)
         self.refused(2, "ask for k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
-        self.refused(2, "m2po: judges whole updates, and the record of step 1 has 16 of 32 completions", "tokens", sample, "--method", "m2po")
-        self.refused(2, "has no threshold to advise on", "advise", plain, "--method", "pg")
+        self.refused(2, "m2po: decides on whole updates, but the record of step 1 has 16 of 32 completions", "tokens", sample, "--method", "m2po")
+        self.refused(2, "has no threshold to choose", "advise", plain, "--method", "pg")
         result = keel("tokens", sample, "--method", "all")
         self.assert_exit(result, 0)
-        self.assertIn("not compared: m2po: judges whole updates", result.stdout)
+        self.assertIn("not compared: m2po: decides on whole updates", result.stdout)
         self.assertIn("not compared: tis: needs the column log_recomputed", result.stdout)
 
     def test_runs_and_files_that_cannot_be_read(self):
@@ -364,17 +364,17 @@ class Refusals(support.Test):
 
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
                                 ("rows, and by keel.step", table.slice(0, len(table) - 1)),
-                                ('has no sound "recorded_rollouts": 16 of 1 completions', with_facts(rollouts=1)),
-                                ('has no sound "recorded_rollouts": 16 of 20 completions', with_facts(rollouts=20)),
-                                ('has no sound "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
-                                ('has no sound "parameters": the method dppo_tv has no parameter "hgh"', with_facts(parameters={"hgh": 1})),
-                                ('has no sound "parameters": ', with_facts(parameters={"high": "much"})),
-                                ('has no sound "kl_estimator"', with_facts(kl_estimator="k4")),
-                                ('has no sound "kl_estimator"', with_facts(kl_estimator=4)),
+                                ('has no valid "recorded_rollouts": 16 of 1 completions', with_facts(rollouts=1)),
+                                ('has no valid "recorded_rollouts": 16 of 20 completions', with_facts(rollouts=20)),
+                                ('has no valid "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
+                                ('has no valid "parameters": the method dppo_tv has no parameter "hgh"', with_facts(parameters={"hgh": 1})),
+                                ('has no valid "parameters": ', with_facts(parameters={"high": "much"})),
+                                ('has no valid "kl_estimator"', with_facts(kl_estimator="k4")),
+                                ('has no valid "kl_estimator"', with_facts(kl_estimator=4)),
                                 ("its column kept is int32; expected bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
                                 ('of format "2", and this program reads format 1',
                                  table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
-                                ('has no sound "top_k"', table.replace_schema_metadata(
+                                ('has no valid "top_k"', table.replace_schema_metadata(
                                     {**table.schema.metadata, b"keel.step": table.schema.metadata[b"keel.step"].replace(b"top_k", b"tip_k")}))):
             pyarrow.parquet.write_table(changed, file)
             for command in (("tokens", run), ("tokens", run, "--method", "dppo_tv")):
@@ -383,7 +383,7 @@ class Refusals(support.Test):
                 self.assertEqual(result.stdout, "")
             report = keel("report", run, "-o", self.folder / "damaged.html")
             self.assert_exit(report, 0)
-            if "has no sound" not in reason:  # which methods judge by, and the report does not
+            if "has no valid" not in reason:  # which methods judge by, and the report does not
                 self.assertIn(f"warning: {file}", report.stderr)
                 self.assertIn(reason, report.stderr)
         # A later step of another method.

@@ -1,4 +1,4 @@
-#include "keel/counterfactual/tokens_to_decide.h"
+#include "keel/counterfactual/recorded_token_batch.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class TokenPiecesTest : public testing::Test {
       file.add(std::span(rows).subspan(i, std::min<size_t>(7'000, rows.size() - i)));
     file.commit({{"step", 1}});
     TokenReader reader(made_.path / TokenFile::name(1));
-    TokenPieces pieces(reader, scope);
+    TokenBatches pieces(reader, scope);
     std::vector<std::vector<TokenRow>> all;
     for (std::vector<TokenRow> piece = pieces.next(); !piece.empty(); piece = pieces.next()) all.push_back(piece);
     return all;
@@ -100,71 +100,71 @@ std::vector<bool> kept(const TokenDecision& decision) {
   return std::vector<bool>(data, data + decision.keep.numel());
 }
 
-TEST(TokensToDecide, AreJudgedByAnyMethod) {
+TEST(RecordedTokenBatch, AreJudgedByAnyMethod) {
   const std::vector<TokenRow> rows = four_tokens();
   const StepFacts facts;
-  const TokensToDecide tokens(rows, facts);
+  const RecordedTokenBatch tokens(rows, facts);
   // |pi - mu| is 0.3, 0.05, 0.2, 0.2; the last one moves against its advantage.
-  EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_tv"})[0])), (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_tv:high=0.04"})[0])),
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv"})[0])), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:high=0.04"})[0])),
             (std::vector<bool>{false, false, false, true}));
-  EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_tv:delta=0.25"})[0])),
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:delta=0.25"})[0])),
             (std::vector<bool>{false, true, true, true}));
 }
 
-TEST(TokensToDecide, TakeTheRecordedDivergenceOfWholeDistributions) {
+TEST(RecordedTokenBatch, TakeTheRecordedDivergenceOfWholeDistributions) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.topk_tv = 0.1f, row.topk_tv_replace_last = 0.25f;
   StepFacts facts;
   facts.top_k = 20;
-  const TokensToDecide tokens(rows, facts);
-  EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_topk_tv"})[0])), (std::vector<bool>{true, true, true, true}));
-  EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_topk_tv:support=replace_last"})[0])),
+  const RecordedTokenBatch tokens(rows, facts);
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_topk_tv"})[0])), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_topk_tv:support=replace_last"})[0])),
             (std::vector<bool>{false, false, false, true}));
-  EXPECT_NE(error_of(2, [&] { tokens.decided_by(asked_methods({"dppo_topk_tv:k=8"})[0]); }).find("ask for k=20"),
+  EXPECT_NE(error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_tv:k=8"})[0]); }).find("ask for k=20"),
             std::string::npos);
   EXPECT_NE(
-      error_of(2, [&] { tokens.decided_by(asked_methods({"dppo_topk_kl"})[0]); }).find("needs the column topk_kl"),
+      error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_kl"})[0]); }).find("needs the column topk_kl"),
       std::string::npos);
 }
 
-TEST(TokensToDecide, HaveThePullToTheReferenceInEveryCoefficient) {
+TEST(RecordedTokenBatch, HaveThePullToTheReferenceInEveryCoefficient) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.log_reference = row.log_pi - 0.5f;
   StepFacts without, with;
   with.kl_coefficient = 2, with.kl_estimator = KlEstimator::kK2;
-  const AskedMethod asked = asked_methods({"drpo"})[0];
-  const Tensor pull = TokensToDecide(rows, with).decided_by(asked).coefficient -
-                      TokensToDecide(rows, without).decided_by(asked).coefficient;
+  const MethodSpec spec = parse_methods({"drpo"})[0];
+  const Tensor pull = RecordedTokenBatch(rows, with).decide(spec).coefficient -
+                      RecordedTokenBatch(rows, without).decide(spec).coefficient;
   EXPECT_LT((pull + 1).abs().max().item<float>(), 1e-6);  // -beta (log pi - log ref) of k2
 }
 
-TEST(TokensToDecide, RefuseAMethodThatJudgesMoreThanWasRecorded) {
+TEST(RecordedTokenBatch, RefuseAMethodThatJudgesMoreThanWasRecorded) {
   StepFacts facts;
   facts.step = 9, facts.rollouts = 16, facts.recorded_rollouts = 4;
   facts.whole_sequences = facts.whole_batch = false;
-  require_scope(asked_methods({"dppo_tv"})[0], facts);
-  EXPECT_NE(error_of(2, [&] { require_scope(asked_methods({"gspo"})[0], facts); }).find("gspo: judges whole sequences"),
+  require_scope(parse_methods({"dppo_tv"})[0], facts);
+  EXPECT_NE(error_of(2, [&] { require_scope(parse_methods({"gspo"})[0], facts); }).find("gspo: decides on whole sequences"),
             std::string::npos);
-  EXPECT_NE(error_of(2, [&] { require_scope(asked_methods({"m2po"})[0], facts); }).find("has 4 of 16 completions"),
+  EXPECT_NE(error_of(2, [&] { require_scope(parse_methods({"m2po"})[0], facts); }).find("has 4 of 16 completions"),
             std::string::npos);
 }
 
 TEST(AskedMethods, AreSeparatedByCommasAsTheirParametersAre) {
-  const std::vector<AskedMethod> asked = asked_methods(
+  const std::vector<MethodSpec> specs = parse_methods(
       {"drpo,dppo_tv:low=0.1,high=0.2,grpo", "dppo_topk_kl:C=5,support=replace_last", "dppo_tv:delta=0.3"});
   std::vector<std::string> names;
-  for (const AskedMethod& each : asked) names.push_back(each.name);
+  for (const MethodSpec& each : specs) names.push_back(each.name);
   EXPECT_EQ(names, (std::vector<std::string>{"drpo", "dppo_tv:low=0.1,high=0.2", "grpo",
                                              "dppo_topk_kl:C=5,support=replace_last", "dppo_tv:delta=0.3"}));
-  EXPECT_EQ(std::get<Dppo>(asked[1].region).low, 0.1);
-  EXPECT_EQ(std::get<Dppo>(asked[1].region).high, 0.2);
-  EXPECT_EQ(std::get<Dppo>(asked[3].region).ratio_cap, 5);
-  EXPECT_EQ(std::get<Dppo>(asked[4].region).low, 0.3);
-  EXPECT_EQ(std::get<Dppo>(asked[4].region).high, 0.3);
+  EXPECT_EQ(std::get<Dppo>(specs[1].region).low, 0.1);
+  EXPECT_EQ(std::get<Dppo>(specs[1].region).high, 0.2);
+  EXPECT_EQ(std::get<Dppo>(specs[3].region).ratio_cap, 5);
+  EXPECT_EQ(std::get<Dppo>(specs[4].region).low, 0.3);
+  EXPECT_EQ(std::get<Dppo>(specs[4].region).high, 0.3);
   for (const char* wrong : {"", "drpo,", "drpo,delta=0.1", "drpo:", "drpo:delta", "drpo:=1", "drpo:delta=x", "dropo",
                             "drpo:delta=0.1,delta=0.2", "drpo,drpo", "ipo:low=1"})
-    error_of(2, [&] { asked_methods({wrong}); });
+    error_of(2, [&] { parse_methods({wrong}); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Becomes the program `keel` that came with the module: apart from it, because the program needs no Python and no torch import."""
+"""Executes the program `keel` installed with the module. A separate file, so that torch is not imported."""
 
 import os
 import sys
@@ -7,5 +7,5 @@ import sys
 def main():
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keel", "bin", "keel")
     if not os.path.exists(program):
-        sys.exit("keel: the module was installed without the program (KEEL_PROGRAM=OFF); pip install . in Keel's repository brings both.")
+        sys.exit("keel: the module was installed without the program (KEEL_PROGRAM=OFF); pip install . in Keel's repository installs both.")
     os.execv(program, ["keel", *sys.argv[1:]])

@@ -4,13 +4,13 @@
     loss = keel.policy_loss("drpo", logp=logp, behavior_logp=mu, advantages=A, lengths=lengths, horizon=4096)
     loss.backward()
 
-Tensors are flat, one number per token, the sequences one after another; `lengths` says how long each is (masked tokens
-included), `groups` which prompt each sequence answers. token_coefficients and policy_loss take padded tensors [B, T] with
-a mask, too. float32 or float64, CPU or GPU. `keel.methods()` is the table of
-methods; docs/methods.md explains each. Wrong arguments raise ValueError.
+Tensors are flat: one value per token, sequences concatenated. `lengths` are the lengths of the sequences (with masked
+tokens), `groups` the prompt of each sequence. token_coefficients and policy_loss also accept padded tensors [B, T] with a
+mask. Tensors are float32 or float64, on CPU or GPU. `keel.methods()` is the table of methods; docs/methods.md explains
+each. Invalid arguments raise ValueError.
 
-`keel.fused_log_probs` and `keel.fused_policy_loss` begin at the hidden states and never hold all logits; `keel.hf` has
-the latter for models of Hugging Face's, `keel.trl` a trainer of TRL's with these methods (docs/trl.md).
+`keel.fused_log_probs` and `keel.fused_policy_loss` start from the hidden states and never hold all logits. `keel.hf`
+applies the latter to Hugging Face models; `keel.trl` is TRL's GRPOTrainer with these methods (docs/trl.md).
 """
 
 import json
@@ -35,19 +35,19 @@ _head.register()
 
 
 class Decision(NamedTuple):
-    """What was decided about each token. Masked tokens: coefficient 0, kept, inside, divergence 0."""
+    """The decision about each token. Masked tokens have coefficient 0 and divergence 0, and are kept and inside."""
 
     coefficient: torch.Tensor  # [N] g: the ascent direction is sum of g grad log pi, before aggregation
     keep: torch.Tensor  # [N] bool, False where the hard mask blocks the token
-    outside: torch.Tensor  # [N] bool, beyond the region, blocked or not
-    divergence: torch.Tensor  # [N] what the region measured; may be infinite
-    threshold: torch.Tensor  # [N] what the divergence was held against
-    clamped: torch.Tensor  # [] how many log-ratios, a token's or a sequence's, were beyond +-20 and clamped inside exp
+    outside: torch.Tensor  # [N] bool, outside the trust region, blocked or not
+    divergence: torch.Tensor  # [N] the divergence of the region; may be infinite
+    threshold: torch.Tensor  # [N] the threshold for the divergence
+    clamped: torch.Tensor  # [] number of log-ratios (per token or sequence) clamped to +-20 inside exp
 
 
 class AdvantagesAndReturns(NamedTuple):
     advantages: torch.Tensor  # [N]
-    returns: torch.Tensor  # [N] what the values should have been
+    returns: torch.Tensor  # [N] the targets of the values
 
 
 class Aggregate(NamedTuple):
@@ -56,16 +56,16 @@ class Aggregate(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """Theorem 3.2 of DPPO, estimated: a lower bound of J(pi) - J(mu). See docs/methods.md for what it is not."""
+    """Estimate of Theorem 3.2 of DPPO: a lower bound of J(pi) - J(mu). See docs/methods.md for its limits."""
 
-    gain: float  # mean over sequences of (R - b) sum_t (r_t - 1), b the mean reward of the group's others
+    gain: float  # mean over sequences of (R - b) sum_t (r_t - 1), b the mean reward of the other members of the group
     max_penalty: float  # 2 xi T (T - 1) max(tv)^2
-    average_penalty: float  # 4 xi times the mean over sequences of the sum of tv, or of |r - 1|/2 where tv is too small
-    average_penalty_low: float  # the same from tv, be it too small or not
-    certificate: float  # gain - the smaller of the first two penalties
-    standard_error: float  # of the certificate, over groups; inf where there are fewer than two
-    improved: bool  # the certificate is above 0 by more than its error and rounding explain
-    divergence: str  # which total variation tv is; "unnamed" where the caller did not say
+    average_penalty: float  # 4 xi times the mean over sequences of the sum of tv, or of |r - 1|/2 if tv is only a lower bound
+    average_penalty_low: float  # always from tv
+    certificate: float  # gain - min(max_penalty, average_penalty)
+    standard_error: float  # of the certificate, over groups; inf for fewer than two groups
+    improved: bool  # whether the certificate is above 0 by more than its standard error and rounding
+    divergence: str  # which total variation tv is; "unnamed" if not given
 
 
 def token_coefficients(
@@ -87,15 +87,14 @@ def token_coefficients(
     sampled_in_topk: Optional[Flags] = None,
     divergence: Optional[torch.Tensor] = None,
 ) -> Decision:
-    """The coefficient that multiplies grad log pi of every token, and why. No gradient flows through it.
+    """The coefficient that multiplies grad log pi of every token, with its reasons. No gradient flows through it.
 
     `region` is a row of `keel.methods()` (or ppo_clip, dppo_binary_tv, dppo_binary_kl), `params` overrides its
     defaults. `divergence` [N] feeds exact divergences to the rows that measure them (dppo_full_tv, drpo_full_kl, ...).
-    `other_logp`, `behavior_other_logp` and `old_other_logp` [N] are log(1 - p) beside logp, behavior_logp and old_logp.
-    A binary KL needs them. Left out, they are made from the log-probs, and a logp that was rounded to 0 beside a
-    behavior_logp below 0 is infinitely far from it; take them from the logits where tokens may be that sure.
-    Padded tensors [B, T] (top-K ones [B, T, K], advantages also [B]) give padded ones; `mask` [B, T] says which tokens
-    are there.
+    `other_logp`, `behavior_other_logp` and `old_other_logp` [N] are log(1 - p) for logp, behavior_logp and old_logp, which
+    a binary KL needs. By default they are computed from the log-probs: then a logp rounded to 0 has an infinite KL to a
+    behavior_logp below 0. Compute them from the logits if tokens may be that certain.
+    Padded tensors [B, T] (top-K: [B, T, K], advantages also [B]) give padded results; `mask` [B, T] marks the tokens.
     """
     if isinstance(logp, torch.Tensor) and logp.dim() == 2:
         flat, row_lengths = take.rows_as_sequences(logp.shape, dict(
@@ -104,7 +103,7 @@ def token_coefficients(
             topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk,
             divergence=divergence), lengths)
         *per_token, clamped = token_coefficients(region, params, lengths=row_lengths, groups=groups, **flat)
-        return Decision(*(numbers.reshape(logp.shape) for numbers in per_token), clamped)
+        return Decision(*(values.reshape(logp.shape) for values in per_token), clamped)
     logp = take.tensor("logp", logp)
     return Decision(*_ops.token_coefficients(
         take.word("region", region, "the name of a method"), *take.parameters(params), logp,
@@ -130,10 +129,10 @@ def divergence(
     sampled_in_topk: Optional[Flags] = None,
     support: str = "union",
 ) -> torch.Tensor:
-    """binary_tv, binary_kl, topk_tv, topk_kl, k1, k2 or k3 of each token [N], mu first; full_tv and full_kl take whole
-    rows of log-probs [N, V] as logp and behavior_logp. `other_logp` and `behavior_other_logp` [N], log(1 - p), are read
-    by binary_kl and made from the log-probs where they are left out. `support` is the top-K divergences': "union", or
-    "replace_last" as DPPO's authors released it."""
+    """The divergence D(mu || pi) of each token [N]: binary_tv, binary_kl, topk_tv, topk_kl, k1, k2 or k3. full_tv and
+    full_kl take full rows of log-probs [N, V] as logp and behavior_logp. binary_kl uses `other_logp` and
+    `behavior_other_logp` [N], log(1 - p), by default computed from the log-probs. `support` of the top-K divergences is
+    "union", or "replace_last" as in the released code of DPPO."""
     logp = take.tensor("logp", logp)
     return _ops.divergence(
         take.word("kind", kind, "the name of a divergence"), logp, take.tensor("behavior_logp", behavior_logp),
@@ -153,25 +152,25 @@ def advantages(
     token_rewards: Optional[torch.Tensor] = None,
     **params: float,
 ) -> Union[torch.Tensor, AdvantagesAndReturns]:
-    """group_mean, grpo (eps) or rloo: one advantage per sequence [S]. reinforce_pp (gamma, eps), reinforce_pp_baseline
-    (eps): one per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns`, one each per token [N]. `values` and
-    `token_rewards` are read by gae alone: the others put a sequence's reward on its last valid token."""
+    """Advantages. group_mean, grpo (eps) and rloo: per sequence [S]. reinforce_pp (gamma, eps) and reinforce_pp_baseline
+    (eps): per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns` per token [N]. Only gae reads `values` and
+    `token_rewards`; the others put a sequence's reward on its last valid token."""
     known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "reinforce_pp": ("gamma", "eps"),
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
     take.word("kind", kind, "the name of an advantage")
     if "lam" in params and "lambda" in params:
-        raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: they are one parameter; keep one of them")
-    numbers = {"lambda" if name == "lam" else name: value for name, value in params.items()}
-    for name, value in numbers.items():
+        raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: both name the same parameter; keep one of them")
+    parameters = {"lambda" if name == "lam" else name: value for name, value in params.items()}
+    for name, value in parameters.items():
         if name not in known.get(kind, (name,)):
             raise ValueError(f"advantage {kind} has no parameter {name!r}; it has: {', '.join(known[kind]) or 'none'}")
-        numbers[name] = take.optional_number(name, value, "a number")
+        parameters[name] = take.optional_number(name, value, "a number")
     rewards = take.tensor("rewards", rewards)
     result, returns = _ops.advantages(
         kind, rewards, take.integers("groups", groups), take.integers("lengths", lengths),
         take.flags("mask", mask, rewards), take.optional_tensor("values", values),
-        take.optional_tensor("token_rewards", token_rewards), numbers.get("gamma"), numbers.get("lambda"),
-        numbers.get("eps"))
+        take.optional_tensor("token_rewards", token_rewards), parameters.get("gamma"), parameters.get("lambda"),
+        parameters.get("eps"))
     return AdvantagesAndReturns(result, returns) if kind == "gae" else result
 
 
@@ -185,7 +184,7 @@ def aggregate(
 ) -> Aggregate:
     """token_mean, seq_mean_token_mean, seq_mean_token_sum or seq_mean_token_sum_norm (which divides by `horizon`).
 
-    Differentiable in `values`; a value where the mask is 0 is never read. Nothing valid: the loss is 0."""
+    Differentiable in `values`. Masked values are never read. Without valid tokens the loss is 0."""
     mask = take.flags("mask", mask, take.tensor("values", values))
     weights = _ops.aggregation_weights(
         take.word("kind", kind, "the name of an aggregation"), values.detach(), mask, take.integers("lengths", lengths),
@@ -194,13 +193,13 @@ def aggregate(
 
 
 def _aggregation(region, aggregation, lengths, like):
-    """Its name: the row's own where none is given."""
+    """The aggregation's name; by default that of the method."""
     if aggregation is None:
         aggregation = _row(region)["aggregation"]
     take.word("aggregation", aggregation, "the name of an aggregation")
     if lengths is None and aggregation.startswith("seq_mean"):
-        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; expected the length of each "
-                         f"([{like.numel()}] where all tokens are of one), or padded tensors [B, T] with a mask")
+        raise ValueError(f"{aggregation} is a mean over sequences and needs lengths; expected the length of each "
+                         f"([{like.numel()}] for one sequence), or padded tensors [B, T] with a mask")
     return aggregation
 
 
@@ -223,10 +222,9 @@ def policy_loss(
     **known: Any,
 ) -> torch.Tensor:
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
-    d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; where that is seq_mean_token_sum_norm
-    it divides by `horizon`, usually the longest completion, which must then be given. `known` is what else
-    token_coefficients takes (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask are taken as
-    there."""
+    d loss / d logp_t = -w_t g_t. `aggregation` defaults to that of the method. seq_mean_token_sum_norm divides by
+    `horizon`, usually the maximum completion length, which it requires. `known` are further arguments of
+    token_coefficients (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask work as there."""
     if isinstance(logp, torch.Tensor) and logp.dim() == 2:
         flat, lengths = take.rows_as_sequences(logp.shape, dict(
             logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, **known), lengths)
@@ -264,20 +262,20 @@ def fused_policy_loss(
     behavior_weight: Optional[torch.Tensor] = None,
     chunk_rows: int = 0,
 ) -> PolicyLoss:
-    """policy_loss from the hidden states [N, H] that predict `targets` [N] and the LM head's `weight` [V, H]: the loss, and
-    its gradients in the same pass, while a chunk's logits are alive (backward() scales them). Numbers per token are float32
-    and all of them count. Methods that judge more than a token compute the logits twice.
+    """policy_loss from the hidden states [N, H] that predict `targets` [N] and the LM head's `weight` [V, H]. Computes the
+    loss and its gradients in one pass over chunks of logits; backward() scales the gradients. Values per token are float32,
+    without a mask. Methods of sequence or batch scope compute the logits twice.
 
-    `weights` [N] are the tokens' weights in the loss in place of an aggregation of this batch: those of the whole batch,
-    where this is a part of it. The loss also has - entropy_coefficient sum w H. Rows over the sampler's likeliest tokens
-    take `topk_ids` and `topk_behavior_logp` [N, K], exact ones `behavior_hidden` [N, H] and `behavior_weight` [V, H]."""
+    `weights` [N] replace the aggregation of this batch, for instance by the weights of a larger batch that this is a part
+    of. The entropy bonus adds -entropy_coefficient sum w H to the loss. Top-K methods take `topk_ids` and
+    `topk_behavior_logp` [N, K], exact divergences `behavior_hidden` [N, H] and `behavior_weight` [V, H]."""
     options = _head.head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows)
     advantages, lengths = take.tensor("advantages", advantages), take.integers("lengths", lengths)
     if weights is None:
         weights = _ops.aggregation_weights(_aggregation(region, aggregation, lengths, advantages), advantages, None, lengths,
                                            take.optional_number("horizon", horizon, "a number above 0"))
     elif aggregation is not None or horizon is not None:
-        raise ValueError("weights are given beside aggregation or horizon, which would make others; keep one of them")
+        raise ValueError("weights are given together with aggregation or horizon; keep one of them")
     optional = dict(old_logp=old_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp, topk_ids=topk_ids,
                     topk_behavior_logp=topk_behavior_logp, behavior_hidden=behavior_hidden, behavior_weight=behavior_weight)
     known = {name: take.optional_tensor(name, value) for name, value in optional.items()}
@@ -301,23 +299,22 @@ def certificate(
     horizon: Optional[int] = None,
     divergence: Optional[str] = None,
 ) -> Certificate:
-    """What Theorem 3.2 of DPPO says about an update, from sequences sampled from mu, all tokens valid. `groups` [S] is
-    the prompt that each sequence answers (default: each one of its own). `tv` [N] is the total variation at each token
-    and `divergence` names it ("full_tv", "topk_tv", "binary_tv"); left out, it is the binary one. That and the top-K one
-    are lower bounds of the true one: the average penalty is then made of |r - 1|/2, but the max penalty comes out too
-    small. `xi` bounds |reward|; left out, it is half the range of the rewards here. `horizon` is the length of a
-    response (default: the longest here)."""
+    """The bound of Theorem 3.2 of DPPO for an update, from sequences sampled from mu without masked tokens. `groups` [S]
+    is the prompt of each sequence (default: all different). `tv` [N] is the total variation of each token, and `divergence`
+    its kind ("full_tv", "topk_tv", "binary_tv"; default: binary_tv, computed here). binary_tv and topk_tv are lower bounds
+    of the true one, so the average penalty then uses |r - 1|/2, but the max penalty is too small. `xi` bounds |reward|
+    (default: half the range of the rewards). `horizon` is the length of a response (default: the longest)."""
     logp, behavior_logp = take.tensor("logp", logp), take.tensor("behavior_logp", behavior_logp)
     rewards, tv = take.tensor("rewards", rewards), take.optional_tensor("tv", tv)
     lengths = take.integers("lengths", [logp.numel()] if lengths is None else lengths)
     groups = take.integers("groups", groups)
     for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths), ("groups", groups)):
         if given is not None and given.is_meta:
-            raise ValueError(f"{name} is on meta, where tensors have no numbers; expected one on a CPU or a GPU")
+            raise ValueError(f"{name} is on meta; expected a tensor on CPU or GPU")
     if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
         take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
     if tv is None and divergence not in (None, "binary_tv"):
-        take.refuse("divergence", divergence, "binary_tv, which is computed here, or that total variation as tv")
+        take.refuse("divergence", divergence, "binary_tv, which is computed here, or the other total variation as tv")
     if tv is None:
         tv = _ops.divergence("binary_tv", logp, behavior_logp, None, None, None, None, None, "union")
         divergence = "binary_tv"
@@ -329,19 +326,19 @@ def certificate(
     if horizon is None:
         horizon = int(lengths.max()) if lengths.numel() else 0
     elif not (take.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
-        take.refuse("horizon", horizon, "an integer, the length of the longest response there can be")
+        take.refuse("horizon", horizon, "an integer, the maximum response length")
     *numbers, improved = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, int(horizon),
                                           divergence or "unnamed").tolist()
     return Certificate(*numbers, bool(improved), divergence or "unnamed")
 
 
 def methods() -> Dict[str, Dict[str, Any]]:
-    """The table of methods by name: sentence, equation, source, advantage, aggregation, parameters with their defaults
-    (None: no limit), requirements."""
+    """The methods by name: sentence, equation, source, advantage, aggregation, parameters with their defaults (None: no
+    limit), requirements."""
     return {row["name"]: row for row in json.loads(_ops.methods())}
 
 
 @torch.compiler.assume_constant_result
 def _row(region):
-    also = {"ppo_clip": "ppo", "dppo_binary_tv": "dppo_tv", "dppo_binary_kl": "dppo_kl"}
-    return methods()[also.get(region, region)]
+    aliases = {"ppo_clip": "ppo", "dppo_binary_tv": "dppo_tv", "dppo_binary_kl": "dppo_kl"}
+    return methods()[aliases.get(region, region)]

@@ -1,14 +1,14 @@
-"""Arguments as the operators take them. What cannot be one is a ValueError that says its name, its value and what is wanted.
+"""Conversion of arguments to those of the operators. Invalid ones raise a ValueError with name, value and expected type.
 
-Nothing here looks at a tensor's numbers or compares a float: torch.compile traces these functions, and both would tie
-the compiled code to what it has seen. The operators look.
+These functions read no tensor values and compare no floats: torch.compile traces them and would specialise the compiled
+code to those values. The operators check values.
 """
 
 from collections.abc import Mapping
 
 import torch
 
-_NO_LIMIT = float("inf")  # what the operators take for None
+_NO_LIMIT = float("inf")  # None in the operators
 
 
 def refuse(name, value, wanted):
@@ -25,17 +25,17 @@ def word(name, value, wanted):
 
 
 def tensor(name, value):
-    """A tensor as a constant: no gradient flows through a decision."""
+    """The tensor detached, since no gradient flows through decisions."""
     if not isinstance(value, torch.Tensor):
         refuse(name, value, "a torch tensor")
     return value.detach()
 
 
 def rows_as_sequences(shape, given, lengths):
-    """Padded tensors [B, T] as the flat ones of B sequences of T tokens, of which a mask says what is padding: the same
-    tensors by name, and the lengths. Advantages may be one per row, [B] or [B, 1]; top-K log-probs are [B, T, K]."""
+    """Flattens padded tensors [B, T] into B sequences of T tokens; returns them by name, and the lengths. The mask marks the
+    padding. Advantages may be per row, [B] or [B, 1]; top-K log-probs are [B, T, K]."""
     if lengths is not None:
-        raise ValueError("lengths go with flat tensors; of padded ones [B, T] the mask says which tokens are there")
+        raise ValueError("lengths are for flat tensors; use mask for padded tensors [B, T]")
     rows, width = shape
 
     def flat(name, value):
@@ -44,8 +44,8 @@ def rows_as_sequences(shape, given, lengths):
         if name == "advantages" and value.dim() < 3 and value.shape in ((rows,), (rows, 1)):
             value = value.reshape(rows, 1).expand(rows, width)
         if value.shape[:2] != shape:
-            raise ValueError(f"{name} is {list(value.shape)} beside a logp of {list(shape)}; expected the same [B, T]"
-                             + (", or one number per row" if name == "advantages" else ""))
+            raise ValueError(f"{name} is {list(value.shape)}, but logp is {list(shape)}; expected the same [B, T]"
+                             + (", or one value per row" if name == "advantages" else ""))
         return value.reshape(rows * width, *value.shape[2:])
 
     flattened = {name: None if value is None else flat(name, value) for name, value in given.items()}
@@ -68,7 +68,7 @@ def _as_tensor(name, value, wanted):
 
 
 def flags(name, value, like):
-    """Booleans, or 0 and 1, one per token; a list goes where `like` is."""
+    """Booleans, or 0 and 1, one per token. A list is moved to the device of `like`."""
     if value is None:
         return None
     given = _as_tensor(name, value, "booleans, or 0 and 1, one per token")
@@ -80,7 +80,7 @@ def integers(name, value):
     if value is None:
         return None
     given = _as_tensor(name, value, "integers, one per sequence")
-    return given if given.numel() else given.to(torch.int64)  # an empty list has no type of its own
+    return given if given.numel() else given.to(torch.int64)  # torch makes an empty list float32
 
 
 def number(name, value, wanted):
@@ -99,8 +99,7 @@ def number(name, value, wanted):
 
 
 def as_tensor(*numbers):
-    """Numbers as a tensor of the CPU, made by products: torch.compile keeps a changing number apart from the code it
-    compiles only where the number meets a tensor."""
+    """Floats as a CPU tensor. The products keep torch.compile from specialising the code to the floats."""
     one = torch.ones((), dtype=torch.float64)
     return torch.stack([one * value for value in numbers]) if numbers else torch.empty(0, dtype=torch.float64)
 
@@ -111,12 +110,12 @@ def optional_number(name, value, wanted):
 
 
 def parameters(params):
-    """A method's parameters as names and a tensor of numbers (None: infinite), names and words."""
+    """Splits a method's parameters into names and a tensor of numbers (None: infinite), and names and strings."""
     names, numbers, word_names, words = [], [], [], []
     if params is None:
         return names, as_tensor(), word_names, words
     if not isinstance(params, Mapping):
-        refuse("params", params, "a dict from a parameter's name to its value")
+        refuse("params", params, "a dict from parameter names to values")
     for name, value in params.items():
         if not isinstance(name, str):
             refuse("a name in params", name, "a string")
@@ -126,5 +125,5 @@ def parameters(params):
         else:
             names.append(name)
             numbers.append(_NO_LIMIT if value is None else number(
-                f"the parameter {name!r}", value, "a number, a word, or None for no limit"))
+                f"the parameter {name!r}", value, "a number, a string, or None for no limit"))
     return names, as_tensor(*numbers), word_names, words

@@ -1,5 +1,5 @@
-"""The LM head fused with what is asked of it: from hidden states [N, H] and the head's weight [V, H] to log-probabilities
-and losses, with the logits of one chunk of rows alive at a time (64 MiB on a CPU, 768 MiB on a GPU)."""
+"""The fused LM head: log-probabilities and losses from hidden states [N, H] and the head's weight [V, H], with only the
+logits of one chunk of rows in memory (64 MiB on a CPU, 768 MiB on a GPU)."""
 
 from typing import Any, Mapping, NamedTuple, Optional
 
@@ -11,30 +11,30 @@ from ._operators import check_devices
 
 
 _PER_TOKEN = ("behavior_logp", "advantages", "weights", "lengths", "groups", "old_logp", "behavior_other_logp", "old_other_logp",
-              "topk_ids", "topk_behavior_logp", "behavior_hidden", "behavior_weight")  # as operator policy_head takes them
+              "topk_ids", "topk_behavior_logp", "behavior_hidden", "behavior_weight")  # in the order of operator policy_head
 
 
 class LogProbs(NamedTuple):
-    logp: torch.Tensor  # [N] log p of the targets, with a gradient
-    entropy: torch.Tensor  # [N] of the whole next-token distribution, with a gradient
+    logp: torch.Tensor  # [N] log p of the targets, differentiable
+    entropy: torch.Tensor  # [N] entropy of the next-token distribution, differentiable
     other_logp: torch.Tensor  # [N] log(1 - p), exact where log p rounds to 0; no gradient
-    topk_logp: Optional[torch.Tensor]  # [N, K] log p of the asked tokens, no gradient; None where none were asked for
+    topk_logp: Optional[torch.Tensor]  # [N, K] log p of topk_ids, no gradient; None without topk_ids
 
 
 class PolicyLoss(NamedTuple):
     loss: torch.Tensor  # scalar, to be minimised
-    logp: torch.Tensor  # [N] no gradient, as all that follows
+    logp: torch.Tensor  # [N] no gradient, as for the other fields below
     entropy: torch.Tensor  # [N]
     decision: Any  # keel.Decision, [N] each
 
 
 def head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows):
-    """As the operators take them."""
+    """Checks the arguments and returns the options of the operators."""
     for name, value in (("hidden", hidden), ("weight", weight), ("targets", targets)):
         if not isinstance(value, torch.Tensor):
             take.refuse(name, value, "a torch tensor")
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int):
-        take.refuse("chunk_rows", chunk_rows, "an integer, or 0 for as many rows as fit the budget")
+        take.refuse("chunk_rows", chunk_rows, "an integer, or 0 to fit the memory budget")
     return (take.number("temperature", temperature, "a number above 0"),
             0.0 if softcap is None else take.number("softcap", softcap, "a number, or None for no cap"), chunk_rows)
 
@@ -51,9 +51,9 @@ def fused_log_probs(
 ) -> LogProbs:
     """The log-probabilities of `targets` [N] under softmax(softcap(hidden weight^T) / temperature).
 
-    Logits are computed chunk by chunk, and again in the backward pass. float32, bfloat16 or float16; sums and results are
-    float32. `softcap` is Gemma 2's bound of the logits, `topk_ids` [N, K] asks for other tokens as well, `chunk_rows` says
-    how many rows have logits at a time. A head with a bias has no place here."""
+    Logits are computed chunk by chunk, and recomputed in the backward pass. Inputs are float32, bfloat16 or float16; sums
+    and results are float32. `softcap` is the logit soft-cap of Gemma 2, `topk_ids` [N, K] are further tokens, `chunk_rows`
+    is the number of rows per chunk. A bias is not supported."""
     options = head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows)
     logp, other_logp, entropy, topk = torch.ops.keel.head_log_probs(
         hidden, weight, targets, take.optional_tensor("topk_ids", topk_ids), *options)
@@ -61,19 +61,19 @@ def fused_log_probs(
 
 
 def policy_head(hidden, weight, targets, method, params, token_weights, known, options, entropy_coefficient):
-    """The loss with its gradients computed beside it; what operator policy_head returns. `known` is what is known of the
-    tokens, by the operator's names."""
-    wants = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    """The loss and its gradients: the result of operator policy_head. `known` has the per-token inputs by the operator's
+    names."""
+    needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     return torch.ops.keel.policy_head(
         hidden, weight, targets, take.word("method", method, "the name of a method"), *take.parameters(params),
         known["behavior_logp"], known["advantages"], token_weights, known["lengths"], known["groups"], known["old_logp"],
         known["behavior_other_logp"], known["old_other_logp"], known["topk_ids"], known["topk_behavior_logp"],
-        known["behavior_hidden"], known["behavior_weight"], entropy_coefficient, *options, wants,
-        wants and weight.requires_grad)
+        known["behavior_hidden"], known["behavior_weight"], entropy_coefficient, *options, needs_grad,
+        needs_grad and weight.requires_grad)
 
 
 def register() -> None:
-    """Shapes for torch.compile, and backward passes."""
+    """Registers fake implementations for torch.compile and the backward passes."""
     _register_log_probs()
     _register_policy_head()
 
@@ -98,11 +98,11 @@ def _register_log_probs():
         ctx.save_for_backward(hidden, weight, targets)
         ctx.mark_non_differentiable(output[1], output[3])
 
-    def backward(ctx, of_logp, of_other_logp, of_entropy, of_topk):
+    def backward(ctx, grad_logp, grad_other_logp, grad_entropy, grad_topk):
         hidden, weight, targets = ctx.saved_tensors
-        of_hidden, of_weight = torch.ops.keel.head_gradients(
-            hidden, weight, targets, -of_logp, -of_entropy, *ctx.options, ctx.needs_input_grad[1])
-        return (of_hidden.to(hidden.dtype), of_weight.to(weight.dtype) if ctx.needs_input_grad[1] else None, *(None,) * 5)
+        grad_hidden, grad_weight = torch.ops.keel.head_gradients(
+            hidden, weight, targets, -grad_logp, -grad_entropy, *ctx.options, ctx.needs_input_grad[1])
+        return (grad_hidden.to(hidden.dtype), grad_weight.to(weight.dtype) if ctx.needs_input_grad[1] else None, *(None,) * 5)
 
     library.register_autograd("keel::head_log_probs", backward, setup_context=setup)
 
@@ -112,13 +112,13 @@ def _register_policy_head():
     def _(hidden, weight, targets, *arguments):
         *_, gradients, weight_gradient = arguments
         named = dict(zip(_PER_TOKEN, arguments[5:]))
-        anywhere = [(name, named.pop(name)) for name in ("lengths", "groups")]
-        check_devices(hidden, dict(weight=weight, targets=targets, **named), anywhere)
+        any_device = [(name, named.pop(name)) for name in ("lengths", "groups")]
+        check_devices(hidden, dict(weight=weight, targets=targets, **named), any_device)
         rows = hidden.shape[0]
         flags = [hidden.new_empty(rows, dtype=torch.bool) for _ in range(2)]
-        numbers = [_float32(hidden, rows) for _ in range(5)]
+        values = [_float32(hidden, rows) for _ in range(5)]
         return (_float32(hidden), _float32(hidden, *(hidden.shape if gradients else (0,))),
-                _float32(weight, *(weight.shape if weight_gradient else (0,))), *numbers[:3], *flags, *numbers[3:],
+                _float32(weight, *(weight.shape if weight_gradient else (0,))), *values[:3], *flags, *values[3:],
                 hidden.new_empty((), dtype=torch.int64))
 
     def setup(ctx, inputs, output):
@@ -127,11 +127,11 @@ def _register_policy_head():
         ctx.save_for_backward(output[1], output[2])
         ctx.mark_non_differentiable(*output[1:])
 
-    def backward(ctx, of_loss, *_):
+    def backward(ctx, grad_loss, *_):
         gradients = [None, None]
         for i, (gradient, dtype) in enumerate(zip(ctx.saved_tensors, ctx.types)):
             if ctx.needs_input_grad[i]:
-                gradients[i] = (gradient * of_loss).to(dtype)
+                gradients[i] = (gradient * grad_loss).to(dtype)
         return (*gradients, *(None,) * 24)
 
     library.register_autograd("keel::policy_head", backward, setup_context=setup)

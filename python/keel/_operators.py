@@ -1,4 +1,4 @@
-"""Loads the operators (libkeel_ops.so, beside this file) and tells torch.compile the shapes of their results."""
+"""Loads the operators (libkeel_ops.so in this folder) and registers fake implementations for torch.compile."""
 
 import os
 
@@ -11,25 +11,25 @@ from ._built_with import TORCH_VERSION
 def load():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libkeel_ops.so")
     if not os.path.exists(path):
-        raise ImportError(f"keel has no operators yet, {path}: build them with `make build` or `pip install .`")
+        raise ImportError(f"{path} is missing: build it with `make build` or `pip install .`")
     try:
         torch.ops.load_library(path)
     except OSError as error:
         raise ImportError(
-            f"keel was built for torch {TORCH_VERSION} and cannot be loaded beside torch {torch.__version__}: {error}. "
-            "Build it again with this Python: `make build KEEL_TORCH=...` or `pip install .`") from error
+            f"keel was built for torch {TORCH_VERSION} and cannot be loaded with torch {torch.__version__}: {error}. "
+            "Rebuild it with this Python: `make build KEEL_TORCH=...` or `pip install .`") from error
     _register_shapes()
     return torch.ops.keel
 
 
-def check_devices(like, others, anywhere=()):
-    """An operator with one tensor on meta is answered here, and not by the code that would have refused the mixture."""
+def check_devices(like, others, any_device=()):
+    """Rejects mixed devices. The fake implementations need this, since they replace the operators' own check."""
     for name, tensor in others.items():
         if tensor is not None and tensor.device != like.device:
             raise ValueError(f"{name} is on {tensor.device}, but the first tensor is on {like.device}; expected one device for all of them")
-    for name, tensor in anywhere:
+    for name, tensor in any_device:
         if tensor is not None and tensor.is_meta and not like.is_meta:
-            raise ValueError(f"{name} is on meta, where tensors have no numbers, but the first tensor is on {like.device}")
+            raise ValueError(f"{name} is on meta, but the first tensor is on {like.device}")
 
 
 def _register_shapes():
@@ -62,7 +62,7 @@ def _register_shapes():
                                      ("token_rewards", token_rewards)))
         per_token = kind in ("reinforce_pp", "reinforce_pp_baseline", "gae")
         if per_token and mask is None:
-            # Without a mask the number of tokens is a sum of values, which shapes cannot know.
+            # Without a mask the number of tokens depends on the values of lengths.
             tokens = library.get_ctx().new_dynamic_size()
         else:
             tokens = mask.shape[0] if per_token else rewards.shape[0]

@@ -182,8 +182,8 @@ def padded_tensors_are_the_flat_ones():
         assert torch.equal(loss.detach(), same), region
         (gradient,) = torch.autograd.grad(loss, logp)
         assert torch.allclose(gradient.reshape(-1), -want.coefficient / 9, rtol=1e-12, atol=0), region
-    for wrong, words in ((dict(lengths=[4, 4, 4]), "lengths go with flat tensors"), (dict(behavior_logp=flat["logp"]), "behavior_logp is [12]"),
-                         (dict(advantages=flat["advantages"]), "or one number per row")):
+    for wrong, words in ((dict(lengths=[4, 4, 4]), "lengths are for flat tensors"), (dict(behavior_logp=flat["logp"]), "behavior_logp is [12]"),
+                         (dict(advantages=flat["advantages"]), "or one value per row")):
         try:
             keel.policy_loss("dppo_tv", **{**padded, **wrong}, aggregation="token_mean")
         except ValueError as error:

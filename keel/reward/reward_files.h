@@ -7,7 +7,7 @@ namespace keel {
 
 struct RewardOptions;
 
-/// The files that the functions name, and what is in each: "PATH sha256:...".
+/// Returns the files that reward.functions name, each with its fingerprint: "PATH sha256:...".
 std::vector<std::string> reward_files(const RewardOptions& options);
 
 }  // namespace keel

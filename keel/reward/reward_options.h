@@ -13,7 +13,7 @@ namespace keel {
 
 class OptionTable;
 
-/// What completions are worth; the section `reward` of a configuration. docs/rewards.md has the table of functions.
+/// The section `reward` of a configuration. docs/rewards.md lists the functions.
 struct RewardOptions {
   std::vector<std::string> functions;
   std::vector<double> weights;
@@ -26,39 +26,39 @@ struct RewardOptions {
 
   void describe(OptionTable& table);
 
-  /// Threads that score, and processes of each user program, at most.
+  /// Maximum number of scoring threads, and of processes per user program.
   size_t worker_count() const;
 };
 
-/// A function that reward.functions can name, and what it gives.
+/// A function that reward.functions can name.
 struct BuiltInReward {
-  std::string name, sentence;
+  std::string name, summary;
 };
 std::vector<BuiltInReward> built_in_rewards();
 
-/// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files)
-/// by their full paths, so that it means the same from any folder.
+/// Makes the paths in an entry of reward.functions absolute: the file of python:, and the arguments of exec: that are
+/// files. The entry then works from any folder.
 std::string with_absolute_paths(const std::string& function);
 
-/// The tokens from which on DAPO's penalty grows, where the function is overlong:LONGEST,BUFFER.
+/// Returns the length at which the DAPO penalty starts, if the function is overlong:MAX_LENGTH,BUFFER.
 std::optional<double> soft_penalty_start(const std::string& function);
 
-/// What metrics and messages call a function: its files by their names alone, wherever they lie.
+/// Returns the function's name in metrics and messages: files without their folders.
 std::string short_name(const std::string& function);
 
-/// A built-in task's check: the prompt and the completion with its stop token spelled out.
+/// Scores a completion of a built-in task. The completion includes the text of its stop token.
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 
-/// How it reads the final answer of such a completion; empty: there is none.
+/// Returns the final answer in such a completion; empty if there is none.
 using AnswerExtractor = std::function<std::string(std::string_view completion)>;
 
-/// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
-/// default there, and "math" elsewhere. `max_new_tokens` is what overlong_buffer ends at. User programs are started
-/// and the sandbox is tried out: what cannot work is an Error now and not after the first rollouts.
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerExtractor& reader = {},
-                      int64_t max_new_tokens = 0);
+/// Creates the reward of a run. `task` is the reward "task", the default with a built-in task; the default is "math"
+/// otherwise. `max_new_tokens` is the maximum completion length for overlong_buffer. Starts user programs and tests the
+/// sandbox, so that errors appear before the first rollouts.
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {},
+                      const AnswerExtractor& extractor = {}, int64_t max_new_tokens = 0);
 
-/// The function as a reward; with a reader it judges final answers.
-std::unique_ptr<Reward> make_function_reward(RewardFunction function, AnswerExtractor reader = {});
+/// Wraps a function as a reward. With an extractor it scores final answers.
+std::unique_ptr<Reward> make_function_reward(RewardFunction function, AnswerExtractor extractor = {});
 
 }  // namespace keel

@@ -10,18 +10,18 @@
 namespace keel {
 namespace {
 
-std::string list_of(const std::set<std::string>& sources) {
-  constexpr size_t kShown = 8;
+std::string join_sources(const std::set<std::string>& sources) {
+  constexpr size_t kMaxShown = 8;
   std::string text;
   size_t count = 0;
   for (const std::string& source : sources)
-    if (count++ < kShown) text += (text.empty() ? "" : ", ") + printable(source);
-  return count > kShown ? text + " and " + std::to_string(count - kShown) + " more" : text;
+    if (count++ < kMaxShown) text += (text.empty() ? "" : ", ") + printable(source);
+  return count > kMaxShown ? text + " and " + std::to_string(count - kMaxShown) + " more" : text;
 }
 
-/// `who` is what failed: "reward "math"".
-std::string complaint(const std::string& who, const RewardSample& sample, const std::string& why) {
-  std::string text = who + " failed on completion ";
+/// `subject` is what failed, such as "reward "math"".
+std::string failure_message(const std::string& subject, const RewardSample& sample, const std::string& why) {
+  std::string text = subject + " failed on completion ";
   text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
   if (!sample.prompt.source.empty()) text += " (" + sample.prompt.source + ")";
   return text + ", " + printable(sample.completion) + ": " + why;
@@ -33,7 +33,8 @@ bool RewardTerm::applies_to(const std::string& source) const {
   return sources.empty() || std::find(sources.begin(), sources.end(), source) != sources.end();
 }
 
-Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samples, RewardResult& result) const {
+Scores RewardSum::score_term(const RewardTerm& term, std::span<const RewardSample> samples,
+                             RewardResult& result) const {
   Scores scores = (*term.reward)(samples);
   if (scores.rewards.size() != samples.size())
     fail(ExitCode::kInternal, "reward \"", term.name, "\" gave ", scores.rewards.size(), " rewards for ",
@@ -46,25 +47,25 @@ Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samp
       result.notes.push_back(term.name + ": " + note->second);
     const auto failure = scores.failures.find(i);
     if (failure == scores.failures.end()) continue;
-    reward = worth_after(complaint("reward \"" + term.name + "\"", samples[i], failure->second), result);
+    reward = substitute_reward(failure_message("reward \"" + term.name + "\"", samples[i], failure->second), result);
   }
   return scores;
 }
 
-/// What stands in for a number that could not be had, where that does not stop the run.
-std::optional<double> RewardSum::worth_after(const std::string& failure, RewardResult& result) const {
+/// Returns the reward to use after a failure (reward.on_error), or throws.
+std::optional<double> RewardSum::substitute_reward(const std::string& failure, RewardResult& result) const {
   if (on_error_ == OnError::kStop)
     fail(ExitCode::kRewardProgramFailed, failure,
-         ". Mend the function, or let the run go on with reward.on_error: zero (worth 0) or skip (left out)");
+         ". Fix the function, or continue the run with reward.on_error: zero (reward 0) or skip (left out)");
   result.failures.push_back(failure);
   return on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
 }
 
 void RewardSum::require_finite_sums(std::span<const RewardSample> samples, RewardResult& result) const {
-  constexpr double kLargest = 1e18;  // squares of advantages, and sums over groups, stay finite in 32 bits
+  constexpr double kMaxReward = 1e18;  // squared advantages and group sums stay finite in float32
   for (size_t i = 0; i < samples.size(); ++i) {
     std::optional<double>& total = result.totals[i];
-    if (!total || std::abs(*total) <= kLargest) continue;
+    if (!total || std::abs(*total) <= kMaxReward) continue;
     std::ostringstream why;
     why << "it is " << *total << " (";
     const char* separator = "";
@@ -74,56 +75,57 @@ void RewardSum::require_finite_sums(std::span<const RewardSample> samples, Rewar
       why << separator << terms_[t].name << " gave " << *reward << " x " << terms_[t].weight;
       separator = ", ";
     }
-    why << "); expected a finite number of at most " << kLargest;
-    total = worth_after(complaint("the sum of the rewards", samples[i], why.str()), result);
+    why << "); expected a finite number of at most " << kMaxReward;
+    total = substitute_reward(failure_message("the sum of the rewards", samples[i], why.str()), result);
   }
 }
 
 bool RewardSum::is_binary() const {
-  std::set<std::string> taken;
-  const auto judges = std::count_if(terms_.begin(), terms_.end(), [](const auto& term) { return !term.training_only; });
+  std::set<std::string> covered;
+  const auto scorers =
+      std::count_if(terms_.begin(), terms_.end(), [](const auto& term) { return !term.training_only; });
   for (const RewardTerm& term : terms_) {
     if (term.training_only) continue;
     if (!term.reward->is_binary() || term.weight != 1) return false;
-    if (term.sources.empty() && judges > 1) return false;
+    if (term.sources.empty() && scorers > 1) return false;
     for (const std::string& source : std::set(term.sources.begin(), term.sources.end()))
-      if (!taken.insert(source).second) return false;
+      if (!covered.insert(source).second) return false;
   }
-  return judges > 0;
+  return scorers > 0;
 }
 
 std::string RewardSum::answer_error(const Json& answer, const std::string& source) const {
   for (const RewardTerm& term : terms_) {
     const std::string why = term.applies_to(source) ? term.reward->answer_error(answer) : "";
-    if (!why.empty()) return "the reward \"" + term.name + "\" cannot judge this row: " + why;
+    if (!why.empty()) return "the reward \"" + term.name + "\" cannot score this row: " + why;
   }
-  // Of several judges of answers one that could find some completion right is enough.
-  std::string never;
+  // If several functions score the answer, one that can give 1 is enough.
+  std::string reason;
   for (const RewardTerm& term : terms_) {
     if (!term.reward->is_binary() || !term.applies_to(source)) continue;
     const std::string why = term.reward->unsolvable_reason(answer);
     if (why.empty()) return "";
-    if (never.empty()) never = "by the reward \"" + term.name + "\" no completion of this row could be right: " + why;
+    if (reason.empty()) reason = "the reward \"" + term.name + "\" could never find a completion correct: " + why;
   }
-  return never;
+  return reason;
 }
 
 std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>& sources) const {
   std::vector<std::string> warnings;
   std::set<std::string> unscored = sources;
   for (const RewardTerm& term : terms_) {
-    const auto judged = [&](const std::string& source) { return term.applies_to(source); };
-    if (std::none_of(sources.begin(), sources.end(), judged))
-      warnings.push_back("reward \"" + term.name + "\" judges nothing: no row is from there; the rows are from " +
-                         list_of(sources));
-    std::erase_if(unscored, judged);
+    const auto applies = [&](const std::string& source) { return term.applies_to(source); };
+    if (std::none_of(sources.begin(), sources.end(), applies))
+      warnings.push_back("reward \"" + term.name + "\" scores no row: no row has its source; the sources are " +
+                         join_sources(sources));
+    std::erase_if(unscored, applies);
   }
   if (warnings.size() == terms_.size())
-    fail(ExitCode::kBadConfiguration, "reward.functions: no function judges any row: ", warnings.front(),
-         ". Correct what stands behind the @");
+    fail(ExitCode::kBadConfiguration, "reward.functions: no function scores any row: ", warnings.front(),
+         ". Fix the sources after the @");
   if (!unscored.empty())
-    warnings.push_back("no reward function judges the rows from " + list_of(unscored) +
-                       ": nothing is learned from them");
+    warnings.push_back("no reward function scores the rows from " + join_sources(unscored) +
+                       "; they are not trained on");
   return warnings;
 }
 
@@ -131,18 +133,18 @@ RewardResult RewardSum::score(std::span<const RewardSample> samples) const {
   RewardResult result{.totals = std::vector<std::optional<double>>(samples.size()), .terms = {}, .failures = {}};
   for (const RewardTerm& term : terms_) {
     std::vector<std::optional<double>>& rewards = result.terms.emplace_back(samples.size());
-    std::vector<RewardSample> mine;
-    std::vector<size_t> places;
+    std::vector<RewardSample> applicable;
+    std::vector<size_t> indices;
     for (size_t i = 0; i < samples.size(); ++i) {
       if (!term.applies_to(samples[i].prompt.source)) continue;
-      mine.push_back(samples[i]);
-      places.push_back(i);
+      applicable.push_back(samples[i]);
+      indices.push_back(i);
     }
-    if (mine.empty()) continue;
-    const Scores scores = ask(term, mine, result);
-    for (size_t i = 0; i < places.size(); ++i) {
-      const std::optional<double>& reward = rewards[places[i]] = scores.rewards[i];
-      if (reward) result.totals[places[i]] = result.totals[places[i]].value_or(0) + term.weight * *reward;
+    if (applicable.empty()) continue;
+    const Scores scores = score_term(term, applicable, result);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const std::optional<double>& reward = rewards[indices[i]] = scores.rewards[i];
+      if (reward) result.totals[indices[i]] = result.totals[indices[i]].value_or(0) + term.weight * *reward;
     }
   }
   require_finite_sums(samples, result);

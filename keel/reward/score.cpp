@@ -23,21 +23,21 @@ void ScoreReport::add(const ScoreReport& other) {
 std::optional<std::string> ScoreTally::add(const ScoreReport& report, size_t completions) {
   add_functions(functions_, report.functions);
   completions_ += completions;
-  const bool first = failures_ == 0 && !report.failures.empty();
+  const bool is_first = failures_ == 0 && !report.failures.empty();
   failures_ += report.failures.size();
-  return first ? std::optional(report.failures.front()) : std::nullopt;
+  return is_first ? std::optional(report.failures.front()) : std::nullopt;
 }
 
 std::vector<std::string> ScoreTally::warnings() const {
-  std::vector<std::string> sentences;
+  std::vector<std::string> texts;
   if (failures_ > 0)
-    sentences.push_back("reward functions failed " + std::to_string(failures_) + " times on " +
-                        std::to_string(completions_) + " completions");
+    texts.push_back("reward functions failed " + std::to_string(failures_) + " times on " +
+                    std::to_string(completions_) + " completions");
   for (const ScoreReport::Function& function : functions_)
     if (function.count == 0)
-      sentences.push_back("reward \"" + function.name + "\" judged none of " + std::to_string(completions_) +
-                          " completions");
-  return sentences;
+      texts.push_back("reward \"" + function.name + "\" scored none of " + std::to_string(completions_) +
+                      " completions");
+  return texts;
 }
 
 std::vector<RewardSample> make_reward_samples(std::span<const Rollout> group, std::span<const Prompt> prompts,

@@ -12,26 +12,26 @@
 
 namespace keel {
 
-/// What came of scoring some groups, in the order of their prompts.
+/// Statistics of scored groups.
 struct ScoreReport {
   struct Function {
     std::string name;
     double sum = 0;
-    int64_t count = 0;  // completions that it judged
+    int64_t count = 0;  // completions that it scored
   };
   std::vector<Function> functions;
-  int64_t unscored = 0;               // completions that no function judged
-  std::vector<std::string> failures;  // one sentence for each completion that a function failed on
+  int64_t unscored = 0;               // completions without a reward
+  std::vector<std::string> failures;  // one message per failed completion
 
   void add(const ScoreReport& other);
 };
 
-/// What is remembered of all reports of a run.
+/// Sums the reports of a run.
 class ScoreTally {
  public:
-  /// What to tell at once: the first failure of all.
+  /// Returns the first failure of the run, for an immediate warning.
   std::optional<std::string> add(const ScoreReport& report, size_t completions);
-  /// What to tell at the end: how much failed, and functions that judged nothing.
+  /// Returns the warnings for the end of the run: the failures, and functions that scored nothing.
   std::vector<std::string> warnings() const;
 
  private:
@@ -39,15 +39,15 @@ class ScoreTally {
   size_t completions_ = 0, failures_ = 0;
 };
 
-/// The completions of one group, as its judges get them: copies, all but the prompt.
+/// Builds the input of the reward functions for one group. Copies everything except the prompt.
 std::vector<RewardSample> make_reward_samples(std::span<const Rollout> group, std::span<const Prompt> prompts,
                                               const Tokenizer& tokenizer);
 
 struct GroupScore {
   ScoreReport report;
-  RewardResult result;  // what each function said, and the rewards: its totals
+  RewardResult result;
 
-  /// Gives the rollout of this place in the group its reward; without one it is not judged.
+  /// Sets the reward of the rollout with this index in the group; it may be unscored.
   void set_reward(size_t index, Rollout& rollout) const;
 };
 

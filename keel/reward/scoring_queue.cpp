@@ -6,8 +6,8 @@
 namespace keel {
 
 ScoringQueue::ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-                           size_t threads, std::function<void()> keep_on)
-    : reward_(reward), prompts_(prompts), tokenizer_(tokenizer), keep_on_(std::move(keep_on)) {
+                           size_t threads, std::function<void()> check_cancelled)
+    : reward_(reward), prompts_(prompts), tokenizer_(tokenizer), check_cancelled_(std::move(check_cancelled)) {
   threads_ = begin_threads(thread_count(threads), [this] { work(); });
 }
 
@@ -21,28 +21,28 @@ ScoringQueue::~ScoringQueue() {
 }
 
 void ScoringQueue::add(std::span<const Rollout> group) {
-  Group mine{group.front().prompt, make_reward_samples(group, prompts_, tokenizer_)};
+  Group added{group.front().prompt, make_reward_samples(group, prompts_, tokenizer_)};
   {
     const std::scoped_lock lock(mutex_);
-    if (failures_.empty()) waiting_.push_back(std::move(mine));
+    if (failures_.empty()) waiting_.push_back(std::move(added));
   }
   changed_.notify_one();
 }
 
-ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts, std::function<void(size_t)> scored) {
+ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts, std::function<void(size_t)> on_progress) {
   {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
-    scored_ = std::move(scored);
-    if (scored_) scored_(scores_.size());
+    on_progress_ = std::move(on_progress);
+    if (on_progress_) on_progress_(scores_.size());
   }
   changed_.notify_all();
   if (threads_.empty()) work();
   threads_.clear();  // joins
   if (!failures_.empty()) throw_if_stopped();
   if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);
-  std::map<int64_t, size_t> taken;
-  for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).set_reward(taken[rollout.prompt]++, rollout);
+  std::map<int64_t, size_t> next_index;
+  for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).set_reward(next_index[rollout.prompt]++, rollout);
   ScoreReport all;
   for (const auto& [prompt, score] : scores_) all.add(score.report);
   return all;
@@ -60,7 +60,7 @@ void ScoringQueue::work() {
     std::exception_ptr failure;
     try {
       throw_if_stopped();
-      if (keep_on_) keep_on_();
+      if (check_cancelled_) check_cancelled_();
       score = score_group(group.samples, reward_);
     } catch (...) {
       failure = std::current_exception();
@@ -71,7 +71,7 @@ void ScoringQueue::work() {
       waiting_.clear();
     } else {
       scores_[group.prompt] = std::move(score);
-      if (scored_) scored_(scores_.size());
+      if (on_progress_) on_progress_(scores_.size());
     }
   }
 }

@@ -14,37 +14,35 @@
 
 namespace keel {
 
-/// Scores finished groups on threads of its own while others are still being sampled:
+/// Scores finished groups on its own threads while other groups are still being sampled:
 ///
 ///   ScoringQueue queue(reward, prompts, tokenizer, threads);
 ///   std::vector<Rollout> rollouts = engine.generate(prompts, request, {.group = [&](auto group) { queue.add(group);
 ///   }}); const ScoreReport report = queue.finish(rollouts);
 ///
-/// A group's rewards depend on that group alone, so the order of scoring does not matter. Groups are copied: a
-/// generation that ends in an exception leaves nothing here that points to its rollouts.
+/// A group's rewards depend on that group alone, so the order of scoring does not matter. The queue copies the groups,
+/// so that an exception during generation leaves no dangling references.
 class ScoringQueue {
  public:
-  /// Everything must outlive the queue. `threads` 0 means one per core. `keep_on` is called before each group, by any
-  /// thread, and throws where nobody wants the scores any more. Where the system gives fewer threads they do it all,
-  /// and where it gives none finish() does.
+  /// All arguments must outlive the queue. `threads` 0 means one per core. Any thread calls `check_cancelled` before
+  /// each group; it throws to cancel. If the system cannot create threads, finish() scores the groups.
   ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer, size_t threads,
-               std::function<void()> keep_on = {});
-  /// Waits for the groups being scored and forgets the rest.
+               std::function<void()> check_cancelled = {});
+  /// Waits for the groups being scored and discards the rest.
   ~ScoringQueue();
   ScoringQueue(const ScoringQueue&) = delete;
   ScoringQueue& operator=(const ScoringQueue&) = delete;
 
-  /// That it has got; before finish().
+  /// Number of threads that were created. Call it before finish().
   size_t threads() const { return threads_.size(); }
 
-  /// Takes the rollouts of one prompt and returns at once.
+  /// Enqueues the rollouts of one prompt without waiting.
   void add(std::span<const Rollout> group);
 
-  /// Waits until all groups are scored and sets the rewards of `rollouts`, which are all that were added. After a
-  /// failure no further group is begun, and the failure of the first prompt that has one is thrown here; Interrupted
-  /// where someone asked to stop before all were scored.
-  /// `scored` is told how many groups are, while it waits, by any thread.
-  ScoreReport finish(std::span<Rollout> rollouts, std::function<void(size_t groups)> scored = {});
+  /// Waits until all groups are scored and sets the rewards of `rollouts`, which must be all that were added. After a
+  /// failure no further group is scored, and the first prompt's failure is rethrown; Interrupted after a stop request.
+  /// Any thread calls `on_progress` with the number of scored groups.
+  ScoreReport finish(std::span<Rollout> rollouts, std::function<void(size_t groups)> on_progress = {});
 
  private:
   void work();
@@ -52,7 +50,7 @@ class ScoringQueue {
   const RewardSum& reward_;
   std::span<const Prompt> prompts_;
   const Tokenizer& tokenizer_;
-  std::function<void()> keep_on_;
+  std::function<void()> check_cancelled_;
   std::mutex mutex_;
   std::condition_variable changed_;
   struct Group {
@@ -63,7 +61,7 @@ class ScoringQueue {
   std::map<int64_t, GroupScore> scores_;  // by prompt
   std::map<int64_t, std::exception_ptr> failures_;
   bool closed_ = false;
-  std::function<void(size_t)> scored_;
+  std::function<void(size_t)> on_progress_;
   std::vector<std::jthread> threads_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an evaluation says of a completion: not how much it teaches, but whether it is right.
+// Whether an evaluation counts a completion as solved.
 
 #include "keel/reward/reward_sum.h"
 
@@ -9,15 +9,15 @@ namespace keel {
 constexpr double kSolvedThreshold = 0.5;
 
 struct Verdict {
-  std::optional<double> reward;  // the weighted sum but for penalties of training; nothing: who should judge did not
+  std::optional<double> reward;  // the weighted sum without length penalties; std::nullopt: unscored
   bool solved = false;
-  bool by_reward = false;  // no judge of answers applies: solved is what the whole reward makes it
+  bool by_reward = false;  // no function scores final answers, so `reward` decides `solved`
   FinalAnswer answer;
 };
 
-/// Where functions that judge final answers apply, they alone decide: solved is what one of them finds worth
-/// kSolvedThreshold, before its weight, and unscored what none of them judged. Elsewhere the sum decides. The answer is
-/// read by the first of them, or, without one, as the math verifier reads it.
+/// If functions that score final answers apply, they decide: solved if one of them gives at least kSolvedThreshold
+/// before its weight, unscored if none gives a reward. Otherwise the weighted sum decides. The first of these functions
+/// extracts the answer; without one, the math verifier does.
 std::vector<Verdict> compute_verdicts(const RewardSum& reward, std::span<const RewardSample> samples,
                                       const RewardResult& result);
 

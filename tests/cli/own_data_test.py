@@ -231,7 +231,7 @@ def f(completions, data_source, level, ability, **columns):
         for line in told[1:3]:
             self.assertIn("judged 2 of 2 completions of held-out prompts", line)
         self.assertIn("failed 16 times on 16 completions", told[3])
-        self.assertIn("judged none of 16 completions", told[4])
+        self.assertIn("scored none of 16 completions", told[4])
         log = (self.folder / "run" / "log.txt").read_text()
         self.assertEqual(log.count("no more tea"), 16)
         result = support.keel("eval", self.configuration("run", reward={"on_error": "zero"}), "--model", self.model)
@@ -264,15 +264,15 @@ def f(completions, data_source, level, ability, **columns):
     def test_a_function_for_a_source_that_is_not_there_is_noticed(self):
         result = self.train("run", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1})
         self.assert_exit(result, 0)
-        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judges nothing.*the rows are from "sums"')
+        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" scores no row.*the sources are "sums"')
         result = self.train("late", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1}, data={"bad_rows": "stop_late"})
         self.assert_exit(result, 0)
-        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judged none of \d+ completions')
+        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" scored none of \d+ completions')
         result = self.train("none", reward={"functions": ["math @products"]})
         self.assert_refused(result, 2, "math @products", '"sums"')
         self.assertFalse((self.folder / "none").exists())
         evaluated = support.keel("eval", self.configuration("run", reward={"functions": ["math", "stopped @products"]}), "--model", self.model)
-        self.assertIn('warning: reward "stopped @products" judges nothing', evaluated.stderr)
+        self.assertIn('warning: reward "stopped @products" scores no row', evaluated.stderr)
 
     def test_the_same_function_twice_has_two_entries(self):
         result = self.train("run", train={"steps": 1}, eval={"prompts": 0}, reward={"functions": ["length:8", "length:8"], "weights": [1, 2]})

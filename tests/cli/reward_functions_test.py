@@ -154,7 +154,7 @@ class RewardCommand(support.Test):
         data = [{"prompt": "p", "completion": "c", "points": i} for i in range(3)]
         for name in ("answer", "solution", "ground_truth", "label"):
             told = self.reward(data, f"python:{path}:of_{name}", code=5).stderr
-            self.assertIn(f'asks for "{name}", and no column has that name or was recognised as the answer; the columns are points', told)
+            self.assertIn(f'requires "{name}", but no column has that name or is the answer column (columns: points', told)
         self.assert_rewards(self.reward(data, f"python:{path}:may_ask"), [1] * 3)
         for row, answer in zip(data, (None, "7", "8")):  # a row may lack its own
             row["answer"] = answer
@@ -388,9 +388,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
     def test_a_function_that_nobody_calls_is_refused(self):
         path = self.write("odd.py", "def f(answer, label):\n    return [1]\n")
-        self.assertIn("f(answer, label) is no reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
+        self.assertIn("f(answer, label) is not a supported reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
         path = self.write("two.py", "def brevity(completions):\n    return [1]\n\n\ndef form(completions):\n    return [1]\n")
-        for name, said in ((":breviti", "has no function breviti; those that it has: brevity, form"), ("", "which function is the reward?")):
+        for name, said in ((":breviti", "has no function breviti (it has brevity, form)"), ("", "several or no functions")):
             self.assertEqual([said in line for line in self.reward(rows(1), f"python:{path}{name}", code=5).stderr.splitlines()], [True])
 
     def test_the_rewards_of_an_earlier_run_are_replaced(self):

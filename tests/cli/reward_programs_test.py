@@ -79,7 +79,7 @@ class WithoutProc(support.Test):
         for function in ("code", f"python:{file}", "exec:cat"):
             result = subprocess.run([*hidden, support.KEEL, "reward", rows, f'reward.functions=["{function}"]',
                                      f"reward.python={sys.executable}"], env=support.environment(), capture_output=True, text=True)
-            self.assert_refused(result, 2, "keel: the rewards code, python: and exec: need /proc, which is not mounted here")
+            self.assert_refused(result, 2, "keel: the rewards code, python: and exec: need /proc, which is not mounted")
 
 
 class ProgramsThatAreNotToBeTrusted(support.Test):
@@ -97,7 +97,7 @@ class ProgramsThatAreNotToBeTrusted(support.Test):
         slow.write_text("import time\ndef reward(completions, **columns):\n    time.sleep(0.3)\n    return [0.0] * len(completions)\n")
         self.assertIn("printed more than one line", self.refuse(f"exec:{sys.executable} {program} before"))
         text = self.refuse(f"exec:{sys.executable} {program} after", f"python:{slow}")
-        self.assertIn("answered before it was asked", text)
+        self.assertIn("sent a reply without a request", text)
         self.assertIn("the wrong completions", text)
 
     def test_a_file_that_is_changed_while_it_is_in_use_ends_the_run(self):
@@ -107,7 +107,7 @@ class ProgramsThatAreNotToBeTrusted(support.Test):
             new.write_text("def reward(completions, **columns): return [9.0] * len(completions)\n")
             before, after = (hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, new))
             text = self.refuse(f"python:{file}", on_error=on_error)
-            for part in (str(file), "was changed while it was in use", before, after, "--resume"):
+            for part in (str(file), "was changed during the run", before, after, "--resume"):
                 self.assertIn(part, text)
             file.write_text(CHANGED.replace("NEW", str(new)))
 

@@ -308,7 +308,7 @@ class Namespaces(support.Test):
             os.chmod(self.folder / "bwrap", mode)
             path = f"PATH={self.folder}"
             result = self.judge([row], check=False, prefix=[*self.setpriv("--bounding-set", "-sys_admin"), "/usr/bin/env", path])
-            self.assert_refused(result, 2, "only in a sandbox", "unshare", "by bubblewrap", words)
+            self.assert_refused(result, 2, "needs a sandbox", "unshare", "with bubblewrap", words)
             self.assertEqual(result.stdout, "")
 
     def test_another_user_than_root_is_held_as_well(self):

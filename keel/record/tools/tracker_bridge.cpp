@@ -56,15 +56,14 @@ std::optional<std::string> TrackerBridge::end(const std::string& how) {
 
 /// Sends a line and returns the reply. An interrupt does not cut it short: the last rows belong to the run.
 Json TrackerBridge::ask(std::string_view line, double seconds, bool is_last) {
-  const Exchanged how = process_.exchange({.input = line,
-                                           .close_input = is_last,
-                                           .deadline = seconds_from_now(seconds),
-                                           .heeds_stop = !is_open_});
+  const ExchangeResult result = process_.exchange(
+      {.input = line, .close_input = is_last, .deadline = seconds_from_now(seconds), .interruptible = !is_open_});
   const std::string output = std::exchange(process_.output(), "");
   const Json reply = try_parse_json(output.substr(0, output.find('\n'))).value_or(Json());
   if (reply.is_object()) return reply;
-  const std::string problem =
-      how == Exchanged::kTimeout ? "did not answer in time" : "ended unexpectedly (" + process_.ending() + ")";
+  const std::string problem = result == ExchangeResult::kTimeout
+                                  ? "did not answer in time"
+                                  : "ended unexpectedly (" + process_.exit_status() + ")";
   return {{"error", "the bridge to " + tool_ + " " + problem}};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Rewards that compare the final answer of a completion with the prompt's answer: 1 when it is right, else 0. Where the
-// prompt has a list of answers, any of them is right.
+// Rewards that compare the final answer of a completion with the prompt's answer: 1 if they are equal, else 0. A prompt
+// may have a list of correct answers.
 
 #include <memory>
 #include <string_view>
@@ -10,13 +10,13 @@
 
 namespace keel {
 
-/// The math verifier (math/verifier.h).
+/// Equality by the math verifier (libs/mathverify).
 std::unique_ptr<Reward> math_reward();
 
-/// The final answer, or the whole completion, is the same text but for white space around it (and case, if told).
+/// The final answer, or the whole completion, is the same text after trimming (and case folding with `ignore_case`).
 std::unique_ptr<Reward> exact_reward(bool ignore_case);
 
-/// The last number of the final answer is within `tolerance` of the gold one, relative to the larger of it and 1.
+/// The last number of the final answer is within `tolerance` * max(1, |gold|) of the gold number.
 std::unique_ptr<Reward> numeric_reward(double tolerance);
 
 /// The final answer is the gold letter: "B", "(B)", "B) 12", "\text{B}", "**B**". A gold integer counts from A = 0.

@@ -10,20 +10,22 @@
 namespace keel {
 namespace {
 
-constexpr size_t kLongestLine = size_t{16} << 20;  // a call's arguments or its value
+constexpr size_t kMaxLineBytes = size_t{16} << 20;  // of a call's arguments or its value
 
-/// One side of the conversation: a line there, a line back.
-class Side {
+/// A sandboxed process that answers lines with lines.
+class LineProcess {
  public:
-  Side(std::unique_ptr<ChildProcess> process, Deadline deadline) : process_(std::move(process)), deadline_(deadline) {}
+  LineProcess(std::unique_ptr<ChildProcess> process, Deadline deadline)
+      : process_(std::move(process)), deadline_(deadline) {}
 
-  /// The first line that came and was not read yet; a std::runtime_error says why there is none.
-  std::string ask(const std::string& lines) {
-    const Exchanged how = process_->exchange({.input = lines, .max_output = kLongestLine, .deadline = deadline_});
-    if (how == Exchanged::kEnd) throw std::runtime_error("ended");
-    if (how == Exchanged::kTimeout) throw std::runtime_error("took too long");
-    if (how == Exchanged::kTooLong)
-      throw std::runtime_error("answered with more than " + std::to_string(kLongestLine) + " bytes");
+  /// Sends lines and returns the next line of the output. Throws std::runtime_error if there is none.
+  std::string request(const std::string& lines) {
+    const ExchangeResult result =
+        process_->exchange({.input = lines, .max_output = kMaxLineBytes, .deadline = deadline_});
+    if (result == ExchangeResult::kEnd) throw std::runtime_error("ended");
+    if (result == ExchangeResult::kTimeout) throw std::runtime_error("took too long");
+    if (result == ExchangeResult::kTooLong)
+      throw std::runtime_error("answered with more than " + std::to_string(kMaxLineBytes) + " bytes");
     std::string& output = process_->output();
     const size_t end = output.find('\n');
     std::string line = output.substr(0, end);
@@ -42,17 +44,17 @@ class Side {
   Deadline deadline_;
 };
 
-/// The program's answer, as the judge gets it: nothing that the program says can be taken for something else.
-std::string answer_for_judge(Side& program, const std::string& message) {
+/// Returns the program's reply for the judge: "=REPLY", or "!ERROR", so that a reply cannot pose as an error.
+std::string relay_to_program(LineProcess& program, const std::string& message) {
   try {
-    const std::string line = program.ask(message + "\n");
+    const std::string line = program.request(message + "\n");
     return program.has_more() ? "!the program answered before it was asked\n" : "=" + line + "\n";
   } catch (const std::runtime_error& error) {
     return std::string("!the program ") + error.what() + "\n";
   }
 }
 
-/// Adds what the judge said of the check with this number.
+/// Adds the verdict of the judge on one check to the report.
 void add_verdict(const std::string& verdict, const std::string& why, size_t number, CheckReport& report) {
   const auto keep_first = [&](std::string& text, const std::string& reason) {
     if (text.empty()) text = "test " + std::to_string(number) + ": " + reason;
@@ -62,20 +64,21 @@ void add_verdict(const std::string& verdict, const std::string& why, size_t numb
   else if (verdict == "fail")
     keep_first(report.note, why);
   else
-    keep_first(report.fault, verdict == "cannot" ? why : "it disturbs its judge, which said " + printable(verdict));
+    keep_first(report.fault,
+               verdict == "cannot" ? why : "it interferes with the judge, which returned " + printable(verdict));
 }
 
-void converse(Side& judge, Side& program, const std::vector<Json>& checks, CheckReport& report) {
-  size_t judged = 0;
-  for (std::string line = judge.ask(json_line({{"checks", checks}}) + "\n"); line != "done";) {
+void relay_lines(LineProcess& judge, LineProcess& program, const std::vector<Json>& checks, CheckReport& report) {
+  size_t verdicts = 0;
+  for (std::string line = judge.request(json_line({{"checks", checks}}) + "\n"); line != "done";) {
     const size_t space = line.find(' ');
     const std::string word = line.substr(0, space), rest = space == std::string::npos ? "" : line.substr(space + 1);
-    if (word != "ask") add_verdict(word, rest, ++judged, report);
-    line = judge.ask(word == "ask" ? answer_for_judge(program, rest) : "");
+    if (word != "ask") add_verdict(word, rest, ++verdicts, report);
+    line = judge.request(word == "ask" ? relay_to_program(program, rest) : "");
   }
-  if (judged != checks.size()) {
+  if (verdicts != checks.size()) {
     report.passed = 0;
-    report.fault = "they disturb their judge, which gave " + std::to_string(judged) + " verdicts on " +
+    report.fault = "they interfere with the judge, which returned " + std::to_string(verdicts) + " verdicts for " +
                    std::to_string(checks.size()) + " tests";
   }
 }
@@ -84,14 +87,14 @@ void converse(Side& judge, Side& program, const std::vector<Json>& checks, Check
 
 CheckReport run_checks(const PythonSandbox& sandbox, std::string_view program, const std::vector<Json>& checks) {
   const Deadline deadline = seconds_from_now(sandbox.seconds());
-  Side judge(sandbox.start("", {"-c", code_judge()}), deadline);
-  Side tested(sandbox.start(program, {"-c", code_program()}), deadline);
+  LineProcess judge(sandbox.start("", {"-c", code_judge()}), deadline);
+  LineProcess tested(sandbox.start(program, {"-c", code_program()}), deadline);
   CheckReport report;
   try {
-    converse(judge, tested, checks, report);
+    relay_lines(judge, tested, checks, report);
   } catch (const Error&) {
     throw;
-  } catch (const std::runtime_error& error) {  // its time is up, or what it was given is too much for it
+  } catch (const std::runtime_error& error) {  // a timeout, or a line that is too long
     if (report.note.empty()) report.note = std::string("the tests ") + error.what();
   }
   tested.end();

@@ -1,10 +1,9 @@
 #pragma once
 
-// Calls and assertions about a Python program's functions. The program runs in one sandbox and its judge, which runs
-// the tests, in another: they share no process, memory, file or signal, only lines that go through here. The judge has
-// the program's names as stand-ins; a call of one becomes a line to the program, which answers with a value, and the
-// judge compares that with what it expects, which the program is never told. code_values.py has the form of values,
-// code_judge.py and code_program.py the two ends.
+// Runs calls and assertions against a Python program's functions. The program and the judge, which executes the tests,
+// run in separate sandboxes. They exchange only lines, through this process. The judge has proxies for the program's
+// names: calling one sends a line to the program, which returns a value. The judge compares it with the expected value,
+// which the program never gets. code_values.py serialises values; code_judge.py and code_program.py are the two ends.
 
 #include <string>
 #include <string_view>
@@ -17,12 +16,12 @@ namespace keel {
 
 struct CheckReport {
   size_t passed = 0;
-  std::string note;   // why the first check that did not pass did not
-  std::string fault;  // of a test that nobody could pass or fail: why it cannot be judged; empty: there is none
+  std::string note;   // why the first failed check failed
+  std::string fault;  // why a test is invalid; empty if all tests are valid
 };
 
 /// Runs the checks, each {"code": TEXT}, {"code": TEXT, "entry": EXPRESSION} (and then check(EXPRESSION)) or
-/// {"call": NAME, "arguments": LIST OR TEXT, "want": VALUE}, within the sandbox's seconds for all together.
+/// {"call": NAME, "arguments": LIST OR TEXT, "want": VALUE}, within the sandbox's time limit in total.
 CheckReport run_checks(const PythonSandbox& sandbox, std::string_view program, const std::vector<Json>& checks);
 
 }  // namespace keel

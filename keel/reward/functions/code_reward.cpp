@@ -12,10 +12,10 @@
 namespace keel {
 namespace {
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string to_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// What a text holds as JSON; null where it is code.
-Json json_in(const std::string& text) {
+/// Parses the text as JSON; returns null if it is code.
+Json parse_if_json(const std::string& text) {
   try {
     return parse_json(text, {.depth = kDataDepth, .exact = true});
   } catch (const JsonFault& fault) {
@@ -25,11 +25,11 @@ Json json_in(const std::string& text) {
   }
 }
 
-/// An input may be one text or its lines.
+/// An input is one text, or a list of its lines.
 std::string dialog_text(const Json& value) {
-  if (!value.is_array()) return text_of(value);
+  if (!value.is_array()) return to_text(value);
   std::string text;
-  for (const Json& line : value) text += text_of(line) + "\n";
+  for (const Json& line : value) text += to_text(line) + "\n";
   return text;
 }
 
@@ -51,9 +51,9 @@ void read_object(const Json& answer, CodeTests& tests) {
   if (answer.contains("input") && answer.contains("output")) {
     tests.dialogs.push_back({dialog_text(answer["input"]), dialog_text(answer["output"])});
   } else if (answer.contains("assert_case")) {
-    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", text_of(code)}});
+    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", to_text(code)}});
   } else if (answer.contains("test") && answer.contains("entry_point")) {
-    tests.checks.push_back({{"code", text_of(answer["test"])}, {"entry", text_of(answer["entry_point"])}});
+    tests.checks.push_back({{"code", to_text(answer["test"])}, {"entry", to_text(answer["entry_point"])}});
   } else {
     throw std::invalid_argument(
         "the tests have neither inputs and outputs, input and output, assert_case, nor test "
@@ -61,8 +61,8 @@ void read_object(const Json& answer, CodeTests& tests) {
   }
 }
 
-/// A number with a decimal point or an exponent; whole numbers are compared as text.
-std::optional<double> decimal(const std::string& word) {
+/// Parses a number with a decimal point or an exponent; integers are compared as text.
+std::optional<double> parse_decimal(const std::string& word) {
   if (word.find_first_of(".eE") == std::string::npos) return std::nullopt;
   double value = 0;
   const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -70,9 +70,9 @@ std::optional<double> decimal(const std::string& word) {
   return value;
 }
 
-bool same_word(const std::string& got, const std::string& want) {
-  if (got == want) return true;
-  const std::optional<double> number = decimal(want);
+bool same_word(const std::string& got, const std::string& expected) {
+  if (got == expected) return true;
+  const std::optional<double> number = parse_decimal(expected);
   if (!number) return false;
   double value = 0;
   const char *begin = got.data() + (got.starts_with('+') ? 1 : 0), *end = got.data() + got.size();
@@ -80,8 +80,8 @@ bool same_word(const std::string& got, const std::string& want) {
   return error == std::errc() && rest == end && std::abs(value - *number) <= 1e-6 * std::max(1.0, std::abs(*number));
 }
 
-/// The words of every line that has some.
-std::vector<std::vector<std::string>> words_of(std::string_view text) {
+/// Splits the non-empty lines into words.
+std::vector<std::vector<std::string>> split_words(std::string_view text) {
   std::vector<std::vector<std::string>> lines;
   std::istringstream input{std::string(text)};
   for (std::string line; std::getline(input, line);) {
@@ -130,7 +130,7 @@ class CodeReward final : public Reward {
   bool is_binary() const override { return !fraction_; }
 
  private:
-  /// `note` says why it is not 1. A std::invalid_argument says why the tests cannot be judged by.
+  /// `note` is the reason for a score below 1. Throws std::invalid_argument if the tests are invalid.
   double score_tests(const CodeTests& tests, const std::string& program, std::string& note) const {
     size_t passed = 0;
     if (!tests.checks.empty()) {
@@ -142,9 +142,9 @@ class CodeReward final : public Reward {
     if (!fraction_ && passed < tests.checks.size()) return 0;
     for (const CodeTests::Dialog& dialog : tests.dialogs) {
       const SandboxRun run = sandbox_.run(program, dialog.input);
-      const bool good = run.succeeded() && same_output(run.output, dialog.output);
-      if (!good && !fraction_) return 0;
-      passed += good ? 1 : 0;
+      const bool is_correct = run.succeeded() && same_output(run.output, dialog.output);
+      if (!is_correct && !fraction_) return 0;
+      passed += is_correct ? 1 : 0;
     }
     return static_cast<double>(passed) / static_cast<double>(tests.size());
   }
@@ -158,7 +158,7 @@ class CodeReward final : public Reward {
 CodeTests read_code_tests(const Json& answer) {
   CodeTests tests;
   if (answer.is_string()) {
-    const Json inner = json_in(answer.get<std::string>());
+    const Json inner = parse_if_json(answer.get<std::string>());
     if (inner.is_structured()) return read_code_tests(inner);
     tests.checks.push_back({{"code", answer}});
   } else if (answer.is_object()) {
@@ -181,14 +181,14 @@ namespace {
 
 constexpr std::string_view kFence = "```";
 
-/// The spaces before a fence that has only these before it on its line.
+/// The indentation of a fence; 0 if other text precedes it on its line.
 size_t indent_of(std::string_view text, size_t fence) {
   const size_t line = text.find_last_of('\n', fence) + 1;  // 0 on the first
   return text.substr(line, fence - line).find_first_not_of(" \t") == std::string_view::npos ? fence - line : 0;
 }
 
-/// Where the fence is that ends a block; one that stands further in, as in the text of a function, is part of it.
-size_t closing_fence(std::string_view text, size_t opening, size_t from) {
+/// Finds the closing fence of a block. A fence with deeper indentation, such as in a docstring, is part of the block.
+size_t find_closing_fence(std::string_view text, size_t opening, size_t from) {
   size_t end = text.find(kFence, from);
   while (end != std::string_view::npos && indent_of(text, end) > indent_of(text, opening) + 3)
     end = text.find(kFence, end + kFence.size());
@@ -198,21 +198,21 @@ size_t closing_fence(std::string_view text, size_t opening, size_t from) {
 }  // namespace
 
 std::string extract_program(std::string_view completion) {
-  std::string_view found = completion;
-  for (size_t at = completion.find(kFence); at != std::string_view::npos;) {
-    const size_t line = completion.find('\n', at);
+  std::string_view program = completion;
+  for (size_t opening = completion.find(kFence); opening != std::string_view::npos;) {
+    const size_t line = completion.find('\n', opening);
     if (line == std::string_view::npos) break;
-    const size_t end = closing_fence(completion, at, line);
-    found = completion.substr(line + 1, end == std::string_view::npos ? end : end - line - 1);
+    const size_t end = find_closing_fence(completion, opening, line);
+    program = completion.substr(line + 1, end == std::string_view::npos ? end : end - line - 1);
     if (end == std::string_view::npos) break;
-    at = completion.find(kFence, end + kFence.size());
+    opening = completion.find(kFence, end + kFence.size());
   }
-  return std::string(found);
+  return std::string(program);
 }
 
-bool same_output(std::string_view got, std::string_view want) {
-  const auto ours = words_of(got), theirs = words_of(want);
-  return std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), [](const auto& a, const auto& b) {
+bool same_output(std::string_view got, std::string_view expected) {
+  const auto left = split_words(got), right = split_words(expected);
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const auto& a, const auto& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_word);
   });
 }

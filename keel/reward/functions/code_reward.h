@@ -16,22 +16,22 @@ struct CodeTests {
   struct Dialog {
     std::string input, output;
   };
-  std::vector<Dialog> dialogs;  // what goes to standard input, what must come out: judged from outside
-  std::vector<Json> checks;     // of its functions, as run_checks takes them
+  std::vector<Dialog> dialogs;  // standard input and the expected output
+  std::vector<Json> checks;     // tests of its functions, for run_checks
   size_t size() const { return dialogs.size() + checks.size(); }
 };
 
-/// Reads the forms that data sets use (docs/code-reward.md); a std::invalid_argument says what is wrong.
+/// Parses the formats that data sets use (docs/code-reward.md). Throws std::invalid_argument.
 CodeTests read_code_tests(const Json& answer);
 
-/// The last fenced block of a completion, or the whole of it when there is none.
+/// Returns the last fenced code block of a completion, or the whole completion if it has none.
 std::string extract_program(std::string_view completion);
 
-/// Whether a program's output is what was asked for: the same words on the same lines; decimal fractions within 1e-6.
-bool same_output(std::string_view got, std::string_view want);
+/// Whether a program's output has the expected words on the same lines; decimal fractions may differ by 1e-6.
+bool same_output(std::string_view got, std::string_view expected);
 
-/// Runs the completion's Python program against the prompt's tests: 1 when it passes all, else 0, or, with `fraction`,
-/// the part that it passes.
+/// Runs the completion's Python program against the prompt's tests: 1 if it passes all, else 0. With
+/// `fraction` it is the fraction of tests passed.
 std::unique_ptr<Reward> code_reward(const std::string& python, const SandboxLimits& limits, bool fraction);
 
 }  // namespace keel

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-/// A reward that is a function of one sample; nothing where the sample has no tokens and they are needed.
+/// Applies a function to each sample. It returns std::nullopt if it needs tokens that the sample lacks.
 class SampleReward final : public Reward {
  public:
   using Function = std::function<std::optional<double>(const RewardSample&)>;
@@ -22,7 +22,7 @@ class SampleReward final : public Reward {
       scores.rewards.push_back(function_(sample));
       if (!scores.rewards.back())
         scores.failures[scores.rewards.size() - 1] =
-            "it counts tokens, and the completion comes without them; give the row \"completion_ids\"";
+            "it counts tokens, but the row has none; add \"completion_ids\" to the row";
     }
     return scores;
   }
@@ -63,9 +63,9 @@ bool matches(const text::Regex& regex, const std::string& completion) {
   }
 }
 
-std::unique_ptr<Reward> length_function(std::function<double(double)> worth) {
-  return std::make_unique<SampleReward>([worth = std::move(worth)](const RewardSample& sample) {
-    return sample.tokens ? std::optional(worth(static_cast<double>(sample.tokens->size()))) : std::nullopt;
+std::unique_ptr<Reward> length_function(std::function<double(double)> reward_of) {
+  return std::make_unique<SampleReward>([reward_of = std::move(reward_of)](const RewardSample& sample) {
+    return sample.tokens ? std::optional(reward_of(static_cast<double>(sample.tokens->size()))) : std::nullopt;
   });
 }
 
@@ -77,7 +77,7 @@ std::unique_ptr<Reward> tags_reward(std::vector<std::string> tags) {
 }
 
 std::unique_ptr<Reward> pattern_reward(const std::string& pattern) {
-  // \A, so that one place is tried; multi-line mode off, as people who write ^ and $ expect.
+  // \A anchors the match; multi-line mode is off, so that ^ and $ mean the whole text.
   const std::string whole = "(?s-m)\\A(?:" + pattern + ")\\z";
   text::Regex regex;
   try {
@@ -97,8 +97,9 @@ std::unique_ptr<Reward> length_reward(double scale) {
   return length_function([=](double length) { return -length / scale; });
 }
 
-std::unique_ptr<Reward> overlong_reward(double longest, double buffer) {
-  return length_function([=](double length) { return -std::clamp((length - (longest - buffer)) / buffer, 0.0, 1.0); });
+std::unique_ptr<Reward> overlong_reward(double max_length, double buffer) {
+  return length_function(
+      [=](double length) { return -std::clamp((length - (max_length - buffer)) / buffer, 0.0, 1.0); });
 }
 
 }  // namespace keel

@@ -11,21 +11,21 @@
 
 namespace keel {
 
-/// A reward that a program outside gives; the protocol is in docs/rewards.md. A batch that gets no sound answer is
-/// tried once more, one completion at a time: one that hangs or crashes the program costs the others nothing.
+/// A reward from an external program; docs/rewards.md has the protocol. If a request for a group fails, each completion
+/// is retried alone, so that one that hangs or crashes the program does not affect the others.
 class ProgramReward final : public Reward {
  public:
   explicit ProgramReward(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
   Scores operator()(std::span<const RewardSample> samples) const override;
 
  private:
-  Scores ask(std::span<const RewardSample> samples) const;
-  void tell_tracebacks(const Json& reply) const;
+  Scores request_scores(std::span<const RewardSample> samples) const;
+  void print_new_tracebacks(const Json& reply) const;
 
   std::unique_ptr<Channel> channel_;
   mutable std::atomic<uint64_t> next_id_ = 0;
-  mutable std::mutex told_mutex_;
-  mutable std::set<std::string> told_;  // places of failures whose traceback was printed, whichever process sent it
+  mutable std::mutex printed_mutex_;
+  mutable std::set<std::string> printed_;  // code locations whose traceback was printed
 };
 
 }  // namespace keel

@@ -6,22 +6,21 @@
 
 namespace keel {
 
-/// Why a request to a reward program got no answer.
+/// A request to a reward program failed.
 struct ChannelError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Nobody answers at all, or not for as many completions as were asked about: there is no sense in asking again.
+/// The program cannot be reached, or breaks the protocol, so that a retry is useless.
 struct ChannelDown : ChannelError {
   using ChannelError::ChannelError;
 };
 
-/// A way to ask a program outside: one JSON text there, one back. Safe to use from several threads.
+/// Sends one JSON text to an external program and receives one. Thread-safe.
 class Channel {
  public:
   virtual ~Channel() = default;
-  /// Throws ChannelError when no answer comes. `accept` reads the answer; when it throws, whoever sent it is not to be
-  /// trusted with the next request.
+  /// Throws ChannelError if there is no reply. `accept` parses the reply; if it throws, the sender is not used again.
   using Accept = std::function<void(const std::string& reply)>;
   virtual void exchange(const std::string& request, const Accept& accept) = 0;
 };

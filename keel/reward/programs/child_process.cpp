@@ -33,16 +33,16 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    fail(ExitCode::kHealthGuard, "a pipe to a reward program cannot be made: ", strerror(errno));
+    fail(ExitCode::kHealthGuard, "cannot create a pipe to a reward program: ", strerror(errno));
   return {FileHandle(ends[0]), FileHandle(ends[1])};
 }
 
 void set_non_blocking(const FileHandle& file) { fcntl(file.get(), F_SETFL, fcntl(file.get(), F_GETFL) | O_NONBLOCK); }
 
-/// Writing to a program that has ended is an error number here, not a signal that would end us.
-class WithoutSigpipe {
+/// Blocks SIGPIPE, so that writing to a program that has exited returns an error.
+class SigpipeBlocker {
  public:
-  WithoutSigpipe() {
+  SigpipeBlocker() {
     sigemptyset(&pipe_);
     sigaddset(&pipe_, SIGPIPE);
     sigset_t pending;
@@ -50,45 +50,45 @@ class WithoutSigpipe {
     was_pending_ = sigismember(&pending, SIGPIPE) == 1;
     pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
-  ~WithoutSigpipe() {
-    const timespec now = {};
-    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);  // ours, if there was one
+  ~SigpipeBlocker() {
+    const timespec no_wait = {};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &no_wait);  // discards a SIGPIPE of this scope
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+  SigpipeBlocker(const SigpipeBlocker&) = delete;
+  SigpipeBlocker& operator=(const SigpipeBlocker&) = delete;
 
  private:
   sigset_t pipe_, before_;
   bool was_pending_ = false;
 };
 
-/// Reads what is there; closes at the end of the stream.
-void read_some(FileHandle& file, std::string& to) {
+/// Reads available bytes; closes the file at the end of the stream.
+void read_available(FileHandle& file, std::string& to) {
   char buffer[1 << 16];
   const ssize_t count = read(file.get(), buffer, sizeof(buffer));
   if (count > 0) to.append(buffer, static_cast<size_t>(count));
   if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) file.close();
 }
 
-/// Writes what goes in; closes when nobody reads any more.
-void write_some(FileHandle& file, std::string_view& input) {
+/// Writes what fits into the pipe; closes the file if the reader is gone.
+void write_available(FileHandle& file, std::string_view& input) {
   const ssize_t count = write(file.get(), input.data(), std::min(input.size(), size_t{1} << 16));
   if (count > 0) input.remove_prefix(static_cast<size_t>(count));
   if (count < 0 && errno != EAGAIN && errno != EINTR) file.close();
 }
 
-[[noreturn]] void refuse_start(const std::string& program, int error) {
+[[noreturn]] void fail_to_start(const std::string& program, int error) {
   fail(ExitCode::kBadConfiguration, "\"", program, "\" cannot be started: ", strerror(error),
-       "; check the path, and that it may be executed");
+       ". Check its path and that it is executable");
 }
 
-pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, const Pipe& errors) {
+pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, const Pipe& error_pipe) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.read.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
-  if (request.capture_errors) posix_spawn_file_actions_adddup2(&actions, errors.write.get(), STDERR_FILENO);
+  if (request.capture_stderr) posix_spawn_file_actions_adddup2(&actions, error_pipe.write.get(), STDERR_FILENO);
   if (request.extra_input >= 0) posix_spawn_file_actions_adddup2(&actions, request.extra_input, 3);
 #if __GLIBC_PREREQ(2, 34)
   posix_spawn_file_actions_addclosefrom_np(&actions, request.extra_input >= 0 ? 4 : 3);
@@ -114,33 +114,34 @@ pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, 
   });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) refuse_start(request.command[0], error);
+  if (error != 0) fail_to_start(request.command[0], error);
   return pid;
 }
 
-/// Starts the program below a process that keeps hold of what it starts; `keeper` is the way to end that.
-pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, const Pipe& errors, FileHandle& keeper) {
+/// Starts the program below a supervisor; closing `supervisor` ends both.
+pid_t spawn_supervised(SpawnRequest request, const Pipe& input, const Pipe& output, const Pipe& error_pipe,
+                       FileHandle& supervisor) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    fail(ExitCode::kHealthGuard, "a socket to a reward program cannot be made: ", strerror(errno));
-  FileHandle ours(ends[0]), theirs(ends[1]);
-  const FileHandle program = file_in_memory("keel-sandbox", sandbox_program());
+    fail(ExitCode::kHealthGuard, "cannot create a socket to a reward program: ", strerror(errno));
+  FileHandle parent_end(ends[0]), child_end(ends[1]);
+  const FileHandle program = create_memory_file("keel-sandbox", sandbox_program());
   const std::string name = request.command[0];
   request.command.insert(request.command.begin(), {path_for_children(program), "supervise"});
-  request.extra_input = theirs.get();
+  request.extra_input = child_end.get();
   become_subreaper();
-  const pid_t pid = spawn(request, input, output, errors);
-  theirs.close();
+  const pid_t pid = spawn(request, input, output, error_pipe);
+  child_end.close();
   int error = 0;
   ssize_t count;
-  while ((count = read(ours.get(), &error, sizeof(error))) < 0 && errno == EINTR) continue;
+  while ((count = read(parent_end.get(), &error, sizeof(error))) < 0 && errno == EINTR) continue;
   if (count != sizeof(error)) error = ECHILD;
   if (error != 0) {
-    ours.close();
+    parent_end.close();
     reap_child(pid);
-    refuse_start(name, error);
+    fail_to_start(name, error);
   }
-  keeper = std::move(ours);
+  supervisor = std::move(parent_end);
   return pid;
 }
 
@@ -156,13 +157,14 @@ int milliseconds_until(Deadline deadline) {
 }
 
 ChildProcess::ChildProcess(const SpawnRequest& request) {
-  Pipe input = make_pipe(), output = make_pipe(), errors;
-  if (request.capture_errors) errors = make_pipe();
-  pid_ = request.kept ? spawn_kept(request, input, output, errors, keeper_) : spawn(request, input, output, errors);
+  Pipe input = make_pipe(), output = make_pipe(), error_pipe;
+  if (request.capture_stderr) error_pipe = make_pipe();
+  pid_ = request.supervised ? spawn_supervised(request, input, output, error_pipe, supervisor_)
+                            : spawn(request, input, output, error_pipe);
   input_ = std::move(input.write);
   output_pipe_ = std::move(output.read);
-  error_pipe_ = std::move(errors.read);
-  for (const FileHandle* file : {&input_, &output_pipe_, &error_pipe_})
+  stderr_pipe_ = std::move(error_pipe.read);
+  for (const FileHandle* file : {&input_, &output_pipe_, &stderr_pipe_})
     if (file->is_open()) set_non_blocking(*file);
 }
 
@@ -172,28 +174,30 @@ ChildProcess::~ChildProcess() {
   kill();
 }
 
-Exchanged ChildProcess::exchange(const ExchangeRequest& request) {
-  const WithoutSigpipe guard;
+ExchangeResult ChildProcess::exchange(const ExchangeRequest& request) {
+  const SigpipeBlocker guard;
   std::string_view input = request.input;
   while (true) {
     if (request.close_input && input.empty()) input_.close();
     const bool sent = input.empty() || !input_.is_open();
-    if (!request.close_input && sent && output_.find('\n') != std::string::npos) return Exchanged::kLine;
-    if (!output_pipe_.is_open() && !error_pipe_.is_open()) return Exchanged::kEnd;
-    if (output_.size() > request.max_output || errors_.size() > request.max_output) return Exchanged::kTooLong;
+    if (!request.close_input && sent && output_.find('\n') != std::string::npos) return ExchangeResult::kLine;
+    if (!output_pipe_.is_open() && !stderr_pipe_.is_open()) return ExchangeResult::kEnd;
+    if (output_.size() > request.max_output || stderr_output_.size() > request.max_output)
+      return ExchangeResult::kTooLong;
     pollfd files[4] = {{sent ? -1 : input_.get(), POLLOUT, 0},
                        {output_pipe_.get(), POLLIN, 0},
-                       {error_pipe_.get(), POLLIN, 0},
-                       {keeper_.get(), 0, 0}};  // closed ones are -1, which poll passes over
-    const int patience = milliseconds_until(request.deadline);
-    if ((request.heeds_stop ? poll_unless_stopped(files, patience) : poll(files, 4, patience)) <= 0) {
-      if (Clock::now() >= request.deadline) return Exchanged::kTimeout;
+                       {stderr_pipe_.get(), POLLIN, 0},
+                       {supervisor_.get(), 0, 0}};  // poll ignores closed files (-1)
+    const int timeout_ms = milliseconds_until(request.deadline);
+    if ((request.interruptible ? poll_unless_stopped(files, timeout_ms) : poll(files, 4, timeout_ms)) <= 0) {
+      if (Clock::now() >= request.deadline) return ExchangeResult::kTimeout;
       continue;
     }
-    if (files[3].revents != 0 && files[1].revents == 0) return Exchanged::kEnd;  // nor is anything left to be read
-    if (files[0].revents != 0) write_some(input_, input);
-    if (files[1].revents != 0) read_some(output_pipe_, output_);
-    if (files[2].revents != 0) read_some(error_pipe_, errors_);
+    if (files[3].revents != 0 && files[1].revents == 0)
+      return ExchangeResult::kEnd;  // the supervisor is gone and the output is read
+    if (files[0].revents != 0) write_available(input_, input);
+    if (files[1].revents != 0) read_available(output_pipe_, output_);
+    if (files[2].revents != 0) read_available(stderr_pipe_, stderr_output_);
   }
 }
 
@@ -205,31 +209,31 @@ bool ChildProcess::has_ended() const {
 
 void ChildProcess::kill() {
   if (reaped_) return;
-  if (keeper_.is_open()) {
-    shutdown(keeper_.get(), SHUT_RDWR);  // seen even where another process of ours has a copy
+  if (supervisor_.is_open()) {
+    shutdown(supervisor_.get(), SHUT_RDWR);  // works even if another child has a copy
     for (int i = 0; i < 2500 && !has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    keeper_.close();
+    supervisor_.close();
   }
-  ::kill(-pid_, SIGKILL);  // before the leader is reaped: until then nobody else can have its number
+  ::kill(-pid_, SIGKILL);  // before reaping the leader, so that its pid cannot be reused
   reap_child(pid_);
   reaped_ = true;
-  end_orphans();
+  kill_all_orphans();
   input_.close();
-  // Whoever still holds the output is dying; the end of the stream says that it is dead.
-  const Deadline patience = seconds_from_now(2);
+  // Waits until all holders of the output pipe are dead.
+  const Deadline deadline = seconds_from_now(2);
   char buffer[1 << 16];
-  while (output_pipe_.is_open() && Clock::now() < patience) {
+  while (output_pipe_.is_open() && Clock::now() < deadline) {
     pollfd file = {output_pipe_.get(), POLLIN, 0};
-    if (poll(&file, 1, milliseconds_until(patience)) > 0 && read(output_pipe_.get(), buffer, sizeof(buffer)) <= 0)
+    if (poll(&file, 1, milliseconds_until(deadline)) > 0 && read(output_pipe_.get(), buffer, sizeof(buffer)) <= 0)
       break;
   }
   output_pipe_.close();
-  error_pipe_.close();
+  stderr_pipe_.close();
 }
 
-std::string ChildProcess::ending() const {
+std::string ChildProcess::exit_status() const {
   siginfo_t info = {};
-  // The end of its output can be seen a moment before its end.
+  // The output may close shortly before the process ends.
   for (int i = 0; i < 250; ++i) {
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return "";
     if (info.si_pid != 0) break;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Another program, its standard input and output in our hands. Nothing of it is left when the object is gone: no
-// process of its group (of a kept program: none that it started), no zombie, no descriptor.
+// A child process with piped standard input and output. The destructor kills its process group (for a supervised
+// program: everything that it started), reaps it, and closes all descriptors.
 
 #include <sys/types.h>
 
@@ -21,53 +21,52 @@ Deadline seconds_from_now(double seconds);
 int milliseconds_until(Deadline deadline);  // at least 0
 
 struct SpawnRequest {
-  std::vector<std::string> command;  // the first is looked up in PATH
-  int extra_input = -1;              // becomes the child's descriptor 3
-  bool capture_errors = false;       // else standard error is ours
-  /// A process between us and the program holds on to all that it starts, in sessions of their own or not, and ends
-  /// them with it or with us (sandbox/supervisor.h); where the program ends that process, we end them. Not together with
-  /// extra_input.
-  bool kept = false;
+  std::vector<std::string> command;  // the program is searched in PATH
+  int extra_input = -1;              // file descriptor 3 of the child
+  bool capture_stderr = false;       // else the child inherits standard error
+  /// A supervisor process (sandbox/supervisor.h) kills all descendants of the program, in any session, when the program
+  /// or this process ends. If the program kills the supervisor, this process kills them. Excludes extra_input.
+  bool supervised = false;
 };
 
-/// How an exchange ended; kEnd also when a kept program has lost its keeper.
-enum class Exchanged { kLine, kEnd, kTimeout, kTooLong };
+/// How an exchange ended. kEnd includes the death of the supervisor.
+enum class ExchangeResult { kLine, kEnd, kTimeout, kTooLong };
 
 struct ExchangeRequest {
   std::string_view input;
-  bool close_input = false;  // and then wait for the end of the output; else for one line
+  bool close_input = false;  // then waits for the end of the output, else for one line
   size_t max_output = size_t{64} << 20;
   Deadline deadline;
-  bool heeds_stop = true;  // else an interrupt does not end the exchange
+  bool interruptible = true;  // an interrupt ends the exchange
 };
 
 class ChildProcess {
  public:
-  /// An Error (kBadConfiguration) when the program cannot be started.
+  /// Throws an Error (kBadConfiguration) if the program cannot be started.
   explicit ChildProcess(const SpawnRequest& request);
-  /// Closes its input, gives it a moment to end by itself, and kills what is left of its group.
+  /// Closes the input, waits 0.2 s for the program to exit, and kills the rest of its group.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Writes the input and reads at the same time, so that neither side can block the other for good. Never raises
-  /// SIGPIPE. What was read is in output() and errors(). Interrupted when someone asks to stop meanwhile.
-  Exchanged exchange(const ExchangeRequest& request);
+  /// Writes the input and reads at the same time, so that full pipes cannot deadlock. Never raises SIGPIPE. output()
+  /// and stderr_output() have what was read. Throws Interrupted after a stop request.
+  ExchangeResult exchange(const ExchangeRequest& request);
   std::string& output() { return output_; }
-  const std::string& errors() const { return errors_; }
+  const std::string& stderr_output() const { return stderr_output_; }
 
-  /// Kills the whole group, or all that is kept, and waits until whoever held its output is gone, too.
+  /// Kills the group, or everything supervised, and waits until all holders of the output pipe are gone.
   void kill();
-  /// "exit code 3", "signal 11 (Segmentation fault)"; empty while it runs.
-  std::string ending() const;
+  /// "exit code 3" or "signal 11 (Segmentation fault)"; empty while it runs.
+  std::string exit_status() const;
 
  private:
   bool has_ended() const;
 
   pid_t pid_ = -1;
-  FileHandle keeper_;  // closed, it ends all that is kept
-  FileHandle input_, output_pipe_, error_pipe_;
-  std::string output_, errors_;
+  FileHandle supervisor_;  // closing it makes the supervisor kill everything
+  FileHandle input_, output_pipe_, stderr_pipe_;
+  std::string output_, stderr_output_;
   bool reaped_ = false;
 };
 

@@ -9,7 +9,7 @@
 #include "keel/core/embed.h"
 #include "keel/core/error.h"
 
-// The build says where the files are: KEEL_REWARD_FOLDER, KEEL_SANDBOX_FILE.
+// The build sets KEEL_REWARD_FOLDER and KEEL_SANDBOX_FILE.
 KEEL_EMBED(keel_worker, KEEL_REWARD_FOLDER "/worker.py");
 KEEL_EMBED(keel_code_values, KEEL_REWARD_FOLDER "/code_values.py");
 KEEL_EMBED(keel_code_program, KEEL_REWARD_FOLDER "/code_program.py");
@@ -33,25 +33,25 @@ std::string code_judge() {
 }
 std::string_view sandbox_program() { return {keel_sandbox_begin, keel_sandbox_end}; }
 
-FileHandle file_in_memory(const char* name, std::string_view bytes) {
-  constexpr unsigned kExecutable = 0x10;  // MFD_EXEC, which kernels before 6.3 do not know and do not need
+FileHandle create_memory_file(const char* name, std::string_view bytes) {
+  constexpr unsigned kExecutable = 0x10;  // MFD_EXEC; kernels before 6.3 reject it
   FileHandle file(memfd_create(name, MFD_CLOEXEC | kExecutable));
   if (!file.is_open()) file = FileHandle(memfd_create(name, MFD_CLOEXEC));
-  bool good = file.is_open();
-  for (size_t done = 0; good && done < bytes.size();) {
+  bool ok = file.is_open();
+  for (size_t done = 0; ok && done < bytes.size();) {
     const ssize_t count = write(file.get(), bytes.data() + done, bytes.size() - done);
-    good = count > 0;
-    done += good ? static_cast<size_t>(count) : 0;
+    ok = count > 0;
+    done += ok ? static_cast<size_t>(count) : 0;
   }
-  if (!good || lseek(file.get(), 0, SEEK_SET) != 0)
-    fail(ExitCode::kHealthGuard, "a file in memory for a reward program cannot be made: ", strerror(errno));
+  if (!ok || lseek(file.get(), 0, SEEK_SET) != 0)
+    fail(ExitCode::kHealthGuard, "cannot create a memory file for a reward program: ", strerror(errno));
   return file;
 }
 
 std::string path_for_children(const FileHandle& file) {
   if (access("/proc/self/fd", F_OK) != 0)
-    fail(ExitCode::kBadConfiguration, "the rewards code, python: and exec: need /proc, which is not mounted here; ",
-         "mount it (mount -t proc proc /proc), or use rewards that run no program");
+    fail(ExitCode::kBadConfiguration, "the rewards code, python: and exec: need /proc, which is not mounted. ",
+         "Mount it (mount -t proc proc /proc), or use rewards without programs");
   return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
 }
 

@@ -7,7 +7,7 @@
 
 namespace keel {
 
-// Files that are part of the program, so that it needs nothing beside it.
+// Files that are embedded in the executable.
 
 /// keel/reward/programs/worker.py
 std::string_view python_worker();
@@ -18,9 +18,9 @@ std::string code_judge();
 /// The executable keel-sandbox (sandbox/main.cpp).
 std::string_view sandbox_program();
 
-/// A file without a name, at its beginning; it may be executed.
-FileHandle file_in_memory(const char* name, std::string_view bytes);
-/// By our own number: a child has closed its copy when it looks.
+/// Creates an executable file in memory (memfd_create), positioned at its start.
+FileHandle create_memory_file(const char* name, std::string_view bytes);
+/// A path by which children can open the file, through /proc/PID of this process.
 std::string path_for_children(const FileHandle& file);
 
 }  // namespace keel

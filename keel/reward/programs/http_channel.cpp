@@ -24,7 +24,7 @@ namespace keel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kLongestPause = 30;  // seconds between two tries
+constexpr double kMaxPause = 30;  // seconds between two attempts
 
 void wait_for(int socket, short events, Deadline deadline, const char* what) {
   pollfd file = {socket, events, 0};
@@ -34,7 +34,7 @@ void wait_for(int socket, short events, Deadline deadline, const char* what) {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Addresses look_up(const std::string& host, const std::string& port) {
+Addresses resolve(const std::string& host, const std::string& port) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
@@ -42,20 +42,20 @@ Addresses look_up(const std::string& host, const std::string& port) {
   return Addresses(found, freeaddrinfo);
 }
 
-/// The system's resolver cannot be interrupted: it works on a thread that is left to itself when nobody waits any more.
-Addresses look_up(const std::string& host, const std::string& port, Deadline deadline) {
-  std::packaged_task<Addresses()> task([host, port] { return look_up(host, port); });
-  std::future<Addresses> found = task.get_future();
+/// Resolves on a detached thread, because getaddrinfo cannot be interrupted.
+Addresses resolve(const std::string& host, const std::string& port, Deadline deadline) {
+  std::packaged_task<Addresses()> task([host, port] { return resolve(host, port); });
+  std::future<Addresses> addresses = task.get_future();
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error& error) {
-    throw ChannelError("looking up " + host + " takes a thread, and none could be made: " + error.what());
+    throw ChannelError("cannot create a thread to resolve " + host + ": " + error.what());
   }
-  while (found.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+  while (addresses.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     throw_if_stopped();
-    if (Clock::now() >= deadline) throw ChannelError("looking up " + host + " took too long");
+    if (Clock::now() >= deadline) throw ChannelError("resolving " + host + " took too long");
   }
-  return found.get();
+  return addresses.get();
 }
 
 FileHandle connect_to(const addrinfo& address, Deadline deadline) {
@@ -72,7 +72,7 @@ FileHandle connect_to(const addrinfo& address, Deadline deadline) {
 }
 
 FileHandle connect_to(const std::string& host, const std::string& port, Deadline deadline) {
-  const Addresses found = look_up(host, port, deadline);
+  const Addresses found = resolve(host, port, deadline);
   std::string why;
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     try {
@@ -96,7 +96,7 @@ void send_all(int socket, std::string_view bytes, Deadline deadline) {
 void receive(int socket, HttpResponse& response, Deadline deadline) {
   char buffer[1 << 16];
   while (true) {
-    wait_for(socket, POLLIN, deadline, "the answer");
+    wait_for(socket, POLLIN, deadline, "the response");
     const ssize_t count = recv(socket, buffer, sizeof(buffer), 0);
     if (count == 0) return response.end();
     if (count < 0 && errno != EAGAIN && errno != EINTR) throw ChannelError(strerror(errno));
@@ -112,15 +112,13 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
     fail(ExitCode::kBadConfiguration, "reward.functions: ", printable(url), ": ", why);
   };
   if (url.starts_with("https://"))
-    refuse(
-        "https is not spoken here; put a local proxy in front (http://localhost:...), or use exec: with a program that "
-        "speaks it");
+    refuse("https is not supported. Use a local proxy (http://localhost:...), or exec: with a program that uses https");
   if (!url.starts_with("http://") || url.find_first_of(" \t\r\n") != std::string::npos)
     refuse("expected http://HOST[:PORT][/PATH]");
   const size_t begin = 7, slash = std::min(url.find('/', begin), url.size());
   authority_ = url.substr(begin, slash - begin);
   path_ = slash == url.size() ? "/" : url.substr(slash);
-  if (authority_.find('@') != std::string::npos) refuse("a user name in the address is not sent; leave it out");
+  if (authority_.find('@') != std::string::npos) refuse("user names in the URL are not supported; remove it");
   const bool is_bracketed = authority_.starts_with('[');
   const size_t colon = authority_.find(':', is_bracketed ? std::min(authority_.find(']'), authority_.size()) : 0);
   host_ = authority_.substr(0, colon);
@@ -144,21 +142,21 @@ std::string HttpChannel::post(const std::string& body) const {
   return response.body();
 }
 
-std::string HttpChannel::post_until_answered(const std::string& body) const {
+std::string HttpChannel::post_with_retries(const std::string& body) const {
   double pause = options_.first_pause;
-  for (int64_t attempt = 0;; ++attempt, pause = std::min(2 * pause, kLongestPause)) {
+  for (int64_t attempt = 0;; ++attempt, pause = std::min(2 * pause, kMaxPause)) {
     try {
       return post(body);
-    } catch (const BadAnswer&) {
+    } catch (const PermanentError&) {
       throw;
     } catch (const ChannelError&) {
       if (attempt >= options_.retries) throw;
     }
-    const Deadline next_try = seconds_from_now(pause);
-    while (Clock::now() < next_try) poll_unless_stopped({}, milliseconds_until(next_try));
+    const Deadline retry_at = seconds_from_now(pause);
+    while (Clock::now() < retry_at) poll_unless_stopped({}, milliseconds_until(retry_at));
   }
 }
 
-void HttpChannel::exchange(const std::string& request, const Accept& accept) { accept(post_until_answered(request)); }
+void HttpChannel::exchange(const std::string& request, const Accept& accept) { accept(post_with_retries(request)); }
 
 }  // namespace keel

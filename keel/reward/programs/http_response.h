@@ -7,39 +7,39 @@
 
 namespace keel {
 
-/// An answer that would be no better a second time. What is wrong with one otherwise is a plain ChannelError.
-struct BadAnswer : ChannelError {
+/// An error that a retry cannot fix. Other errors of a response are plain ChannelErrors.
+struct PermanentError : ChannelError {
   using ChannelError::ChannelError;
 };
 
-/// Reads one HTTP/1.x answer as its bytes come in, so that nobody has to wait for the end of the connection. Interim
-/// answers (100 Continue) are passed over.
+/// Parses one HTTP/1.x response incrementally, so that it ends before the connection does. Skips interim responses
+/// (100 Continue).
 class HttpResponse {
  public:
   explicit HttpResponse(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// Whether the answer is whole now: counted bytes are there, or the last chunk.
+  /// Adds bytes. Returns whether the response is complete.
   bool add(std::string_view bytes);
-  /// The connection ended. Only an answer without a length is whole by that.
+  /// The connection was closed, which completes only a response without a length. Throws for others.
   void end();
 
-  /// Of an answer with the status 200. Redirects are not followed; the faults of a server (5xx) may pass.
+  /// The body of a 200 response. Throws PermanentError for redirects and 4xx, ChannelError for 5xx.
   const std::string& body() const;
 
  private:
-  enum class Stage { kHead, kCounted, kChunkSize, kChunk, kTrailer, kUntilEnd, kWhole };
+  enum class Stage { kHead, kCounted, kChunkSize, kChunk, kTrailer, kUntilEnd, kComplete };
 
   bool advance();
   bool read_head();
   bool read_chunk_size();
-  bool take_body(std::string_view ending, Stage next);
+  bool take_body(std::string_view delimiter, Stage next);
   std::string_view rest() const { return std::string_view(received_).substr(at_); }
 
   size_t max_bytes_, count_ = 0;
   Stage stage_ = Stage::kHead;
-  std::string received_;  // and not yet read from at_ on
+  std::string received_;  // parsed up to at_
   size_t at_ = 0;
-  size_t wanted_ = 0;  // bytes of the counted body or chunk
+  size_t expected_ = 0;  // bytes of the body (Content-Length) or chunk
   std::string status_, body_;
 };
 

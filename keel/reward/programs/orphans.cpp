@@ -21,13 +21,13 @@ namespace keel {
 namespace {
 
 constexpr const char* kThreads = "/proc/self/task";
-// A child must not be seen before it is remembered, nor its number be used again before it is forgotten.
+// Guards `started`: a child is registered before it can be listed, and unregistered before its pid can be reused.
 std::mutex mutex;
 std::set<pid_t> started;
-std::atomic<bool> takes_in = false;
+std::atomic<bool> is_subreaper = false;
 
-/// Our threads; none where the system does not tell.
-std::vector<std::string> threads() {
+/// Returns the threads of this process; empty if /proc is missing.
+std::vector<std::string> list_threads() {
   try {
     return list_directory(kThreads);
   } catch (const Error&) {
@@ -35,21 +35,21 @@ std::vector<std::string> threads() {
   }
 }
 
-/// Our children, whichever of our threads the kernel counts them to.
-std::vector<pid_t> children() {
-  std::vector<pid_t> found;
-  for (const std::string& thread : threads()) {
+/// Returns the children of all threads of this process.
+std::vector<pid_t> list_children() {
+  std::vector<pid_t> result;
+  for (const std::string& thread : list_threads()) {
     std::ifstream file(std::string(kThreads) + "/" + thread + "/children");
-    for (pid_t child = 0; file >> child;) found.push_back(child);
+    for (pid_t child = 0; file >> child;) result.push_back(child);
   }
-  return found;
+  return result;
 }
 
-/// Whether there was one.
+/// Kills the current orphans; returns whether there were any.
 bool kill_orphans() {
   const std::scoped_lock lock(mutex);
   bool found = false;
-  for (const pid_t child : children()) {
+  for (const pid_t child : list_children()) {
     if (started.contains(child)) continue;
     found = true;
     kill(child, SIGKILL);
@@ -76,13 +76,13 @@ void reap_child(pid_t child) {
 }
 
 void become_subreaper() {
-  if (!takes_in.exchange(true)) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  if (!is_subreaper.exchange(true)) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-void end_orphans() {
+void kill_all_orphans() {
   using namespace std::chrono_literals;
-  if (!takes_in) return;
-  // Who dies takes a moment, and may have had a child just before; nobody is waited for in vain.
+  if (!is_subreaper) return;
+  // A dying orphan may leave new ones, so this repeats for at most 2 s.
   for (int i = 0; i < 1000 && kill_orphans(); ++i) std::this_thread::sleep_for(2ms);
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// A reward program can kill the process that keeps hold of all that it starts (sandbox/supervisor.h). What it had
-// started then falls to the nearest ancestor that takes in orphans, which is this process: a child of it that it did
-// not start is such an orphan, and is ended.
+// A reward program can kill its supervisor (sandbox/supervisor.h). The kernel then reparents the program's descendants
+// to the nearest subreaper, which is this process. Children that this process did not start are such orphans.
 
 #include <sys/types.h>
 
@@ -10,16 +9,16 @@
 
 namespace keel {
 
-/// Starts a child and remembers that it is no orphan. `start` gives its number, or -1.
+/// Starts a child and registers it as not an orphan. `start` returns its pid, or -1.
 pid_t start_child(const std::function<pid_t()>& start);
 
-/// Waits for the end of a child that start_child started, collects it and forgets it.
+/// Waits for a child of start_child, reaps and unregisters it.
 void reap_child(pid_t child);
 
-/// From now on what our children leave behind falls to us.
+/// Makes this process the subreaper of orphaned descendants.
 void become_subreaper();
 
-/// Kills and collects all orphans that there are, and what they leave behind in turn.
-void end_orphans();
+/// Kills and reaps all orphans, and their descendants.
+void kill_all_orphans();
 
 }  // namespace keel

@@ -12,9 +12,9 @@
 namespace keel {
 
 struct SandboxLimits {
-  double seconds = 10;       // of the clock, for one run
-  int64_t memory_mib = 512;  // of each process
-  int64_t processes = 8;     // and threads
+  double seconds = 10;       // wall-clock limit of one run
+  int64_t memory_mib = 512;  // per process
+  int64_t processes = 8;     // and threads, in total
   size_t max_output = size_t{4} << 20;
 };
 
@@ -25,24 +25,23 @@ struct SandboxRun {
   bool succeeded() const { return end == End::kExited && code == 0; }
 };
 
-/// Runs Python programs that nobody has read, each in namespaces of its own: no network, no files but the system's and
-/// Python's (read-only), limits on everything (sandbox/confine.h). When run() returns, no process of it is left. Where
-/// only bubblewrap may make namespaces, it does.
+/// Runs untrusted Python programs, each in its own namespaces: no network, only system and Python files (read-only),
+/// and resource limits (sandbox/confine.h). run() leaves no processes. Uses bubblewrap if only it may create
+/// namespaces.
 class PythonSandbox {
  public:
-  /// Tries it out; an Error (kBadConfiguration) says what this machine does not allow. There is no weaker way.
+  /// Tests the sandbox. Throws an Error (kBadConfiguration) if this machine does not allow it; there is no weaker mode.
   /// Bubblewrap is the program bwrap in PATH.
   PythonSandbox(const std::string& python, const SandboxLimits& limits);
 
-  /// `program` is the file /tmp/main.py. An Error (kRewardProgramFailed) when it could not be started.
+  /// `program` becomes /tmp/main.py. Throws an Error (kRewardProgramFailed) if it cannot be started.
   SandboxRun run(std::string_view program, std::string_view input) const {
     return run(program, input, limits_.seconds);
   }
 
-  /// The same, begun, with these arguments of Python: its input and output are the caller's, and the clock is. What it
-  /// was started as it stays until the object is gone.
+  /// Starts a program with these Python arguments. The caller handles input, output and the deadline.
   std::unique_ptr<ChildProcess> start(std::string_view program, const std::vector<std::string>& arguments) const;
-  /// An Error (kRewardProgramFailed) when a program that has ended was never started.
+  /// Throws an Error (kRewardProgramFailed) if an ended program was never started.
   static void require_started(const ChildProcess& program);
 
   double seconds() const { return limits_.seconds; }
@@ -52,12 +51,12 @@ class PythonSandbox {
 
  private:
   SandboxRun run(std::string_view program, std::string_view input, double seconds) const;
-  std::string why_not() const;
+  std::string find_problem() const;
 
   SandboxLimits limits_;
   FileHandle executable_;  // keel-sandbox, in memory
   std::string executable_path_, python_, bwrap_;
-  std::vector<std::string> folders_;  // that Python needs
+  std::vector<std::string> folders_;  // of the Python installation
 };
 
 }  // namespace keel

@@ -12,9 +12,9 @@
 namespace keel {
 namespace {
 
-constexpr double kStartSeconds = 300;  // Python's imports can take long
-constexpr double kSilence = 0.005;     // seconds after an answer in which another line shows that one of them is none
-constexpr uint64_t kReadWhole = uint64_t{64} << 20;
+constexpr double kStartSeconds = 300;    // Python imports can take long
+constexpr double kQuietSeconds = 0.005;  // a second line within this time after a reply is a protocol error
+constexpr uint64_t kMaxHashedBytes = uint64_t{64} << 20;
 
 std::string seconds_text(double seconds) {
   std::ostringstream text;
@@ -22,21 +22,22 @@ std::string seconds_text(double seconds) {
   return text.str();
 }
 
-/// The line that came; a ChannelError says what came instead.
-std::string line_of(ChildProcess& worker, Exchanged how, double seconds) {
-  if (how == Exchanged::kTimeout) throw ChannelError("did not answer within " + seconds_text(seconds));
-  if (how == Exchanged::kTooLong)
+/// Returns the reply line, or throws a ChannelError.
+std::string take_line(ChildProcess& worker, ExchangeResult result, double seconds) {
+  if (result == ExchangeResult::kTimeout) throw ChannelError("did not answer within " + seconds_text(seconds));
+  if (result == ExchangeResult::kTooLong)
     throw ChannelError("printed " + std::to_string(worker.output().size()) + " bytes without an end of line");
   const size_t end = worker.output().find('\n');
   if (end == std::string::npos) {
-    const std::string ending = worker.ending();
-    std::string text = "ended without an answer";
-    if (!ending.empty()) text += ": " + ending;
-    if (!worker.output().empty()) text += ", its last words " + printable(worker.output());
+    const std::string status = worker.exit_status();
+    std::string text = "exited without a reply";
+    if (!status.empty()) text += ": " + status;
+    if (!worker.output().empty()) text += ", last output " + printable(worker.output());
     throw ChannelError(text);
   }
   if (end + 1 < worker.output().size())
-    throw ChannelError("printed more than one line: " + printable(worker.output()) + "; messages go to standard error");
+    throw ChannelError("printed more than one line: " + printable(worker.output()) +
+                       "; print messages to standard error");
   const std::string line = worker.output().substr(0, end);
   worker.output().clear();
   return line;
@@ -44,15 +45,15 @@ std::string line_of(ChildProcess& worker, Exchanged how, double seconds) {
 
 }  // namespace
 
-std::string fingerprint_of(const std::string& file) {
-  std::error_code unseen;
-  if (!std::filesystem::is_regular_file(file, unseen)) return "no file";
-  const uint64_t size = std::filesystem::file_size(file, unseen);
-  return size > kReadWhole ? std::to_string(size) + " bytes" : "sha256:" + sha256_of_file(file);
+std::string file_fingerprint(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return "no file";
+  const uint64_t size = std::filesystem::file_size(file, ignored);
+  return size > kMaxHashedBytes ? std::to_string(size) + " bytes" : "sha256:" + sha256_of_file(file);
 }
 
 WorkerPool::WorkerPool(WorkerOptions options) : options_(std::move(options)) {
-  for (const std::string& file : options_.files) fingerprints_.push_back(fingerprint_of(file));
+  for (const std::string& file : options_.files) fingerprints_.push_back(file_fingerprint(file));
   try {
     idle_.push_back(start());
   } catch (const ChannelError& error) {
@@ -60,32 +61,31 @@ WorkerPool::WorkerPool(WorkerOptions options) : options_(std::move(options)) {
   }
 }
 
-/// Rewards of one run are those of one program.
+/// All rewards of a run must come from the same version of the program.
 void WorkerPool::require_same_files() const {
   for (size_t i = 0; i < fingerprints_.size(); ++i) {
-    const std::string now = fingerprint_of(options_.files[i]);
+    const std::string now = file_fingerprint(options_.files[i]);
     if (now != fingerprints_[i])
       fail(ExitCode::kRewardProgramFailed, "reward program ", options_.files[i],
-           ": it was changed while it was in use (", fingerprints_[i], " then, ", now,
-           " now), so that another process of it would give other rewards; restore it, or go on with it as it is now ",
-           "by --resume");
+           ": the file was changed during the run (was ", fingerprints_[i], ", is ", now,
+           "). Restore it, or continue with the new version by --resume");
   }
 }
 
 std::unique_ptr<ChildProcess> WorkerPool::start() const {
   require_same_files();
-  auto worker = std::make_unique<ChildProcess>(SpawnRequest{.command = options_.command, .kept = true});
-  if (!options_.says_ready) return worker;
-  const double patience = std::max(kStartSeconds, options_.timeout);
-  const Exchanged how = worker->exchange({.input = "", .deadline = seconds_from_now(patience)});
-  const Json greeting = try_parse_json(line_of(*worker, how, patience)).value_or(Json());
+  auto worker = std::make_unique<ChildProcess>(SpawnRequest{.command = options_.command, .supervised = true});
+  if (!options_.sends_ready) return worker;
+  const double timeout = std::max(kStartSeconds, options_.timeout);
+  const ExchangeResult result = worker->exchange({.input = "", .deadline = seconds_from_now(timeout)});
+  const Json greeting = try_parse_json(take_line(*worker, result, timeout)).value_or(Json());
   if (!greeting.is_object() || greeting.value("ready", Json()) != true)
     throw ChannelDown(greeting.is_object() && greeting.contains("error") ? greeting["error"].get<std::string>()
-                                                                         : "did not say that it is ready");
+                                                                         : "did not send its ready line");
   return worker;
 }
 
-std::unique_ptr<ChildProcess> WorkerPool::take() {
+std::unique_ptr<ChildProcess> WorkerPool::acquire() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return busy_ < options_.workers; });
   ++busy_;
@@ -95,7 +95,7 @@ std::unique_ptr<ChildProcess> WorkerPool::take() {
   return worker;
 }
 
-void WorkerPool::give_back(std::unique_ptr<ChildProcess> worker) {
+void WorkerPool::release(std::unique_ptr<ChildProcess> worker) {
   {
     const std::scoped_lock lock(mutex_);
     --busy_;
@@ -105,34 +105,36 @@ void WorkerPool::give_back(std::unique_ptr<ChildProcess> worker) {
 }
 
 void WorkerPool::exchange(const std::string& request, const Accept& accept) {
-  std::unique_ptr<ChildProcess> worker = take();
+  std::unique_ptr<ChildProcess> worker = acquire();
   try {
     if (worker) {
-      const Exchanged since = worker->exchange({.input = "", .deadline = {}});
-      // Not to be asked again for: what was taken for its last answer may have been none.
+      const ExchangeResult idle = worker->exchange({.input = "", .deadline = {}});
+      // No retry: the line that was taken for the last reply may not have been one.
       if (!worker->output().empty())
-        throw ChannelDown("answered before it was asked: it printed " + printable(worker->output()) +
-                          " after its last answer, so that rewards may have gone to the wrong completions; " +
-                          "expected one line for each request, best with its \"id\"; messages go to standard error");
-      if (since != Exchanged::kTimeout) worker.reset();  // it has ended since it was last heard
+        throw ChannelDown(
+            "sent a reply without a request: it printed " + printable(worker->output()) +
+            " after its last reply, so that rewards may be assigned to the wrong completions; " +
+            "expected one line per request, preferably with its \"id\"; print messages to standard error");
+      if (idle != ExchangeResult::kTimeout) worker.reset();  // it has exited since its last reply
     }
     if (!worker) worker = start();
-    const Exchanged how = worker->exchange({.input = request + "\n", .deadline = seconds_from_now(options_.timeout)});
-    const std::string line = line_of(*worker, how, options_.timeout);
-    if (!options_.says_ready) {
-      worker->exchange({.input = "", .deadline = seconds_from_now(kSilence)});
+    const ExchangeResult result =
+        worker->exchange({.input = request + "\n", .deadline = seconds_from_now(options_.timeout)});
+    const std::string line = take_line(*worker, result, options_.timeout);
+    if (!options_.sends_ready) {
+      worker->exchange({.input = "", .deadline = seconds_from_now(kQuietSeconds)});
       if (!worker->output().empty()) {
         worker->output().insert(0, line + "\n");
-        line_of(*worker, Exchanged::kLine, options_.timeout);
+        take_line(*worker, ExchangeResult::kLine, options_.timeout);
       }
     }
     accept(line);
   } catch (...) {
     if (worker) worker->kill();
-    give_back(nullptr);
+    release(nullptr);
     throw;
   }
-  give_back(std::move(worker));
+  release(std::move(worker));
 }
 
 }  // namespace keel

@@ -13,30 +13,30 @@ namespace keel {
 
 struct WorkerOptions {
   std::vector<std::string> command;
-  bool says_ready = false;  // its first line is {"ready": true}, or {"ready": false, "error": ...}
-  double timeout = 60;      // seconds for one request
-  size_t workers = 1;       // at most this many at once
-  /// That the program is made of: a worker that is started later must find them as the first one did.
+  bool sends_ready = false;  // its first line is {"ready": true}, or {"ready": false, "error": ...}
+  double timeout = 60;       // seconds for one request
+  size_t workers = 1;        // maximum number of processes
+  /// Files of the program. They must not change between the starts of two workers.
   std::vector<std::string> files = {};
 };
 
-/// What a file holds, as a short text: its SHA-256, of a large one its size.
-std::string fingerprint_of(const std::string& file);
+/// Returns the SHA-256 of a file, or the size of a large one.
+std::string file_fingerprint(const std::string& file);
 
-/// Processes of one program that answer requests, a JSON object on one line each. One that hangs, ends or speaks out of
-/// turn is killed with all that it started, and another is started for the next request.
+/// Processes of one program that answer requests, one JSON object per line. A process that hangs, exits or breaks the
+/// protocol is killed with its descendants, and a new one is started for the next request.
 class WorkerPool final : public Channel {
  public:
-  /// Starts the first worker, so that a program that cannot work is found out at once (kBadConfiguration where it
-  /// cannot be started, kRewardProgramFailed where it does not get ready).
+  /// Starts the first worker, to fail early: kBadConfiguration if it cannot be started, kRewardProgramFailed if it does
+  /// not become ready.
   explicit WorkerPool(WorkerOptions options);
 
   void exchange(const std::string& request, const Accept& accept) override;
 
  private:
   std::unique_ptr<ChildProcess> start() const;
-  std::unique_ptr<ChildProcess> take();
-  void give_back(std::unique_ptr<ChildProcess> worker);
+  std::unique_ptr<ChildProcess> acquire();
+  void release(std::unique_ptr<ChildProcess> worker);
 
   void require_same_files() const;
 

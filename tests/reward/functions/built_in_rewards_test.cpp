@@ -171,17 +171,17 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   RewardOptions options;
   options.functions = {"math @a", "code @b", "stopped"};
   const RewardSum sum = make_reward(options);
-  const std::string head = "the reward \"math @a\" cannot judge this row: ";
+  const std::string head = "the reward \"math @a\" cannot score this row: ";
   EXPECT_EQ(sum.answer_error("3", "a"), "");
   EXPECT_EQ(sum.answer_error(Json{"3", 3.5}, "a"), "");
   EXPECT_EQ(sum.answer_error(nullptr, "a"), head + "it has no answer");
   EXPECT_EQ(sum.answer_error(" ", "a"), head + "its answer is empty");
   EXPECT_EQ(sum.answer_error(nullptr, "c"), "");
-  const std::string form = "; expected a text, a number, or a list of such";
+  const std::string form = "; expected a text, a number, or a list of these";
   EXPECT_EQ(sum.answer_error(Json::array(), "a"), head + "its answer is \"[]\"" + form);
   EXPECT_EQ(sum.answer_error(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
   EXPECT_EQ(sum.answer_error(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
-  const std::string tests = head + "its answer is tests of a program, which reward.functions: [code] runs";
+  const std::string tests = head + "its answer is program tests; use reward.functions: [code]";
   for (const char* answer :
        {R"({"inputs": ["1 2\n"], "outputs": ["3\n"]})", R"(["assert add(1,2)==3"])", "assert f(1) == 2"})
     EXPECT_EQ(sum.answer_error(answer, "a"), tests) << answer;
@@ -189,21 +189,17 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   for (const char* answer : {"{1, 2}", "{}", "[1, 2]", "assertion", R"(["a", "b"])"})
     EXPECT_EQ(sum.answer_error(answer, "a"), "") << answer;
   EXPECT_EQ(sum.answer_error(nullptr, "b"),
-            "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
+            "the reward \"code @b\" cannot score this row: the prompt's answer holds no tests");
 }
 
 TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
   RewardOptions options;
   options.functions = {"choice @letters", "numeric @numbers", "exact @texts", "math @texts"};
   const RewardSum sum = make_reward(options);
-  const std::string letters =
-                        R"(by the reward "choice @letters" no completion of this row could be right: its answer is )",
-                    no_letter =
-                        ", which names no choice; expected a letter, or an integer (no text) from 0 to 25, counted "
-                        "from A = 0",
-                    numbers =
-                        R"(by the reward "numeric @numbers" no completion of this row could be right: its answer is )",
-                    no_number = ", which is no number; expected one";
+  const std::string letters = R"(the reward "choice @letters" could never find a completion correct: its answer is )",
+                    no_letter = "; expected a letter, or an integer from 0 (A) to 25 that is not a string",
+                    numbers = R"(the reward "numeric @numbers" could never find a completion correct: its answer is )",
+                    no_number = "; expected a number";
   for (const char* answer : {"Paris", "4.0", "A or B", "2", "26", "-1"})
     EXPECT_EQ(sum.answer_error(answer, "letters"), letters + '"' + answer + '"' + no_letter);
   EXPECT_EQ(sum.answer_error(26, "letters"), letters + "\"26\"" + no_letter);
@@ -217,7 +213,7 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
                              Json("-1/2"), Json("5 cm"), Json("\\boxed{\\frac12}"), Json{"three or so", "3"}})
     EXPECT_EQ(sum.answer_error(answer, "numbers"), "") << answer;
   for (const char* answer : {"Paris", "(1, 2)"}) EXPECT_EQ(sum.answer_error(answer, "texts"), "");
-  // One judge that can find something right is enough; what judges no answer is none.
+  // One function that can find an answer correct is enough; `stopped` scores no answers.
   options.functions = {"numeric", "choice", "exact"};
   EXPECT_EQ(make_reward(options).answer_error("Paris", ""), "");
   options.functions = {"numeric", "choice", "stopped"};
@@ -234,12 +230,12 @@ TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
   using Sentences = std::vector<std::string>;
   EXPECT_EQ(warnings({"math", "length:9 @aime"}), Sentences{});
   EXPECT_EQ(warnings({"math", "length:9 @gsm8k"}),
-            Sentences{"reward \"length:9 @gsm8k\" judges nothing: no row is from there; the rows are from \"aime\", "
+            Sentences{"reward \"length:9 @gsm8k\" scores no row: no row has its source; the sources are \"aime\", "
                       "\"openai/gsm8k\""});
   EXPECT_EQ(warnings({"math @aime"}),
-            Sentences{"no reward function judges the rows from \"openai/gsm8k\": nothing is learned from them"});
+            Sentences{"no reward function scores the rows from \"openai/gsm8k\"; they are not trained on"});
   const std::string error = error_of(2, [&] { warnings({"math @gsm8k", "stopped @x"}); });
-  EXPECT_NE(error.find("no function judges any row: reward \"math @gsm8k\""), std::string::npos) << error;
+  EXPECT_NE(error.find("no function scores any row: reward \"math @gsm8k\""), std::string::npos) << error;
 }
 
 TEST(RewardSum, TheSameFunctionTwiceHasTwoNames) {
@@ -270,18 +266,18 @@ TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
   };
   RewardOptions options;
   options.functions = {"task", "stopped"};
-  const auto judge_with = [&](const char* on_error) {
+  const auto score_with = [&](const char* on_error) {
     options.on_error = on_error;
     return make_reward(options, task).score(batch.samples());
   };
-  const std::string error = error_of(5, [&] { judge_with("stop"); });
+  const std::string error = error_of(5, [&] { score_with("stop"); });
   EXPECT_NE(error.find("reward \"task\" failed on completion 1 of prompt 101 (test), \"bad\": the reward is nan"),
             std::string::npos)
       << error;
-  EXPECT_EQ(judge_with("zero").totals, (Rewards{3, 1}));
-  EXPECT_EQ(judge_with("zero").terms[0], (Rewards{2, 0}));
-  EXPECT_EQ(judge_with("skip").terms[0], (Rewards{2, std::nullopt}));
-  EXPECT_EQ(judge_with("skip").failures.size(), 1u);
+  EXPECT_EQ(score_with("zero").totals, (Rewards{3, 1}));
+  EXPECT_EQ(score_with("zero").terms[0], (Rewards{2, 0}));
+  EXPECT_EQ(score_with("skip").terms[0], (Rewards{2, std::nullopt}));
+  EXPECT_EQ(score_with("skip").failures.size(), 1u);
 }
 
 TEST(RewardOptions, RefuseWhatMeansNothing) {
@@ -295,14 +291,14 @@ TEST(RewardOptions, RefuseWhatMeansNothing) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   expect(refused({"maths"}), "did you mean math?");
-  expect(refused({"math:x"}), "\"x\" means nothing here");
-  expect(refused({"task"}), "no built-in task runs here");
+  expect(refused({"math:x"}), "unknown argument \"x\" (expected none)");
+  expect(refused({"task"}), "no built-in task is used");
   expect(refused({"overlong:100"}), "expected 2 numbers");
-  expect(refused({"overlong:100,200"}), "larger than the longest");
-  expect(refused({"numeric:-1"}), "no number above 0");
+  expect(refused({"overlong:100,200"}), "larger than the maximum length");
+  expect(refused({"numeric:-1"}), "is not a number above 0");
   expect(refused({"tags"}), "expected tags:");
   expect(refused({"pattern:(a"}), "does not compile");
-  expect(refused({"python:nowhere.py"}), "there is no file nowhere.py");
+  expect(refused({"python:nowhere.py"}), "file nowhere.py does not exist");
   expect(refused({"python:thing"}), "expected python:FILE.py");
   expect(refused({"exec:/nowhere/program"}), "cannot be started");
   expect(refused({"https://host/"}), "local proxy");

@@ -251,7 +251,7 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
            {node, "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): f(1)",
             "what the program prints", true},
            {node, "__import__('sys').modules['__main__'].PROGRAM.channel.write('pass ')\nassert g(1) == 2",
-            "gave 2 verdicts on 1 tests", true},
+            "returned 2 verdicts for 1 tests", true},
            {node, "assert type(f(1)).__name__ == 'N'", "for its class", false},
            {node, "assert isinstance(f(1), list)", "for __class__", false},
            {node, "assert 3 in f(1)", "whether it holds a value", false},

@@ -169,7 +169,7 @@ TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
   python("def reward(completions)\n  return []\n");
   expect_part(error_of(5, [&] { make_reward(options_); }), "SyntaxError");
   python("def reward(x, y): return 0\n");
-  expect_part(error_of(5, [&] { make_reward(options_); }), "is no reward function");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "is not a supported reward function");
   python("import os\nos._exit(3)\n");
   expect_part(error_of(5, [&] { make_reward(options_); }), "exit code 3");
 }
@@ -243,9 +243,9 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
     EXPECT_EQ(result.totals, (Rewards{std::nullopt})) << script;
     return result.failures.empty() ? "" : result.failures[0];
   };
-  expect_part(failure("exit 4\n"), "ended without an answer: exit code 4");
+  expect_part(failure("exit 4\n"), "exited without a reply: exit code 4");
   expect_part(failure("while read -r line; do echo hello; done\n"), "answered \"hello\"");
-  expect_part(failure("while read -r line; do echo '[1, 2]'; done\n"), "gave 2 rewards for 1 completions");
+  expect_part(failure("while read -r line; do echo '[1, 2]'; done\n"), "returned 2 rewards for 1 completions");
   expect_part(failure("while read -r line; do echo '[NaN]'; done\n"), "answered \"[NaN]\"");
   expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "expected a number or null");
   expect_part(failure("while read -r line; do echo '{\"id\": 77, \"rewards\": [1]}'; done\n"), "answered request 77");
@@ -258,9 +258,9 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
 TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
   batch_.add("a", "");
   for (const auto& [reply, part] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"rewards": [1], "errors": {"x": "the judge crashed"}})", R"(the judge crashed" for "x")"},
-           {R"({"rewards": [1], "errors": {"1": "no"}})", R"(for "1", which is no completion)"},
-           {R"({"rewards": [1], "errors": {"00": "no"}})", R"(for "00", which is no completion)"},
+           {R"({"rewards": [1], "errors": {"x": "the judge crashed"}})", R"(the judge crashed" for completion "x")"},
+           {R"({"rewards": [1], "errors": {"1": "no"}})", R"(for completion "1"; expected 0 to 0)"},
+           {R"({"rewards": [1], "errors": {"00": "no"}})", R"(for completion "00"; expected 0 to 0)"},
            {R"({"rewards": [1], "errors": ["no"]})", "expected an object"},
            {R"({"rewards": {"0": 1}})", "expected a list"},
            {R"({"rewards": [1], "rewards": [0]})", "duplicate key"}}) {

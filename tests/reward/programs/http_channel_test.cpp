@@ -205,21 +205,21 @@ TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
     size_t requests;  // one that broke off may be whole the next time
   };
   const Case cases[] = {
-      {"hello", "no HTTP", 1},
-      {"HTTP/1.1\r\n\r\n", "no HTTP: \"HTTP/1.1\\r\\n\"", 1},
-      {"HTTP/1.1 OK\r\n\r\n", "no HTTP", 1},
-      {"HTT", "before the end of the answer's head", 3},
-      {"HTTP/1.1 200 OK\r\nContent-Lengt", "before the end of the answer's head", 3},
-      {"HTTP/1.1 100 Continue\r\n\r\n", "before the end of the answer's head", 3},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 3 zzz\r\n\r\n[1]", "announced \"3 zzz\" bytes", 1},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10", 3},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "announced 3000", 1},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "middle of a chunk", 3},
+      {"hello", "not HTTP", 1},
+      {"HTTP/1.1\r\n\r\n", "not HTTP: \"HTTP/1.1\\r\\n\"", 1},
+      {"HTTP/1.1 OK\r\n\r\n", "not HTTP", 1},
+      {"HTT", "within the response header", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Lengt", "within the response header", 3},
+      {"HTTP/1.1 100 Continue\r\n\r\n", "within the response header", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 3 zzz\r\n\r\n[1]", "the Content-Length \"3 zzz\"", 1},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "its Content-Length is 10", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "its Content-Length is 3000", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "ends within a chunk", 3},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "chunk of \"ffff", 1},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "chunk of \"-5", 1},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3g\r\n[1]\r\n0\r\n\r\n", "chunk of \"3g", 1},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1]XX0\r\n\r\n", "not end after the 3 bytes", 1},
-      {"HTTP/1.1 200 OK\r\n\r\n" + std::string(3000, ' '), "more than 2000 bytes", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1]XX0\r\n\r\n", "longer than its size, 3 bytes", 1},
+      {"HTTP/1.1 200 OK\r\n\r\n" + std::string(3000, ' '), "exceeds 2000 bytes", 1},
   };
   for (const Case& each : cases) {
     Server server(std::vector<std::string>(3, each.answer));
@@ -238,7 +238,7 @@ TEST(HttpReward, ASilentServerTakesTooLong) {
   options.timeout = 0.3;
   options.retries = 0;
   HttpChannel channel(options);
-  EXPECT_EQ(error_text(channel), "the answer took too long");
+  EXPECT_EQ(error_text(channel), "the response took too long");
 }
 
 TEST(HttpReward, ASilentServerIsAskedAsOftenAsTheSettingSays) {
@@ -247,7 +247,7 @@ TEST(HttpReward, ASilentServerIsAskedAsOftenAsTheSettingSays) {
   options.timeout = 0.2;
   options.retries = 2;
   HttpChannel channel(options);
-  EXPECT_EQ(error_text(channel), "the answer took too long");
+  EXPECT_EQ(error_text(channel), "the response took too long");
   EXPECT_EQ(server.requests().size(), 3u);
 }
 

@@ -215,7 +215,7 @@ class HostileFiles(support.Test):
     def test_an_adapter_of_a_network_made_from_nothing_has_a_base_with_a_name(self):
         checkpoint = self.run_folder / "checkpoints" / support.checkpoints(self.run_folder)[-1]
         result = measured("generate", "--model", checkpoint, "--adapter", checkpoint / "adapter", "--prompt", "1 +")
-        self.assert_bad_input(result, "which is for a network made from nothing, but", "trained on a network made from nothing (", code=2)
+        self.assert_bad_input(result, "which is for a randomly initialised network, but", "trained on a randomly initialised network (", code=2)
 
     def test_adapters_of_absurd_strength_and_rank(self):
         self.assertEqual(self.eval_adapter()[0], 0)

@@ -46,8 +46,8 @@ class RunAsModel(support.Test):
         self.assertIn(f"checkpoint is {self.older.name}", result.stderr)
 
     def test_a_folder_just_above_or_below_it_is_told_apart(self):
-        for folder, *parts in ((self.folder, "runs in it", f"such as {self.run}"),
-                               (self.run / "checkpoints", "belongs to a run", f"name the run, {self.run}")):
+        for folder, *parts in ((self.folder, "a folder of runs", f"such as {self.run}"),
+                               (self.run / "checkpoints", "belongs to a run", f"Set the run, {self.run}")):
             for command in (("generate", "--prompt", "x", "--model"), ("inspect",), ("chat",)):
                 refused = keel(*command, folder)
                 if command != ("inspect",):
@@ -161,9 +161,9 @@ class RunAsModel(support.Test):
         # The checkpoint's own weights have the adapter in them.
         self.assertEqual(self.generate(first).stdout, samples)
         twice = keel("generate", "--model", adapter.parent, "--adapter", adapter, "--prompt", "<bos> 1 =")
-        self.assert_refused(twice, 2, "--adapter", "it would count twice", str(self.newest), "remove --adapter")
+        self.assert_refused(twice, 2, "--adapter", "would count twice", str(self.newest), "Remove --adapter")
         twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={adapter.parent}", f"lora.adapter={adapter}")
-        self.assert_refused(twice, 2, "lora.adapter", "it would count twice", "remove lora.adapter")
+        self.assert_refused(twice, 2, "lora.adapter", "would count twice", "Remove lora.adapter")
 
         # What is made of those weights has it too: a folder alone, runs that go on from it with all weights or another adapter.
         self.assert_exit(keel("convert", first, self.folder / "converted"), 0)
@@ -174,7 +174,7 @@ class RunAsModel(support.Test):
                               ("eval", config, "--model", made, "--adapter", first, "eval.prompts=2"),
                               ("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={made}", f"lora.adapter={first}")):
                 twice = keel(*arguments)
-                self.assert_exit(twice, 2, "it would count twice", str(self.newest))
+                self.assert_exit(twice, 2, "would count twice", str(self.newest))
         # However its base is spelled, or where it is not named at all.
         copied = shutil.copytree(adapter, self.folder / "copied")
         (self.folder / "link").symlink_to(self.newest)
@@ -182,7 +182,7 @@ class RunAsModel(support.Test):
         for base in ("org/base", None, "link", f"{self.newest}/", f"{self.newest.parent}/./{self.newest.name}"):
             (copied / "adapter_config.json").write_text(json.dumps({**described, "base_model_name_or_path": base}))
             twice = keel("generate", "--model", first, "--adapter", copied, "--prompt", "<bos> 1 =", cwd=self.folder)
-            self.assert_exit(twice, 2, "it would count twice")
+            self.assert_exit(twice, 2, "would count twice")
             self.assertEqual(self.generate(self.newest, "--adapter", copied).stdout, samples)
         # Nor is one put on weights that lack what its base has, by an adapter or by training; a copy of the base is the base.
         for number, base in enumerate((first, self.older)):
@@ -192,7 +192,7 @@ class RunAsModel(support.Test):
                               ("eval", config, "--model", self.newest, "--adapter", own, "eval.prompts=2"),
                               ("train", config, f"model.path={self.newest}", f"lora.adapter={own}", "--explain")):
                 other = keel(*arguments)
-                self.assert_exit(other, 2, f"which was trained on {where['base_model_name_or_path']}, and the weights of {self.newest} are others")
+                self.assert_exit(other, 2, f"which was trained on {where['base_model_name_or_path']}, but the weights of {self.newest} are different")
             for dtype in ("float32", "bfloat16"):
                 copy = self.folder / f"copy {number} {dtype}"
                 self.assert_exit(keel("convert", base, copy, "--dtype", dtype), 0)
@@ -224,7 +224,7 @@ class RunAsModel(support.Test):
         both = keel("eval", config, "--model", first, f"model.path={self.older}", "eval.prompts=20")
         self.assert_refused(both, 2, "model.path", "--model", "keep one of them")
         refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
-        self.assert_exit(refused, 3, f"keel: {self.run} is a run that has no adapter")
+        self.assert_exit(refused, 3, f"keel: {self.run} is a run without an adapter")
 
     def test_a_run_does_not_replace_what_it_starts_from(self):
         config = self.folder / "self.yaml"

@@ -228,7 +228,7 @@ class Resume(support.Test):
             shutil.rmtree(self.folder / "model")
         (run / "used.json").unlink()
         for result in (keel("convert", run, self.folder / "model"), train(run, "--resume", train={"steps": 1})):
-            self.assert_refused(result, 3, str(run / "checkpoints"), "no checkpoint that is known for this run's", "step-900000")
+            self.assert_refused(result, 3, str(run / "checkpoints"), "no checkpoint of this run", "step-900000")
         (run / "used.json").write_text(used)
         self.assert_exit(train(run, "--resume", train={"steps": 2}), 0)
         self.assertEqual(latest.read_text(), "step-000010\n")

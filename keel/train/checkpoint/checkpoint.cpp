@@ -25,26 +25,25 @@
 namespace keel {
 namespace {
 
-constexpr const char *kRun = "run", *kFormat = "format";  // of the manifest
+constexpr const char *kRun = "run", *kFormat = "format";  // in manifest.json
 constexpr std::string_view kFormatName = "keel checkpoint ";
-/// Changes with any file or field of state.json; a program resumes checkpoints of its own number alone.
-constexpr int64_t kFormatNumber = 4;
+/// Increases with any change of the files or of the fields in state.json. Only this version can be resumed.
+constexpr int64_t kFormatVersion = 4;
 
-/// Refuses by its name what an older or a newer program wrote, before a field that is missing would be.
+/// Fails for checkpoints of other format versions, before a missing field would.
 void require_own_format(const std::filesystem::path& checkpoint) {
   const Json format = json_if_any(checkpoint / "manifest.json").value(kFormat, Json());
   const std::string written = format.is_string() ? format.get<std::string>() : "";
-  const std::string own = std::string(kFormatName) + std::to_string(kFormatNumber);
+  const std::string own = std::string(kFormatName) + std::to_string(kFormatVersion);
   if (written == own || !written.starts_with(kFormatName)) return;
-  const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatNumber;
-  fail(ExitCode::kBadInput, checkpoint.string(), ": its format is \"", escape_controls(written.substr(0, 40)),
-       "\", of ", newer ? "a newer" : "an older", " Keel, and this one reads \"", own,
-       "\". Use it with the Keel that wrote it, ",
-       "or what it has learned as a model: model.path=", checkpoint.string(), " of a run in another run.dir; keel ",
-       "convert makes a folder of it that can be evaluated");
+  const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatVersion;
+  fail(ExitCode::kBadInput, checkpoint.string(), ": the format is \"", escape_controls(written.substr(0, 40)), "\" of ",
+       newer ? "a newer" : "an older", " Keel; expected \"", own,
+       "\". Use the Keel that wrote it, or start a new run from ", "its weights with model.path=", checkpoint.string(),
+       " and another run.dir; `keel convert` makes a model folder ", "for evaluation");
 }
 
-/// The checkpoints of a folder without those that are known for another run's, newest first.
+/// The checkpoints in a folder except those of other runs, newest first.
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
   const std::string own = find_run_id(checkpoints.parent_path());
@@ -52,9 +51,9 @@ std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& 
   return paths;
 }
 
-/// Removes checkpoints of this run: older ones beyond `keep` apart from the best one, and later ones. A run that fell
-/// back to an older checkpoint makes the later ones again, and a damaged one must not be kept instead of a sound one.
-void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint& saved, int64_t keep) {
+/// Removes older checkpoints of this run beyond `keep`, except the best one, and all later ones: a run that resumed
+/// from an older checkpoint writes them again, and a damaged one must not replace a valid one.
+void remove_old_checkpoints(const std::filesystem::path& checkpoints, const Checkpoint& saved, int64_t keep) {
   int64_t kept = 0;
   for (const auto& path : finished_checkpoints(checkpoints)) {
     if (read_run_id(path) != saved.run) continue;
@@ -63,13 +62,13 @@ void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint&
     if (!is_later && (++kept <= keep || (saved.state.best && name == checkpoint_name(saved.state.best->step))))
       continue;
     const std::filesystem::path best = checkpoints / kBestCheckpoint;
-    if (link_target(best) == name) remove_file(best);  // A link never leads to nothing.
+    if (link_target(best) == name) remove_file(best);  // before its target, so that it never dangles
     remove_own_folder(path, saved.run);
   }
 }
 
-constexpr const char* kLines = "lines_crc32c";   // of the manifest
-constexpr std::string_view kMaster = ".master";  // ends the names of float32 weights beside narrower ones
+constexpr const char* kLines = "lines_crc32c";   // in manifest.json
+constexpr std::string_view kMaster = ".master";  // name suffix of float32 masters
 
 std::vector<NamedTensor> read_moments(const SafetensorsFile& file) {
   std::vector<NamedTensor> tensors;
@@ -84,16 +83,15 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
   write_safetensors(path, pairs, {{"format", "pt"}});
 }
 
-/// Whether the folder holds less than the float32 weights.
-bool narrows(const LoadedModel& policy) {
+/// Whether the folder stores any weight in a narrower type than float32.
+bool has_narrow_weights(const LoadedModel& policy) {
   const std::vector<NamedTensor> weights = policy.model.parameters();
   return std::any_of(weights.begin(), weights.end(),
                      [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
 }
 
-/// config.json of weights that an adapter was merged into names the bases of those adapters, from the first on: it goes
-/// wherever the weights go, to converted folders and to runs that start from them.
-void note_merged_adapter(const std::filesystem::path& folder, const Json& adapter) {
+/// Appends the adapter's base to merged_adapters in config.json, which converted folders and later runs keep.
+void record_merged_adapter(const std::filesystem::path& folder, const Json& adapter) {
   const Json base = portable_base_name(adapter.value("base_model_name_or_path", Json()));
   const std::filesystem::path path = folder / "config.json";
   Json config = read_json_file(path);
@@ -103,14 +101,14 @@ void note_merged_adapter(const std::filesystem::path& folder, const Json& adapte
   write_atomically(path, config.dump(2) + "\n");
 }
 
-/// What optimizer.safetensors holds: moments, and the masters of weights that the folder has narrower ones of.
-std::vector<NamedTensor> beside_weights(const Checkpoint& checkpoint) {
+/// The contents of optimizer.safetensors: the optimizer state, and the masters if the folder has narrower weights.
+std::vector<NamedTensor> optimizer_tensors(const Checkpoint& checkpoint) {
   const LoadedModel& policy = checkpoint.policy;
-  std::vector<NamedTensor> kept = checkpoint.optimizer;
-  if (policy.adapter.empty() && narrows(policy))
+  std::vector<NamedTensor> tensors = checkpoint.optimizer;
+  if (policy.adapter.empty() && has_narrow_weights(policy))
     for (const NamedTensor& weight : policy.model.parameters())
-      kept.push_back({weight.name + std::string(kMaster), weight.value});
-  return kept;
+      tensors.push_back({weight.name + std::string(kMaster), weight.value});
+  return tensors;
 }
 
 uint64_t bytes_in(const std::vector<NamedTensor>& tensors) {
@@ -119,9 +117,9 @@ uint64_t bytes_in(const std::vector<NamedTensor>& tensors) {
   return bytes;
 }
 
-/// All tensors as the files have them; headers, tokenizer and state come on top.
+/// The size of all tensors, without headers, tokenizer and state.
 uint64_t bytes_on_disk(const Checkpoint& checkpoint) {
-  uint64_t bytes = bytes_in(beside_weights(checkpoint)) + bytes_in(checkpoint.adapter);
+  uint64_t bytes = bytes_in(optimizer_tensors(checkpoint)) + bytes_in(checkpoint.adapter);
   if (checkpoint.critic) bytes += bytes_in(MasterWeights().value_of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
     bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.of(weight.name));
@@ -134,21 +132,21 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   if (!policy.adapter.empty()) {
     create_directories(adapter_folder(folder));
     write_adapter(adapter_folder(folder), checkpoint.adapter, policy.adapter);
-    note_merged_adapter(folder, policy.adapter);
+    record_merged_adapter(folder, policy.adapter);
   }
   if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
-  write_tensors(folder / "optimizer.safetensors", beside_weights(checkpoint));
+  write_tensors(folder / "optimizer.safetensors", optimizer_tensors(checkpoint));
   const Json state = {{"state", to_json(checkpoint.state)}, {"config", checkpoint.config}};
   write_atomically(folder / "state.json", state.dump(1));
 }
 
-/// Refuses a folder with checkpoints of other runs alone: it was put in the place of this run's.
+/// Fails if all checkpoints in the folder belong to other runs, because this run's were replaced.
 void require_own_checkpoints(const std::filesystem::path& checkpoints, const std::string& run) {
   const std::vector<std::filesystem::path> all = finished_checkpoints(checkpoints);
-  const auto is_anothers = [&](const std::filesystem::path& path) { return belongs_to_other_run(path, run); };
-  if (!all.empty() && std::all_of(all.begin(), all.end(), is_anothers))
-    fail(ExitCode::kBadConfiguration, all.front().string(), " is a checkpoint of another run, and none there is of ",
-         "this run; give this run its checkpoints back");
+  const auto is_foreign = [&](const std::filesystem::path& path) { return belongs_to_other_run(path, run); };
+  if (!all.empty() && std::all_of(all.begin(), all.end(), is_foreign))
+    fail(ExitCode::kBadConfiguration, all.front().string(), " is a checkpoint of another run, and the folder has none ",
+         "of this run. Restore this run's checkpoints");
 }
 
 RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
@@ -157,13 +155,13 @@ RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
     std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
     if (!checksums)
       fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
-           " has other than eight hexadecimal digits for each line; restore the file");
+           " must have eight hexadecimal digits for each line. Restore the file");
     return std::move(*checksums);
   };
   return {of("metrics"), of("samples"), of("log")};
 }
 
-/// state.json: the state, and the configuration.
+/// Reads state.json, which has the state and the configuration.
 Json read_state_file(const std::filesystem::path& checkpoint) {
   require_own_format(checkpoint);
   return read_json_file(checkpoint / "state.json");
@@ -212,11 +210,11 @@ std::optional<std::string> find_reference_damage(const std::filesystem::path& fo
 ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
   if (const auto damage = find_reference_damage(folder, policy))
     fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
-         ". Restore the folder from a copy, or start the run anew with --overwrite");
-  const bool of_adapter = !policy.adapter.empty();
+         ". Restore the folder from a copy, or start the run again with --overwrite");
+  const bool has_adapter = !policy.adapter.empty();
   ModelWeights reference =
-      of_adapter ? policy.model.without_adapter() : read_model_folder(folder, policy.model.device());
-  if (of_adapter && std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
+      has_adapter ? policy.model.without_adapter() : read_model_folder(folder, policy.model.device());
+  if (has_adapter && std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
   reference.set_compute_type(policy.model.compute_type());
   return reference;
 }
@@ -229,7 +227,7 @@ Json portable_base_name(const Json& base) {
 Checkpoint copied_to_host(Checkpoint checkpoint) {
   const auto copied = [](const Weight& weight) { return in_host_memory(weight.value()); };
   LoadedModel& policy = checkpoint.policy;
-  // Training changes no weight that an adapter is merged into.
+  // With an adapter, training does not change the merged weights, so they need no copy on the CPU.
   policy.model = policy.model.with_replaced([&](const Weight& weight) {
     return policy.adapter.empty() || !weight.device().is_cpu() ? copied(weight) : weight.value();
   });
@@ -249,8 +247,8 @@ bool copy_to_host(Checkpoint& checkpoint) {
   }
 }
 
-bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available) {
-  return bytes + needed_again <= available / 10 * 9;
+bool has_room_for_copy(int64_t bytes, int64_t reserve, int64_t available) {
+  return bytes + reserve <= available / 10 * 9;
 }
 
 int64_t bytes_to_copy(const Checkpoint& checkpoint) {
@@ -271,26 +269,26 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
-      {kFormat, std::string(kFormatName) + std::to_string(kFormatNumber)},
+      {kFormat, std::string(kFormatName) + std::to_string(kFormatVersion)},
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, partial_path_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder, checkpoint.state.best);
-  remove_outlived(checkpoints, checkpoint, keep);
+  remove_old_checkpoints(checkpoints, checkpoint, keep);
   return folder;
 }
 
-void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& kept) {
-  const std::filesystem::path checkpoints = checkpoint.parent_path(), best = checkpoints / kBestCheckpoint;
+void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& best) {
+  const std::filesystem::path checkpoints = checkpoint.parent_path(), link = checkpoints / kBestCheckpoint;
   write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
-  const std::optional<std::string> target = link_target(best);
+  const std::optional<std::string> target = link_target(link);
   const bool is_own = target && is_checkpoint_name(*target);
-  if (is_own && !path_exists(checkpoints / *target)) remove_file(best);
-  if (kept && is_checkpoint(checkpoints / checkpoint_name(kept->step))) {
-    if (!is_own) move_aside(best);
-    point_link(best, checkpoint_name(kept->step));
+  if (is_own && !path_exists(checkpoints / *target)) remove_file(link);
+  if (best && is_checkpoint(checkpoints / checkpoint_name(best->step))) {
+    if (!is_own) move_aside(link);
+    point_link(link, checkpoint_name(best->step));
   }
   remove_leftovers(checkpoints, read_run_id(checkpoint));
 }
@@ -305,12 +303,12 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   for (const auto& path : own) {
     const std::optional<std::string> damage = find_damage(path);
     if (!damage) return path;
-    notes.push_back(path.string() + " is damaged (" + *damage + "); looking for an older one");
+    notes.push_back(path.string() + " is damaged (" + *damage + "); trying an older one");
   }
   if (const auto all = finished_checkpoints(checkpoints); own.empty() && !all.empty())
-    fail(ExitCode::kBadInput, checkpoints.string(),
-         " has no checkpoint that is known for this run's: ", all.front().filename().string(), " is of the run ",
-         read_run_id(all.front()), ", and used.json does not name it; put this run's back, and move other runs' away");
+    fail(ExitCode::kBadInput, checkpoints.string(), " has no checkpoint of this run: ", all.front().filename().string(),
+         " belongs to run ", read_run_id(all.front()),
+         ", and used.json does not name that run. Restore this run's checkpoints, and move others away");
   return {};
 }
 
@@ -323,20 +321,20 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
   std::vector<std::string> changes;
   try {
     const RunFolder::Lines lines = read_lines(checkpoint);
-    for (const auto& [name, remembered] :
+    for (const auto& [name, checksums] :
          {std::pair{"metrics.jsonl", &lines.metrics}, {"samples.jsonl", &lines.samples}})
-      if (const auto change = find_changed_line(run / name, *remembered))
-        changes.push_back((run / name).string() + ": " + *change + ", as " + checkpoint.string() + " remembers it");
-  } catch (const ReadFailure&) {  // whether they were changed is not known
+      if (const auto change = find_changed_line(run / name, *checksums))
+        changes.push_back((run / name).string() + ": " + *change + ", compared with " + checkpoint.string());
+  } catch (const ReadFailure&) {  // it is unknown whether they were changed
     throw;
-  } catch (const Error&) {  // nothing to compare with
+  } catch (const Error&) {  // there is nothing to compare with
   } catch (const Json::exception&) {
   }
   return changes;
 }
 
 std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint) {
-  // Without a manifest somebody may have changed the folder's own weights, which then are what is meant.
+  // Without a manifest, the user may have changed the folder's weights, which then take precedence.
   const std::filesystem::path path = checkpoint / "optimizer.safetensors";
   if (!path_exists(checkpoint / "manifest.json") || !path_exists(path)) return std::nullopt;
   const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
@@ -358,12 +356,12 @@ TrainState load_state(const std::filesystem::path& checkpoint) {
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
-  const std::string place = (checkpoint / "state.json").string();
+  const std::string path = (checkpoint / "state.json").string();
   const Json json = read_state_file(checkpoint);
   const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");
   const std::optional<WeightSource> masters = float32_weights(checkpoint);
   try {
-    const TrainState state = state_from_json(json.at("state"), place);
+    const TrainState state = state_from_json(json.at("state"), path);
     const Json config = json.at("config");
     LoadedModel policy = load_folder(checkpoint, device, masters ? &*masters : nullptr);
     std::optional<Critic> critic = read_critic(checkpoint, policy.model.config().hidden_size, device);
@@ -375,7 +373,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
             .critic = std::move(critic),
             .run = read_run_id(checkpoint)};
   } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
+    fail(ExitCode::kBadInput, path, ": ", error.what(), "; the checkpoint was written by another version");
   }
 }
 

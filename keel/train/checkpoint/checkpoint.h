@@ -13,96 +13,93 @@
 
 namespace keel {
 
-/// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on. Where the folder's
-/// weights are narrower than float32, the masters are beside the optimizer's moments. An adapter is merged into the
-/// folder's weights and lies, in PEFT's files, in the folder `adapter`.
+/// The contents of a checkpoint: a Hugging Face model folder, and the state to resume training. If the folder's weights
+/// are narrower than float32, optimizer.safetensors also has the float32 masters. An adapter is merged into the
+/// folder's weights, and is also in the folder `adapter` in PEFT format.
 struct Checkpoint {
-  LoadedModel policy;                  // of the masters; an adapter is merged into its weights
+  LoadedModel policy;                  // from the masters, with the adapter merged
   std::vector<NamedTensor> optimizer;  // moments of policy and critic, past policies, loss scale
   TrainState state;
-  RunFolder::Lines lines;                 // of the run's growing files
+  RunFolder::Lines lines;                 // checksums of the lines of the run's log files
   Json config;                            // the resolved configuration
-  std::optional<Critic> critic = {};      // of the masters
-  std::string run = {};                   // its id; a checkpoint with another is never removed
-  std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, set_adapter() reads them
+  std::optional<Critic> critic = {};      // from the masters
+  std::string run = {};                   // id of the run, which removes only checkpoints with its id
+  std::vector<NamedTensor> adapter = {};  // the masters; load_checkpoint() leaves it empty, set_adapter() reads it
 };
 
-/// The name of a step's folder.
+/// The name of a step's checkpoint folder.
 std::string checkpoint_name(int64_t step);
 
-/// The same in host memory, apart from all that training changes: to be written while it goes on.
+/// Returns a copy in host memory, which can be written while training continues.
 Checkpoint copied_to_host(Checkpoint checkpoint);
-/// Replaces the checkpoint by that copy. Returns false and changes nothing if there is no memory for it.
+/// Replaces the checkpoint by such a copy. Returns false and changes nothing if memory runs out.
 bool copy_to_host(Checkpoint& checkpoint);
-/// How much more memory that takes.
+/// The memory that the copy takes, in bytes.
 int64_t bytes_to_copy(const Checkpoint& checkpoint);
-/// Whether a copy of so many bytes fits into the memory that is available now, beside what the process may need again
-/// (the most that it has held less what it holds), with some to spare.
-bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available);
+/// Whether a copy of `bytes` fits into 90% of the available memory, together with the `reserve` that the process may
+/// need again (its peak minus its current use).
+bool has_room_for_copy(int64_t bytes, int64_t reserve, int64_t available);
 
-/// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
-/// lines that the run has written, under a partial name. The folder gets its name last, and then LATEST is moved: a
-/// reader sees a whole checkpoint or none. This run's older checkpoints beyond `keep` are removed, apart from the best
-/// one. A disk without room for it is an Error (exit code 4) before anything is written. Unless it is the run's
-/// `first`, nothing is written among nothing but other runs' checkpoints (exit code 2). Other things with its name are
-/// moved aside.
+/// Writes RUN/checkpoints/step-NNNNNN atomically: all files under a partial name, then manifest.json with their
+/// checksums and those of the run's lines, then the rename and LATEST. Removes this run's older checkpoints beyond
+/// `keep`, except the best one. Fails before writing if the disk is too full (exit code 4), or if only other runs'
+/// checkpoints exist and this is not the run's `first` (exit code 2). Other files with this name are moved aside.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep, bool first = false);
 
-/// Finishes a save after the checkpoint got its name: LATEST names it, the link `best` leads to the checkpoint of the
-/// best step, if there is one, and half-written folders of killed processes of its run are removed. A run that was
-/// killed before this is resumed with it.
-void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& kept = {});
+/// Finishes a save after the rename: updates LATEST and the link `best`, and removes half-written folders of killed
+/// processes of this run. Resuming calls it again, in case the run was killed before it.
+void finish_save(const std::filesystem::path& checkpoint, const std::optional<BestEvaluation>& best = {});
 
-/// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
+/// Verifies every file of a checkpoint against its manifest. Returns the damage, if any.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 
-/// The checkpoints of a run, sound or not, newest first.
+/// The checkpoints of a run, including damaged ones, newest first.
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints);
 
-/// The newest checkpoint that verifies, and is not of another run than find_run_id(); notes about damaged newer ones
-/// are appended. None: an empty path; none but others', or of nobody knows which: an Error (kBadInput).
+/// Returns the newest valid checkpoint of the run find_run_id(), and appends notes about damaged newer ones. Returns an
+/// empty path if there is none. Fails (kBadInput) if all checkpoints belong to other runs.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
-/// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each
-/// file. None without a checkpoint that remembers any; where the machine cannot read them a ReadFailure.
+/// Compares the rows of metrics.jsonl and samples.jsonl with the checksums in the run's newest checkpoint. Returns one
+/// sentence per changed file; none without such a checkpoint. Throws ReadFailure for unreadable files.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
-/// The same with a checkpoint of the run.
+/// The same for a given checkpoint.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint);
 
-/// The training state of a checkpoint. One of another format than this program's is refused by its number.
+/// Loads the training state of a checkpoint. Fails for another format version.
 TrainState load_state(const std::filesystem::path& checkpoint);
 
-/// The whole of it, refused alike. The adapter stays merged: set_adapter gives a network that it can be trained on.
+/// Loads a checkpoint, with the adapter merged; set_adapter() loads it separately. Fails for another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
-/// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
+/// The float32 masters in a checkpoint whose folder has narrower weights; none otherwise.
 std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint);
 
 /// The key of config.json that lists the bases whose adapters the weights have in them.
 constexpr const char* kMergedAdapters = "merged_adapters";
 
-/// How it does: a folder's name without the folders around it, which are nobody's business where the weights go.
+/// How it names them: a path is shortened to the folder's name, so that shared weights do not contain local paths.
 Json portable_base_name(const Json& base);
 
-/// Where a checkpoint has its adapter, if it has one.
+/// The path of a checkpoint's adapter.
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 
-/// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
+/// Loads a checkpoint's adapter into its base model, and returns its adapter_config.json.
 Json set_adapter(const std::filesystem::path& checkpoint, ModelWeights& base);
 
 inline constexpr const char* kReferenceFolder = "reference";
 
-/// Writes the policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there
-/// before the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file
-/// where the reference is the base with the adapter off. Anything else of that name is moved aside.
+/// Writes the policy at the start of RL to RUN/reference atomically, with a manifest. The folder has a model, or only
+/// the adapter for a policy with one, or no weights if the reference is the base without adapter. Other files with this
+/// name are moved aside.
 void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
                     const std::string& run);
 
-/// Why the folder is not what was written there, if so.
+/// Verifies a saved reference. Returns the damage, if any.
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy);
 
-/// Shares the base's weights with a policy that has an adapter.
+/// Loads the reference. It shares the base weights with a policy that has an adapter.
 ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy);
 
 }  // namespace keel

@@ -17,68 +17,68 @@ namespace fs = std::filesystem;
 
 constexpr const char *kCheckpoints = "checkpoints", *kAdapterConfig = "adapter_config.json";
 
-bool there_is(const fs::path& path) {
-  std::error_code unseen;
-  return fs::exists(path, unseen);
+bool file_exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
 }
 
-/// A folder that a run was started in, and no model's.
+/// Whether a folder has a run, and not a model.
 bool is_run(const fs::path& folder) {
-  return !there_is(folder / "config.json") && !there_is(folder / kAdapterConfig) &&
-         (there_is(folder / kCheckpoints) || there_is(folder / "config.yaml"));
+  return !file_exists(folder / "config.json") && !file_exists(folder / kAdapterConfig) &&
+         (file_exists(folder / kCheckpoints) || file_exists(folder / "config.yaml"));
 }
 
-/// A folder just above or below that of a run is no model's, and there is nothing in it to convert.
-void refuse_beside_run(const fs::path& folder) {
-  std::error_code unseen;
-  if (!fs::is_directory(folder, unseen) || there_is(folder / "config.json") || there_is(folder / kAdapterConfig))
+/// Fails for the parent or the checkpoints folder of a run, which are not models.
+void refuse_run_parent_or_child(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored) || file_exists(folder / "config.json") || file_exists(folder / kAdapterConfig))
     return;
-  const fs::path whole = full_path(folder.string()), above = whole.parent_path();
-  if (whole.filename() == kCheckpoints && is_run(above))
-    fail(ExitCode::kBadInput, folder.string(), " belongs to a run; name the run, ", above.string(),
+  const fs::path absolute = full_path(folder.string()), parent = absolute.parent_path();
+  if (absolute.filename() == kCheckpoints && is_run(parent))
+    fail(ExitCode::kBadInput, folder.string(), " belongs to a run. Set the run, ", parent.string(),
          ", or one of the checkpoints");
   for (const std::string& name : list_directory(folder))
     if (is_run(folder / name))
-      fail(ExitCode::kBadInput, folder.string(), " is no model, but a folder with runs in it; name one of them, ",
-           "such as ", (folder / name).string());
+      fail(ExitCode::kBadInput, folder.string(), " is not a model, but a folder of runs. Set one of them, ", "such as ",
+           (folder / name).string());
 }
 
-/// The folder of the run whose best checkpoint is named: RUN of RUN/checkpoints/best; nothing where that is not named.
+/// Returns RUN for RUN/checkpoints/best; an empty path for other names.
 fs::path run_of_best(const std::string& name) {
   const fs::path path = full_path(name);
   const bool named = path.filename() == kBestCheckpoint && path.parent_path().filename() == kCheckpoints;
   return named ? path.parent_path().parent_path() : fs::path();
 }
 
-/// The link may lead elsewhere tomorrow; what it leads to today has a name of its own.
-std::string best_of(const fs::path& run, const std::string& name, Console* console) {
+/// Resolves RUN/checkpoints/best to its current target, because the link changes later.
+std::string resolve_best(const fs::path& run, const std::string& name, Console* console) {
   const fs::path checkpoints = run / kCheckpoints;
   const std::optional<std::string> target = link_target(checkpoints / kBestCheckpoint);
-  if (!target || !is_checkpoint_name(*target)) return name;  // somebody's own folder, or nothing
+  if (!target || !is_checkpoint_name(*target)) return name;  // not a link written by a run
   if (console != nullptr) console->line(name + " is " + *target);
   return (checkpoints / *target).string();
 }
 
-std::string newest_of(const std::string& run, Console* console) {
+std::string resolve_newest(const std::string& run, Console* console) {
   std::vector<std::string> notes;
   const fs::path newest = newest_checkpoint(fs::path(run) / kCheckpoints, notes);
   if (newest.empty())
-    fail(ExitCode::kBadInput, run, " is a run without a sound checkpoint", notes.empty() ? "" : ": " + notes.back(),
-         "; name another run, or a model's folder");
+    fail(ExitCode::kBadInput, run, " is a run without a valid checkpoint", notes.empty() ? "" : ": " + notes.back(),
+         ". Set another run, or a model folder");
   if (console == nullptr) return newest.string();
   for (const std::string& note : notes) console->warning(note);
-  console->line(run + " is a run; its newest sound checkpoint is " + newest.filename().string());
+  console->line(run + " is a run; its newest valid checkpoint is " + newest.filename().string());
   return newest.string();
 }
 
-/// Of what an adapter was trained on, as its configuration names it.
-std::string word_of_base(const Json& base) {
-  if (!base.is_string()) return "a base that it does not name";
-  return base == "" ? "a network made from nothing" : base.get<std::string>();
+/// Describes an adapter's base from its adapter_config.json.
+std::string describe_base(const Json& base) {
+  if (!base.is_string()) return "an unknown base";
+  return base == "" ? "a randomly initialised network" : base.get<std::string>();
 }
 
-constexpr const char* kWhereMeant =
-    "Where the adapter was trained on these very weights, set base_model_name_or_path in its adapter_config.json to "
+constexpr const char* kSameBaseFix =
+    "If the adapter was trained on exactly these weights, set base_model_name_or_path in its adapter_config.json to "
     "their folder";
 
 Json merged_adapters(const fs::path& folder) {
@@ -87,17 +87,17 @@ Json merged_adapters(const fs::path& folder) {
   return bases;
 }
 
-/// The type that keeps least of a number.
+/// The type with the lower precision.
 at::ScalarType narrower(at::ScalarType one, at::ScalarType other) {
   if (one == other || other == at::kFloat) return one;
   return one == at::kFloat ? other : at::kBFloat16;
 }
 
-/// Whether two folders hold the same weights, one perhaps rounded; nothing if the first cannot be read.
+/// Whether two folders have the same weights, up to rounding of one of them; none if the first cannot be read.
 std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
-  std::error_code unseen;
-  if (fs::equivalent(base, model, unseen)) return true;
-  if (!there_is(base / "config.json")) return std::nullopt;
+  std::error_code ignored;
+  if (fs::equivalent(base, model, ignored)) return true;
+  if (!file_exists(base / "config.json")) return std::nullopt;
   try {
     if (merged_adapters(base) != merged_adapters(model)) return false;
     const ModelFolder first = ModelFolder::open(base), second = ModelFolder::open(model);
@@ -118,40 +118,40 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
 
 std::string resolve_model(const std::string& name, Console* console) {
   if (name.empty()) return name;
-  if (const fs::path run = run_of_best(name); !run.empty()) return best_of(run, name, console);
-  if (is_run(name)) return newest_of(name, console);
-  refuse_beside_run(name);
+  if (const fs::path run = run_of_best(name); !run.empty()) return resolve_best(run, name, console);
+  if (is_run(name)) return resolve_newest(name, console);
+  refuse_run_parent_or_child(name);
   return name;
 }
 
 std::string resolve_adapter(const std::string& name, Console* console) {
-  if (name.empty() || there_is(fs::path(name) / kAdapterConfig)) return name;
+  if (name.empty() || file_exists(fs::path(name) / kAdapterConfig)) return name;
   const std::string checkpoint = resolve_model(name, console);
   const fs::path adapter = adapter_folder(checkpoint);
-  if (there_is(adapter / kAdapterConfig)) return adapter.string();
+  if (file_exists(adapter / kAdapterConfig)) return adapter.string();
   if (checkpoint != name)
-    fail(ExitCode::kBadInput, name, " is a run that has no adapter: it trained all weights; name it as the model");
+    fail(ExitCode::kBadInput, name, " is a run without an adapter: it trained all weights. Set it as the model");
   return name;
 }
 
 void require_adapter_base(const std::string& model, const std::string& adapter, const std::string& setting) {
   const fs::path folder = model.empty() ? fs::path() : locate_model(model);
-  if (!there_is(folder / "config.json")) return;  // a network from nothing, or a GGUF file
-  const Json said = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
-  const std::string base = word_of_base(said);
-  // The base may be spelled in many ways, the folder itself is one thing, and so are its weights.
-  const bool named = said.is_string() && said != "";
+  if (!file_exists(folder / "config.json")) return;  // random weights, or a GGUF file
+  const Json base_name = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
+  const std::string base = describe_base(base_name);
+  // Compares weights and not paths, because the same base may have several paths.
+  const bool named = base_name.is_string() && base_name != "";
   const std::optional<bool> same = named ? same_weights(base, folder) : std::nullopt;
   if (same == true) return;
   const Json merged = merged_adapters(folder);
   if (!merged.empty())
     fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which is for ", base, ", but the weights of ", model,
-         " have an adapter in them already, trained on ", word_of_base(merged.front()), " (", kMergedAdapters,
-         " of its config.json): where it is the same, it would count twice; remove ", setting,
-         ", or name that base as the model. ", kWhereMeant);
+         " already have an adapter merged, trained on ", describe_base(merged.front()), " (", kMergedAdapters,
+         " of its config.json). The same adapter would count twice. Remove ", setting,
+         ", or set that base as the model. ", kSameBaseFix);
   if (same == false)
     fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which was trained on ", base,
-         ", and the weights of ", model, " are others; name ", base, " as the model. ", kWhereMeant);
+         ", but the weights of ", model, " are different. Set ", base, " as the model. ", kSameBaseFix);
 }
 
 bool is_checkpoint_of(const std::string& model, const std::string& run) {

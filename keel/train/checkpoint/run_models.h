@@ -6,20 +6,18 @@
 
 namespace keel {
 
-/// The name of a model where a run may be named as well: a run's folder stands for its newest sound checkpoint, and
-/// RUN/checkpoints/best for the one it leads to now. Which one that is, and which ones are damaged, is told on the
-/// console, if there is one. Any other name stays as it is.
+/// Resolves a model name: a run's folder becomes its newest valid checkpoint, and RUN/checkpoints/best its target.
+/// Prints the checkpoint and any damaged ones if `console` is not null. Other names are returned unchanged.
 std::string resolve_model(const std::string& name, Console* console);
 
-/// The same of an adapter's folder: a run or a checkpoint stands for the adapter in it.
+/// The same for an adapter: a run or a checkpoint becomes the adapter in it.
 std::string resolve_adapter(const std::string& name, Console* console);
 
-/// Refuses (kBadConfiguration) to put an adapter on other weights than those of its base, where that can be looked at.
-/// A checkpoint of a run that trained an adapter has it in its weights, and so has what was made of it: where the base
-/// cannot be looked at, no adapter is put on such weights. `setting` is what names the adapter.
+/// Fails (kBadConfiguration) if the model's weights differ from the adapter's base, or if the base is unavailable and
+/// the model already has a merged adapter, as checkpoints of adapter runs have. `setting` names the adapter in errors.
 void require_adapter_base(const std::string& model, const std::string& adapter, const std::string& setting);
 
-/// Whether a model's name is that of a checkpoint of this run, which may be named by its best one.
+/// Whether `model` is a checkpoint of `run`, which may also be given as RUN/checkpoints/best.
 bool is_checkpoint_of(const std::string& model, const std::string& run);
 
 }  // namespace keel

@@ -13,8 +13,8 @@ namespace {
 
 const char* const kPhaseNames[] = {"sft", "rl", "done"};
 
-/// One list of the fields serves writing and reading: each is a value, an optional value, or a member of an optional
-/// part, whose fields are null together.
+/// The fields, for writing and reading: a value, an optional value, or a member of an optional struct, whose fields are
+/// null together.
 template <class State, class Visitor>
 void visit_fields(State& s, const Visitor& visitor) {
   visitor("updates", s.updates);
@@ -67,7 +67,7 @@ Json field_json(const std::optional<Part>& part, Value Part::*member) {
   return part ? Json((*part).*member) : Json();
 }
 
-/// The library would truncate a number that does not fit, or wrap it around.
+/// Checks the type and the range, because the JSON library would truncate or wrap numbers.
 template <class Value>
 void read_field(const Json& stored, const std::string& name, Value& value) {
   const auto require = [&](bool fits, const char* expected) {
@@ -97,20 +97,20 @@ void read_field(const Json& stored, const std::string& name, std::optional<Part>
   read_field(stored, name, (*part).*member);
 }
 
-/// Refuses what was edited by hand or comes from two states.
-void require_consistent(const TrainState& s, const Json& json, int64_t step, const std::string& place) {
+/// Fails for edited or mixed states.
+void require_consistent(const TrainState& s, const Json& json, int64_t step, const std::string& path) {
   if (step - s.sft.steps != s.rl.steps)
-    fail(ExitCode::kBadInput, place, ": step is ", step, ", but sft_steps and rl_steps are ", s.sft.steps, " and ",
+    fail(ExitCode::kBadInput, path, ": step is ", step, ", but sft_steps and rl_steps are ", s.sft.steps, " and ",
          s.rl.steps,
-         "; expected their sum. Restore the file, or resume from an older checkpoint by moving this one away");
+         "; expected their sum. Restore the file, or move this checkpoint away to resume from an older one");
   const Json written = to_json(s);
   for (const auto& [name, value] : written.items())
     if (json.at(name).is_null() && !value.is_null())
-      fail(ExitCode::kBadInput, place, ": ", name, " is null, but fields that belong to it are not; restore the file");
+      fail(ExitCode::kBadInput, path, ": ", name, " is null, but its related fields are not. Restore the file");
   for (const char* name : {"best_step", "last_evaluation", "last_sft_evaluation"})
     if (const Json& of = json.at(name); !of.is_null() && of.get<int64_t>() > step)
-      fail(ExitCode::kBadInput, place, ": ", name, " is ", of.dump(), ", later than step, which is ", step,
-           "; restore the file");
+      fail(ExitCode::kBadInput, path, ": ", name, " is ", of.dump(), ", later than step, which is ", step,
+           ". Restore the file");
 }
 
 }  // namespace
@@ -135,26 +135,26 @@ Json to_json(const TrainState& state) {
   return json;
 }
 
-TrainState state_from_json(const Json& json, const std::string& place) {
+TrainState state_from_json(const Json& json, const std::string& path) {
   TrainState state;
   int64_t step = 0;
   try {
     const Json& stored = json.at("phase");
     const std::string phase = stored.is_string() ? stored.get<std::string>() : shown_json(stored);
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
-    if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
+    if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, path, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
     const auto read = [&](const char* name, auto&&... field) {
       if (!json.contains(name))
-        fail(ExitCode::kBadInput, place, ": ", name, " is missing; the checkpoint was written by another version");
-      read_field(json.at(name), place + ": " + name, field...);
+        fail(ExitCode::kBadInput, path, ": ", name, " is missing; the checkpoint was written by another version");
+      read_field(json.at(name), path + ": " + name, field...);
     };
     read("step", step);
     visit_fields(state, read);
   } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
+    fail(ExitCode::kBadInput, path, ": ", error.what(), "; the checkpoint was written by another version");
   }
-  require_consistent(state, json, step, place);
+  require_consistent(state, json, step, path);
   return state;
 }
 

@@ -365,7 +365,7 @@ TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
   Checkpoint another = at_step(5);
   another.run = "another";
   EXPECT_THAT(error_of(2, [&] { save_checkpoint(checkpoints_, another, 1, /*first=*/false); }),
-              HasSubstr("none there is of this run"));
+              HasSubstr("the folder has none of this run"));
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000002\n");
   save_checkpoint(checkpoints_, another, 1, /*first=*/true);  // a new run where another's was left
@@ -377,7 +377,7 @@ TEST_F(CheckpointTest, WhereNothingTellsWhichRunIsMeantNoneIsTaken) {
   Checkpoint another = at_step(5);
   another.run = "another";
   rename_directory(save_checkpoint(folder_ / "other", another, 5), checkpoints_ / "step-000005");
-  EXPECT_THAT(error_of(3, [&] { newest(); }), HasSubstr("no checkpoint that is known for this run's"));
+  EXPECT_THAT(error_of(3, [&] { newest(); }), HasSubstr("no checkpoint of this run"));
   write_atomically(folder_ / "used.json", R"({"run.id": ")" + at_step(2).run + R"("})");
   EXPECT_EQ(newest(), "step-000002");
 }

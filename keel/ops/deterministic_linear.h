@@ -2,18 +2,18 @@
 
 #include "keel/core/tensor/tensor.h"
 
-// Products in which every number is added up in one order, that of the inputs, whatever other rows and outputs there
-// are: the sampler's few rows get the trainer's bits. For float32 on a CPU and narrow types on a GPU.
+// GEMMs whose order of summation depends neither on the other rows nor on the outputs, so that the sampler's small
+// batches get the same bits as the trainer's. For float32 on a CPU, and for bf16 and fp16 on a GPU.
 
 namespace keel {
 
-/// x W^T of rows [N, in] and a weight [out, in], differentiable.
+/// x W^T for x [N, in] and a weight [out, in]; differentiable.
 Tensor deterministic_linear(const Tensor& x, const Tensor& weight);
 
-/// The same in float32, not differentiable.
+/// The same with a float32 result; not differentiable.
 Tensor deterministic_linear_to_float32(const Tensor& x, const Tensor& weight);
 
-/// Whether there is such an order.
+/// Whether the device has deterministic GEMMs for this dtype.
 bool has_deterministic_gemm(at::Device device, at::ScalarType type);
 
 }  // namespace keel

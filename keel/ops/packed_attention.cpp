@@ -14,12 +14,12 @@ Tensor repeat_heads(const Tensor& x, int64_t heads) {  // [S, kv_heads, L, D]
   return repeat == 1 ? x : x.repeat_interleave(repeat, 1);
 }
 
-/// Who looks at whom: [segments or 1, 1, query_length, key_length].
+/// Additive mask [segments or 1, 1, query_length, key_length].
 Tensor make_mask(std::span<const Segment> segments, int64_t query_length, int64_t key_length, int64_t window) {
   std::vector<float> mask(segments.size() * query_length * key_length, -std::numeric_limits<float>::infinity());
   for (size_t s = 0; s < segments.size(); ++s) {
     for (int64_t i = 0; i < query_length; ++i) {
-      // Rows of padding look at the first key: a row of -inf alone would turn the softmax, and its gradient, to NaN.
+      // Padding rows attend to the first key, because the softmax of a row of -inf is NaN.
       const int64_t end = i < segments[s].length ? segments[s].prefix_length + i + 1 : 1;
       const int64_t begin = window > 0 ? std::max<int64_t>(end - window, 0) : 0;
       std::fill_n(mask.begin() + (static_cast<int64_t>(s) * query_length + i) * key_length + begin, end - begin, 0.0f);
@@ -28,7 +28,7 @@ Tensor make_mask(std::span<const Segment> segments, int64_t query_length, int64_
   return at::tensor(mask, at::kFloat).view({static_cast<int64_t>(segments.size()), 1, query_length, key_length});
 }
 
-/// softmax(cap tanh(scale q k / cap) + mask) v, the scores in float32; the library's own operator has no cap.
+/// softmax(cap tanh(scale q k / cap) + mask) v, with scores in float32; PyTorch's operator has no softcap.
 Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const AttentionConfig& attention) {
   const Tensor scores =
@@ -41,12 +41,12 @@ Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
 PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window,
                                  at::Device device)
     : output_of_row_(tokens, 0) {
-  // Prompts and completions have different shapes; attending them apart wastes less padding.
-  std::vector<Segment> alone, with_prefix;
+  // Segments with and without a prefix have different shapes; separate batches need less padding.
+  std::vector<Segment> without_prefix, with_prefix;
   for (const Segment& segment : segments)
-    if (segment.length > 0) (segment.prefix_length > 0 ? with_prefix : alone).push_back(segment);
+    if (segment.length > 0) (segment.prefix_length > 0 ? with_prefix : without_prefix).push_back(segment);
   int64_t first_row = 0;
-  for (const auto& group : {alone, with_prefix}) {
+  for (const auto& group : {without_prefix, with_prefix}) {
     if (group.empty()) continue;
     batches_.push_back(make_batch(group, first_row, window, device));
     first_row += batches_.back().segments * batches_.back().query_length;
@@ -54,9 +54,9 @@ PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t t
   output_rows_ = at::tensor(output_of_row_, at::kLong).to(device);
 }
 
-PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& segments, int64_t first_row,
-                                                   int64_t window, at::Device device) {
-  Batch batch;
+PackedAttention::PaddedBatch PackedAttention::make_batch(const std::vector<Segment>& segments, int64_t first_row,
+                                                         int64_t window, at::Device device) {
+  PaddedBatch batch;
   batch.segments = static_cast<int64_t>(segments.size());
   bool equal = true;
   for (const Segment& s : segments) {
@@ -77,9 +77,9 @@ PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& s
   }
   batch.query_rows = at::tensor(query_rows, at::kLong).to(device);
   batch.key_rows = at::tensor(key_rows, at::kLong).to(device);
-  const std::span<const Segment> different(segments.data(), equal ? 1 : segments.size());
-  batch.mask = make_mask(different, batch.query_length, batch.key_length, 0).to(device);
-  if (window > 0) batch.window_mask = make_mask(different, batch.query_length, batch.key_length, window).to(device);
+  const std::span<const Segment> distinct(segments.data(), equal ? 1 : segments.size());
+  batch.mask = make_mask(distinct, batch.query_length, batch.key_length, 0).to(device);
+  if (window > 0) batch.window_mask = make_mask(distinct, batch.query_length, batch.key_length, window).to(device);
   return batch;
 }
 
@@ -90,7 +90,7 @@ Tensor PackedAttention::operator()(const AttentionConfig& attention, const Tenso
     return x.index_select(0, rows).view({segments, length, x.size(1), x.size(2)}).transpose(1, 2);
   };
   std::vector<Tensor> outputs;
-  for (const Batch& b : batches_) {
+  for (const PaddedBatch& b : batches_) {
     const Tensor q = gather(query, b.query_rows, b.segments, b.query_length);
     const Tensor k = repeat_heads(gather(key, b.key_rows, b.segments, b.key_length), heads);
     const Tensor v = repeat_heads(gather(value, b.key_rows, b.segments, b.key_length), heads);

@@ -8,38 +8,38 @@
 
 namespace keel {
 
-/// A run of packed tokens that look at a prefix (a prompt packed elsewhere, or nothing) and, causally, at themselves.
+/// A span of packed tokens that attend to a prefix (a prompt packed elsewhere, or nothing) and causally to themselves.
 struct Segment {
   int64_t begin = 0, length = 0;
   int64_t prefix_begin = 0, prefix_length = 0;
 };
 
-/// Attention over packed segments, without padding in linear layers; a prompt shared by several completions is computed
-/// once. Keys and values are gathered per segment; autograd adds the gradients of a shared prompt.
+/// Attention over packed segments. Only the attention pads them; linear layers do not. A prompt that several
+/// completions share is computed once, and autograd sums its gradients.
 class PackedAttention {
  public:
-  /// `window`: that of the model's sliding layers, 0 where it has none.
+  /// `window`: window of the model's sliding layers; 0: none.
   PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window, at::Device device);
 
-  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D]. The attention's window is 0 or the one
-  /// above.
+  /// Maps queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D]. `attention.window` must be 0 or
+  /// `window`.
   Tensor operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                     const Tensor& value) const;
 
  private:
-  /// Segments that are attended in one call; rows beyond a segment's end repeat row 0 and are masked or dropped.
-  struct Batch {
+  /// Segments that are padded to one batch. Padding rows repeat row 0 and are masked or dropped.
+  struct PaddedBatch {
     int64_t segments = 0, query_length = 0, key_length = 0;
     Tensor query_rows;   // [segments * query_length] packed row of each query
     Tensor key_rows;     // [segments * key_length] packed row of each key
-    Tensor mask;         // [segments or 1, 1, query_length, key_length] float: 0 to look, -inf not to
+    Tensor mask;         // [segments or 1, 1, query_length, key_length] additive float mask: 0 or -inf
     Tensor window_mask;  // the same for sliding layers
   };
-  Batch make_batch(const std::vector<Segment>& segments, int64_t first_row, int64_t window, at::Device device);
+  PaddedBatch make_batch(const std::vector<Segment>& segments, int64_t first_row, int64_t window, at::Device device);
 
-  std::vector<Batch> batches_;
-  std::vector<int64_t> output_of_row_;  // while building: the padded output row of each packed row
-  Tensor output_rows_;                  // [N] the same, on the device
+  std::vector<PaddedBatch> batches_;
+  std::vector<int64_t> output_of_row_;  // padded row of each packed row; used by the constructor
+  Tensor output_rows_;                  // [N] the same on the device
 };
 
 }  // namespace keel

@@ -12,77 +12,108 @@
 #include "keel/ops/launch.h"
 
 namespace keel {
+
+struct PackedFlashAttention::Layout {
+  /// A batch of variable-length sequences, as flash attention takes it: span i of the queries attends to span i of the
+  /// keys.
+  struct SequenceBatch {
+    Tensor query_begins, key_begins;  // [sequences + 1] int32 cumulative lengths
+    int64_t max_queries = 0, max_keys = 0;
+    bool causal = false;
+  };
+
+  /// A set of packed rows: contiguous, or listed in `indices`.
+  struct RowSet {
+    int64_t begin = 0, count = 0;
+    Tensor indices = {};  // [count] int64; undefined if the rows are contiguous
+
+    RowSet() = default;
+    RowSet(const std::vector<int64_t>& rows, at::Device device)
+        : begin(rows.front()), count(static_cast<int64_t>(rows.size())) {
+      for (int64_t i = 0; i < count; ++i)
+        if (rows[i] != begin + i) {
+          indices = sent(at::tensor(rows, at::kLong), device);
+          break;
+        }
+    }
+    Tensor select(const Tensor& x, int64_t dim = 0) const {
+      return indices.defined() ? x.index_select(dim, indices) : x.narrow(dim, begin, count);
+    }
+    void add_to(const Tensor& x, const Tensor& added) const {
+      if (indices.defined())
+        x.index_add_(0, indices, added);  // The indices are distinct.
+      else
+        x.narrow(0, begin, count).add_(added);
+    }
+  };
+
+  SequenceBatch own;                             // each segment, together with its prompt if they are adjacent
+  SequenceBatch shared;                          // the completions of a prompt attend to it
+  RowSet shared_queries = {}, shared_keys = {};  // rows of `shared`; empty if no prompt is elsewhere
+};
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Layout = PackedFlashAttention::Layout;
-using Rows = PackedFlashAttention::Rows;
-using Runs = PackedFlashAttention::Runs;
+using SequenceBatch = Layout::SequenceBatch;
+using RowSet = Layout::RowSet;
 
-/// Collects runs on the host.
-struct RunLengths {
+/// Builds a SequenceBatch on the host.
+struct SequenceBatchBuilder {
   std::vector<int32_t> query_begins = {0}, key_begins = {0};
-  int64_t most_queries = 0, most_keys = 0;
+  int64_t max_queries = 0, max_keys = 0;
 
   void add(int64_t queries, int64_t keys) {
     query_begins.push_back(query_begins.back() + static_cast<int32_t>(queries));
     key_begins.push_back(key_begins.back() + static_cast<int32_t>(keys));
-    most_queries = std::max(most_queries, queries);
-    most_keys = std::max(most_keys, keys);
+    max_queries = std::max(max_queries, queries);
+    max_keys = std::max(max_keys, keys);
   }
-  Runs on(at::Device device, bool causal) const {
+  SequenceBatch build(at::Device device, bool causal) const {
     const auto tensor = [&](const std::vector<int32_t>& begins) { return sent(at::tensor(begins, at::kInt), device); };
-    return {tensor(query_begins), tensor(key_begins), most_queries, most_keys, causal};
+    return {tensor(query_begins), tensor(key_begins), max_queries, max_keys, causal};
   }
 };
 
-/// Whether the only completion of a prompt stands right behind it: the two are one run then.
-bool goes_on(const std::vector<const Segment*>& completions) {
-  const Segment& first = *completions.front();
-  return completions.size() == 1 && first.prefix_begin + first.prefix_length == first.begin;
-}
-
-Rows rows_on(at::Device device, const std::vector<int64_t>& rows) {
-  Rows result{rows.front(), static_cast<int64_t>(rows.size())};
-  for (size_t i = 0; i < rows.size(); ++i)
-    if (rows[i] != result.begin + static_cast<int64_t>(i)) {
-      result.any = sent(at::tensor(rows, at::kLong), device);
-      break;
-    }
-  return result;
-}
-
-/// The outputs [N, heads, D] and log-sum-exps [heads, N] float32 of a pass, and what its backward needs.
-struct Pass {
-  Tensor out, log_sum, random_state, unused;
+/// Lets autograd keep the layout for the backward pass.
+struct SavedLayout : torch::CustomClassHolder {
+  explicit SavedLayout(std::shared_ptr<const Layout> of) : layout(std::move(of)) {}
+  std::shared_ptr<const Layout> layout;
 };
 
-Pass attend(const Runs& runs, double scale, const Tensor& q, const Tensor& k, const Tensor& v) {
-  auto [out, log_sum, random_state, unused, mask] = at::_flash_attention_forward(
-      q, k, v, runs.query_begins, runs.key_begins, runs.most_queries, runs.most_keys, /*dropout_p=*/0.0, runs.causal,
+/// The outputs [N, heads, D] and log-sum-exps [heads, N] float32 of a pass, and what else its backward takes.
+struct FlashResult {
+  Tensor out, log_sum, rng_state, unused;
+};
+
+FlashResult flash_forward(const SequenceBatch& batch, double scale, const Tensor& q, const Tensor& k, const Tensor& v) {
+  auto [out, log_sum, rng_state, unused, mask] = at::_flash_attention_forward(
+      q, k, v, batch.query_begins, batch.key_begins, batch.max_queries, batch.max_keys, /*dropout_p=*/0.0, batch.causal,
       /*return_debug_mask=*/false, scale);
-  return {out, log_sum, random_state, unused};
+  return {out, log_sum, rng_state, unused};
 }
 
-struct Gradients {
+struct FlashGradients {
   Tensor q, k, v;
 };
 
-/// With the outputs and log-sums of all that a query saw, this pass's share of the gradients is exact.
-Gradients gradients_of(const Runs& runs, double scale, const Tensor& dout, const Tensor& q, const Tensor& k,
-                       const Tensor& v, const Pass& whole) {
+/// Gradients through the keys of one pass. They are exact, because `merged` has the outputs and log-sum-exps over all
+/// keys of each query.
+FlashGradients flash_backward(const SequenceBatch& batch, double scale, const Tensor& dout, const Tensor& q,
+                              const Tensor& k, const Tensor& v, const FlashResult& merged) {
   auto [dq, dk, dv] = at::_flash_attention_backward(
-      dout, q, k, v, whole.out, whole.log_sum, runs.query_begins, runs.key_begins, runs.most_queries, runs.most_keys,
-      /*dropout_p=*/0.0, runs.causal, whole.random_state, whole.unused, scale);
+      dout, q, k, v, merged.out, merged.log_sum, batch.query_begins, batch.key_begins, batch.max_queries,
+      batch.max_keys, /*dropout_p=*/0.0, batch.causal, merged.rng_state, merged.unused, scale);
   return {dq, dk, dv};
 }
 
-/// Makes of what these rows saw of themselves what they saw in all.
-void merge(const Pass& own, const Pass& shared, const Rows& rows) {
+/// Merges the attention of `rows` to their shared prompts into `own`.
+void merge(const FlashResult& own, const FlashResult& shared, const RowSet& rows) {
   launch_on_cuda(own.out, "merging attention", [&](auto stream) {
     return cuda::merge_attention(own.out.mutable_data_ptr(), own.log_sum.mutable_data_ptr<float>(), own.out.size(0),
-                                 rows.begin, rows.any.defined() ? rows.any.const_data_ptr<int64_t>() : nullptr,
+                                 rows.begin, rows.indices.defined() ? rows.indices.const_data_ptr<int64_t>() : nullptr,
                                  shared.out.const_data_ptr(), shared.log_sum.const_data_ptr<float>(),
                                  float_type(own.out), rows.count, own.out.size(1), own.out.size(2), stream);
   });
@@ -90,40 +121,32 @@ void merge(const Pass& own, const Pass& shared, const Rows& rows) {
 
 struct PackedFlash : torch::autograd::Function<PackedFlash> {
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        const Layout* layout) {
-    Pass own = attend(layout->own, scale, q, k, v);
-    if (layout->query_rows.count > 0) {
-      const Pass shared =
-          attend(layout->shared, scale, layout->query_rows.of(q), layout->key_rows.of(k), layout->key_rows.of(v));
-      merge(own, shared, layout->query_rows);
-    }
-    context->save_for_backward({q, k, v, own.out, own.log_sum, own.random_state, own.unused, layout->own.query_begins,
-                                layout->own.key_begins, layout->shared.query_begins, layout->shared.key_begins,
-                                layout->query_rows.any, layout->key_rows.any});
+                        const std::shared_ptr<const Layout>& layout) {
+    FlashResult own = flash_forward(layout->own, scale, q, k, v);
+    const RowSet &queries = layout->shared_queries, &keys = layout->shared_keys;
+    if (queries.count > 0)
+      merge(own, flash_forward(layout->shared, scale, queries.select(q), keys.select(k), keys.select(v)), queries);
+    context->save_for_backward({q, k, v, own.out, own.log_sum, own.rng_state, own.unused});
+    context->saved_data["layout"] = c10::IValue::make_capsule(c10::make_intrusive<SavedLayout>(layout));
     context->saved_data["scale"] = scale;
-    context->saved_data["numbers"] = std::vector<int64_t>{
-        layout->own.most_queries, layout->own.most_keys,    layout->shared.most_queries, layout->shared.most_keys,
-        layout->query_rows.begin, layout->query_rows.count, layout->key_rows.begin,      layout->key_rows.count};
     return own.out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], dout = gradients[0].contiguous();
-    const Pass whole{saved[3], saved[4], saved[5], saved[6]};
+    const FlashResult merged{.out = saved[3], .log_sum = saved[4], .rng_state = saved[5], .unused = saved[6]};
     const double scale = context->saved_data["scale"].toDouble();
-    const std::vector<int64_t> n = context->saved_data["numbers"].toIntVector();
-    const Layout layout{{saved[7], saved[8], n[0], n[1], /*causal=*/true},
-                        {saved[9], saved[10], n[2], n[3], /*causal=*/false},
-                        {n[4], n[5], saved[11]},
-                        {n[6], n[7], saved[12]}};
-    const Gradients own = gradients_of(layout.own, scale, dout, q, k, v, whole);
-    if (layout.query_rows.count > 0) {
-      const Rows &rows = layout.query_rows, &keys = layout.key_rows;
-      const Pass part{rows.of(whole.out), rows.of(whole.log_sum, 1).contiguous(), whole.random_state, whole.unused};
-      const Gradients shared =
-          gradients_of(layout.shared, scale, rows.of(dout), rows.of(q), keys.of(k), keys.of(v), part);
-      rows.add_to(own.q, shared.q);
+    const auto holder = context->saved_data["layout"].toCapsule();
+    const Layout& layout = *static_cast<const SavedLayout&>(*holder).layout;
+    const FlashGradients own = flash_backward(layout.own, scale, dout, q, k, v, merged);
+    if (layout.shared_queries.count > 0) {
+      const RowSet &queries = layout.shared_queries, &keys = layout.shared_keys;
+      const FlashResult selected{queries.select(merged.out), queries.select(merged.log_sum, 1).contiguous(),
+                                 merged.rng_state, merged.unused};
+      const FlashGradients shared = flash_backward(layout.shared, scale, queries.select(dout), queries.select(q),
+                                                   keys.select(k), keys.select(v), selected);
+      queries.add_to(own.q, shared.q);
       keys.add_to(own.k, shared.k);
       keys.add_to(own.v, shared.v);
     }
@@ -131,30 +154,25 @@ struct PackedFlash : torch::autograd::Function<PackedFlash> {
   }
 };
 
+/// Whether a prompt has one completion, which directly follows it. They are one causal sequence then.
+bool is_one_sequence(const std::vector<const Segment*>& completions) {
+  const Segment& first = *completions.front();
+  return completions.size() == 1 && first.prefix_begin + first.prefix_length == first.begin;
+}
+
 }  // namespace
 
-Tensor Rows::of(const Tensor& x, int64_t dim) const {
-  return any.defined() ? x.index_select(dim, any) : x.narrow(dim, begin, count);
-}
-
-void Rows::add_to(const Tensor& x, const Tensor& added) const {
-  if (any.defined())
-    x.index_add_(0, any, added);  // no row twice
-  else
-    x.narrow(0, begin, count).add_(added);
-}
-
 PackedFlashAttention::PackedFlashAttention(const std::vector<Segment>& segments, at::Device device) {
-  std::map<int64_t, std::vector<const Segment*>> of_prompt;  // by where it begins
+  std::map<int64_t, std::vector<const Segment*>> completions_of;  // keyed by the begin of their prompt
   for (const Segment& segment : segments)
-    if (segment.length > 0 && segment.prefix_length > 0) of_prompt[segment.prefix_begin].push_back(&segment);
-  RunLengths own, shared;
+    if (segment.length > 0 && segment.prefix_length > 0) completions_of[segment.prefix_begin].push_back(&segment);
+  SequenceBatchBuilder own, shared;
   std::vector<int64_t> query_rows, key_rows;
   const auto add_rows = [](std::vector<int64_t>& rows, int64_t begin, int64_t count) {
     for (int64_t i = 0; i < count; ++i) rows.push_back(begin + i);
   };
-  for (const auto& [begin, completions] : of_prompt) {
-    if (goes_on(completions)) continue;
+  for (const auto& [begin, completions] : completions_of) {
+    if (is_one_sequence(completions)) continue;
     int64_t queries = 0;
     for (const Segment* completion : completions) {
       add_rows(query_rows, completion->begin, completion->length);
@@ -166,18 +184,21 @@ PackedFlashAttention::PackedFlashAttention(const std::vector<Segment>& segments,
   }
   for (const Segment& segment : segments) {
     if (segment.length == 0) continue;
-    const auto found = of_prompt.find(segment.begin);
+    const auto found = completions_of.find(segment.begin);
     int64_t length = segment.length;
-    if (segment.prefix_length > 0 && goes_on(of_prompt.at(segment.prefix_begin))) continue;  // counted with its prompt
-    if (segment.prefix_length == 0 && found != of_prompt.end() && goes_on(found->second))
+    if (segment.prefix_length > 0 && is_one_sequence(completions_of.at(segment.prefix_begin)))
+      continue;  // added with its prompt
+    if (segment.prefix_length == 0 && found != completions_of.end() && is_one_sequence(found->second))
       length += found->second.front()->length;
     own.add(length, length);
   }
-  layout_.own = own.on(device, /*causal=*/true);
-  if (query_rows.empty()) return;
-  layout_.shared = shared.on(device, /*causal=*/false);
-  layout_.query_rows = rows_on(device, query_rows);
-  layout_.key_rows = rows_on(device, key_rows);
+  Layout layout{.own = own.build(device, /*causal=*/true), .shared = {}};
+  if (!query_rows.empty()) {
+    layout.shared = shared.build(device, /*causal=*/false);
+    layout.shared_queries = RowSet(query_rows, device);
+    layout.shared_keys = RowSet(key_rows, device);
+  }
+  layout_ = std::make_shared<const Layout>(std::move(layout));
 }
 
 bool PackedFlashAttention::supports(const AttentionConfig& attention, at::Device device, at::ScalarType type,
@@ -188,7 +209,7 @@ bool PackedFlashAttention::supports(const AttentionConfig& attention, at::Device
 
 Tensor PackedFlashAttention::operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
-  return PackedFlash::apply(query.contiguous(), key.contiguous(), value.contiguous(), attention.scale, &layout_);
+  return PackedFlash::apply(query.contiguous(), key.contiguous(), value.contiguous(), attention.scale, layout_);
 }
 
 }  // namespace keel

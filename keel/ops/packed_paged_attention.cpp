@@ -12,11 +12,11 @@
 namespace keel {
 namespace {
 
-/// Each token's keys in the blocks of one layer for all segments. The table lists every block once.
-PagedAttention rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Device device) {
+/// Assigns each segment its own blocks, in order, and gives each token its keys.
+PagedAttention build_paged_attention(const std::vector<Segment>& segments, int64_t tokens, at::Device device) {
   std::vector<PagedRow> rows(tokens);
   std::vector<int32_t> tables;
-  std::map<int64_t, int32_t> table_of;  // of the segment that begins at a token
+  std::map<int64_t, int32_t> table_of;  // keyed by the begin of a segment
   for (const Segment& segment : segments) {
     if (segment.length == 0) continue;
     const auto own = static_cast<int32_t>(tables.size());
@@ -25,7 +25,7 @@ PagedAttention rows_of(const std::vector<Segment>& segments, int64_t tokens, at:
     int32_t prefix = 0;
     if (segment.prefix_length > 0) {
       const auto found = table_of.find(segment.prefix_begin);
-      if (found == table_of.end()) fail(ExitCode::kInternal, "a segment stands before its prefix");
+      if (found == table_of.end()) fail(ExitCode::kInternal, "a segment comes before its prefix");
       prefix = found->second;
     }
     for (int64_t i = 0; i < segment.length; ++i)
@@ -38,10 +38,10 @@ PagedAttention rows_of(const std::vector<Segment>& segments, int64_t tokens, at:
   return PagedAttention(rows, tables, device, /*deterministic=*/true);
 }
 
-/// Other numbers in the place of a result whose way back knows the gradients.
-struct WithNumbers : torch::autograd::Function<WithNumbers> {
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& numbers) {
-    return numbers.detach();
+/// Replaces the value of a tensor and keeps its gradient.
+struct ReplaceValue : torch::autograd::Function<ReplaceValue> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& value) {
+    return value.detach();
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list gradients) {
@@ -52,22 +52,22 @@ struct WithNumbers : torch::autograd::Function<WithNumbers> {
 }  // namespace
 
 PackedPagedAttention::PackedPagedAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device,
-                                           PackedAttentionFunction plain)
-    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, device)) {}
+                                           PackedAttentionFunction reference)
+    : reference_(std::move(reference)), paged_(build_paged_attention(segments, tokens, device)) {}
 
 Tensor PackedPagedAttention::operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
-  const int64_t kv_heads = key.size(1), width = key.size(2);
-  Tensor numbers;
+  const int64_t kv_heads = key.size(1), head_dim = key.size(2);
+  Tensor output;
   {
     const at::NoGradGuard no_grad;
-    const std::vector<int64_t> shape{rows_.table_size(), kv_heads, kBlockTokens * width};
+    const std::vector<int64_t> shape{paged_.table_size(), kv_heads, kBlockTokens * head_dim};
     const KvCacheLayer blocks{at::empty(shape, key.options()), at::empty(shape, key.options())};
-    numbers = rows_.attend(blocks, attention, {query, key, value});
+    output = paged_.attend(blocks, attention, {query, key, value});
   }
-  const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
-  if (!learns || !at::GradMode::is_enabled()) return numbers;
-  return WithNumbers::apply(plain_(attention, query, key, value), numbers);
+  const bool needs_grad = query.requires_grad() || key.requires_grad() || value.requires_grad();
+  if (!needs_grad || !at::GradMode::is_enabled()) return output;
+  return ReplaceValue::apply(reference_(attention, query, key, value), output);
 }
 
 }  // namespace keel

@@ -8,25 +8,25 @@
 
 namespace keel {
 
-/// From queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
+/// Maps queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
 using PackedAttentionFunction =
     std::function<Tensor(const AttentionConfig&, const Tensor&, const Tensor&, const Tensor&)>;
 
-/// Attention over packed segments with the bits of sampling: every token looks at its keys through the kernel that the
-/// sampler's tokens look through, which adds up in one order of the keys. Gradients are those of the plain way.
+/// Training attention over packed segments that is bitwise equal to the sampler's. The forward pass runs the sampler's
+/// paged attention kernel with a fixed order of summation. With gradients, it also runs a reference attention, through
+/// which autograd differentiates.
 class PackedPagedAttention {
  public:
-  /// `plain`: of the same segments.
+  /// `reference`: attention over the same segments.
   PackedPagedAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device,
-                       PackedAttentionFunction plain);
+                       PackedAttentionFunction reference);
 
-  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
   Tensor operator()(const AttentionConfig& attention, const Tensor& query, const Tensor& key,
                     const Tensor& value) const;
 
  private:
-  PackedAttentionFunction plain_;
-  PagedAttention rows_;
+  PackedAttentionFunction reference_;
+  PagedAttention paged_;
 };
 
 }  // namespace keel

@@ -14,47 +14,47 @@
 namespace keel {
 namespace {
 
-/// Asks for large pages under a tensor that is read from end to end for every token: with small ones a processor, and
-/// more so one inside a virtual machine, spends a good part of that on looking up where they are. Before it is filled.
-void prefer_huge_pages([[maybe_unused]] const Tensor& tensor) {
+/// Requests huge pages for a tensor that is read completely for every token: with small pages, TLB misses take a large
+/// part of that time, above all in virtual machines. Call it before the tensor is filled.
+void request_huge_pages([[maybe_unused]] const Tensor& tensor) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr uintptr_t kPage = 2 << 20;
   const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr()), first = (begin + kPage - 1) / kPage * kPage,
              end = (begin + tensor.nbytes()) / kPage * kPage;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // a wish: refusal costs time
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // Failure only costs speed.
 #endif
 }
 
 }  // namespace
 
-Tensor PackedWeightMemory::take(at::IntArrayRef shape) {
-  constexpr int64_t kLargest = 24 << 20;  // bytes that are asked for beforehand, at most
-  const int64_t wanted = c10::multiply_integers(shape), room = block_.defined() ? block_.numel() - used_ : 0;
-  if (wanted > room) {
-    const int64_t grown = block_.defined() ? std::min<int64_t>(2 * block_.numel(), kLargest / sizeof(float)) : 0;
-    block_ = at::empty({std::max(wanted, grown)}, at::kFloat);
-    prefer_huge_pages(block_);
+Tensor PackedWeightMemory::allocate(at::IntArrayRef shape) {
+  constexpr int64_t kMaxBlockBytes = 24 << 20;  // unless one weight is larger
+  const int64_t needed = c10::multiply_integers(shape), available = block_.defined() ? block_.numel() - used_ : 0;
+  if (needed > available) {
+    const int64_t grown = block_.defined() ? std::min<int64_t>(2 * block_.numel(), kMaxBlockBytes / sizeof(float)) : 0;
+    block_ = at::empty({std::max(needed, grown)}, at::kFloat);
+    request_huge_pages(block_);
     used_ = 0;
   }
-  const Tensor part = block_.narrow(0, used_, wanted).view(shape);
-  used_ += wanted;
+  const Tensor part = block_.narrow(0, used_, needed).view(shape);
+  used_ += needed;
   return part;
 }
 
 PackedWeight::PackedWeight(const std::vector<Tensor>& weights, PackedWeightMemory& memory)
     : inputs_(weights[0].size(1)) {
   const at::NoGradGuard no_grad;
-  std::vector<Tensor> whole;       // what the rows stand in
-  std::vector<const float*> rows;  // of all outputs
+  std::vector<Tensor> contiguous;  // owns the rows
+  std::vector<const float*> rows;  // one per output
   for (const Tensor& weight : weights) {
     TORCH_CHECK(weight.dim() == 2 && weight.size(1) == inputs_ && weight.scalar_type() == at::kFloat,
-                "panels of weights with other inputs or of another type: ", weight.sizes());
-    whole.push_back(weight.contiguous());
-    const float* const from = whole.back().const_data_ptr<float>();
+                "weights that are packed together need the same inputs and float32: ", weight.sizes());
+    contiguous.push_back(weight.contiguous());
+    const float* const from = contiguous.back().const_data_ptr<float>();
     for (int64_t row = 0; row < weight.size(0); ++row) rows.push_back(from + row * inputs_);
   }
   outputs_ = static_cast<int64_t>(rows.size());
-  panels_ = memory.take({cpu::panel_count(outputs_), inputs_, cpu::kPanel});
+  panels_ = memory.allocate({cpu::panel_count(outputs_), inputs_, cpu::kPanel});
   float* const to = panels_.mutable_data_ptr<float>();
   parallel_for_rows(panels_.size(0), inputs_ * cpu::kPanel, [&](int64_t first, int64_t count) {
     for (int64_t p = first; p < first + count; ++p)

@@ -6,28 +6,28 @@
 
 namespace keel {
 
-/// Memory for the panels of a network's weights, taken in blocks that grow: under large ones the pages can be large too,
-/// which they hardly are under a weight of a few megabytes alone. A block lives as long as a weight in it.
+/// Arena for the packed weights of a network. Its blocks grow, because the kernel backs only large allocations with huge
+/// pages. A block lives as long as a weight in it.
 class PackedWeightMemory {
  public:
-  /// Float32 of this shape, without values.
-  Tensor take(at::IntArrayRef shape);
+  /// Allocates an uninitialised float32 tensor.
+  Tensor allocate(at::IntArrayRef shape);
 
  private:
   Tensor block_;
-  int64_t used_ = 0;  // elements of the block
+  int64_t used_ = 0;  // elements of block_
 };
 
-/// The weight [out, in] of a linear layer, or of several with one input, laid out for products with few rows at a time;
-/// a copy, so it knows nothing of later updates. For float32 on a CPU. A row's product has the same bits whatever other
-/// rows there are.
+/// A packed copy of the weight [out, in] of a linear layer, or of several layers with the same input, for GEMMs with few
+/// rows. The layout is panels of kPanel outputs. For float32 on a CPU. A copy does not follow later updates. The bits of
+/// a row's result do not depend on other rows.
 class PackedWeight {
  public:
   PackedWeight() = default;
   explicit PackedWeight(const Tensor& weight) : PackedWeight(std::vector<Tensor>{weight}) {}
   explicit PackedWeight(const std::vector<Tensor>& weights) {
-    PackedWeightMemory own;
-    *this = PackedWeight(weights, own);
+    PackedWeightMemory memory;
+    *this = PackedWeight(weights, memory);
   }
   PackedWeight(const std::vector<Tensor>& weights, PackedWeightMemory& memory);
 

@@ -13,19 +13,19 @@
 namespace keel {
 namespace {
 
-const PagedRow* rows_in(const Tensor& rows) {
+const PagedRow* row_pointer(const Tensor& rows) {
   return reinterpret_cast<const PagedRow*>(rows.const_data_ptr<int32_t>());
 }
 
-int64_t most_keys(const Tensor& rows) {
-  int64_t most = 0;
-  for (const PagedRow& row : std::span(rows_in(rows), rows.size(0)))
-    most = std::max<int64_t>(most, row.prompt_keys + row.own_keys);
-  return most;
+int64_t max_keys(const Tensor& rows) {
+  int64_t keys = 0;
+  for (const PagedRow& row : std::span(row_pointer(rows), rows.size(0)))
+    keys = std::max<int64_t>(keys, row.prompt_keys + row.own_keys);
+  return keys;
 }
 
-/// Room for scores that a thread keeps: taken once, not for every token.
-float* scores_of_thread(int64_t count) {
+/// A buffer for attention scores that each thread reuses.
+float* thread_scores(int64_t count) {
   thread_local std::vector<float> scores;
   if (static_cast<int64_t>(scores.size()) < count) scores.resize(count);
   return scores.data();
@@ -42,58 +42,61 @@ PagedAttention::PagedAttention(const std::vector<PagedRow>& rows, const std::vec
                                bool deterministic)
     : rows_(sent(tensor_of(rows), device)),
       tables_(sent(at::tensor(tables, at::kInt), device)),
-      one_order_(deterministic) {}
+      deterministic_(deterministic) {}
 
 void PagedAttention::store(const KvCacheLayer& layer, const Heads& rotated) const {
   const Tensor k = contiguous_heads(rotated.key), v = contiguous_heads(rotated.value);
   const KvCachePointers blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                                k.size(1), k.size(2)};
   launch_on_cuda(k, "storing keys", [&](auto stream) {
-    return cuda::store_rows(blocks, tables_.const_data_ptr<int32_t>(), rows_in(rows_), k.size(0),
+    return cuda::store_rows(blocks, tables_.const_data_ptr<int32_t>(), row_pointer(rows_), k.size(0),
                             {nullptr, k.const_data_ptr(), v.const_data_ptr(), 0, k.stride(0), v.stride(0),
                              rotated.query.size(1), nullptr, nullptr},
                             stream);
   });
 }
 
-Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& attention, const Heads& given) const {
-  const Tensor& query = given.query;
-  const int64_t count = query.size(0), heads = query.size(1), kv_heads = given.key.size(1), width = query.size(2);
+Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& attention,
+                              const Heads& unrotated) const {
+  const Tensor& query = unrotated.query;
+  const int64_t count = query.size(0), heads = query.size(1), kv_heads = unrotated.key.size(1), width = query.size(2);
   Tensor result = at::empty(query.sizes(), query.options());
   const KvCachePointers blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                                kv_heads, width};
-  const PagedAttentionConfig how{static_cast<float>(attention.scale), static_cast<float>(attention.softcap),
-                                 attention.window, one_order_};
+  const PagedAttentionConfig config{static_cast<float>(attention.scale), static_cast<float>(attention.softcap),
+                                    attention.window, deterministic_};
   const int32_t* const tables = tables_.const_data_ptr<int32_t>();
   if (query.is_cuda()) {
     launch_on_cuda(query, "attention", [&](auto stream) {
-      // In one order they are turned by the kernel that training turns them with.
-      const Heads from = alone_ && !one_order_ && cuda::can_rotate_heads(blocks) ? given : given.rotated();
-      const Tensor q = contiguous_heads(from.query), k = contiguous_heads(from.key), v = contiguous_heads(from.value);
+      // If deterministic, the kernel of the trainer rotates them.
+      const Heads heads_in =
+          one_row_per_sequence_ && !deterministic_ && cuda::can_rotate_heads(blocks) ? unrotated : unrotated.rotated();
+      const Tensor q = contiguous_heads(heads_in.query), k = contiguous_heads(heads_in.key),
+                   v = contiguous_heads(heads_in.value);
       const auto angles = [](const Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; };
-      return cuda::attend_rows(blocks, how, tables, rows_in(rows_), count,
+      return cuda::attend_rows(blocks, config, tables, row_pointer(rows_), count,
                                {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
-                                v.stride(0), heads, angles(from.angles.cos), angles(from.angles.sin)},
-                               alone_, result.mutable_data_ptr(), stream);
+                                v.stride(0), heads, angles(heads_in.angles.cos), angles(heads_in.angles.sin)},
+                               one_row_per_sequence_, result.mutable_data_ptr(), stream);
     });
     return result;
   }
-  const Heads rotated = given.rotated();
-  if (query.scalar_type() != at::kFloat) {  // kept in float32 here, whatever it was rounded to before
-    const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
-    return attend(layer, attention, {wide(rotated.query), wide(rotated.key), wide(rotated.value)})
+  const Heads rotated = unrotated.rotated();
+  if (query.scalar_type() != at::kFloat) {  // The CPU cache is float32, also for narrower dtypes.
+    const auto widen = [](const Tensor& x) { return x.to(at::kFloat); };
+    return attend(layer, attention, {widen(rotated.query), widen(rotated.key), widen(rotated.value)})
         .to(query.scalar_type());
   }
   const Tensor q = rotated.query.contiguous(), k = rotated.key.contiguous(), v = rotated.value.contiguous();
-  const float *from_q = q.const_data_ptr<float>(), *from_k = k.const_data_ptr<float>(),
-              *from_v = v.const_data_ptr<float>();
-  float* const to = result.mutable_data_ptr<float>();
-  const PagedRow* const rows = rows_in(rows_);
-  const int64_t most = most_keys(rows_);
-  cpu::store_rows(blocks, tables, rows, count, from_k, from_v);
-  parallel_for_rows(count, heads * width * most / 4, [&](int64_t first, int64_t some) {
-    cpu::attend_rows(blocks, how, tables, rows + first, some, from_q + first * heads * width, heads,
-                     scores_of_thread(most + kBlockTokens), to + first * heads * width);
+  const float *q_data = q.const_data_ptr<float>(), *k_data = k.const_data_ptr<float>(),
+              *v_data = v.const_data_ptr<float>();
+  float* const out = result.mutable_data_ptr<float>();
+  const PagedRow* const rows = row_pointer(rows_);
+  const int64_t keys = max_keys(rows_);
+  cpu::store_rows(blocks, tables, rows, count, k_data, v_data);
+  parallel_for_rows(count, heads * width * keys / 4, [&](int64_t first, int64_t rows_here) {
+    cpu::attend_rows(blocks, config, tables, rows + first, rows_here, q_data + first * heads * width, heads,
+                     thread_scores(keys + kBlockTokens), out + first * heads * width);
   });
   return result;
 }

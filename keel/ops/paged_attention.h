@@ -8,39 +8,42 @@
 
 namespace keel {
 
-/// The keys and values of one layer in blocks [blocks, kv_heads, kBlockTokens * D], of the type that queries, keys and
-/// values come in: float32 on a CPU. How a block's numbers stand is the device's own affair.
+/// KV cache of one layer: keys and values in blocks [blocks, kv_heads, kBlockTokens * D], in the dtype of queries, keys
+/// and values (float32 on a CPU). The device's kernels define the layout within a block.
 struct KvCacheLayer {
   Tensor keys, values;
 };
 
-/// The rows of one forward pass over sequences whose keys and values stand in blocks; tokens of prompts and newly drawn
-/// tokens may stand beside each other. `deterministic`: a row's bits depend on its own keys alone and on where their
-/// prompt ends, which training cuts as sampling does (a CPU's always do).
+/// Paged attention of one forward pass, whose rows may be prompt tokens and newly sampled tokens. `deterministic`: a
+/// row's bits depend only on its own keys and on its prompt's length, so that training can reproduce them. Always so on
+/// a CPU.
 class PagedAttention {
  public:
-  /// Of a pass whose rows may see each other's keys.
+  /// For rows that may attend to each other's keys, as in prefill.
   PagedAttention(const std::vector<PagedRow>& rows, const std::vector<int32_t>& tables, at::Device device,
                  bool deterministic = false);
-  /// Of a pass with one row per sequence: rows [N, 4] and tables [M], int32, which may change between passes.
+  /// For decoding, with one row per sequence: rows [N, 4] and tables [M], int32. They may change between passes.
   PagedAttention(Tensor rows, Tensor tables, bool deterministic = false)
-      : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true), one_order_(deterministic) {}
+      : rows_(std::move(rows)),
+        tables_(std::move(tables)),
+        one_row_per_sequence_(true),
+        deterministic_(deterministic) {}
 
   int64_t table_size() const { return tables_.size(0); }
 
-  /// Puts the rows' keys and values, which are turned, into their blocks on a GPU.
+  /// Writes the rows' keys and values, already rotated, to the KV cache. For GPUs only.
   void store(const KvCacheLayer& layer, const Heads& rotated) const;
 
-  /// Puts the rows' keys and values into their blocks, then attends the queries to what each row sees: [N, heads, D].
+  /// Writes the rows' keys and values to the KV cache, then computes the attention [N, heads, D].
   Tensor attend(const KvCacheLayer& layer, const AttentionConfig& attention, const Heads& heads) const;
 
  private:
   Tensor rows_;    // [N, 4] int32: a PagedRow each
-  Tensor tables_;  // [M] int32
-  bool alone_ = false, one_order_ = false;
+  Tensor tables_;  // [M] int32 block indices
+  bool one_row_per_sequence_ = false, deterministic_ = false;
 };
 
-/// Rows as a tensor [N, 4] int32 of the CPU.
+/// The rows as a tensor [N, 4] int32 on the CPU.
 Tensor tensor_of(const std::vector<PagedRow>& rows);
 
 }  // namespace keel

@@ -81,7 +81,7 @@ ExitCode convert(const ConvertArguments& arguments) {
     fail(ExitCode::kBadConfiguration, "--dtype ", kQ8_0, " is for GGUF files, and OUT is the folder ", arguments.output,
          "; name it FILE.gguf, or choose float32, float16 or bfloat16");
   std::optional<at::ScalarType> dtype;
-  if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
+  if (!arguments.dtype.empty()) dtype = parse_dtype(arguments.dtype, "--dtype");
   const auto report = [&](const std::string& architecture, int64_t parameters) {
     Console().line(arguments.output + ": " + architecture + ", " + format_count(parameters) + " parameters" +
                    (dtype ? " in " + dtype_name(*dtype) : ""));

@@ -80,8 +80,8 @@ Contents inspect_gguf(const fs::path& path) {
 
 void add_tensors(const SafetensorsFile& file, Contents& contents) {
   for (const TensorInfo& tensor : file.tensors()) {
-    contents.tensors.push_back(
-        {tensor.name, dtype_word(tensor.dtype), tensor.shape, tensor.end - tensor.begin, product(tensor.shape)});
+    contents.tensors.push_back({tensor.name, safetensors_dtype_name(tensor.dtype), tensor.shape,
+                                tensor.end - tensor.begin, product(tensor.shape)});
   }
 }
 

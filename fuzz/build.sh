@@ -23,9 +23,9 @@ choose() {
     gguf_fuzz) headers="-isystem fuzz/tensor"
       sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/core/strings.cpp keel/model/formats/gguf/gguf_architecture.cpp keel/model/formats/gguf/gguf_file.cpp
         keel/model/formats/gguf/gguf_header.cpp keel/model/formats/gguf/gguf_model.cpp keel/model/formats/gguf/gguf_quants.cpp keel/model/formats/gguf/gguf_rope.cpp
-        keel/model/formats/gguf/gguf_sentencepiece.cpp keel/model/formats/gguf/gguf_tokenizer.cpp keel/model/formats/gguf/gguf_word_splits.cpp" ;;
+        keel/model/formats/gguf/gguf_sentencepiece.cpp keel/model/formats/gguf/gguf_tokenizer.cpp keel/model/formats/gguf/gguf_pre_tokenizers.cpp" ;;
     safetensors_fuzz) headers="-isystem fuzz/tensor"
-      sources="fuzz/memory_file.cpp $json keel/model/formats/safetensors/large_pages.cpp
+      sources="fuzz/memory_file.cpp $json keel/model/formats/safetensors/huge_pages.cpp
         keel/model/formats/safetensors/safetensors.cpp keel/model/formats/safetensors/safetensors_format.cpp" ;;
     tokenizer_json_fuzz) sources="$(ls $tokenizers) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;

@@ -164,14 +164,14 @@ void add_model(const ModelConfig& c, const GgufArchitecture& architecture, const
 Tensor convert_for_gguf(const GgufParameter& parameter, const Tensor& weight, const GgufFormat& format,
                         const std::string& location) {
   Tensor values = weight.detach().to(at::kCPU, at::kFloat).contiguous();
-  if (!(values.abs().max().item<float>() <= format.largest))
+  if (!(values.abs().max().item<float>() <= format.max))
     fail(ExitCode::kBadInput, location, ": parameter ", parameter.name, " has values above the maximum of ",
-         format.name, " (", format.largest, "); use --dtype bfloat16 or float32");
+         format.name, " (", format.max, "); use --dtype bfloat16 or float32");
   if (parameter.plus_one) values = values + 1;
   if (parameter.interleaved_heads == 0) return values;
   std::vector<int64_t> rows(static_cast<size_t>(parameter.shape.front()));
   for (size_t row = 0; row < rows.size(); ++row)
-    rows[static_cast<size_t>(parameter.row_in_file(static_cast<int64_t>(row)))] = static_cast<int64_t>(row);
+    rows[static_cast<size_t>(parameter.file_row(static_cast<int64_t>(row)))] = static_cast<int64_t>(row);
   return values.index_select(0, at::tensor(rows));
 }
 
@@ -194,7 +194,7 @@ void add_weights(const ModelWeights& model, const GgufArchitecture& architecture
 }
 
 /// Sets whether the tokenizer adds bos before and eos after a text. GGUF supports no other added tokens.
-void set_added_tokens(const Tokenizer& tokenizer, const std::string& location, OutgoingTokenizer& outgoing) {
+void set_added_tokens(const Tokenizer& tokenizer, const std::string& location, ExportTokenizer& outgoing) {
   std::vector<int32_t> ids = tokenizer.encode("", {.add_special_tokens = true});
   if (tokenizer.bos_id() && !ids.empty() && ids.front() == *tokenizer.bos_id()) {
     outgoing.add_bos = true;
@@ -240,19 +240,19 @@ StopTokens find_stop_tokens(const LoadedModel& loaded) {
   return ends;
 }
 
-OutgoingTokenizer make_outgoing_tokenizer(const LoadedModel& loaded, const std::string& location) {
+ExportTokenizer make_export_tokenizer(const LoadedModel& loaded, const std::string& location) {
   const Tokenizer& tokenizer = loaded.tokenizer;
   const StopTokens ends = find_stop_tokens(loaded);
   text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.files().at("tokenizer.json"), location);
-  OutgoingTokenizer outgoing{.tokenizer = std::move(file.tree),
-                             .vocabulary = std::move(file.vocabulary),
-                             .merges = std::move(file.merges),
-                             .embeddings = loaded.model.config().vocab_size,
-                             .bos = tokenizer.bos_id(),
-                             .eos = ends.eos,
-                             .pad = tokenizer.pad_id(),
-                             .end_of_turn = ends.turn,
-                             .end_of_message = ends.message};
+  ExportTokenizer outgoing{.tokenizer = std::move(file.tree),
+                           .vocabulary = std::move(file.vocabulary),
+                           .merges = std::move(file.merges),
+                           .embeddings = loaded.model.config().vocab_size,
+                           .bos = tokenizer.bos_id(),
+                           .eos = ends.eos,
+                           .pad = tokenizer.pad_id(),
+                           .end_of_turn = ends.turn,
+                           .end_of_message = ends.message};
   set_added_tokens(tokenizer, location, outgoing);
   if (!loaded.templates.empty()) outgoing.chat_template = loaded.templates.choose(false).source();
   return outgoing;
@@ -298,7 +298,7 @@ void write_gguf(const LoadedModel& loaded, const std::filesystem::path& path, co
   writer.add_count("general.file_type", file_type(format));
   writer.add_count("general.quantization_version", 2);
   add_model(config, architecture, location, writer);
-  tokenizer_to_gguf(make_outgoing_tokenizer(loaded, location), location, writer);
+  tokenizer_to_gguf(make_export_tokenizer(loaded, location), location, writer);
   add_weights(loaded.model, architecture, format, location, writer);
   writer.write(path);
 }

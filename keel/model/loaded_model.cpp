@@ -62,7 +62,7 @@ LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make
   return {.model = make(from_config_json(gguf.config(), path.string()), source),
           .tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config, path.string()),
           .templates = ChatTemplates::from_json(chat_template, path.string()),
-          .stop_ids = {files.ends.begin(), files.ends.end()},
+          .stop_ids = {files.stop_ids.begin(), files.stop_ids.end()},
           .generation = gguf.generation()};
 }
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 CODE = {".h", ".cpp", ".cu", ".cuh"}
-WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp",
+WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp",
                "keel/ops/parallel_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token_distribution.cpp",
                "keel/ops/packed_weight.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}

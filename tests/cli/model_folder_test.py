@@ -316,7 +316,7 @@ class ModelFolder(support.Test):
         weights.rename(self.base / "model-00001-of-00002.safetensors")
         self.assert_refused(self.generate(), 3, "model-00001-of-00002.safetensors", "model.safetensors.index.json is missing")
         weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1048576\n")
-        self.assert_refused(self.generate(), 3, str(weights), "a pointer of Git LFS", "git lfs pull")
+        self.assert_refused(self.generate(), 3, str(weights), "a Git LFS pointer", "git lfs pull")
 
     def test_inspect_says_why_a_folder_is_no_model_that_can_be_used(self):
         def why_not():

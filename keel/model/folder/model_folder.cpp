@@ -60,8 +60,8 @@ void check_weight_type(const TensorInfo& info, const std::filesystem::path& path
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
     if (info.dtype == dtype) return;
   fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" holds numbers of the type ",
-       dtype_word(info.dtype), "; weights are F32, F16, BF16 or F64. Use the folder of the model before it was ",
-       "quantised, or a GGUF file");
+       safetensors_dtype_name(info.dtype),
+       "; weights are F32, F16, BF16 or F64. Use the folder of the model before it was ", "quantised, or a GGUF file");
 }
 
 /// eos_token_id: an id, a list of them, or null.

@@ -5,21 +5,21 @@
 namespace keel {
 
 at::ScalarType WeightDtypes::of(const std::string& name) const {
-  const auto own = each_.find(name);
-  return own != each_.end() ? own->second : chosen_.value_or(at::kFloat);
+  const auto found = each_.find(name);
+  return found != each_.end() ? found->second : chosen_.value_or(at::kFloat);
 }
 
 std::string dtype_name(at::ScalarType dtype) {
   return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
 }
 
-at::ScalarType dtype_named(const std::string& name, const std::string& place) {
+at::ScalarType parse_dtype(const std::string& name, const std::string& location) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf})
     if (dtype_name(dtype) == name) return dtype;
-  fail(ExitCode::kBadConfiguration, place, " is \"", name, "\"; known: float32, bfloat16, float16");
+  fail(ExitCode::kBadConfiguration, location, " is \"", name, "\"; known: float32, bfloat16, float16");
 }
 
-std::string dtype_word(at::ScalarType dtype) {
+std::string safetensors_dtype_name(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:
       return "F32";

@@ -8,13 +8,13 @@
 
 namespace keel {
 
-/// The types that weights have in a file: each its own, as it was read, or one that was chosen for all.
+/// The dtypes of weights in a file: one per weight, as read from a file, or one for all weights.
 class WeightDtypes {
  public:
   WeightDtypes(at::ScalarType chosen = at::kFloat) : chosen_(chosen) {}
   explicit WeightDtypes(std::map<std::string, at::ScalarType> each) : each_(std::move(each)) {}
 
-  /// Of the weight with this name; float32 where nothing is known of it.
+  /// The dtype of the weight with this name; float32 if it is unknown.
   at::ScalarType of(const std::string& name) const;
   std::optional<at::ScalarType> chosen() const { return chosen_; }
 
@@ -23,11 +23,11 @@ class WeightDtypes {
   std::map<std::string, at::ScalarType> each_;
 };
 
-/// "float32", "bfloat16", "float16" and back; other words are errors that name `place`.
+/// Converts to and from "float32", "bfloat16" and "float16"; errors for other names start with `location`.
 std::string dtype_name(at::ScalarType dtype);
-at::ScalarType dtype_named(const std::string& name, const std::string& place);
+at::ScalarType parse_dtype(const std::string& name, const std::string& location);
 
-/// The same in the words of the safetensors format: "F32", "BF16", "I8".
-std::string dtype_word(at::ScalarType dtype);
+/// The name in the safetensors format, such as "F32", "BF16" or "I8".
+std::string safetensors_dtype_name(at::ScalarType dtype);
 
 }  // namespace keel

@@ -65,9 +65,9 @@ int64_t gguf_query_scalar(const GgufArchitecture& architecture, const GgufShape&
   return shape.layers == architecture.layers_of_largest ? shape.hidden / shape.heads : shape.head_dim;
 }
 
-int64_t GgufParameter::row_in_file(int64_t row) const {
+int64_t GgufParameter::file_row(int64_t row) const {
   if (interleaved_heads == 0) return row;
-  // In the file the rows of a head go 0, half, 1, half + 1, ...
+  // In the file the order of the rows of a head is 0, half, 1, half + 1, ...
   const int64_t half = shape.front() / interleaved_heads / 2;
   const int64_t head = row / (2 * half), pair = row % half, side = row / half % 2;
   return head * 2 * half + pair * 2 + side;

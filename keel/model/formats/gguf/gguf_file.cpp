@@ -20,10 +20,9 @@ GgufFile::GgufFile(InputFile file) : file_(std::move(file)), header_(read_gguf_h
 GgufFile GgufFile::open(const std::filesystem::path& path) { return GgufFile(InputFile::open(path)); }
 
 const GgufTensor* GgufFile::find(std::string_view name) const {
-  const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name, [&](uint32_t i, std::string_view wanted) {
-    return header_.tensors[i].name < wanted;
-  });
-  return place != by_name_.end() && header_.tensors[*place].name == name ? &header_.tensors[*place] : nullptr;
+  const auto found = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                      [&](uint32_t i, std::string_view key) { return header_.tensors[i].name < key; });
+  return found != by_name_.end() && header_.tensors[*found].name == name ? &header_.tensors[*found] : nullptr;
 }
 
 const GgufTensor& GgufFile::at(std::string_view name) const {
@@ -38,8 +37,8 @@ const GgufTensor& GgufFile::at(std::string_view name) const {
 void GgufFile::read_into(std::string_view name, std::span<float> to) const {
   const GgufTensor& tensor = at(name);
   if (to.size() != static_cast<size_t>(tensor.elements())) {
-    fail(ExitCode::kInternal, "reading ", printable(name), " of ", path(), " into room for ", to.size(),
-         " numbers; it has ", tensor.elements());
+    fail(ExitCode::kInternal, "reading ", printable(name), " of ", path(), " into a buffer of ", to.size(),
+         " elements; it has ", tensor.elements());
   }
   const GgufFormat& format = *tensor.format;
   if (format.name == "F32") return file_.read_at(tensor.begin, std::as_writable_bytes(to));

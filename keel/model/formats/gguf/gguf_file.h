@@ -1,7 +1,7 @@
 #pragma once
 
-// GGUF files: one file with a model's numbers, often quantised, its shape and its tokenizer. What is in the front part
-// is in gguf_header.h, what a model makes of it in gguf_model.h.
+// A GGUF file holds the weights of a model, often quantised, its shape and its tokenizer. gguf_header.h parses the
+// header, and gguf_model.h interprets it as a model.
 
 #include <filesystem>
 #include <span>
@@ -15,10 +15,10 @@
 
 namespace keel {
 
-/// An open GGUF file whose front part has been checked in full.
+/// An open GGUF file with a validated header.
 class GgufFile {
  public:
-  /// Reads and checks the front part; anything out of order is an Error (kBadInput) that names the file and the fault.
+  /// Reads and validates the header. Fails (kBadInput) with the file and the fault.
   static GgufFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
@@ -32,10 +32,9 @@ class GgufFile {
   const GgufTensor* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Reads one tensor into fresh CPU memory as float32, rows first.
+  /// Reads one tensor as float32 into new CPU memory.
   Tensor read(std::string_view name) const;
-  /// Reads one tensor as float32 into memory that has room for exactly its elements. Besides that memory it takes a
-  /// fixed small buffer, so that reading a whole model needs little more than its weights.
+  /// Reads one tensor as float32 into `to`, which must have exactly its size. It needs only a small fixed buffer.
   void read_into(std::string_view name, std::span<float> to) const;
 
  private:
@@ -44,7 +43,7 @@ class GgufFile {
 
   InputFile file_;
   GgufHeader header_;
-  std::vector<uint32_t> by_name_;  // places in tensors(), sorted by name
+  std::vector<uint32_t> by_name_;  // indices into tensors(), sorted by name
 };
 
 }  // namespace keel

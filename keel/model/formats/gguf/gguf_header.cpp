@@ -18,21 +18,21 @@
 namespace keel {
 namespace {
 
-// Far above what real models have, far below what would hurt: a file of 14 MB could otherwise claim a gigabyte.
+// Far above real models, but low enough that a 14 MB file cannot claim a gigabyte of memory.
 constexpr uint64_t kMaxGgufTensors = 65'536, kMaxGgufKeys = 65'536;
-constexpr uint64_t kMaxKeyBytes = 65'535, kMaxNameBytes = 64;  // the format's own limits
+constexpr uint64_t kMaxKeyBytes = 65'535, kMaxNameBytes = 64;  // limits of the format
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 24;
-constexpr uint64_t kMaxElements = uint64_t{1} << 22;  // of all lists together
+constexpr uint64_t kMaxElements = uint64_t{1} << 22;  // over all lists
 constexpr int kMaxListDepth = 4;
 constexpr uint32_t kMaxDimensions = 4;
-constexpr uint64_t kDefaultAlignment = 32, kLeastAlignment = 8, kMostAlignment = uint64_t{1} << 20;
-constexpr uint64_t kLargest = uint64_t{std::numeric_limits<int64_t>::max()};
+constexpr uint64_t kDefaultAlignment = 32, kMinAlignment = 8, kMaxAlignment = uint64_t{1} << 20;
+constexpr uint64_t kMaxInt64 = uint64_t{std::numeric_limits<int64_t>::max()};
 
-// The least bytes that one of these can take: counts above what the file has room for are refused at once.
-constexpr uint64_t kLeastKeyEntry = 8 + 1 + 4 + 1, kLeastTensorEntry = 8 + 1 + 4 + 8 + 4 + 8;
+// Minimum sizes of entries, to reject counts that do not fit into the file.
+constexpr uint64_t kMinKeyEntryBytes = 8 + 1 + 4 + 1, kMinTensorEntryBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
 using enum gguf::ValueType;
-constexpr std::array<uint64_t, 13> kLeastValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
+constexpr std::array<uint64_t, 13> kMinValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 template <class... Parts>
 [[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
@@ -40,17 +40,17 @@ template <class... Parts>
        "; fetch it again or write it again with a GGUF library");
 }
 
-/// A name for errors, made printable only when one is written.
+/// A name in an error message; it is made printable only when the error is formatted.
 struct Quoted {
-  std::string_view text, before = "";
+  std::string_view text, prefix = "";
 };
 std::ostream& operator<<(std::ostream& out, const Quoted& quoted) {
-  return out << quoted.before << printable(quoted.text);
+  return out << quoted.prefix << printable(quoted.text);
 }
 
-/// `value` rounded up to a multiple of `alignment` (a power of two), or nothing where that passes 2^63-1.
+/// Rounds `value` up to a multiple of `alignment` (a power of two), or returns nullopt above 2^63-1.
 std::optional<uint64_t> aligned(uint64_t value, uint64_t alignment) {
-  if (value > kLargest - (alignment - 1)) return std::nullopt;
+  if (value > kMaxInt64 - (alignment - 1)) return std::nullopt;
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
@@ -63,36 +63,37 @@ double shortest_decimal(float value) {
   return result;
 }
 
-/// Walks over the file from its beginning, a window at a time.
+/// Reads the file sequentially through a buffer.
 class Cursor {
  public:
   explicit Cursor(const InputFile& file) : file_(file) {}
 
-  uint64_t place() const { return place_; }
-  uint64_t left() const { return file_.size() - place_; }
+  uint64_t position() const { return position_; }
+  uint64_t remaining() const { return file_.size() - position_; }
 
   template <class... What>
-  void need(uint64_t bytes, const What&... what) const {
-    if (bytes > left()) {
-      refuse(file_.path(), "it ends at its byte ", file_.size(), ", inside ", what..., ", which needs ", bytes,
-             " bytes from byte ", place_);
+  void require(uint64_t bytes, const What&... what) const {
+    if (bytes > remaining()) {
+      refuse(file_.path(), "it ends at byte ", file_.size(), ", inside ", what..., ", which needs ", bytes,
+             " bytes from byte ", position_);
     }
   }
 
   template <class T, class... What>
   T number(const What&... what) {
-    need(sizeof(T), what...);
+    require(sizeof(T), what...);
     T value;
     take(std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
 
-  /// A length and that many bytes of UTF-8.
+  /// Reads a length and a UTF-8 string of this length.
   template <class... What>
-  std::string text(uint64_t most, const What&... what) {
+  std::string text(uint64_t max_bytes, const What&... what) {
     const auto length = number<uint64_t>("the length of ", what...);
-    if (length > most) refuse(file_.path(), what..., " claims ", length, " bytes; at most ", most, " are accepted");
-    need(length, what...);
+    if (length > max_bytes)
+      refuse(file_.path(), what..., " claims ", length, " bytes; at most ", max_bytes, " are accepted");
+    require(length, what...);
     std::string value(length, '\0');
     take(std::as_writable_bytes(std::span(value)));
     if (const auto bad = first_bad_utf8(value)) refuse(file_.path(), what..., " is not UTF-8 at its byte ", *bad);
@@ -103,26 +104,26 @@ class Cursor {
   void take(std::span<std::byte> to) {
     constexpr uint64_t kWindow = 64 * 1024;
     while (!to.empty()) {
-      if (place_ < window_begin_ || place_ >= window_begin_ + window_.size()) {
+      if (position_ < window_begin_ || position_ >= window_begin_ + window_.size()) {
         if (to.size() >= kWindow) {
-          file_.read_at(place_, to);
-          place_ += to.size();
+          file_.read_at(position_, to);
+          position_ += to.size();
           return;
         }
-        window_begin_ = place_;
-        window_.resize(std::min(kWindow, left()));
+        window_begin_ = position_;
+        window_.resize(std::min(kWindow, remaining()));
         file_.read_at(window_begin_, window_);
       }
-      const auto from = std::span(window_).subspan(place_ - window_begin_);
+      const auto from = std::span(window_).subspan(position_ - window_begin_);
       const size_t count = std::min(from.size(), to.size());
       std::copy_n(from.begin(), count, to.begin());
       to = to.subspan(count);
-      place_ += count;
+      position_ += count;
     }
   }
 
   const InputFile& file_;
-  uint64_t place_ = 0, window_begin_ = 0;
+  uint64_t position_ = 0, window_begin_ = 0;
   std::vector<std::byte> window_;
 };
 
@@ -131,35 +132,36 @@ class GgufHeaderReader {
   explicit GgufHeaderReader(const InputFile& file) : file_(file), path_(file.path()), cursor_(file) {}
 
   GgufHeader read() {
-    read_front();
+    read_counts();
     read_metadata();
     header_.tensors.reserve(tensor_count_);
     for (uint64_t i = 0; i < tensor_count_; ++i) header_.tensors.push_back(read_tensor(i));
-    place_tensors();
+    locate_tensors();
     return std::move(header_);
   }
 
  private:
-  void read_front() {
+  void read_counts() {
     const auto magic = cursor_.number<std::array<char, 4>>("the magic number");
     if (const std::string_view got(magic.data(), 4); got != "GGUF") {
       refuse(path_, "it begins with ", printable(got), "; expected \"GGUF\"");
     }
     const auto version = cursor_.number<uint32_t>("the version");
     if (version != 0 && (version & 0xffff) == 0) {
-      refuse(path_, "its version is ", version, ": the bytes of a big-endian file; only little-endian ones are read");
+      refuse(path_, "its version is ", version,
+             ": the bytes of a big-endian file; only little-endian files are supported");
     }
-    if (version != 2 && version != 3) refuse(path_, "its version is ", version, "; versions 2 and 3 are read");
+    if (version != 2 && version != 3) refuse(path_, "its version is ", version, "; versions 2 and 3 are supported");
     header_.version = version;
-    tensor_count_ = read_count("tensors", kMaxGgufTensors, kLeastTensorEntry);
-    key_count_ = read_count("keys", kMaxGgufKeys, kLeastKeyEntry);
+    tensor_count_ = read_count("tensors", kMaxGgufTensors, kMinTensorEntryBytes);
+    key_count_ = read_count("keys", kMaxGgufKeys, kMinKeyEntryBytes);
   }
 
-  uint64_t read_count(const char* what, uint64_t most, uint64_t least_bytes) {
+  uint64_t read_count(const char* what, uint64_t max_count, uint64_t min_bytes) {
     const auto count = cursor_.number<uint64_t>("the number of ", what);
-    if (count > most) refuse(path_, "it claims ", count, " ", what, "; at most ", most, " are accepted");
-    if (count > cursor_.left() / least_bytes) {
-      refuse(path_, "it claims ", count, " ", what, ", for which the ", cursor_.left(),
+    if (count > max_count) refuse(path_, "it claims ", count, " ", what, "; at most ", max_count, " are accepted");
+    if (count > cursor_.remaining() / min_bytes) {
+      refuse(path_, "it claims ", count, " ", what, ", for which the ", cursor_.remaining(),
              " bytes that follow are too few");
     }
     return count;
@@ -172,9 +174,9 @@ class GgufHeaderReader {
     for (uint64_t i = 0; i < key_count_; ++i) {
       std::string key = cursor_.text(kMaxKeyBytes, "key ", i);
       if (key.empty()) refuse(path_, "key ", i, " is empty");
-      // Spaces included: the format's keys are words joined by dots, and they end up on terminals.
+      // Also rejects spaces: keys are words joined by dots, and errors print them on terminals.
       if (std::any_of(key.begin(), key.end(), [](char c) { return c <= ' ' || c > '~'; })) {
-        refuse(path_, "key ", i, ", ", Quoted{key}, ", holds something else than visible ASCII characters");
+        refuse(path_, "key ", i, ", ", Quoted{key}, ", has characters other than visible ASCII");
       }
       if (!seen.insert(key).second) refuse(path_, "the key ", Quoted{key}, " appears twice");
       const auto type = cursor_.number<uint32_t>("the type of ", Quoted{key});
@@ -229,7 +231,7 @@ class GgufHeaderReader {
     }
     const auto type = cursor_.number<uint32_t>("the type of the list ", Quoted{key});
     const auto count = cursor_.number<uint64_t>("the length of the list ", Quoted{key});
-    if (type >= kLeastValueBytes.size()) {
+    if (type >= kMinValueBytes.size()) {
       refuse(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; expected 0 to 12");
     }
     if (count > kMaxElements - elements_) {
@@ -237,8 +239,8 @@ class GgufHeaderReader {
              " are accepted in all lists together");
     }
     elements_ += count;
-    if (count > cursor_.left() / kLeastValueBytes[type]) {
-      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.left(),
+    if (count > cursor_.remaining() / kMinValueBytes[type]) {
+      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.remaining(),
              " bytes that follow are too few");
     }
     Json list = Json::array();
@@ -252,15 +254,15 @@ class GgufHeaderReader {
   }
 
   void set_alignment(uint64_t alignment) {
-    if (!std::has_single_bit(alignment) || alignment < kLeastAlignment || alignment > kMostAlignment) {
-      refuse(path_, "general.alignment is ", alignment, "; expected a power of two from ", kLeastAlignment, " to ",
-             kMostAlignment);
+    if (!std::has_single_bit(alignment) || alignment < kMinAlignment || alignment > kMaxAlignment) {
+      refuse(path_, "general.alignment is ", alignment, "; expected a power of two from ", kMinAlignment, " to ",
+             kMaxAlignment);
     }
     header_.alignment = alignment;
   }
 
-  /// What is wrong with a tensor's name, or nullptr. Names may end up in paths and on terminals.
-  static const char* name_fault(std::string_view name) {
+  /// Returns the error in a tensor name, or nullptr. Names can end up in paths and on terminals.
+  static const char* find_name_error(std::string_view name) {
     if (name.empty()) return "is empty";
     if (name.find('/') != name.npos || name.find('\\') != name.npos) return "holds a slash";
     if (name.find("..") != name.npos) return "holds \"..\"";
@@ -269,88 +271,88 @@ class GgufHeaderReader {
     return nullptr;
   }
 
-  /// `begin` and `end` count from the beginning of the data part until place_tensors().
+  /// `begin` and `end` are relative to the start of the data until locate_tensors().
   GgufTensor read_tensor(uint64_t index) {
     GgufTensor tensor;
     tensor.name = cursor_.text(kMaxNameBytes, "the name of tensor ", index);
-    if (const char* fault = name_fault(tensor.name)) {
-      refuse(path_, "the name of tensor ", index, ", ", Quoted{tensor.name}, ", ", fault);
+    if (const char* error = find_name_error(tensor.name)) {
+      refuse(path_, "the name of tensor ", index, ", ", Quoted{tensor.name}, ", ", error);
     }
-    const Quoted who{tensor.name, "tensor "};
-    const auto dimensions = cursor_.number<uint32_t>("the number of dimensions of ", who);
+    const Quoted label{tensor.name, "tensor "};
+    const auto dimensions = cursor_.number<uint32_t>("the number of dimensions of ", label);
     if (dimensions < 1 || dimensions > kMaxDimensions) {
-      refuse(path_, who, " has ", dimensions, " dimensions; expected 1 to ", kMaxDimensions);
+      refuse(path_, label, " has ", dimensions, " dimensions; expected 1 to ", kMaxDimensions);
     }
     for (uint32_t i = 0; i < dimensions; ++i) {
-      const auto size = cursor_.number<uint64_t>("the shape of ", who);
-      if (size < 1 || size > kLargest) refuse(path_, who, " has a dimension of ", size, "; expected 1 to 2^63-1");
+      const auto size = cursor_.number<uint64_t>("the shape of ", label);
+      if (size < 1 || size > kMaxInt64) refuse(path_, label, " has a dimension of ", size, "; expected 1 to 2^63-1");
       tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
     }
-    const auto type = cursor_.number<uint32_t>("the type of ", who);
+    const auto type = cursor_.number<uint32_t>("the type of ", label);
     tensor.format = find_gguf_format(type);
     if (tensor.format == nullptr) {
-      fail(ExitCode::kBadInput, path_, ": ", who, " has the type ", type, " (", gguf_format_name(type),
-           "), which is not read; expected one of ", known_gguf_formats(),
-           ": take the model's file in one of them (Q4_K_M, Q8_0), or its folder");
+      fail(ExitCode::kBadInput, path_, ": ", label, " has the type ", type, " (", gguf_format_name(type),
+           "), which is not supported; expected one of ", known_gguf_formats(),
+           ": use a file of the model in one of them (Q4_K_M, Q8_0), or its folder");
     }
-    tensor.begin = cursor_.number<uint64_t>("the offset of ", who);
+    tensor.begin = cursor_.number<uint64_t>("the offset of ", label);
     if (tensor.begin % header_.alignment != 0) {
-      refuse(path_, who, " begins at ", tensor.begin, " of the data, which is not a multiple of the alignment ",
+      refuse(path_, label, " begins at ", tensor.begin, " of the data, which is not a multiple of the alignment ",
              header_.alignment);
     }
-    if (__builtin_add_overflow(tensor.begin, checked_bytes(tensor, who), &tensor.end)) {
-      refuse(path_, who, " begins at ", tensor.begin, " of the data, and its end overflows");
+    if (__builtin_add_overflow(tensor.begin, checked_bytes(tensor, label), &tensor.end)) {
+      refuse(path_, label, " begins at ", tensor.begin, " of the data, and its end overflows");
     }
     return tensor;
   }
 
-  uint64_t checked_bytes(const GgufTensor& tensor, const Quoted& who) const {
+  uint64_t checked_bytes(const GgufTensor& tensor, const Quoted& label) const {
     const uint64_t row = static_cast<uint64_t>(tensor.shape.back()), block = tensor.format->block_elements;
     if (row % block != 0) {
-      refuse(path_, who, " has rows of ", row, " elements; ", tensor.format->name, " comes in blocks of ", block);
+      refuse(path_, label, " has rows of ", row, " elements; ", tensor.format->name, " comes in blocks of ", block);
     }
-    // Elements are checked on their own: a block can have fewer bytes than elements.
+    // Elements are checked separately: a block can have fewer bytes than elements.
     int64_t elements = 1, bytes = tensor.format->block_bytes;
     for (const int64_t size : tensor.shape) {
       if (__builtin_mul_overflow(elements, size, &elements))
-        refuse(path_, "the number of elements of ", who, " overflows");
+        refuse(path_, "the number of elements of ", label, " overflows");
     }
     if (__builtin_mul_overflow(bytes, elements / static_cast<int64_t>(block), &bytes)) {
-      refuse(path_, "the size of ", who, " overflows");
+      refuse(path_, "the size of ", label, " overflows");
     }
     return static_cast<uint64_t>(bytes);
   }
 
-  /// The tensors must cover the data part but for the padding between them: bytes that no tensor owns could make the
-  /// file something else as well.
-  void place_tensors() {
-    const std::optional<uint64_t> data_begin = aligned(cursor_.place(), header_.alignment);
-    if (!data_begin) refuse(path_, "the place of its data overflows");
+  /// Checks that the tensors and the padding between them cover the data. Unused bytes could hide another file format.
+  void locate_tensors() {
+    const std::optional<uint64_t> data_begin = aligned(cursor_.position(), header_.alignment);
+    if (!data_begin) refuse(path_, "the offset of its data overflows");
     header_.data_begin = *data_begin;
     std::vector<uint32_t> order(header_.tensors.size());
     std::iota(order.begin(), order.end(), 0u);
     std::sort(order.begin(), order.end(),
               [&](uint32_t a, uint32_t b) { return header_.tensors[a].begin < header_.tensors[b].begin; });
     const uint64_t data_bytes = file_.size() - std::min(file_.size(), *data_begin);
-    uint64_t wanted = 0;
+    uint64_t expected_begin = 0;
     for (const uint32_t i : order) {
       GgufTensor& tensor = header_.tensors[i];
-      const Quoted who{tensor.name, "tensor "};
-      if (tensor.begin != wanted) {
-        refuse(path_, who, " begins at ", tensor.begin, " of the data, ",
-               tensor.begin < wanted ? "inside the one before it" : "after a gap", "; expected ", wanted);
+      const Quoted label{tensor.name, "tensor "};
+      if (tensor.begin != expected_begin) {
+        refuse(path_, label, " begins at ", tensor.begin, " of the data, ",
+               tensor.begin < expected_begin ? "inside the one before it" : "after a gap", "; expected ",
+               expected_begin);
       }
       if (tensor.end > data_bytes) {
-        refuse(path_, who, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
+        refuse(path_, label, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
                " bytes");
       }
       const std::optional<uint64_t> padded = aligned(tensor.end, header_.alignment);
-      if (!padded) refuse(path_, "the end of ", who, " overflows");
-      wanted = *padded;
+      if (!padded) refuse(path_, "the end of ", label, " overflows");
+      expected_begin = *padded;
       tensor.begin += *data_begin;
       tensor.end += *data_begin;
     }
-    if (data_bytes > wanted) refuse(path_, data_bytes - wanted, " bytes follow the last tensor");
+    if (data_bytes > expected_begin) refuse(path_, data_bytes - expected_begin, " bytes follow the last tensor");
     check_names();
   }
 
@@ -366,12 +368,12 @@ class GgufHeaderReader {
   Cursor cursor_;
   GgufHeader header_;
   uint64_t tensor_count_ = 0, key_count_ = 0;
-  uint64_t elements_ = 0;  // of all lists so far
+  uint64_t elements_ = 0;  // in all lists so far
 };
 
-std::string metadata_text(const Json& value) {
+std::string describe_value(const Json& value) {
   if (value.is_array()) return "a list of " + std::to_string(value.size());
-  if (value.is_string()) return "the text " + printable(value.get_ref<const std::string&>());
+  if (value.is_string()) return "the string " + printable(value.get_ref<const std::string&>());
   return value.dump();
 }
 
@@ -388,20 +390,20 @@ const Json* GgufMetadata::find(std::string_view key) const {
   return found != tree_.end() ? &*found : nullptr;
 }
 
-void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* wanted) const {
-  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", metadata_text(got), "; expected ", wanted,
+void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* expected) const {
+  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", describe_value(got), "; expected ", expected,
        "; convert the model to GGUF again");
 }
 
-void GgufMetadata::missing(std::string_view key, const char* wanted) const {
-  fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; expected ", wanted,
-       "; is this a whole model, and of this architecture?");
+void GgufMetadata::missing(std::string_view key, const char* expected) const {
+  fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; expected ", expected,
+       "; is this a complete model of this architecture?");
 }
 
 std::optional<int64_t> GgufMetadata::integer(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > kLargest);
+  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > kMaxInt64);
   if (!fits) wrong_kind(key, *value, "a whole number below 2^63");
   return value->get<int64_t>();
 }
@@ -423,7 +425,7 @@ std::optional<bool> GgufMetadata::flag(std::string_view key) const {
 std::optional<std::string> GgufMetadata::text(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) wrong_kind(key, *value, "a text");
+  if (!value->is_string()) wrong_kind(key, *value, "a string");
   return value->get<std::string>();
 }
 
@@ -441,7 +443,7 @@ double GgufMetadata::required_number(std::string_view key) const {
 
 std::string GgufMetadata::required_text(std::string_view key) const {
   const auto value = text(key);
-  if (!value) missing(key, "a text");
+  if (!value) missing(key, "a string");
   return *value;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The front part of a GGUF file (versions 2 and 3): keys with values, then what tensors there are and where. Files come
-// from strangers, so nothing is believed: sums, products and alignments are checked, and every size is compared with
-// the real file size before memory is taken for it. No LibTorch in here.
+// The header of a GGUF file (versions 2 and 3): metadata keys, then the names and offsets of tensors. Files are
+// untrusted: overflows and alignments are checked, and every size is checked against the file size before memory is
+// allocated. It does not use LibTorch.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,8 +17,8 @@
 
 namespace keel {
 
-/// The keys and values. The tree has one member per key, in the file's order; 32-bit floats are the shortest decimal
-/// that gives the same float (0.00001, not 0.00000999999974...).
+/// The metadata. The JSON tree has one member per key, in the order of the file. 32-bit floats become the shortest
+/// decimal with the same float value (0.00001, not 0.00000999999974...).
 class GgufMetadata {
  public:
   GgufMetadata() = default;
@@ -29,30 +29,30 @@ class GgufMetadata {
   /// The value of a key, or nullptr.
   const Json* find(std::string_view key) const;
 
-  // Nothing where the key is missing; an Error (kBadInput) where its value is of another kind.
+  // Returns nullopt if the key is missing. Fails (kBadInput) if its value has another type.
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;  // finite
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::string> text(std::string_view key) const;
 
-  // An Error where the key is missing, too.
+  // Also fails if the key is missing.
   int64_t required_integer(std::string_view key) const;
   double required_number(std::string_view key) const;
   std::string required_text(std::string_view key) const;
 
  private:
-  [[noreturn]] void wrong_kind(std::string_view key, const Json& got, const char* wanted) const;
-  [[noreturn]] void missing(std::string_view key, const char* wanted) const;
+  [[noreturn]] void wrong_kind(std::string_view key, const Json& got, const char* expected) const;
+  [[noreturn]] void missing(std::string_view key, const char* expected) const;
 
   std::filesystem::path path_;
   Json tree_ = Json::object();
 };
 
-/// One tensor as the file describes it.
+/// The description of a tensor in the file.
 struct GgufTensor {
   std::string name;
   const GgufFormat* format = nullptr;
-  std::vector<int64_t> shape;   // rows first, as in torch; the file has the dimensions the other way round
+  std::vector<int64_t> shape;   // as in PyTorch; the file stores the dimensions in reverse
   uint64_t begin = 0, end = 0;  // its bytes in the file
 
   int64_t elements() const;
@@ -65,8 +65,7 @@ struct GgufHeader {
   std::vector<GgufTensor> tensors;  // in the order of the file
 };
 
-/// Reads and checks everything before the tensors' bytes; anything out of order is an Error (kBadInput) that names the
-/// file, the place and the fault.
+/// Reads and validates the header. Fails (kBadInput) with the file, the position and the fault.
 GgufHeader read_gguf_header(const InputFile& file);
 
 }  // namespace keel

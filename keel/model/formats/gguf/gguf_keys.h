@@ -1,13 +1,13 @@
 #pragma once
 
-// The keys that are both read from GGUF files and written to them; the public list is
+// Keys that are both read and written. The specification is
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 
 #include <cstdint>
 
 namespace keel::gguf {
 
-// After the architecture's name and a dot.
+// Prefix: the name of the architecture and a dot.
 inline constexpr const char *kBlockCount = "block_count", *kContextLength = "context_length",
                             *kEmbeddingLength = "embedding_length", *kFeedForwardLength = "feed_forward_length",
                             *kHeadCount = "attention.head_count", *kHeadCountKv = "attention.head_count_kv",
@@ -17,19 +17,19 @@ inline constexpr const char *kBlockCount = "block_count", *kContextLength = "con
                             *kSlidingPattern = "attention.sliding_window_pattern",
                             *kAttentionCap = "attn_logit_softcapping", *kLogitCap = "final_logit_softcapping";
 
-// After that, "rope.".
+// Prefix: the name of the architecture and ".rope.".
 inline constexpr const char *kRopeBase = "freq_base", *kRopeBaseSliding = "freq_base_swa",
                             *kRopeDimensions = "dimension_count", *kRopeType = "scaling.type",
                             *kRopeFactor = "scaling.factor", *kRopeOriginal = "scaling.original_context_length",
                             *kRopeStrength = "scaling.attn_factor", *kYarnBetaFast = "scaling.yarn_beta_fast",
                             *kYarnBetaSlow = "scaling.yarn_beta_slow";
-/// The tensor of Llama 3's scaling: by what each frequency is divided.
+/// The tensor of Llama 3 RoPE scaling: the divisor of each frequency.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 
-// Of the file.
+// General keys.
 inline constexpr const char *kArchitecture = "general.architecture", *kName = "general.name";
 
-// Of the tokenizer.
+// Tokenizer keys.
 inline constexpr const char *kTokenizerModel = "tokenizer.ggml.model", *kTokenizerPre = "tokenizer.ggml.pre",
                             *kTokens = "tokenizer.ggml.tokens", *kTokenTypes = "tokenizer.ggml.token_type",
                             *kScores = "tokenizer.ggml.scores", *kMerges = "tokenizer.ggml.merges",
@@ -40,7 +40,7 @@ inline constexpr const char *kTokenizerModel = "tokenizer.ggml.model", *kTokeniz
                             *kSpacePrefix = "tokenizer.ggml.add_space_prefix",
                             *kChatTemplate = "tokenizer.chat_template";
 
-/// The kinds of values.
+/// The types of metadata values.
 enum ValueType : uint32_t {
   kUint8 = 0,
   kInt8 = 1,
@@ -57,7 +57,7 @@ enum ValueType : uint32_t {
   kFloat64 = 12,
 };
 
-/// What token_type says about a token.
+/// The values of tokenizer.ggml.token_type.
 enum TokenType : int { kNormalToken = 1, kUnknownToken, kControlToken, kUserDefinedToken, kUnusedToken, kByteToken };
 
 }  // namespace keel::gguf

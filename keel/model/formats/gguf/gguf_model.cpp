@@ -22,7 +22,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + joined(sizes) + "]";
 }
 
-/// Reads the metadata of one file into a config.json and the list of its parameters.
+/// Converts the metadata of a file to a config.json and a list of parameters.
 class ModelReader {
  public:
   explicit ModelReader(const GgufFile& file) : file_(file), metadata_(file.metadata()) {
@@ -58,10 +58,10 @@ class ModelReader {
                    {"rope_scaling", rope_scaling()},
                    {"rope_theta", rope_theta()},
                    {"tie_word_embeddings", shape_.tied},
-                   {"torch_dtype", "float32"},  // the older spelling of dtype
+                   {"torch_dtype", "float32"},  // the older name of dtype
                    {"use_cache", true},
                    {"vocab_size", shape_.vocabulary}};
-    // Qwen2 has no such switch: queries, keys and values always have a bias, the output never.
+    // Qwen2 does not have this key: queries, keys and values always have a bias, the output never.
     if (architecture_.bias != Bias::kQueryKeyValue) config["attention_bias"] = shape_.attention_bias;
     if (is_llama) config["mlp_bias"] = shape_.mlp_bias;
     if (architecture_.is_gemma) add_gemma(config);
@@ -85,38 +85,39 @@ class ModelReader {
 
   void check_supported() const {
     if (metadata_.integer("split.count").value_or(1) > 1) {
-      refuse("it is one of several parts (split.count); join them first: llama-gguf-split --merge");
+      refuse("it is one of several split files (split.count); merge them first: llama-gguf-split --merge");
     }
     if (metadata_.integer(key("expert_count")).value_or(0) > 0)
       refuse("it has experts (expert_count); expected a dense model");
     const int64_t window = metadata_.integer(key(gguf::kSlidingWindow)).value_or(0);
     if (architecture_.sliding_period == 0 && window > 0 &&
         window < metadata_.integer(key(gguf::kContextLength)).value_or(0)) {
-      refuse("it attends through a sliding window, which is not read from GGUF; use the model's own folder");
+      refuse(
+          "it has a sliding window, which is not supported for this architecture in GGUF; use the Hugging Face folder");
     }
   }
 
-  /// A size that some files give per layer; it must be the same for all.
-  int64_t size(const char* name, std::optional<int64_t> otherwise = std::nullopt) const {
-    constexpr int64_t kMost = int64_t{1} << 24;
+  /// Reads a size. Some files store it per layer; it must be the same for all layers.
+  int64_t size(const char* name, std::optional<int64_t> fallback = std::nullopt) const {
+    constexpr int64_t kMax = int64_t{1} << 24;
     const std::string full = key(name);
     const Json* value = metadata_.find(full);
     int64_t result = 0;
     if (value != nullptr && value->is_array()) {
       const bool same = !value->empty() && (*value)[0].is_number_integer() &&
                         std::all_of(value->begin(), value->end(), [&](const Json& v) { return v == (*value)[0]; });
-      if (!same) refuse(full, " differs between layers; only models of equal layers are known");
+      if (!same) refuse(full, " differs between layers, which is not supported");
       result = (*value)[0].get<int64_t>();
     } else {
-      result = otherwise && value == nullptr ? *otherwise : metadata_.required_integer(full);
+      result = fallback && value == nullptr ? *fallback : metadata_.required_integer(full);
     }
-    if (result < 1 || result > kMost) refuse(full, " is ", result, "; expected 1 to ", kMost);
+    if (result < 1 || result > kMax) refuse(full, " is ", result, "; expected 1 to ", kMax);
     return result;
   }
 
   void read_sizes() {
     const GgufTensor* embedding = file_.find("token_embd.weight");
-    if (embedding == nullptr) refuse("it has no tensor \"token_embd.weight\"; is it a whole model?");
+    if (embedding == nullptr) refuse("it has no tensor \"token_embd.weight\"; is the model complete?");
     shape_.vocabulary = embedding->shape.front();
     shape_.layers = size(gguf::kBlockCount);
     if (static_cast<size_t>(shape_.layers) > file_.tensors().size()) {
@@ -143,14 +144,15 @@ class ModelReader {
 
   void read_head_size() {
     if (shape_.hidden % shape_.heads != 0 && metadata_.find(key(gguf::kKeyLength)) == nullptr) {
-      refuse(key(gguf::kEmbeddingLength), " is ", shape_.hidden, ", which ", shape_.heads, " heads do not divide");
+      refuse(key(gguf::kEmbeddingLength), " is ", shape_.hidden, ", which is not divisible by ", shape_.heads,
+             " heads");
     }
     shape_.head_dim = size(gguf::kKeyLength, shape_.hidden / shape_.heads);
     const int64_t values = size(gguf::kValueLength, shape_.head_dim),
                   rotated = size((std::string("rope.") + gguf::kRopeDimensions).c_str(), shape_.head_dim);
     if (values != shape_.head_dim || rotated != shape_.head_dim || shape_.head_dim % 2 != 0) {
-      refuse("its heads have ", shape_.head_dim, " numbers per key, ", values, " per value, and rotate ", rotated,
-             "; expected three times the same even number");
+      refuse("its heads have ", shape_.head_dim, " elements per key, ", values, " per value, and rotate ", rotated,
+             "; expected the same even number for all three");
     }
   }
 
@@ -161,7 +163,7 @@ class ModelReader {
     return theta;
   }
 
-  /// Which layers slide: the architecture's rule, another period, or a list.
+  /// The layer_types from the default period of the architecture, another period, or a list.
   Json layer_types() const {
     int64_t period = architecture_.sliding_period;
     const Json* pattern = metadata_.find(key(gguf::kSlidingPattern));
@@ -170,48 +172,48 @@ class ModelReader {
     const auto count = static_cast<size_t>(shape_.layers);
     const auto is_flag = [](const Json& v) { return v.is_boolean(); };
     if (period < 0 || (listed && (pattern->size() != count || !std::all_of(pattern->begin(), pattern->end(), is_flag))))
-      refuse(key(gguf::kSlidingPattern), " is neither a number of layers nor true or false for each of the ", count);
+      refuse(key(gguf::kSlidingPattern), " is neither a period nor a boolean for each of the ", count, " layers");
     Json types = Json::array();
     for (int64_t layer = 0; layer < shape_.layers; ++layer) {
-      const bool slides =
+      const bool sliding =
           listed ? (*pattern)[static_cast<size_t>(layer)].get<bool>() : period == 0 || layer % period < period - 1;
-      types.push_back(window() > 0 && slides ? "sliding_attention" : "full_attention");
+      types.push_back(window() > 0 && sliding ? "sliding_attention" : "full_attention");
     }
     return types;
   }
 
-  /// Gemma 2 without the key has 4096, Gemma 3 none.
+  /// The sliding window; the default is 4096 for Gemma 2, none for Gemma 3.
   int64_t window() const {
     return metadata_.integer(key(gguf::kSlidingWindow)).value_or(architecture_.name == "gemma2" ? 4096 : 0);
   }
 
   void add_gemma(Json& config) const {
-    const bool caps_scores = architecture_.name == "gemma2";
+    const bool is_gemma2 = architecture_.name == "gemma2";
     config.erase("hidden_act");
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config["query_pre_attn_scalar"] = gguf_query_scalar(architecture_, shape_);
     config["sliding_window"] = std::max<int64_t>(window(), 1);
     config["layer_types"] = layer_types();
-    const auto cap = [&](const char* name, double otherwise) {
-      const double value = metadata_.number(key(name)).value_or(otherwise);
+    const auto cap = [&](const char* name, double fallback) {
+      const double value = metadata_.number(key(name)).value_or(fallback);
       return value == 0 ? Json() : Json(value);
     };
-    config["attn_logit_softcapping"] = caps_scores ? cap(gguf::kAttentionCap, 50) : Json();
-    config["final_logit_softcapping"] = cap(gguf::kLogitCap, caps_scores ? 30 : 0);
-    if (caps_scores) return;
+    config["attn_logit_softcapping"] = is_gemma2 ? cap(gguf::kAttentionCap, 50) : Json();
+    config["final_logit_softcapping"] = cap(gguf::kLogitCap, is_gemma2 ? 30 : 0);
+    if (is_gemma2) return;
     config["rope_local_base_freq"] = rope_theta(gguf::kRopeBaseSliding);
     if (config["rope_scaling"].is_object() && config["rope_scaling"]["rope_type"] != "linear")
       refuse("its rope scaling is ", config["rope_scaling"]["rope_type"].get<std::string>(),
-             "; expected linear or none in a model where some layers turn by another base");
+             "; expected linear or none in a model whose sliding layers have another RoPE base");
   }
 
   Json rope_scaling() const {
-    const Json stretched = gguf_rope_scaling(metadata_, std::string(architecture_.name));
+    const Json scaling = gguf_rope_scaling(metadata_, std::string(architecture_.name));
     if (file_.contains(gguf::kRopeFactors)) {
-      if (!stretched.is_null())
-        refuse("it has frequency factors (", gguf::kRopeFactors, ") and ", stretched["rope_type"].get<std::string>(),
+      if (!scaling.is_null())
+        refuse("it has frequency factors (", gguf::kRopeFactors, ") and ", scaling["rope_type"].get<std::string>(),
                " rope scaling; expected one of them");
-      // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
+      // The original context length of Llama 3 is 8192; its GGUF files do not contain it.
       const int64_t original = metadata_.integer(architecture_.rope_key(gguf::kRopeOriginal)).value_or(8192);
       const GgufTensor& tensor = *file_.find(gguf::kRopeFactors);
       if (tensor.shape != std::vector<int64_t>{shape_.head_dim / 2}) {
@@ -222,7 +224,7 @@ class ModelReader {
       file_.read_into(gguf::kRopeFactors, factors);
       return llama3_rope_scaling(factors, rope_theta(), static_cast<double>(original), file_.path().string());
     }
-    return stretched;
+    return scaling;
   }
 
   const GgufFile& file_;
@@ -242,13 +244,13 @@ GgufModel::GgufModel(GgufFile file) : file_(std::move(file)) {
 }
 
 void GgufModel::check_parameters() const {
-  std::set<std::string_view> wanted = {gguf::kRopeFactors};
+  std::set<std::string_view> expected = {gguf::kRopeFactors};
   for (const GgufParameter& parameter : parameters_) {
-    wanted.insert(parameter.source);
+    expected.insert(parameter.source);
     const GgufTensor* tensor = file_.find(parameter.source);
     if (tensor == nullptr) {
       fail(ExitCode::kBadInput, file_.path(), " has no tensor \"", parameter.source, "\"; expected one of shape ",
-           shape_text(parameter.shape), "; is the file whole?");
+           shape_text(parameter.shape), "; is the file complete?");
     }
     if (tensor->shape != parameter.shape) {
       fail(ExitCode::kBadInput, file_.path(), ": tensor \"", parameter.source, "\" has the shape ",
@@ -256,10 +258,10 @@ void GgufModel::check_parameters() const {
     }
   }
   for (const GgufTensor& tensor : file_.tensors()) {
-    if (wanted.contains(tensor.name)) continue;
+    if (expected.contains(tensor.name)) continue;
     fail(ExitCode::kBadInput, file_.path(), ": tensor ", printable(tensor.name), " of shape ", shape_text(tensor.shape),
-         " has no place in a model of ", config_["num_hidden_layers"].get<int64_t>(), " ",
-         config_["model_type"].get<std::string>(), " layers; this kind of model is not known");
+         " does not belong to a model of ", config_["num_hidden_layers"].get<int64_t>(), " ",
+         config_["model_type"].get<std::string>(), " layers; this kind of model is not supported");
   }
 }
 
@@ -290,12 +292,12 @@ Tensor GgufModel::read(const GgufParameter& parameter) const {
 
 void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) const {
   if (parameter.interleaved_heads > 0) {
-    // One matrix at a time is copied to sort its rows.
+    // Copies the matrix to reorder its rows.
     std::vector<float> rows(to.size());
     file_.read_into(parameter.source, rows);
     const auto row_count = static_cast<size_t>(parameter.shape.front()), columns = rows.size() / row_count;
     for (size_t row = 0; row < row_count; ++row) {
-      const auto from = static_cast<size_t>(parameter.row_in_file(static_cast<int64_t>(row)));
+      const auto from = static_cast<size_t>(parameter.file_row(static_cast<int64_t>(row)));
       std::copy_n(rows.data() + from * columns, columns, to.data() + row * columns);
     }
   } else {
@@ -307,7 +309,7 @@ void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) c
 
 Json GgufModel::generation() const {
   const GgufTokenizer files = tokenizer();
-  const std::vector<int64_t> ends(files.ends.begin(), files.ends.end());
+  const std::vector<int64_t>& ends = files.stop_ids;
   Json json = Json::object();
   for (const char* key : {"bos_token_id", "pad_token_id"})
     if (config_.contains(key)) json[key] = config_[key];

@@ -1,6 +1,6 @@
 #pragma once
 
-// A GGUF file seen as a Hugging Face model: config.json, parameters under their names there, tokenizer.
+// A GGUF file as a Hugging Face model: config.json, parameters with Hugging Face names, and the tokenizer.
 
 #include <filesystem>
 #include <span>
@@ -16,27 +16,25 @@
 
 namespace keel {
 
-/// A model of a known architecture whose tensors are all there, in the shapes that the metadata promises, and no
-/// others.
+/// A model of a supported architecture, whose tensors and shapes match the metadata exactly.
 class GgufModel {
  public:
-  /// Opens and checks the file; a fault is an Error (kBadInput) that names the file, the tensor or key, what was found
-  /// and what was wanted.
+  /// Opens and validates the file. Fails (kBadInput) with the file, the tensor or key, and the expected value.
   static GgufModel open(const std::filesystem::path& path) { return GgufModel(GgufFile::open(path)); }
   explicit GgufModel(GgufFile file);
 
   const GgufFile& file() const { return file_; }
-  /// config.json of the Hugging Face folder. Its dtype is float32, what the parameters are read as.
+  /// The config.json of the Hugging Face folder, with dtype float32.
   const Json& config() const { return config_; }
-  /// generation_config.json of that folder.
+  /// The generation_config.json of that folder.
   Json generation() const;
-  /// Without lm_head.weight where it is tied to the embedding.
+  /// All parameters, without lm_head.weight if it is tied to the embedding.
   const std::vector<GgufParameter>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
 
-  /// Reads a parameter by its Hugging Face name into fresh CPU memory, as float32.
+  /// Reads a parameter by its Hugging Face name as float32 into new CPU memory.
   Tensor read(std::string_view name) const;
-  /// Reads it into memory with room for exactly its elements.
+  /// Reads a parameter into `to`, which must have exactly its size.
   void read_into(std::string_view name, std::span<float> to) const;
   Tensor read(const GgufParameter& parameter) const;
   void read_into(const GgufParameter& parameter, std::span<float> to) const;

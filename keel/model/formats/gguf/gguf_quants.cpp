@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "GGUF files are read as little-endian and not swapped here");
+static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
 template <class T>
 T load(const std::byte* from) {
@@ -19,8 +19,8 @@ T load(const std::byte* from) {
   return value;
 }
 
-/// IEEE half precision. Subnormals go through an integer, so that flushing denormals to zero cannot touch them.
-float half(const std::byte* from) {
+/// Converts IEEE half precision. Subnormals are converted from integers, so that flush-to-zero does not affect them.
+float read_half(const std::byte* from) {
   const uint32_t bits = load<uint16_t>(from), sign = (bits & 0x8000u) << 16, body = bits & 0x7fffu;
   if (body < 0x0400) {
     const float value = static_cast<float>(body) * 0x1p-24f;
@@ -35,12 +35,12 @@ void store(T value, std::byte* to) {
   std::memcpy(to, &value, sizeof value);
 }
 
-/// To the nearest half, ties to even.
+/// Rounds to the nearest half, ties to even.
 uint16_t half_bits(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, body = bits & 0x7fffffffu;
   if (body > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);  // NaN
   if (body >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
-  if (body < 0x38800000) {  // next to 0.5 the last bit of a float is the last of a subnormal half
+  if (body < 0x38800000) {  // adding 0.5 rounds to the precision of a subnormal half
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(body) + 0.5f) - 0x3f000000u));
   }
   return static_cast<uint16_t>(sign | ((body + 0xfff + (body >> 13 & 1u) - (112u << 23)) >> 13));
@@ -53,7 +53,7 @@ int byte_at(const std::byte* from) { return std::to_integer<int>(*from); }
 void from_f32(const std::byte* from, size_t blocks, float* to) { std::memcpy(to, from, blocks * sizeof(float)); }
 
 void from_f16(const std::byte* from, size_t blocks, float* to) {
-  for (size_t i = 0; i < blocks; ++i) to[i] = half(from + 2 * i);
+  for (size_t i = 0; i < blocks; ++i) to[i] = read_half(from + 2 * i);
 }
 
 void from_bf16(const std::byte* from, size_t blocks, float* to) {
@@ -80,18 +80,18 @@ void to_bf16(const float* from, size_t blocks, std::byte* to) {
 
 void from_q8_0(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 34, to += 32) {
-    const float scale = half(from);
+    const float scale = read_half(from);
     for (int j = 0; j < 32; ++j) to[j] = scale * static_cast<float>(load<int8_t>(from + 2 + j));
   }
 }
 
-/// The largest of a block becomes 127 or -127; ties away from zero. The integers belong to the scale before it was
-/// rounded to a half: so ggml does it.
+/// The element with the largest magnitude becomes 127 or -127; ties are rounded away from zero. As in ggml, the
+/// integers are computed with the scale before it is rounded to half precision.
 void to_q8_0(const float* from, size_t blocks, std::byte* to) {
   for (size_t b = 0; b < blocks; ++b, from += 32, to += 34) {
-    float largest = 0;
-    for (int j = 0; j < 32; ++j) largest = std::max(largest, std::abs(from[j]));
-    const float scale = largest / 127, inverse = 1 / scale;
+    float max_magnitude = 0;
+    for (int j = 0; j < 32; ++j) max_magnitude = std::max(max_magnitude, std::abs(from[j]));
+    const float scale = max_magnitude / 127, inverse = 1 / scale;
     const float factor = std::isfinite(inverse) ? inverse : 0;
     store(half_bits(scale), to);
     for (int j = 0; j < 32; ++j) store(static_cast<int8_t>(std::round(from[j] * factor)), to + 2 + j);
@@ -100,7 +100,7 @@ void to_q8_0(const float* from, size_t blocks, std::byte* to) {
 
 void from_q4_0(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 18, to += 32) {
-    const float scale = half(from);
+    const float scale = read_half(from);
     for (int j = 0; j < 16; ++j) {
       to[j] = scale * static_cast<float>(low_nibble(from[2 + j]) - 8);
       to[j + 16] = scale * static_cast<float>(high_nibble(from[2 + j]) - 8);
@@ -110,10 +110,10 @@ void from_q4_0(const std::byte* from, size_t blocks, float* to) {
 
 void from_q4_1(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 20, to += 32) {
-    const float scale = half(from), least = half(from + 2);
+    const float scale = read_half(from), minimum = read_half(from + 2);
     for (int j = 0; j < 16; ++j) {
-      to[j] = scale * static_cast<float>(low_nibble(from[4 + j])) + least;
-      to[j + 16] = scale * static_cast<float>(high_nibble(from[4 + j])) + least;
+      to[j] = scale * static_cast<float>(low_nibble(from[4 + j])) + minimum;
+      to[j + 16] = scale * static_cast<float>(high_nibble(from[4 + j])) + minimum;
     }
   }
 }
@@ -123,7 +123,7 @@ int with_fifth_bit(int nibble, uint32_t fifth, int j) { return nibble | static_c
 
 void from_q5_0(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 22, to += 32) {
-    const float scale = half(from);
+    const float scale = read_half(from);
     const auto fifth = load<uint32_t>(from + 2);
     for (int j = 0; j < 16; ++j) {
       to[j] = scale * static_cast<float>(with_fifth_bit(low_nibble(from[6 + j]), fifth, j) - 16);
@@ -134,38 +134,39 @@ void from_q5_0(const std::byte* from, size_t blocks, float* to) {
 
 void from_q5_1(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 24, to += 32) {
-    const float scale = half(from), least = half(from + 2);
+    const float scale = read_half(from), minimum = read_half(from + 2);
     const auto fifth = load<uint32_t>(from + 4);
     for (int j = 0; j < 16; ++j) {
-      to[j] = scale * static_cast<float>(with_fifth_bit(low_nibble(from[8 + j]), fifth, j)) + least;
-      to[j + 16] = scale * static_cast<float>(with_fifth_bit(high_nibble(from[8 + j]), fifth, j + 16)) + least;
+      to[j] = scale * static_cast<float>(with_fifth_bit(low_nibble(from[8 + j]), fifth, j)) + minimum;
+      to[j + 16] = scale * static_cast<float>(with_fifth_bit(high_nibble(from[8 + j]), fifth, j + 16)) + minimum;
     }
   }
 }
 
 // Super-blocks of 256.
 
-/// 16 groups of 16: 16 bytes of a scale (low nibble) and a minimum (high), 64 of quants, two halves. Each half of the
-/// block is eight groups on 32 bytes, two for every bit pair from low to high.
+/// 16 groups of 16: 16 bytes with a scale (low nibble) and a minimum (high nibble), 64 bytes of quants, two
+/// half-precision floats. Each half of the block stores eight groups in 32 bytes: two groups for each bit pair, from
+/// low to high.
 void from_q2_k(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 84) {
-    const float scale_of_scales = half(from + 80), scale_of_minima = half(from + 82);
+    const float scale_of_scales = read_half(from + 80), scale_of_minima = read_half(from + 82);
     for (int group = 0; group < 16; ++group, to += 16) {
       const std::byte* quants = from + 16 + group / 8 * 32 + group % 2 * 16;
       const float step = scale_of_scales * static_cast<float>(low_nibble(from[group]));
-      const float least = scale_of_minima * static_cast<float>(high_nibble(from[group]));
+      const float offset = scale_of_minima * static_cast<float>(high_nibble(from[group]));
       for (int j = 0; j < 16; ++j)
-        to[j] = step * static_cast<float>(byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - least;
+        to[j] = step * static_cast<float>(byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - offset;
     }
   }
 }
 
-/// 16 groups of 16: 32 bytes of third bits, 64 of bit pairs as in Q2_K, 12 of 6-bit scales less 32, one half. A quant
-/// without its third bit is less by 4. Of a scale's bits the low four are nibbles of the first eight bytes (low ones
-/// first), the high two are in the last four.
+/// 16 groups of 16: 32 bytes of third bits, 64 bytes of bit pairs as in Q2_K, 12 bytes of 6-bit scales with offset 32,
+/// one half-precision float. A quant whose third bit is 0 is reduced by 4. The low four bits of the scales are nibbles
+/// of the first eight bytes (low nibbles first), and the high two bits are in the last four bytes.
 void from_q3_k(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 110) {
-    const float scale_of_scales = half(from + 108);
+    const float scale_of_scales = read_half(from + 108);
     const std::byte* scales = from + 96;
     for (int group = 0; group < 16; ++group, to += 16) {
       const int four = group < 8 ? low_nibble(scales[group]) : high_nibble(scales[group - 8]);
@@ -174,8 +175,8 @@ void from_q3_k(const std::byte* from, size_t blocks, float* to) {
       const std::byte* quants = from + 32 + group / 8 * 32 + group % 2 * 16;
       const std::byte* third = from + group % 2 * 16;
       for (int j = 0; j < 16; ++j) {
-        const int less = byte_at(third + j) >> group / 2 & 1 ? 0 : 4;
-        to[j] = step * static_cast<float>((byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - less);
+        const int reduction = byte_at(third + j) >> group / 2 & 1 ? 0 : 4;
+        to[j] = step * static_cast<float>((byte_at(quants + j) >> group % 8 / 2 * 2 & 3) - reduction);
       }
     }
   }
@@ -185,48 +186,49 @@ struct ScaleAndMinimum {
   int scale, minimum;
 };
 
-/// Of one of eight groups, each with 6 bits for both. Twelve bytes hold them: groups 0 to 3 in the low six bits of
-/// bytes 0-3 (scales) and 4-7 (minima); groups 4 to 7 have their low four bits in the nibbles of bytes 8-11 and their
-/// high two in the top bits of bytes 0-3 and 4-7.
-ScaleAndMinimum of_group(const std::byte* packed, int group) {
+/// Unpacks the 6-bit scale and minimum of one of eight groups from twelve bytes. Groups 0 to 3 are in the low six bits
+/// of bytes 0-3 (scales) and 4-7 (minima). Groups 4 to 7 have their low four bits in the nibbles of bytes 8-11, and
+/// their high two bits in the top bits of bytes 0-3 and 4-7.
+ScaleAndMinimum unpack_scale(const std::byte* packed, int group) {
   if (group < 4) return {byte_at(packed + group) & 63, byte_at(packed + 4 + group) & 63};
   return {low_nibble(packed[4 + group]) | (byte_at(packed + group - 4) >> 6) << 4,
           high_nibble(packed[4 + group]) | (byte_at(packed + group) >> 6) << 4};
 }
 
-/// Eight groups of 32: two halves, the scales and minima, for five bits 32 bytes with the fifth of each group, and 128
-/// of nibbles, of which two groups share 32: low ones, high ones.
+/// Eight groups of 32: two half-precision floats, the scales and minima, for 5-bit formats 32 bytes of fifth bits, and
+/// 128 bytes of nibbles. Two groups share 32 bytes: the low and the high nibbles.
 template <bool has_fifth_bit>
 void from_nibbles_k(const std::byte* from, size_t blocks, float* to) {
   constexpr int kNibbles = has_fifth_bit ? 48 : 16;
   for (size_t b = 0; b < blocks; ++b, from += kNibbles + 128) {
-    const float scale_of_scales = half(from), scale_of_minima = half(from + 2);
+    const float scale_of_scales = read_half(from), scale_of_minima = read_half(from + 2);
     for (int group = 0; group < 8; ++group, to += 32) {
-      const auto [scale, minimum] = of_group(from + 4, group);
+      const auto [scale, minimum] = unpack_scale(from + 4, group);
       const float step = scale_of_scales * static_cast<float>(scale);
-      const float least = scale_of_minima * static_cast<float>(minimum);
+      const float offset = scale_of_minima * static_cast<float>(minimum);
       const std::byte* quants = from + kNibbles + group / 2 * 32;
       for (int j = 0; j < 32; ++j) {
         int quant = group % 2 == 0 ? low_nibble(quants[j]) : high_nibble(quants[j]);
         if (has_fifth_bit) quant |= (byte_at(from + 16 + j) >> group & 1) << 4;
-        to[j] = step * static_cast<float>(quant) - least;
+        to[j] = step * static_cast<float>(quant) - offset;
       }
     }
   }
 }
 
-/// 128 bytes of low nibbles, 64 of high bit pairs, 16 signed scales (one per 16 elements), one half. Each half of the
-/// block is four groups of 32: nibbles of 64 bytes (low, low, high, high) and bit pairs of 32 (from low to high).
+/// 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 signed scales (one per 16 elements), one half-precision
+/// float. Each half of the block stores four groups of 32: 64 bytes of nibbles (low, low, high, high) and 32 bytes of
+/// bit pairs (from low to high).
 void from_q6_k(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 210) {
-    const float scale_of_scales = half(from + 208);
+    const float scale_of_scales = read_half(from + 208);
     for (int group = 0; group < 8; ++group, to += 32) {
-      const int side = group / 4, place = group % 4;
-      const std::byte* low = from + side * 64 + place % 2 * 32;
+      const int side = group / 4, index = group % 4;
+      const std::byte* low = from + side * 64 + index % 2 * 32;
       const std::byte* high = from + 128 + side * 32;
       for (int j = 0; j < 32; ++j) {
-        const int four = place < 2 ? low_nibble(low[j]) : high_nibble(low[j]);
-        const int two = byte_at(high + j) >> (2 * place) & 3;
+        const int four = index < 2 ? low_nibble(low[j]) : high_nibble(low[j]);
+        const int two = byte_at(high + j) >> (2 * index) & 3;
         const float step = scale_of_scales * static_cast<float>(load<int8_t>(from + 192 + group * 2 + j / 16));
         to[j] = step * static_cast<float>((four | two << 4) - 32);
       }
@@ -234,8 +236,8 @@ void from_q6_k(const std::byte* from, size_t blocks, float* to) {
   }
 }
 
-constexpr float kLargestFloat = std::numeric_limits<float>::max();
-constexpr std::array<GgufFormat, 13> kFormats = {{{0, "F32", 1, 4, from_f32, to_f32, kLargestFloat},
+constexpr float kMaxFloat = std::numeric_limits<float>::max();
+constexpr std::array<GgufFormat, 13> kFormats = {{{0, "F32", 1, 4, from_f32, to_f32, kMaxFloat},
                                                   {1, "F16", 1, 2, from_f16, to_f16, 65504},
                                                   {30, "BF16", 1, 2, from_bf16, to_bf16, 0x1.fep127f},
                                                   {8, "Q8_0", 32, 34, from_q8_0, to_q8_0, 65504 * 127},
@@ -250,11 +252,11 @@ constexpr std::array<GgufFormat, 13> kFormats = {{{0, "F32", 1, 4, from_f32, to_
                                                   {14, "Q6_K", 256, 210, from_q6_k}}};
 
 /// Named in errors only.
-struct UnreadFormat {
+struct UnsupportedFormat {
   uint32_t id;
   std::string_view name;
 };
-constexpr std::array<UnreadFormat, 20> kUnread = {
+constexpr std::array<UnsupportedFormat, 20> kUnsupported = {
     {{9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
      {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},   {27, "I64"},
      {28, "F64"},   {29, "IQ1_M"}, {34, "TQ1_0"},   {35, "TQ2_0"},  {39, "MXFP4"},   {40, "NVFP4"}}};
@@ -274,8 +276,9 @@ const GgufFormat* find_gguf_format(std::string_view name) {
 
 std::string gguf_format_name(uint32_t id) {
   if (const GgufFormat* format = find_gguf_format(id)) return std::string(format->name);
-  const auto* unread = std::find_if(kUnread.begin(), kUnread.end(), [&](const UnreadFormat& f) { return f.id == id; });
-  return unread != kUnread.end() ? std::string(unread->name) : "type " + std::to_string(id);
+  const auto* unsupported =
+      std::find_if(kUnsupported.begin(), kUnsupported.end(), [&](const UnsupportedFormat& f) { return f.id == id; });
+  return unsupported != kUnsupported.end() ? std::string(unsupported->name) : "type " + std::to_string(id);
 }
 
 std::string known_gguf_formats() {

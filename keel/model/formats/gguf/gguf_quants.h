@@ -1,6 +1,6 @@
 #pragma once
 
-// The number formats of GGUF tensors: plain floats, and blocks of small integers with a scale. Raw pointers only.
+// The number formats of GGUF tensors: floats, and quantised blocks of small integers with a scale.
 // Layouts: the public description of the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and the
 // block structures it refers to (ggml-common.h).
 
@@ -11,26 +11,26 @@
 
 namespace keel {
 
-/// One number format; a tensor's rows are whole blocks of it.
+/// A number format. The row length of a tensor is a multiple of block_elements.
 struct GgufFormat {
-  uint32_t id = 0;  // the format's number in a file
+  uint32_t id = 0;  // the id in files
   std::string_view name;
   uint32_t block_elements = 1, block_bytes = 4;
-  /// Turns `blocks` blocks into `blocks * block_elements` numbers; the bytes need no alignment.
+  /// Converts `blocks` blocks to floats; the bytes can be unaligned.
   void (*to_float)(const std::byte* from, size_t blocks, float* to) = nullptr;
-  /// The way back, rounded to nearest; nullptr where the format is only read.
+  /// Converts floats to blocks, rounding to nearest; nullptr if writing is not supported.
   void (*from_float)(const float* from, size_t blocks, std::byte* to) = nullptr;
-  float largest = 0;  // the largest number that from_float can hold
+  float max = 0;  // the maximum value for from_float
 };
 
-/// The format with this number, or nullptr where it is not read.
+/// The format with this id or name, or nullptr if it is not supported.
 const GgufFormat* find_gguf_format(uint32_t id);
 const GgufFormat* find_gguf_format(std::string_view name);
 
-/// What the format with this number is called, also where it is not read ("type 99" where even the number is unknown).
+/// The name of the format with this id, also if it is not supported ("type 99" for unknown ids).
 std::string gguf_format_name(uint32_t id);
 
-/// "F32 F16 ...": all formats that are read.
+/// All supported formats: "F32 F16 ...".
 std::string known_gguf_formats();
 
 }  // namespace keel

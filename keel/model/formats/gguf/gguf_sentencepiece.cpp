@@ -12,20 +12,20 @@ size_t characters(std::string_view utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// A way to make a token, with what decides when it is taken.
+/// A possible merge, with its sort keys.
 struct Candidate {
   double score;
   size_t left_length, right_length;
   TokenMerge merge;
 };
 
-/// All ways to make one token, by the ids of the parts.
-void add_ways(std::string_view whole, double score, const TokenIds& ids, std::vector<Candidate>& candidates) {
+/// Adds all merges into one token, ordered by the ids of the parts.
+void add_merges(std::string_view whole, double score, const TokenIds& ids, std::vector<Candidate>& candidates) {
   const size_t length = characters(whole);
-  // Tokens that are matched whole are never merged together. The cap keeps a hostile megabyte from costing a year.
+  // Longer tokens are never results of merges. The limit bounds the time for malicious files.
   constexpr size_t kMaxMergedCharacters = 256;
   if (length < 2 || length > kMaxMergedCharacters) return;
-  std::vector<std::tuple<int64_t, int64_t, Candidate>> ways;
+  std::vector<std::tuple<int64_t, int64_t, Candidate>> found;
   size_t left_length = 0;
   for (size_t cut = 1; cut < whole.size(); ++cut) {
     if ((whole[cut] & 0xc0) == 0x80) continue;
@@ -33,15 +33,15 @@ void add_ways(std::string_view whole, double score, const TokenIds& ids, std::ve
     const TokenMerge merge = {whole.substr(0, cut), whole.substr(cut)};
     const auto left = ids.find(merge.first), right = ids.find(merge.second);
     if (left == ids.end() || right == ids.end()) continue;
-    ways.emplace_back(left->second, right->second, Candidate{score, left_length, length - left_length, merge});
+    found.emplace_back(left->second, right->second, Candidate{score, left_length, length - left_length, merge});
   }
-  std::sort(ways.begin(), ways.end(), [](const auto& a, const auto& b) {
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
   });
-  for (const auto& [left, right, candidate] : ways) candidates.push_back(candidate);
+  for (const auto& [left, right, candidate] : found) candidates.push_back(candidate);
 }
 
-std::string shown(const TokenMerge& merge) { return printable(merge.first) + " and " + printable(merge.second); }
+std::string quote_merge(const TokenMerge& merge) { return printable(merge.first) + " and " + printable(merge.second); }
 
 }  // namespace
 
@@ -51,7 +51,7 @@ std::optional<std::vector<TokenMerge>> merges_from_scores(std::span<const std::s
   for (size_t id = 0; id < tokens.size(); ++id) {
     const auto known = ids.find(tokens[id]);
     if (known == ids.end() || known->second != static_cast<int64_t>(id)) continue;
-    add_ways(tokens[id], scores[id], ids, candidates);
+    add_merges(tokens[id], scores[id], ids, candidates);
     if (candidates.size() > kMaxTokenMerges) return std::nullopt;
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -66,34 +66,35 @@ std::optional<std::vector<TokenMerge>> merges_from_scores(std::span<const std::s
 TokenScores scores_from_merges(std::span<const std::string_view> tokens, const TokenIds& ids,
                                std::span<const TokenMerge> merges) {
   TokenScores result;
-  // The places of the first and the last way to make each token, in the order of the first.
-  struct Made {
+  // The indices of the first and last merge into each token, ordered by the first.
+  struct MergedToken {
     int64_t id;
     size_t first, last;
   };
-  std::vector<Made> made;
-  std::unordered_map<int64_t, size_t> place_in_made;
+  std::vector<MergedToken> merged_tokens;
+  std::unordered_map<int64_t, size_t> index_of_token;
   std::string joined;
   for (size_t i = 0; i < merges.size(); ++i) {
     joined.assign(merges[i].first).append(merges[i].second);
     const auto whole = ids.find(joined);
     if (whole == ids.end() || !ids.contains(merges[i].first) || !ids.contains(merges[i].second)) {
-      result.fault = "merge " + std::to_string(i) + " joins " + shown(merges[i]) + ", which are not all tokens";
+      result.error = "merge " + std::to_string(i) + " joins " + quote_merge(merges[i]) +
+                     ", but the parts or the result are not tokens";
       return result;
     }
-    const auto [entry, is_new] = place_in_made.emplace(whole->second, made.size());
+    const auto [entry, is_new] = index_of_token.emplace(whole->second, merged_tokens.size());
     if (is_new)
-      made.push_back({whole->second, i, i});
+      merged_tokens.push_back({whole->second, i, i});
     else
-      made[entry->second].last = i;
+      merged_tokens[entry->second].last = i;
   }
-  // A token's score is the place of its first merge. Tokens whose merges lie between each other's had one score.
+  // The score of a token is the negative index of its first merge. Tokens with interleaved merges share one score.
   result.scores.assign(tokens.size(), -static_cast<double>(merges.size()) - 1);
   struct Group {
     size_t begin, end, tokens;
   };
   std::vector<Group> groups;
-  for (const Made& token : made) {
+  for (const MergedToken& token : merged_tokens) {
     if (groups.empty() || token.first >= groups.back().end) groups.push_back({token.first, token.first, 0});
     Group& group = groups.back();
     group.end = std::max(group.end, token.last + 1);
@@ -102,12 +103,12 @@ TokenScores scores_from_merges(std::span<const std::string_view> tokens, const T
   }
   const std::optional<std::vector<TokenMerge>> back = merges_from_scores(tokens, ids, result.scores);
   if (!back || back->size() != merges.size()) {
-    result.fault = "its " + std::to_string(merges.size()) +
-                   " merges are not all ways to make a token of two others, of " + "which there are " +
+    result.error = "its " + std::to_string(merges.size()) +
+                   " merges are not all possible merges of two tokens, of which there are " +
                    (back ? std::to_string(back->size()) : "too many");
     return result;
   }
-  // The ways to make one token may come in any order: SentencePiece takes the leftmost.
+  // The order of merges into one token does not matter: SentencePiece merges the leftmost pair.
   for (const Group& group : groups) {
     auto ours = back->begin() + static_cast<ptrdiff_t>(group.begin);
     const auto theirs = merges.begin() + static_cast<ptrdiff_t>(group.begin);
@@ -115,8 +116,8 @@ TokenScores scores_from_merges(std::span<const std::string_view> tokens, const T
     const bool same =
         group.tokens == 1 ? std::is_permutation(ours, ours + count, theirs) : std::equal(ours, ours + count, theirs);
     if (same) continue;
-    result.fault = "no score per token gives the order of its merges from number " + std::to_string(group.begin) +
-                   " on, " + shown(merges[group.begin]);
+    result.error = "no score per token gives the order of its merges from index " + std::to_string(group.begin) +
+                   " on, " + quote_merge(merges[group.begin]);
     return result;
   }
   return result;

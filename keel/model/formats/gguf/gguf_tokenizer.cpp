@@ -10,34 +10,34 @@
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
+#include "keel/model/formats/gguf/gguf_pre_tokenizers.h"
 #include "keel/model/formats/gguf/gguf_sentencepiece.h"
-#include "keel/model/formats/gguf/gguf_word_splits.h"
 
 namespace keel {
 namespace {
 
-// Real tokenizers stay far below these; a hostile file cannot make small lists grow into gigabytes.
+// Far above real tokenizers, but low enough that a malicious file cannot exhaust memory.
 constexpr size_t kMaxAddedTokens = 65'536;
 
 template <class... Parts>
 [[noreturn]] void refuse(const GgufMetadata& metadata, const Parts&... parts) {
   fail(ExitCode::kBadInput, metadata.path(), " has a tokenizer that cannot be used: ", parts...,
-       "; convert the model to GGUF again, or give the tokenizer's own files");
+       "; convert the model to GGUF again, or use the Hugging Face tokenizer files");
 }
 
-/// A list in the metadata with every element of one kind; nullptr where the key is missing.
+/// Returns a metadata list whose elements have one type, or nullptr if the key is missing.
 const Json* find_list(const GgufMetadata& metadata, const char* key, bool (*is_kind)(const Json&), const char* kind) {
   const Json* list = metadata.find(key);
   if (list == nullptr) return nullptr;
   if (!list->is_array() || (!list->empty() && !is_kind((*list)[0]))) refuse(metadata, key, " is not a list of ", kind);
-  return list;  // elements of one list all have the type of the first
+  return list;  // all elements of a list have the type of the first
 }
 
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_number(const Json& value) { return value.is_number(); }
 bool is_whole(const Json& value) { return value.is_number_integer(); }
 
-/// Reads the metadata once; the views it keeps point into the metadata's tree.
+/// Converts the metadata. Its string views point into the metadata.
 class TokenizerReader {
  public:
   explicit TokenizerReader(const GgufMetadata& metadata) : metadata_(metadata) {}
@@ -51,15 +51,16 @@ class TokenizerReader {
     read_tokens();
     read_special();
     read_merges();
-    split_ = byte_level_ ? find_split() : WordSplit{.name = "", .begins_with_bos = true};
-    add_bos_ = bos_ && metadata_.flag(gguf::kAddBos).value_or(split_.begins_with_bos);
+    pre_tokenizer_ = byte_level_ ? read_pre_tokenizer_type() : GgufPreTokenizer{.name = "", .add_bos = true};
+    add_bos_ = bos_ && metadata_.flag(gguf::kAddBos).value_or(pre_tokenizer_.add_bos);
     add_eos_ = eos_ && metadata_.flag(gguf::kAddEos).value_or(false);
 
     GgufTokenizer result;
     std::tie(result.bos, result.eos, result.pad) = std::tie(bos_, eos_, pad_);
-    for (const std::optional<int64_t>& end : {eos_, special_id(gguf::kEndOfTurn), special_id(gguf::kEndOfMessage)}) {
-      if (end && std::find(result.ends.begin(), result.ends.end(), *end) == result.ends.end()) {
-        result.ends.push_back(*end);
+    for (const std::optional<int64_t>& end :
+         {eos_, read_token_id(gguf::kEndOfTurn), read_token_id(gguf::kEndOfMessage)}) {
+      if (end && std::find(result.stop_ids.begin(), result.stop_ids.end(), *end) == result.stop_ids.end()) {
+        result.stop_ids.push_back(*end);
       }
     }
     result.tokenizer = tokenizer_json();
@@ -72,25 +73,25 @@ class TokenizerReader {
   std::string token_text(int64_t id) const { return std::string(token(id)); }
   int64_t type(size_t id) const { return types_.empty() ? int64_t{gguf::kNormalToken} : types_[id]; }
 
-  /// The converters fill the vocabulary up to the embedding's size with these; the original tokenizer has none.
-  bool is_filler(size_t id) const {
+  /// Padding tokens, with which converters fill the vocabulary up to the embedding size.
+  bool is_padding_token(size_t id) const {
     return type(id) == gguf::kUnusedToken && tokens_[id] == "[PAD" + std::to_string(id) + "]";
   }
 
   void read_tokens() {
-    const Json* tokens = find_list(metadata_, gguf::kTokens, is_text, "texts");
+    const Json* tokens = find_list(metadata_, gguf::kTokens, is_text, "strings");
     if (tokens == nullptr || tokens->empty()) refuse(metadata_, "it has no tokenizer.ggml.tokens");
     for (const Json& text : *tokens) tokens_.push_back(text.get_ref<const std::string&>());
     if (const Json* types = find_list(metadata_, gguf::kTokenTypes, is_whole, "whole numbers")) {
-      check_length(gguf::kTokenTypes, types->size());
+      check_one_per_token(gguf::kTokenTypes, types->size());
       for (const Json& value : *types) types_.push_back(value.get<int64_t>());
     }
     if (const Json* scores = find_list(metadata_, gguf::kScores, is_number, "numbers")) {
-      check_length(gguf::kScores, scores->size());
+      check_one_per_token(gguf::kScores, scores->size());
       for (const Json& value : *scores) scores_.push_back(value.get<double>());
     }
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (is_filler(id)) continue;
+      if (is_padding_token(id)) continue;
       const auto [known, is_new] = vocabulary_.emplace(tokens_[id], static_cast<int64_t>(id));
       if (!is_new) {
         refuse(metadata_, "the token ", printable(tokens_[id]), " has two ids, ", known->second, " and ", id);
@@ -98,30 +99,30 @@ class TokenizerReader {
     }
   }
 
-  void check_length(const char* key, size_t length) const {
+  void check_one_per_token(const char* key, size_t length) const {
     if (length != tokens_.size()) {
       refuse(metadata_, key, " has ", length, " elements; expected one per token, ", tokens_.size());
     }
   }
 
-  std::optional<int64_t> special_id(const char* key) const {
+  std::optional<int64_t> read_token_id(const char* key) const {
     const std::optional<int64_t> id = metadata_.integer(key);
     if (!id) return std::nullopt;
     if (*id < 0 || static_cast<size_t>(*id) >= tokens_.size()) {
       refuse(metadata_, key, " is ", *id, "; expected the id of a token, 0 to ", tokens_.size() - 1);
     }
-    return is_filler(static_cast<size_t>(*id)) ? std::nullopt : id;
+    return is_padding_token(static_cast<size_t>(*id)) ? std::nullopt : id;
   }
 
   void read_special() {
-    bos_ = special_id(gguf::kBos);
-    eos_ = special_id(gguf::kEos);
-    unk_ = special_id(gguf::kUnknown);
-    pad_ = special_id(gguf::kPad);
+    bos_ = read_token_id(gguf::kBos);
+    eos_ = read_token_id(gguf::kEos);
+    unk_ = read_token_id(gguf::kUnknown);
+    pad_ = read_token_id(gguf::kPad);
   }
 
   void read_merges() {
-    const Json* merges = find_list(metadata_, gguf::kMerges, is_text, "texts");
+    const Json* merges = find_list(metadata_, gguf::kMerges, is_text, "strings");
     if (merges == nullptr) {
       if (byte_level_) refuse(metadata_, "it has no tokenizer.ggml.merges");
       if (scores_.empty()) refuse(metadata_, "it has neither tokenizer.ggml.merges nor tokenizer.ggml.scores");
@@ -129,7 +130,7 @@ class TokenizerReader {
         refuse(metadata_, "tokenizer.ggml.scores holds a NaN");
       }
       std::optional<std::vector<TokenMerge>> found = merges_from_scores(tokens_, vocabulary_, scores_);
-      if (!found) refuse(metadata_, "its scores stand for more than ", kMaxTokenMerges, " merges");
+      if (!found) refuse(metadata_, "its scores imply more than ", kMaxTokenMerges, " merges");
       merges_ = std::move(*found);
       return;
     }
@@ -152,13 +153,13 @@ class TokenizerReader {
     }
   }
 
-  WordSplit find_split() const {
+  GgufPreTokenizer read_pre_tokenizer_type() const {
     const std::string architecture = metadata_.text(gguf::kArchitecture).value_or("");
-    // Files from before the key existed: qwen's own is known, for the others GPT-2's was assumed.
+    // Old files do not have the key: qwen models use qwen2, all others the GPT-2 pre-tokenizer.
     const std::string missing = architecture.starts_with("qwen") ? "qwen2" : "gpt-2";
     const std::string name = metadata_.text(gguf::kTokenizerPre).value_or(missing);
     std::string known;
-    for (const WordSplit& each : gguf_word_splits()) {
+    for (const GgufPreTokenizer& each : gguf_pre_tokenizers()) {
       if (each.name == name) return each;
       known.append(known.empty() ? "" : ", ").append(each.name);
     }
@@ -187,22 +188,22 @@ class TokenizerReader {
   }
 
   Json pre_tokenizer() const {
-    const bool space_first = metadata_.flag(gguf::kSpacePrefix).value_or(!byte_level_);
+    const bool add_prefix_space = metadata_.flag(gguf::kSpacePrefix).value_or(!byte_level_);
     if (!byte_level_) {
       return {{"type", "Metaspace"},
               {"replacement", "\u2581"},
-              {"prepend_scheme", space_first ? "first" : "never"},
+              {"prepend_scheme", add_prefix_space ? "first" : "never"},
               {"split", false}};
     }
-    return split_.pre_tokenizer(space_first);
+    return pre_tokenizer_.pre_tokenizer(add_prefix_space);
   }
 
-  /// Puts bos before and eos after a text, where the file asks for it.
+  /// The post-processor that adds bos before and eos after a text, if the file requires them.
   Json post_processor() const {
     if (!add_bos_ && !add_eos_) return {};
     Json single = Json::array(), pair = Json::array(), special = Json::object();
-    const auto add = [&](std::optional<int64_t> id, bool wanted, const char* part) {
-      if (!wanted) return;
+    const auto add = [&](std::optional<int64_t> id, bool enabled, const char* part) {
+      if (!enabled) return;
       const std::string content = token_text(*id);
       special[content] = {{"id", content}, {"ids", Json::array({*id})}, {"tokens", Json::array({content})}};
       if (part[0] == 'A') single.push_back({{"SpecialToken", {{"id", content}, {"type_id", 0}}}});
@@ -235,10 +236,10 @@ class TokenizerReader {
   }
 
   Json model() const {
-    // The members go in by emplace_back: this kind of tree looks every key up by walking over all before it.
+    // emplace_back avoids key lookups, which are linear in an ordered JSON object.
     Json vocabulary = Json::object();
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (!is_filler(id)) vocabulary.get_ref<Json::object_t&>().emplace_back(std::string(tokens_[id]), id);
+      if (!is_padding_token(id)) vocabulary.get_ref<Json::object_t&>().emplace_back(std::string(tokens_[id]), id);
     }
     Json merges = Json::array();
     for (const auto& [left, right] : merges_) merges.push_back(Json::array({left, right}));
@@ -249,7 +250,7 @@ class TokenizerReader {
             {"end_of_word_suffix", nullptr},
             {"fuse_unk", !byte_level_},
             {"byte_fallback", !byte_level_},
-            {"ignore_merges", split_.whole_words_first},
+            {"ignore_merges", pre_tokenizer_.ignore_merges},
             {"vocab", std::move(vocabulary)},
             {"merges", std::move(merges)}};
   }
@@ -259,7 +260,7 @@ class TokenizerReader {
             {"truncation", nullptr},
             {"padding", nullptr},
             {"added_tokens", added_tokens()},
-            {"normalizer", split_.normalizer()},
+            {"normalizer", pre_tokenizer_.normalizer()},
             {"pre_tokenizer", pre_tokenizer()},
             {"post_processor", post_processor()},
             {"decoder", decoder()},
@@ -289,11 +290,11 @@ class TokenizerReader {
   bool byte_level_ = true, add_bos_ = false, add_eos_ = false;
   std::vector<std::string_view> tokens_;  // by id
   std::vector<int64_t> types_;            // empty, or one per token
-  std::vector<double> scores_;            // likewise
+  std::vector<double> scores_;            // empty, or one per token
   TokenIds vocabulary_;
   std::vector<TokenMerge> merges_;
   std::optional<int64_t> bos_, eos_, unk_, pad_;
-  WordSplit split_;
+  GgufPreTokenizer pre_tokenizer_;
 };
 
 }  // namespace

@@ -9,17 +9,17 @@
 
 namespace keel {
 
-/// The tokenizer in a GGUF file's metadata, as the files of a Hugging Face folder.
+/// The tokenizer of a GGUF file, converted to the files of a Hugging Face folder.
 struct GgufTokenizer {
   Json tokenizer;         // tokenizer.json
   Json tokenizer_config;  // tokenizer_config.json, with the chat template
   std::optional<int64_t> bos, eos, pad;
-  std::vector<int64_t> ends;  // eos and, where they are other tokens, the ends of a turn and of a message
+  std::vector<int64_t> stop_ids;  // eos, and end-of-turn and end-of-message if different
 };
 
-/// Knows byte-level BPE (tokenizer.ggml.model "gpt2") with the pre-tokenizers that llama and qwen models use, and BPE
-/// with byte fallback ("llama", from SentencePiece). Everything else, and every list that does not fit the others, is
-/// an Error (kBadInput) that names the key.
+/// Supports byte-level BPE (tokenizer.ggml.model "gpt2") with the pre-tokenizers of llama and qwen models, and BPE with
+/// byte fallback ("llama", from SentencePiece). Fails (kBadInput) with the key for all others and for inconsistent
+/// lists.
 GgufTokenizer tokenizer_from_gguf(const GgufMetadata& metadata);
 
 }  // namespace keel

@@ -6,8 +6,8 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/foreign_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
+#include "keel/model/formats/gguf/gguf_pre_tokenizers.h"
 #include "keel/model/formats/gguf/gguf_sentencepiece.h"
-#include "keel/model/formats/gguf/gguf_word_splits.h"
 
 namespace keel {
 namespace {
@@ -19,7 +19,7 @@ bool is_byte_token(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && is_hex(token[3]) && is_hex(token[4]);
 }
 
-std::string with_spaces(std::string text) {
+std::string replace_space_marks(std::string text) {
   for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at)
     text.replace(at, kSpaceMark.size(), " ");
   return text;
@@ -27,8 +27,8 @@ std::string with_spaces(std::string text) {
 
 class TokenizerWriter {
  public:
-  TokenizerWriter(const OutgoingTokenizer& outgoing, const std::string& place)
-      : outgoing_(outgoing), tokenizer_(outgoing.tokenizer), model_(tokenizer_["model"]), place_(place) {}
+  TokenizerWriter(const ExportTokenizer& exported, const std::string& location)
+      : exported_(exported), tokenizer_(exported.tokenizer), model_(tokenizer_["model"]), location_(location) {}
 
   void write(GgufWriter& writer) {
     check_model();
@@ -36,36 +36,36 @@ class TokenizerWriter {
     byte_level_ = has_step("pre_tokenizer", "ByteLevel");
     if (byte_level_) {
       writer.add_text(gguf::kTokenizerModel, "gpt2");
-      writer.add_text(gguf::kTokenizerPre, split().name);
+      writer.add_text(gguf::kTokenizerPre, pre_tokenizer().name);
     } else {
       writer.add_text(gguf::kTokenizerModel, "llama");
       writer.add_text(gguf::kTokenizerPre, "default");
     }
-    const std::vector<double> scores = byte_level_ ? std::vector<double>{} : scores_of_pieces();
-    const std::vector<int> types = types_of_tokens();
+    const std::vector<double> scores = byte_level_ ? std::vector<double>{} : piece_scores();
+    const std::vector<int> types = token_types();
     writer.add_texts(gguf::kTokens, tokens_);
     writer.add_types(gguf::kTokenTypes, types);
     if (byte_level_)
       writer.add_texts(gguf::kMerges, merge_texts());
     else
       writer.add_numbers(gguf::kScores, scores);
-    for (const auto& [key, id] : {std::pair{gguf::kBos, outgoing_.bos},
-                                  {gguf::kEos, outgoing_.eos},
-                                  {gguf::kEndOfTurn, outgoing_.end_of_turn},
-                                  {gguf::kEndOfMessage, outgoing_.end_of_message},
-                                  {gguf::kPad, outgoing_.pad},
+    for (const auto& [key, id] : {std::pair{gguf::kBos, exported_.bos},
+                                  {gguf::kEos, exported_.eos},
+                                  {gguf::kEndOfTurn, exported_.end_of_turn},
+                                  {gguf::kEndOfMessage, exported_.end_of_message},
+                                  {gguf::kPad, exported_.pad},
                                   {gguf::kUnknown, unknown_}})
       if (id) writer.add_count(key, *id);
-    writer.add_flag(gguf::kAddBos, outgoing_.add_bos);
-    writer.add_flag(gguf::kAddEos, outgoing_.add_eos);
-    if (!byte_level_) writer.add_flag(gguf::kSpacePrefix, space_first());
-    if (!outgoing_.chat_template.empty()) writer.add_text(gguf::kChatTemplate, outgoing_.chat_template);
+    writer.add_flag(gguf::kAddBos, exported_.add_bos);
+    writer.add_flag(gguf::kAddEos, exported_.add_eos);
+    if (!byte_level_) writer.add_flag(gguf::kSpacePrefix, add_prefix_space());
+    if (!exported_.chat_template.empty()) writer.add_text(gguf::kChatTemplate, exported_.chat_template);
   }
 
  private:
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
-    fail(ExitCode::kBadInput, place_, ": this tokenizer cannot be written to a GGUF file: ", parts...,
+    fail(ExitCode::kBadInput, location_, ": this tokenizer cannot be written to a GGUF file: ", parts...,
          "; write a Hugging Face folder instead (OUT without .gguf)");
   }
 
@@ -77,7 +77,7 @@ class TokenizerWriter {
 
   void check_model() const {
     const Json type = model_.value("type", Json("BPE"));
-    if (type != "BPE") refuse("its model is ", shown_json(type), "; GGUF files have names for BPE alone");
+    if (type != "BPE") refuse("its model is ", shown_json(type), "; GGUF export supports only BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"}) {
       const Json value = model_.value(key, Json());
       if (!value.is_null() && value != "" && value != 0) refuse("its model has ", key, " ", shown_json(value));
@@ -85,23 +85,23 @@ class TokenizerWriter {
   }
 
   void read_tokens() {
-    tokens_.resize(static_cast<size_t>(outgoing_.embeddings));
+    tokens_.resize(static_cast<size_t>(exported_.embeddings));
     added_.resize(tokens_.size());
     const auto put = [&](const std::string& text, int64_t id) {
-      if (id < 0 || id >= outgoing_.embeddings)
-        refuse("its token ", printable(text), " has the id ", id, ", and the model only ", outgoing_.embeddings,
+      if (id < 0 || id >= exported_.embeddings)
+        refuse("its token ", printable(text), " has the id ", id, ", but the model has only ", exported_.embeddings,
                " embeddings");
-      if (text.empty()) refuse("its token ", id, " is an empty text, which stands for none there");
+      if (text.empty()) refuse("its token ", id, " is an empty text, which means no token in GGUF");
       tokens_[static_cast<size_t>(id)] = text;
       return static_cast<size_t>(id);
     };
-    for (const auto& [text, id] : outgoing_.vocabulary) put(text, id);
+    for (const auto& [text, id] : exported_.vocabulary) put(text, id);
     const Json unknown = model_.value("unk_token", Json());
     for (const Json& token : tokenizer_.value("added_tokens", Json::array())) {
       const std::string text = token["content"];
       for (const char* key : {"lstrip", "rstrip", "single_word"})
         if (token.value(key, false))
-          refuse("its token ", printable(text), " has ", key, ", which takes in the white space or words around it");
+          refuse("its token ", printable(text), " has ", key, ", which GGUF does not support");
       added_[put(text, token["id"].get<int64_t>())] = token.value("special", false) ? kSpecial : kPlain;
     }
     for (size_t id = 0; id < tokens_.size(); ++id) {
@@ -111,55 +111,54 @@ class TokenizerWriter {
     }
   }
 
-  const WordSplit& split() const {
-    if (const WordSplit* found = word_split_of(tokenizer_)) return *found;
+  const GgufPreTokenizer& pre_tokenizer() const {
+    if (const GgufPreTokenizer* found = find_pre_tokenizer(tokenizer_)) return *found;
     std::string known;
-    for (const WordSplit& each : gguf_word_splits()) known.append(known.empty() ? "" : ", ").append(each.name);
+    for (const GgufPreTokenizer& candidate : gguf_pre_tokenizers())
+      known.append(known.empty() ? "" : ", ").append(candidate.name);
     const Json flag = model_.value("ignore_merges", Json(false));
-    refuse("how it cuts text into words (normalizer ", shown_json(tokenizer_.value("normalizer", Json())),
-           ", pre_tokenizer ", shown_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ",
-           shown_json(flag), ") has no name; those of ", known, " have one");
+    refuse("its pre-tokenization (normalizer ", shown_json(tokenizer_.value("normalizer", Json())), ", pre_tokenizer ",
+           shown_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ", shown_json(flag),
+           ") has no name in GGUF; supported: ", known);
   }
 
-  /// Whether a text begins with a space that nobody wrote. All ways to say it in tokenizer.json that GGUF files know.
-  bool space_first() const {
+  /// Whether a space is added before a text, for all variants in tokenizer.json that GGUF supports.
+  bool add_prefix_space() const {
     const Json mark(kSpaceMark);
     const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", mark}};
     const Json prepend = {{"type", "Prepend"}, {"prepend", mark}};
-    // After spaces were replaced there are none to cut at.
-    const Json no_cut = {
+    // Has no effect after spaces have been replaced.
+    const Json no_split = {
         {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
     const Json normalizer = tokenizer_.value("normalizer", Json()), pre = tokenizer_.value("pre_tokenizer", Json());
-    const std::vector<Json> cuts = tokenizer_steps(pre);
-    const bool one_piece = cuts.empty() || has_steps(pre, {no_cut});
-    if (one_piece && has_steps(normalizer, {prepend, replace})) return true;
-    if (one_piece && has_steps(normalizer, {replace})) return false;
-    if (has_steps(normalizer, {}) && cuts.size() == 1 && cuts[0].value("type", Json()) == "Metaspace" &&
-        cuts[0].value("replacement", Json()) == mark && cuts[0].value("split", Json()) == false)
-      return cuts[0].value("prepend_scheme", Json("always")) != "never";
-    refuse("how it treats spaces (normalizer ", shown_json(normalizer), ", pre_tokenizer ", shown_json(pre),
-           ") is neither byte-level nor SentencePiece's");
+    const std::vector<Json> splits = tokenizer_steps(pre);
+    const bool is_unsplit = splits.empty() || has_steps(pre, {no_split});
+    if (is_unsplit && has_steps(normalizer, {prepend, replace})) return true;
+    if (is_unsplit && has_steps(normalizer, {replace})) return false;
+    if (has_steps(normalizer, {}) && splits.size() == 1 && splits[0].value("type", Json()) == "Metaspace" &&
+        splits[0].value("replacement", Json()) == mark && splits[0].value("split", Json()) == false)
+      return splits[0].value("prepend_scheme", Json("always")) != "never";
+    refuse("its handling of spaces (normalizer ", shown_json(normalizer), ", pre_tokenizer ", shown_json(pre),
+           ") is neither that of byte-level BPE nor that of SentencePiece");
   }
 
-  std::vector<double> scores_of_pieces() const {
-    if (model_.value("byte_fallback", Json()) != true)
-      refuse("it is a BPE of characters that neither has the bytes as tokens nor works on bytes");
+  std::vector<double> piece_scores() const {
+    if (model_.value("byte_fallback", Json()) != true) refuse("it is a character-level BPE without byte_fallback");
     std::vector<TokenMerge> merges;
-    merges.reserve(outgoing_.merges.size());
-    for (const auto& [left, right] : outgoing_.merges) merges.emplace_back(left, right);
+    merges.reserve(exported_.merges.size());
+    for (const auto& [left, right] : exported_.merges) merges.emplace_back(left, right);
     const std::vector<std::string_view> tokens(tokens_.begin(), tokens_.end());
     TokenScores found = scores_from_merges(tokens, ids_, merges);
-    if (!found.fault.empty())
-      refuse("its merges are not SentencePiece's, whose tokens have a score each: ", found.fault);
+    if (!found.error.empty()) refuse("its merges cannot be expressed as SentencePiece scores: ", found.error);
     return std::move(found.scores);
   }
 
-  /// Also gives tokens the texts that files have: fillers, and user-defined pieces with spaces in place of their mark.
-  std::vector<int> types_of_tokens() {
-    std::vector<bool> is_made(tokens_.size());
-    for (const auto& [left, right] : outgoing_.merges)
-      if (const auto made = ids_.find(left + right); made != ids_.end())
-        is_made[static_cast<size_t>(made->second)] = true;
+  /// Returns the token types. Also sets the texts of padding tokens, and replaces space marks in user-defined pieces.
+  std::vector<int> token_types() {
+    std::vector<bool> is_merged(tokens_.size());
+    for (const auto& [left, right] : exported_.merges)
+      if (const auto merged = ids_.find(left + right); merged != ids_.end())
+        is_merged[static_cast<size_t>(merged->second)] = true;
     std::vector<int> types;
     for (size_t id = 0; id < tokens_.size(); ++id) {
       std::string& text = tokens_[id];
@@ -172,10 +171,10 @@ class TokenizerWriter {
         types.push_back(gguf::kControlToken);
       } else if (added_[id] == kPlain && (byte_level_ || text.find(kSpaceMark) == text.npos)) {
         types.push_back(gguf::kUserDefinedToken);
-      } else if (added_[id] == kPlain && !is_made[id]) {
+      } else if (added_[id] == kPlain && !is_merged[id]) {
         types.push_back(gguf::kUserDefinedToken);
-        text = with_spaces(text);
-      } else {  // a run of marks that merges make as well, from spaces, is left to them
+        text = replace_space_marks(text);
+      } else {  // includes sequences of space marks that merges produce
         types.push_back(!byte_level_ && is_byte_token(text) ? gguf::kByteToken : gguf::kNormalToken);
       }
     }
@@ -184,19 +183,19 @@ class TokenizerWriter {
 
   std::vector<std::string> merge_texts() const {
     std::vector<std::string> texts;
-    texts.reserve(outgoing_.merges.size());
-    for (const auto& [left, right] : outgoing_.merges) texts.push_back(left + " " + right);
+    texts.reserve(exported_.merges.size());
+    for (const auto& [left, right] : exported_.merges) texts.push_back(left + " " + right);
     return texts;
   }
 
   enum Added : char { kNot, kPlain, kSpecial };
 
-  const OutgoingTokenizer& outgoing_;
+  const ExportTokenizer& exported_;
   const Json& tokenizer_;
   const Json& model_;
-  const std::string& place_;
+  const std::string& location_;
   bool byte_level_ = true;
-  std::vector<std::string> tokens_;  // by id; empty where there is none
+  std::vector<std::string> tokens_;  // by id; empty: no token
   std::vector<Added> added_;         // by id
   TokenIds ids_;
   std::optional<int64_t> unknown_;
@@ -204,8 +203,8 @@ class TokenizerWriter {
 
 }  // namespace
 
-void tokenizer_to_gguf(const OutgoingTokenizer& outgoing, const std::string& place, GgufWriter& writer) {
-  TokenizerWriter(outgoing, place).write(writer);
+void tokenizer_to_gguf(const ExportTokenizer& exported, const std::string& location, GgufWriter& writer) {
+  TokenizerWriter(exported, location).write(writer);
 }
 
 }  // namespace keel

@@ -16,9 +16,9 @@ namespace {
 
 using enum gguf::ValueType;
 
-constexpr uint64_t kTensorAlignment = 32;  // what readers take where no key says otherwise
+constexpr uint64_t kTensorAlignment = 32;  // the default of readers
 
-static_assert(std::endian::native == std::endian::little, "GGUF files are written as the machine has its numbers");
+static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
 template <class T>
 void append(std::string& bytes, T value) {
@@ -35,7 +35,7 @@ void append_list(std::string& bytes, gguf::ValueType type, size_t count) {
   append(bytes, uint64_t{count});
 }
 
-std::string padding_after(uint64_t bytes) {
+std::string make_padding(uint64_t bytes) {
   return std::string((kTensorAlignment - bytes % kTensorAlignment) % kTensorAlignment, '\0');
 }
 
@@ -54,7 +54,7 @@ void GgufWriter::add_text(std::string_view key, std::string_view value) {
 
 void GgufWriter::add_count(std::string_view key, int64_t value) {
   if (value < 0 || value > UINT32_MAX)
-    fail(ExitCode::kBadInput, key, " would be ", value, "; a GGUF file has 32 bits for it");
+    fail(ExitCode::kBadInput, key, " would be ", value, ", which does not fit the 32 bits of a GGUF file");
   add_key(key, kUint32);
   append(keys_, static_cast<uint32_t>(value));
 }
@@ -97,43 +97,43 @@ void GgufWriter::add_tensor(std::string name, std::vector<int64_t> shape, const 
 }
 
 void GgufWriter::write(const std::filesystem::path& path) const {
-  std::string front = "GGUF";
-  append(front, uint32_t{3});
-  append(front, uint64_t{tensors_.size()});
-  append(front, key_count_);
-  front += keys_;
+  std::string header = "GGUF";
+  append(header, uint32_t{3});
+  append(header, uint64_t{tensors_.size()});
+  append(header, key_count_);
+  header += keys_;
   uint64_t offset = 0;
-  for (const Outgoing& tensor : tensors_) {
-    append_text(front, tensor.name);
-    append(front, static_cast<uint32_t>(tensor.shape.size()));
+  for (const PendingTensor& tensor : tensors_) {
+    append_text(header, tensor.name);
+    append(header, static_cast<uint32_t>(tensor.shape.size()));
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
-      append(front, static_cast<uint64_t>(*size));
-    append(front, tensor.format->id);
-    append(front, offset);
-    offset += tensor.bytes + padding_after(tensor.bytes).size();
+      append(header, static_cast<uint64_t>(*size));
+    append(header, tensor.format->id);
+    append(header, offset);
+    offset += tensor.bytes + make_padding(tensor.bytes).size();
   }
-  front += padding_after(front.size());
+  header += make_padding(header.size());
 
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   create_directories(folder);
-  require_free_space(folder, front.size() + offset);
+  require_free_space(folder, header.size() + offset);
   DurableFile file(path, Existing::kStays);
-  file.write(front);
+  file.write(header);
   std::vector<std::byte> buffer;
-  for (const Outgoing& tensor : tensors_) {
+  for (const PendingTensor& tensor : tensors_) {
     const Tensor values = tensor.values();
     const GgufFormat& format = *tensor.format;
     const float* from = values.const_data_ptr<float>();
-    constexpr size_t kBlocksAtOnce = 16'384;
+    constexpr size_t kMaxBlocks = 16'384;
     const size_t blocks = tensor.bytes / format.block_bytes;
     for (size_t done = 0; done < blocks;) {
-      const size_t count = std::min(kBlocksAtOnce, blocks - done);
+      const size_t count = std::min(kMaxBlocks, blocks - done);
       buffer.resize(count * format.block_bytes);
       format.from_float(from + done * format.block_elements, count, buffer.data());
       file.write(buffer);
       done += count;
     }
-    file.write(padding_after(tensor.bytes));
+    file.write(make_padding(tensor.bytes));
   }
   file.commit();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Writes GGUF files (version 3, little-endian): keys with values first, then what tensors there are, then their bytes.
+// Writes GGUF files (version 3, little-endian): metadata keys, then tensor descriptions, then tensor data.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,24 +17,24 @@ namespace keel {
 
 class GgufWriter {
  public:
-  // In the order in which the file has them.
+  // The file has the keys and tensors in the order of these calls.
   void add_text(std::string_view key, std::string_view value);
-  void add_count(std::string_view key, int64_t value);  // fits 32 bits
+  void add_count(std::string_view key, int64_t value);  // must fit 32 bits
   void add_number(std::string_view key, double value);  // as float32
   void add_flag(std::string_view key, bool value);
   void add_texts(std::string_view key, std::span<const std::string> values);
   void add_numbers(std::string_view key, std::span<const double> values);  // as float32
   void add_types(std::string_view key, std::span<const int> values);
 
-  /// `values` gives the tensor as float32 on the CPU, rows first and as the file is to have them, when its turn comes.
+  /// `values` is called when the tensor is written. It returns a contiguous float32 CPU tensor.
   void add_tensor(std::string name, std::vector<int64_t> shape, const GgufFormat& format,
                   std::function<Tensor()> values);
 
-  /// The file appears whole or not at all, and is not begun where the disk has no room for it.
+  /// Writes the file atomically. Fails at once if the disk does not have enough space.
   void write(const std::filesystem::path& path) const;
 
  private:
-  struct Outgoing {
+  struct PendingTensor {
     std::string name;
     std::vector<int64_t> shape;
     const GgufFormat* format;
@@ -45,7 +45,7 @@ class GgufWriter {
 
   std::string keys_;
   uint64_t key_count_ = 0;
-  std::vector<Outgoing> tensors_;
+  std::vector<PendingTensor> tensors_;
 };
 
 }  // namespace keel

@@ -14,7 +14,7 @@
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/json_reader.h"
-#include "keel/model/formats/safetensors/large_pages.h"
+#include "keel/model/formats/safetensors/huge_pages.h"
 #include "keel/model/formats/safetensors/safetensors_format.h"
 
 namespace keel {
@@ -22,7 +22,7 @@ namespace {
 
 using namespace safetensors;
 
-constexpr size_t kMaxTensors = 1'000'000;  // bounds the memory a hostile header can claim
+constexpr size_t kMaxTensors = 1'000'000;  // limits the memory that a malicious header can claim
 
 template <class... Parts>
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const Parts&... parts) {
@@ -30,8 +30,8 @@ template <class... Parts>
        "; fetch it again or write it again with a safetensors library");
 }
 
-/// The size in bytes, or nothing where the number of elements or of bytes passes 2^63-1. Dimensions of zero count as
-/// one: strides are products too, and must not overflow in an empty tensor either.
+/// The size in bytes, or nullopt if elements or bytes exceed 2^63-1. Zero dimensions count as one, so that the strides
+/// of empty tensors cannot overflow either.
 std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::ScalarType dtype) {
   int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
   for (const int64_t dim : shape) {
@@ -41,8 +41,8 @@ std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::Sca
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
-/// Takes the header's JSON event by event. Only the shape that the format prescribes is accepted, so nesting is refused
-/// at its first level too many and nothing is built for it; a tree would also have lost duplicate keys.
+/// A SAX parser of the JSON header. It accepts only the structure of the format, so deep nesting fails at once and
+/// duplicate keys are detected.
 class SafetensorsHeaderReader final : public JsonSaxHandler {
  public:
   explicit SafetensorsHeaderReader(const std::filesystem::path& path) : JsonSaxHandler(kFileDepth), path_(path) {}
@@ -55,11 +55,12 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   bool number_float(double, const std::string& text) override { unexpected("the number ", printable(text)); }
 
   bool number_unsigned(uint64_t value) override {
-    if (place_ == Place::kShape) {
+    if (position_ == Position::kShape) {
       if (value > uint64_t{std::numeric_limits<int64_t>::max()}) unexpected("the number ", value);
-      if (tensor_.shape.size() == kMaxRank) refuse_file(path_, where(), " has more than ", kMaxRank, " dimensions");
+      if (tensor_.shape.size() == kMaxRank)
+        refuse_file(path_, current_field(), " has more than ", kMaxRank, " dimensions");
       tensor_.shape.push_back(static_cast<int64_t>(value));
-    } else if (place_ == Place::kOffsets && offsets_ < 2) {
+    } else if (position_ == Position::kOffsets && offsets_ < 2) {
       (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
     } else {
       unexpected("the number ", value);
@@ -68,29 +69,29 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool string(std::string& value) override {
-    if (place_ == Place::kMetadata) {
+    if (position_ == Position::kMetadata) {
       metadata.emplace(key_, std::move(value));
-    } else if (place_ == Place::kTensor && key_ == "dtype") {
+    } else if (position_ == Position::kTensor && key_ == "dtype") {
       const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
       if (known == kDtypes.end()) {
-        refuse_file(path_, where(), " has the dtype ", printable(value), ", which is not read; expected one of ",
-                    known_dtypes());
+        refuse_file(path_, current_field(), " has the dtype ", printable(value),
+                    ", which is not supported; expected one of ", known_dtypes());
       }
       tensor_.dtype = known->dtype;
     } else {
-      unexpected("the text ", printable(value));
+      unexpected("the string ", printable(value));
     }
     return true;
   }
 
   bool begin_object() override {
-    if (place_ == Place::kStart) {
-      place_ = Place::kTop;
-    } else if (place_ == Place::kTop && key_ == kMetadataKey) {
+    if (position_ == Position::kStart) {
+      position_ = Position::kTop;
+    } else if (position_ == Position::kTop && key_ == kMetadataKey) {
       if (seen_metadata_) refuse_file(path_, "the key \"__metadata__\" appears twice");
       seen_metadata_ = true;
-      place_ = Place::kMetadata;
-    } else if (place_ == Place::kTop) {
+      position_ = Position::kMetadata;
+    } else if (position_ == Position::kTop) {
       start_tensor();
     } else {
       unexpected("an object");
@@ -100,27 +101,27 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   bool key(std::string& key) override {
     key_ = std::move(key);
-    if (place_ == Place::kMetadata && metadata.contains(key_)) {
+    if (position_ == Position::kMetadata && metadata.contains(key_)) {
       refuse_file(path_, "the metadata key ", printable(key_), " appears twice");
     }
-    if (place_ == Place::kTensor) {
+    if (position_ == Position::kTensor) {
       const auto* field = std::find(kFields.begin(), kFields.end(), key_);
       if (field == kFields.end()) {
         refuse_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
                     "; expected dtype, shape, data_offsets");
       }
       bool& seen = seen_[static_cast<size_t>(field - kFields.begin())];
-      if (seen) refuse_file(path_, where(), " appears twice");
+      if (seen) refuse_file(path_, current_field(), " appears twice");
       seen = true;
     }
     return true;
   }
 
   bool begin_array() override {
-    if (place_ == Place::kTensor && key_ == "shape") {
-      place_ = Place::kShape;
-    } else if (place_ == Place::kTensor && key_ == "data_offsets") {
-      place_ = Place::kOffsets;
+    if (position_ == Position::kTensor && key_ == "shape") {
+      position_ = Position::kShape;
+    } else if (position_ == Position::kTensor && key_ == "data_offsets") {
+      position_ = Position::kOffsets;
     } else {
       unexpected("a list");
     }
@@ -128,14 +129,15 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool finish_array() override {
-    if (place_ == Place::kOffsets && offsets_ != 2) refuse_file(path_, where(), " needs two numbers; got ", offsets_);
-    place_ = Place::kTensor;
+    if (position_ == Position::kOffsets && offsets_ != 2)
+      refuse_file(path_, current_field(), " needs two numbers; got ", offsets_);
+    position_ = Position::kTensor;
     return true;
   }
 
   bool finish_object() override {
-    if (place_ == Place::kTensor) finish_tensor();
-    place_ = Place::kTop;  // at the very end too: the parser sees to it that nothing follows
+    if (position_ == Position::kTensor) finish_tensor();
+    position_ = Position::kTop;  // also at the end: the parser checks that nothing follows
     return true;
   }
 
@@ -146,16 +148,16 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
  private:
   [[noreturn]] void refuse(const std::string& reason) const override { refuse_file(path_, "the header: ", reason); }
 
-  enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
+  enum class Position { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
   static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
-  std::string where() const {
-    switch (place_) {
-      case Place::kStart:
+  std::string current_field() const {
+    switch (position_) {
+      case Position::kStart:
         return "the header";
-      case Place::kTop:
+      case Position::kTop:
         return "the entry " + printable(key_);
-      case Place::kMetadata:
+      case Position::kMetadata:
         return "the metadata key " + printable(key_);
       default:
         return "tensor " + printable(tensor_.name) + ", " + key_;
@@ -164,24 +166,24 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   template <class... Parts>
   [[noreturn]] void unexpected(const Parts&... got) const {
-    const bool fields = place_ == Place::kTensor;
-    const char* wanted = place_ == Place::kStart || place_ == Place::kTop ? "an object"
-                         : place_ == Place::kMetadata                     ? "a text"
-                         : place_ == Place::kShape                        ? "whole numbers from 0 to 2^63-1"
-                         : place_ == Place::kOffsets                      ? "two whole numbers from 0 to 2^64-1"
-                         : fields && key_ == "dtype"                      ? "a text"
-                                                                          : "a list of whole numbers";
-    refuse_file(path_, where(), " holds ", got..., "; expected ", wanted);
+    const bool fields = position_ == Position::kTensor;
+    const char* expected = position_ == Position::kStart || position_ == Position::kTop ? "an object"
+                           : position_ == Position::kMetadata                           ? "a string"
+                           : position_ == Position::kShape   ? "whole numbers from 0 to 2^63-1"
+                           : position_ == Position::kOffsets ? "two whole numbers from 0 to 2^64-1"
+                           : fields && key_ == "dtype"       ? "a string"
+                                                             : "a list of whole numbers";
+    refuse_file(path_, current_field(), " holds ", got..., "; expected ", expected);
   }
 
   void start_tensor() {
-    if (const char* fault = name_fault(key_)) refuse_file(path_, "the tensor name ", printable(key_), " ", fault);
+    if (const char* error = find_name_error(key_)) refuse_file(path_, "the tensor name ", printable(key_), " ", error);
     if (tensors.size() == kMaxTensors) refuse_file(path_, "it has more than ", kMaxTensors, " tensors");
     tensor_ = {};
     tensor_.name = key_;
     seen_ = {};
     offsets_ = 0;
-    place_ = Place::kTensor;
+    position_ = Position::kTensor;
   }
 
   void finish_tensor() {
@@ -202,7 +204,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   const std::filesystem::path& path_;
-  Place place_ = Place::kStart;
+  Position position_ = Position::kStart;
   std::string key_;  // the last key read, at any level
   bool seen_metadata_ = false;
   TensorInfo tensor_;
@@ -210,16 +212,16 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   int offsets_ = 0;
 };
 
-/// The header's text, its length checked before memory is taken for it.
+/// Reads the header. Its length is checked before memory is allocated.
 std::string read_header(const InputFile& file) {
   if (file.size() < 8) refuse_file(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
-  constexpr std::string_view kPointer = "version https://git-lfs";  // what a clone without Git LFS leaves
+  constexpr std::string_view kPointer = "version https://git-lfs";  // the content of files in a clone without Git LFS
   std::string start(std::min<uint64_t>(file.size(), kPointer.size()), ' ');
   file.read_at(0, std::as_writable_bytes(std::span(start)));
   if (start == kPointer)
-    fail(ExitCode::kBadInput, file.path(), " is a pointer of Git LFS, and not the weights it stands for; fetch them ",
+    fail(ExitCode::kBadInput, file.path(), " is a Git LFS pointer instead of the weights; download them ",
          "with: git lfs pull");
   if (length > kMaxHeaderBytes) {
     refuse_file(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
@@ -230,7 +232,7 @@ std::string read_header(const InputFile& file) {
   std::string header(length, ' ');
   file.read_at(8, std::as_writable_bytes(std::span(header)));
   if (const auto bad = first_bad_utf8(header)) refuse_file(file.path(), "the header is not UTF-8 at its byte ", *bad);
-  // The JSON parser takes a NUL for the end of its input and skips a byte-order mark.
+  // The JSON parser treats NUL as the end of input and skips a byte-order mark.
   if (const size_t nul = header.find('\0'); nul != header.npos) {
     refuse_file(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
   }
@@ -254,7 +256,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return result;
 }
 
-/// Sorts the tensors by their bytes and makes the index of names.
+/// Sorts the tensors by offset and builds the index of names.
 void SafetensorsFile::index_names() {
   std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -263,13 +265,13 @@ void SafetensorsFile::index_names() {
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::sort(by_name_.begin(), by_name_.end(),
             [&](uint32_t a, uint32_t b) { return tensors_[a].name < tensors_[b].name; });
-  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(),
-                                        [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
-  if (twice != by_name_.end())
-    refuse_file(file_.path(), "the tensor ", printable(tensors_[*twice].name), " appears twice");
+  const auto duplicate = std::adjacent_find(
+      by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
+  if (duplicate != by_name_.end())
+    refuse_file(file_.path(), "the tensor ", printable(tensors_[*duplicate].name), " appears twice");
 }
 
-/// The tensors must cover the data part exactly: bytes that no tensor owns could make the file something else as well.
+/// Checks that the tensors cover the data exactly. Unused bytes could hide another file format.
 void SafetensorsFile::check_layout() const {
   uint64_t covered = 0;
   for (const TensorInfo& tensor : tensors_) {
@@ -285,12 +287,12 @@ void SafetensorsFile::check_layout() const {
 }
 
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
-  const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                      [&](uint32_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
-  return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
+  const auto found = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                      [&](uint32_t i, std::string_view key) { return tensors_[i].name < key; });
+  return found != by_name_.end() && tensors_[*found].name == name ? &tensors_[*found] : nullptr;
 }
 
-const TensorInfo& SafetensorsFile::found(std::string_view name) const {
+const TensorInfo& SafetensorsFile::at(std::string_view name) const {
   const TensorInfo* info = find(name);
   if (info == nullptr) {
     fail(ExitCode::kBadInput, file_.path(), " has no tensor ", printable(name), " among its ", tensors_.size(),
@@ -300,13 +302,13 @@ const TensorInfo& SafetensorsFile::found(std::string_view name) const {
 }
 
 Tensor SafetensorsFile::read(std::string_view name) const {
-  const TensorInfo& info = found(name);
-  const Tensor tensor = empty_in_large_pages(info.shape, info.dtype);
+  const TensorInfo& info = at(name);
+  const Tensor tensor = empty_in_huge_pages(info.shape, info.dtype);
   const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), info.end - info.begin);
-  share_large_pages(static_cast<int64_t>(bytes.size()), [&](int64_t begin, int64_t end) {
+  parallel_for_huge_pages(static_cast<int64_t>(bytes.size()), [&](int64_t begin, int64_t end) {
     file_.read_at(data_begin_ + info.begin + begin, bytes.subspan(begin, end - begin));
   });
-  // A C++ bool of another value than 0 and 1 is undefined behaviour in whatever touches it next.
+  // Using a C++ bool with another value than 0 or 1 is undefined behaviour.
   if (info.dtype == at::kBool &&
       std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; })) {
     refuse_file(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
@@ -315,13 +317,13 @@ Tensor SafetensorsFile::read(std::string_view name) const {
 }
 
 Tensor SafetensorsFile::read_float32(std::string_view name) const {
-  const TensorInfo& info = found(name);
+  const TensorInfo& info = at(name);
   if (info.dtype == at::kFloat || info.dtype == at::kBool) return read(name).to(at::kFloat);
-  const Tensor tensor = empty_in_large_pages(info.shape, at::kFloat), flat = tensor.view({-1});
+  const Tensor tensor = empty_in_huge_pages(info.shape, at::kFloat), flat = tensor.view({-1});
   const int64_t width = static_cast<int64_t>(c10::elementSize(info.dtype));
-  share_large_pages(flat.numel() * sizeof(float), [&](int64_t begin, int64_t end) {
+  parallel_for_huge_pages(flat.numel() * sizeof(float), [&](int64_t begin, int64_t end) {
     const at::NoGradGuard no_grad;
-    constexpr int64_t kPiece = 1 << 16;  // stays in the processor's cache between the read and the widening
+    constexpr int64_t kPiece = 1 << 16;  // fits into the CPU cache between read and conversion
     const Tensor piece = at::empty({kPiece}, at::TensorOptions().dtype(info.dtype));
     for (int64_t at = begin / sizeof(float), last = end / sizeof(float); at < last; at += kPiece) {
       const int64_t count = std::min(kPiece, last - at);

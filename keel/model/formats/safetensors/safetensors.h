@@ -1,7 +1,7 @@
 #pragma once
 
-// The safetensors format: eight bytes of header length, a JSON header, the tensors' bytes. Files come from strangers,
-// so the reader believes nothing: every number is compared with the real file size before memory is taken for it.
+// The safetensors format: eight bytes of header length, a JSON header, the tensors' bytes. Files are
+// untrusted: every number is checked against the file size before memory is allocated for it.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,40 +26,39 @@ struct TensorInfo {
   uint64_t begin = 0, end = 0;
 };
 
-/// An open safetensors file whose header has been checked in full.
+/// An open safetensors file with a validated header.
 class SafetensorsFile {
  public:
-  /// Reads and checks the header; anything out of order is an Error (kBadInput) that names the file and the fault.
+  /// Reads and validates the header. Fails (kBadInput) with the file and the fault.
   static SafetensorsFile open(const std::filesystem::path& path);
 
   /// All tensors, in the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// What the header says of a tensor; null where there is none.
+  /// The header entry of a tensor, or null.
   const TensorInfo* find(std::string_view name) const;
-  /// Reads one tensor into fresh CPU memory, in the dtype it has in the file.
+  /// Reads one tensor into new CPU memory, with its dtype in the file.
   Tensor read(std::string_view name) const;
-  /// The same as float32; only a small piece ever exists in the file's own type.
+  /// Reads one tensor as float32, converting it in small pieces.
   Tensor read_float32(std::string_view name) const;
 
  private:
   explicit SafetensorsFile(InputFile file) : file_(std::move(file)) {}
-  const TensorInfo& found(std::string_view name) const;
+  const TensorInfo& at(std::string_view name) const;
   void index_names();
   void check_layout() const;
 
   InputFile file_;
   uint64_t data_begin_ = 0;
   std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> by_name_;  // places in tensors_, sorted by name
+  std::vector<uint32_t> by_name_;  // indices into tensors_, sorted by name
   std::map<std::string, std::string> metadata_;
 };
 
-/// Writes a safetensors file, durably and whole or not at all. The bytes depend only on the arguments' content: tensors
-/// are laid out by element size, largest first (so that each is aligned), then by name. Tensors may be on any device
-/// and need not be contiguous; they are copied to the CPU one at a time, and written as `dtypes` says where it is
-/// given. Libraries in Python expect metadata {"format": "pt"}.
+/// Writes a safetensors file atomically and durably. The bytes depend only on the arguments: tensors are ordered by
+/// element size, largest first (for alignment), then by name. Tensors on any device are copied to the CPU one at a time
+/// and converted to `dtypes`, if given. Python libraries expect the metadata {"format": "pt"}.
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const std::optional<WeightDtypes>& dtypes = {});

@@ -12,7 +12,7 @@ std::string known_dtypes() {
   return list;
 }
 
-const char* name_fault(std::string_view name) {
+const char* find_name_error(std::string_view name) {
   constexpr size_t kMaxNameBytes = 1024;
   if (name.empty()) return "is empty";
   if (name.size() > kMaxNameBytes) return "is longer than 1024 bytes";

@@ -1,7 +1,6 @@
 #pragma once
 
-// What reader and writer of safetensors agree on: the names of the dtypes, the limits, and which names a tensor may
-// have.
+// Shared by the reader and the writer of safetensors: dtype names, limits, and the rules for tensor names.
 
 #include <array>
 #include <bit>
@@ -38,10 +37,10 @@ constexpr std::array<DtypeName, 12> kDtypes = {{{"F64", at::kDouble},
                                                 {"F8_E4M3", at::kFloat8_e4m3fn},
                                                 {"F8_E5M2", at::kFloat8_e5m2}}};
 
-/// The names of all dtypes, for an error's "wanted one of".
+/// The names of all dtypes, for error messages.
 std::string known_dtypes();
 
-/// What is wrong with a tensor's name, or nullptr. Names may end up in paths and on terminals.
-const char* name_fault(std::string_view name);
+/// Returns the error in a tensor name, or nullptr. Names can end up in paths and on terminals.
+const char* find_name_error(std::string_view name);
 
 }  // namespace keel::safetensors

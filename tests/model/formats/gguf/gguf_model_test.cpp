@@ -161,7 +161,7 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
            {"wrong shape", "\"blk.0.ffn_gate.weight\" has the shape [3, 4]; expected [5, 4]",
             size("llama.feed_forward_length", 5)},
            {"extra tensor",
-            "tensor \"blk.0.ffn_gate_exps.weight\" of shape [2] has no place in a model of 1 llama layers",
+            "tensor \"blk.0.ffn_gate_exps.weight\" of shape [2] does not belong to a model of 1 llama layers",
             [](File& f) {
               f.add("blk.0.ffn_gate_exps.weight", {2}, {0, 0});
             }},
@@ -174,18 +174,18 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
            {"size of 0", "llama.attention.head_count is 0; expected 1 to", size("llama.attention.head_count", 0)},
            {"more layers than tensors", "block_count is 1000, but the file has only 11 tensors",
             size("llama.block_count", 1000)},
-           {"odd heads", "3 heads do not divide", size("llama.attention.head_count", 3)},
+           {"odd heads", "is not divisible by 3 heads", size("llama.attention.head_count", 3)},
            {"experts", "it has experts", [](File& f) { f.keys.push_back(u32_key("llama.expert_count", 8)); }},
-           {"a window", "through a sliding window",
+           {"a window", "it has a sliding window",
             [](File& f) { f.keys.push_back(u32_key("llama.attention.sliding_window", 8)); }},
-           {"a part", "one of several parts", [](File& f) { f.keys.push_back(u32_key("split.count", 2)); }},
+           {"a part", "one of several split files", [](File& f) { f.keys.push_back(u32_key("split.count", 2)); }},
            {"half rotated", "4 per value, and rotate 2",
             [](File& f) { f.keys.push_back(u32_key("llama.rope.dimension_count", 2)); }},
            {"layers that differ", "llama.attention.head_count_kv differs between layers",
             [](File& f) {
               f.keys.push_back(list_key<uint32_t>("llama.attention.head_count_kv", 4, {1, 0}));
             }},
-           {"unknown scaling", "rope.scaling.type is \"odd\"; known are none, linear, yarn",
+           {"unknown scaling", "rope.scaling.type is \"odd\"; known: none, linear, yarn",
             [](File& f) {
               f.keys.push_back(text_key("llama.rope.scaling.type", "odd"));
               f.keys.push_back(f32_key("llama.rope.scaling.factor", 2));
@@ -196,7 +196,7 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
             [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.factor", -2)); }},
            {"strength without yarn", "llama.rope.scaling.attn_factor is 2; expected 1",
             [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.attn_factor", 2)); }},
-           {"yarn's other way", "llama.rope.scaling.yarn_ext_factor is 0; known is 1",
+           {"yarn's other way", "llama.rope.scaling.yarn_ext_factor is 0; only 1 is supported",
             [](File& f) {
               f.keys.push_back(text_key("llama.rope.scaling.type", "yarn"));
               f.keys.push_back(f32_key("llama.rope.scaling.factor", 2));
@@ -213,7 +213,7 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
             [](File& f) {
               f.add("rope_freqs.weight", {3}, {1, 1, 1});
             }},
-           {"rope factors of no known kind", "are not those of Llama 3's rope scaling",
+           {"rope factors of no known kind", "do not match the RoPE scaling of Llama 3",
             [](File& f) {
               f.add("rope_freqs.weight", {2}, {8, 2});
             }},
@@ -249,7 +249,7 @@ TEST_F(GgufModelTest, AByteLevelTokenizerBecomesItsFiles) {
   keys.push_back(text_key("tokenizer.chat_template", "{{ x }}"));
   const GgufTokenizer made = tokenizer(keys);
   EXPECT_EQ(made.eos, 3);
-  EXPECT_EQ(made.ends, std::vector<int64_t>{3});
+  EXPECT_EQ(made.stop_ids, std::vector<int64_t>{3});
   EXPECT_EQ(made.tokenizer["model"]["vocab"].dump(), R"({"a":0,"b":1,"ab":2,"<|end|>":3,"<think>":4})");
   EXPECT_EQ(made.tokenizer["model"]["merges"].dump(), R"([["a","b"]])");
   EXPECT_EQ(made.tokenizer["pre_tokenizer"]["pretokenizers"][0].dump(),
@@ -309,7 +309,8 @@ TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
            {"tokenizer.ggml.merges", u32_key("x", 1), "it has no tokenizer.ggml.merges"},
            {"tokenizer.ggml.eos_token_id", ids(6), "eos_token_id is 6; expected the id of a token, 0 to 5"},
            {"tokenizer.ggml.eos_token_id", ids(~0u), "eos_token_id is 4294967295"},
-           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})), "is -1; expected"},
+           {"tokenizer.ggml.eos_token_id", key("tokenizer.ggml.eos_token_id", 5, number(int32_t{-1})),
+            "is -1; expected"},
        }) {
     File file;
     file.keys = byte_level_keys();

@@ -15,22 +15,22 @@ TokenScores scores_of(const std::vector<TokenMerge>& merges) {
 
 TEST(GgufSentencepiece, AScoreIsThePlaceOfATokensFirstMerge) {
   const TokenScores found = scores_of({{"a", "b"}, {"b", "c"}, {"a", "bc"}, {"ab", "c"}});
-  EXPECT_EQ(found.fault, "");
+  EXPECT_EQ(found.error, "");
   EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, 0, -1, -2}));
 }
 
 TEST(GgufSentencepiece, TokensWhoseMergesLieBetweenEachOthersHaveOneScore) {
   // The longer left part comes first among equals.
   const TokenScores found = scores_of({{"ab", "c"}, {"a", "bc"}, {"a", "b"}, {"b", "c"}});
-  EXPECT_EQ(found.fault, "");
+  EXPECT_EQ(found.error, "");
   EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, -2, -3, 0}));
   const TokenScores mixed = scores_of({{"ab", "c"}, {"b", "c"}, {"a", "bc"}, {"a", "b"}});
-  EXPECT_NE(mixed.fault.find("order"), std::string::npos) << mixed.fault;
+  EXPECT_NE(mixed.error.find("order"), std::string::npos) << mixed.error;
 }
 
 TEST(GgufSentencepiece, AListThatLeavesOutAWayToMakeATokenHasNoScores) {
-  EXPECT_NE(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).fault.find("not all ways"), std::string::npos);
-  EXPECT_NE(scores_of({{"a", "x"}}).fault.find("not all tokens"), std::string::npos);
+  EXPECT_NE(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).error.find("not all possible merges"), std::string::npos);
+  EXPECT_NE(scores_of({{"a", "x"}}).error.find("are not tokens"), std::string::npos);
 }
 
 }  // namespace

@@ -133,9 +133,10 @@ std::vector<Reject> content_faults() {
   const std::string good_field = "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]";
   const auto fields = [](const std::string& inside) { return file_of("{\"a\":{" + inside + "}}", 8); };
   return {
-      {"sub-byte dtype off a byte", one("F4", "[15]", "[0,8]"), "has the dtype \"F4\", which is not read"},
-      {"unknown dtype", one("F7", "[2]", "[0,8]"), "has the dtype \"F7\", which is not read; expected one of F64 F32"},
-      {"lower-case dtype", one("f32", "[2]", "[0,8]"), "which is not read"},
+      {"sub-byte dtype off a byte", one("F4", "[15]", "[0,8]"), "has the dtype \"F4\", which is not supported"},
+      {"unknown dtype", one("F7", "[2]", "[0,8]"),
+       "has the dtype \"F7\", which is not supported; expected one of F64 F32"},
+      {"lower-case dtype", one("f32", "[2]", "[0,8]"), "which is not supported"},
       {"number for a dtype", fields("\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]"), "dtype holds the number 32"},
       {"list for a dtype", fields("\"dtype\":[\"F32\"]"), "dtype holds a list; expected a text"},
       {"number for a shape", fields("\"dtype\":\"F32\",\"shape\":2"), "shape holds the number 2; expected a list"},

@@ -1,6 +1,6 @@
 // Tensors that fill several large pages and a part of one, read by all threads.
 
-#include "keel/model/formats/safetensors/large_pages.h"
+#include "keel/model/formats/safetensors/huge_pages.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -17,15 +17,15 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kLargePage = 2 << 20;
+constexpr int64_t kHugePage = 2 << 20;
 
-TEST(LargePages, EveryByteIsSharedOutOnceAndByMoreThanOneThread) {
-  constexpr int64_t kBytes = 9 * kLargePage + 12;
+TEST(HugePages, EveryByteIsSharedOutOnceAndByMoreThanOneThread) {
+  constexpr int64_t kBytes = 9 * kHugePage + 12;
   std::vector<int> seen(kBytes);
   std::set<std::thread::id> threads;
   std::mutex mutex;
-  share_large_pages(kBytes, [&](int64_t begin, int64_t end) {
-    ASSERT_LE(end - begin, kLargePage);
+  parallel_for_huge_pages(kBytes, [&](int64_t begin, int64_t end) {
+    ASSERT_LE(end - begin, kHugePage);
     for (int64_t i = begin; i < end; ++i) ++seen[i];
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
@@ -34,22 +34,22 @@ TEST(LargePages, EveryByteIsSharedOutOnceAndByMoreThanOneThread) {
   EXPECT_GE(threads.size(), std::min<size_t>(at::get_num_threads(), 2));
 }
 
-TEST(LargePages, ATensorStartsAtALargePageUnlessItIsSmallerThanOne) {
+TEST(HugePages, ATensorStartsAtALargePageUnlessItIsSmallerThanOne) {
   const auto place = [](const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()); };
-  const Tensor large = empty_in_large_pages({3, kLargePage}, at::kBFloat16);
-  EXPECT_EQ(place(large) % kLargePage, 0u);
-  EXPECT_EQ(large.sizes(), at::IntArrayRef({3, kLargePage}));
+  const Tensor large = empty_in_huge_pages({3, kHugePage}, at::kBFloat16);
+  EXPECT_EQ(place(large) % kHugePage, 0u);
+  EXPECT_EQ(large.sizes(), at::IntArrayRef({3, kHugePage}));
   large.fill_(1.5);  // every byte of it is there
-  EXPECT_EQ(large.sum(at::kDouble).item<double>(), 4.5 * kLargePage);
-  EXPECT_EQ(empty_in_large_pages({0, 5}, at::kFloat).numel(), 0);
-  EXPECT_EQ(empty_in_large_pages({}, at::kFloat).numel(), 1);
+  EXPECT_EQ(large.sum(at::kDouble).item<double>(), 4.5 * kHugePage);
+  EXPECT_EQ(empty_in_huge_pages({0, 5}, at::kFloat).numel(), 0);
+  EXPECT_EQ(empty_in_huge_pages({}, at::kFloat).numel(), 1);
 }
 
-TEST(LargePages, LargeTensorsOfAFileAreReadWhole) {
-  const std::filesystem::path path = testing::TempDir() + "large_pages_" + std::to_string(getpid()) + ".safetensors";
+TEST(HugePages, LargeTensorsOfAFileAreReadWhole) {
+  const std::filesystem::path path = testing::TempDir() + "huge_pages_" + std::to_string(getpid()) + ".safetensors";
   // Odd lengths, so that neither a large page nor a piece of one ends where the tensor does; numbers that are exact in
   // each of the types.
-  const Tensor numbers = at::arange(3 * kLargePage / 4 + 77, at::kLong).remainder(251) - 100;
+  const Tensor numbers = at::arange(3 * kHugePage / 4 + 77, at::kLong).remainder(251) - 100;
   for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     write_safetensors(path, {{"a", at::ones({3}, dtype)}, {"large", numbers.to(dtype)}}, {});
     const SafetensorsFile file = SafetensorsFile::open(path);

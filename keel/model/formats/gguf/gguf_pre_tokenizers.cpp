@@ -1,4 +1,4 @@
-#include "keel/model/formats/gguf/gguf_word_splits.h"
+#include "keel/model/formats/gguf/gguf_pre_tokenizers.h"
 
 #include <algorithm>
 #include <array>
@@ -14,22 +14,22 @@ constexpr const char* kTekkenWords = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{
                                      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
                                      R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-constexpr std::array<WordSplit, 15> kWordSplits = {{
+constexpr std::array<GgufPreTokenizer, 15> kPreTokenizers = {{
     {.name = "gpt-2"},
     {.name = "default"},
     {.name = "phi-2"},
     {.name = "smollm", .single_digits = true},
     {.name = "starcoder", .single_digits = true},
     {.name = "refact", .single_digits = true},
-    {.name = "llama-bpe", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "llama3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "llama-v3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "falcon3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "llama-bpe", .pattern = kLlama3Words, .ignore_merges = true, .add_bos = true},
+    {.name = "llama3", .pattern = kLlama3Words, .ignore_merges = true, .add_bos = true},
+    {.name = "llama-v3", .pattern = kLlama3Words, .ignore_merges = true, .add_bos = true},
+    {.name = "falcon3", .pattern = kLlama3Words, .ignore_merges = true, .add_bos = true},
     {.name = "smaug-bpe", .pattern = kLlama3Words},
     {.name = "qwen2", .pattern = kQwen2Words, .nfc = true},
     {.name = "deepseek-r1-qwen", .pattern = kQwen2Words, .nfc = true},
     {.name = "megrez", .pattern = kQwen2Words, .nfc = true},
-    {.name = "tekken", .pattern = kTekkenWords, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "tekken", .pattern = kTekkenWords, .ignore_merges = true, .add_bos = true},
 }};
 
 void add_steps(const Json& part, std::vector<Json>& steps) {
@@ -47,7 +47,7 @@ void add_steps(const Json& part, std::vector<Json>& steps) {
 
 }  // namespace
 
-std::span<const WordSplit> gguf_word_splits() { return kWordSplits; }
+std::span<const GgufPreTokenizer> gguf_pre_tokenizers() { return kPreTokenizers; }
 
 std::vector<Json> tokenizer_steps(const Json& part) {
   std::vector<Json> steps;
@@ -57,33 +57,33 @@ std::vector<Json> tokenizer_steps(const Json& part) {
 
 bool has_steps(const Json& part, const std::vector<Json>& steps) {
   const std::vector<Json> found = tokenizer_steps(part);
-  const auto sorted = [](const Json& step) { return nlohmann::json(step); };  // members in any order
+  const auto sorted = [](const Json& step) { return nlohmann::json(step); };  // ignores the order of members
   return std::equal(found.begin(), found.end(), steps.begin(), steps.end(),
                     [&](const Json& one, const Json& other) { return sorted(one) == sorted(other); });
 }
 
-const WordSplit* word_split_of(const Json& tokenizer) {
+const GgufPreTokenizer* find_pre_tokenizer(const Json& tokenizer) {
   const Json normalizer = tokenizer.value("normalizer", Json());
   const Json& model = tokenizer["model"];
   const Json flag = model.value("ignore_merges", Json());
-  const bool whole_words_first = flag.is_boolean() && flag.get<bool>();
-  for (const bool exactly : {true, false}) {
-    for (const WordSplit& split : kWordSplits) {
-      const bool same_text = has_steps(normalizer, tokenizer_steps(split.normalizer())) ||
-                             (!exactly && tokenizer_steps(normalizer).empty());
-      if (same_text && split.whole_words_first == whole_words_first &&
-          has_steps(tokenizer.value("pre_tokenizer", Json()), tokenizer_steps(split.pre_tokenizer(false))))
-        return &split;
+  const bool ignore_merges = flag.is_boolean() && flag.get<bool>();
+  for (const bool exact : {true, false}) {
+    for (const GgufPreTokenizer& candidate : kPreTokenizers) {
+      const bool same_normalizer = has_steps(normalizer, tokenizer_steps(candidate.normalizer())) ||
+                                   (!exact && tokenizer_steps(normalizer).empty());
+      if (same_normalizer && candidate.ignore_merges == ignore_merges &&
+          has_steps(tokenizer.value("pre_tokenizer", Json()), tokenizer_steps(candidate.pre_tokenizer(false))))
+        return &candidate;
     }
   }
   return nullptr;
 }
 
-Json WordSplit::normalizer() const { return nfc ? Json{{"type", "NFC"}} : Json(); }
+Json GgufPreTokenizer::normalizer() const { return nfc ? Json{{"type", "NFC"}} : Json(); }
 
-Json WordSplit::pre_tokenizer(bool space_first) const {
+Json GgufPreTokenizer::pre_tokenizer(bool add_prefix_space) const {
   const Json bytes = {{"type", "ByteLevel"},
-                      {"add_prefix_space", space_first},
+                      {"add_prefix_space", add_prefix_space},
                       {"trim_offsets", true},
                       {"use_regex", pattern == nullptr}};
   if (pattern == nullptr && !single_digits) return bytes;

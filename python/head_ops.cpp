@@ -1,6 +1,5 @@
-// The LM head as torch operators: from hidden states and a head to log-probabilities, and to gradients, with the logits
-// of one chunk of rows alive at a time. python/keel/_head.py is the interface that people call, and has autograd's
-// side.
+// The LM head as torch operators: log-probabilities and gradients from hidden states and the head's weight, with only
+// one chunk of logits in memory. python/keel/_head.py is the public interface and registers autograd.
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -25,26 +24,26 @@ void check_matrix(const char* name, const Tensor& matrix) {
          " dimensions; expected a matrix of float32, bfloat16 or float16");
 }
 
-/// Token ids, one or K for each row, that the head has.
+/// Checks token ids, one or K for each row, against the vocabulary.
 void check_ids(const char* name, const Tensor& ids, const Tensor& hidden, const Tensor& weight, int64_t dimensions) {
   if (ids.scalar_type() != at::kLong || ids.dim() != dimensions || ids.size(0) != hidden.size(0))
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(ids.scalar_type()), " of ", ids.sizes(),
          "; expected int64, ", dimensions == 1 ? "one id" : "K ids", " for each of the ", hidden.size(0), " rows");
   if (ids.numel() == 0) return;
-  const int64_t least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
-  if (least < 0 || most >= weight.size(0))
-    fail(ExitCode::kBadConfiguration, name, " has the token ", least < 0 ? least : most, "; the head has ",
+  const int64_t lowest = ids.min().item<int64_t>(), highest = ids.max().item<int64_t>();
+  if (lowest < 0 || highest >= weight.size(0))
+    fail(ExitCode::kBadConfiguration, name, " has the token ", lowest < 0 ? lowest : highest, "; the head has ",
          weight.size(0), " rows, 0 to ", weight.size(0) - 1);
 }
 
-/// Hidden states and a head of one type, with what is asked of them.
-struct HeadProblem {
+/// The checked inputs of a head operator; hidden states and weight have one dtype.
+struct HeadInputs {
   Tensor hidden, weight, targets;
   HeadOptions options;
-  std::shared_ptr<GradientSink> sink = {};  // of the weight
+  std::shared_ptr<GradientSink> sink = {};  // for the gradient of the weight
 
-  HeadProblem(const Tensor& hidden_states, const Tensor& head, const Tensor& target_ids, double temperature,
-              double softcap, int64_t chunk_rows)
+  HeadInputs(const Tensor& hidden_states, const Tensor& head, const Tensor& target_ids, double temperature,
+             double softcap, int64_t chunk_rows)
       : hidden(hidden_states.detach()), weight(head.detach()), targets(target_ids) {
     check_matrix("hidden", hidden);
     check_matrix("weight", weight);
@@ -67,7 +66,8 @@ struct HeadProblem {
     options = {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows};
   }
 
-  /// The head. If a gradient is requested, the weight's is summed there in float32, whatever the type of the weight.
+  /// Makes the head. With `gradient`, the weight's gradient is accumulated there in float32 for any dtype of the
+  /// weight.
   LmHead head(Tensor* gradient = nullptr) {
     const Weight learned(weight);
     if (gradient) {
@@ -78,20 +78,20 @@ struct HeadProblem {
     return LmHead(learned, options);
   }
 
-  Tensor nothing() const { return at::empty({0}, hidden.options().dtype(at::kFloat)); }
+  Tensor empty() const { return at::empty({0}, hidden.options().dtype(at::kFloat)); }
 };
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> head_log_probs_op(const Tensor& hidden, const Tensor& weight,
                                                              const Tensor& targets, const OptionalTensor& topk_ids,
                                                              double temperature, double softcap, int64_t chunk_rows) {
   return for_python([&]() -> std::tuple<Tensor, Tensor, Tensor, Tensor> {
-    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadInputs inputs(hidden, weight, targets, temperature, softcap, chunk_rows);
     if (topk_ids) check_ids("topk_ids", *topk_ids, hidden, weight, 2);
-    const TokenStats stats = problem.head().statistics(problem.hidden, targets, {.topk_ids = or_none(topk_ids)});
+    const TokenStats stats = inputs.head().statistics(inputs.hidden, targets, {.topk_ids = or_none(topk_ids)});
     const Tensor topk = stats.topk_logp.defined()
                             ? stats.topk_logp
                             : stats.logp.new_empty({hidden.size(0), topk_ids ? topk_ids->size(1) : 0});
-    // Copies: of an empty batch all are one tensor, which an operator may not return twice.
+    // Clones, since all may be the same tensor for an empty batch, and operator results may not alias.
     return {stats.logp, stats.other_logp.clone(), stats.entropy.clone(), topk};
   });
 }
@@ -101,20 +101,20 @@ std::tuple<Tensor, Tensor> head_gradients_op(const Tensor& hidden, const Tensor&
                                              double temperature, double softcap, int64_t chunk_rows,
                                              bool weight_gradient) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
-    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadInputs inputs(hidden, weight, targets, temperature, softcap, chunk_rows);
     const auto rows = [](const Tensor& x, int64_t begin, int64_t end) { return x.narrow(0, begin, end - begin); };
-    Tensor of_weight = problem.nothing();
-    const Tensor of_hidden =
-        problem.head(weight_gradient ? &of_weight : nullptr)
-            .backward(problem.hidden, targets, Scope::kToken,
+    Tensor grad_weight = inputs.empty();
+    const Tensor grad_hidden =
+        inputs.head(weight_gradient ? &grad_weight : nullptr)
+            .backward(inputs.hidden, targets, Scope::kToken,
                       [&](const TokenStats&, int64_t begin, int64_t end) -> HeadCoefficients {
                         return {rows(coefficient, begin, end), rows(entropy_coefficient, begin, end)};
                       });
-    return {of_hidden, of_weight};
+    return {grad_hidden, grad_weight};
   });
 }
 
-/// Decisions on the rows of the chunks seen so far, and the loss of these rows.
+/// Accumulates the decisions and the loss over chunks of rows.
 class PolicyLoss {
  public:
   PolicyLoss(TrustRegion region, TokenInputs known, Tensor token_weights, double entropy_coefficient)
@@ -134,9 +134,9 @@ class PolicyLoss {
     loss_ -= (coefficient * stats.logp).sum(at::kDouble).item<double>();
     if (entropy_coefficient_ != 0)
       loss_ -= entropy_coefficient_ * (weights * stats.entropy).sum(at::kDouble).item<double>();
-    const auto keep = [&](size_t i, const Tensor& part) { parts_[i].push_back(part); };
-    keep(0, stats.logp), keep(1, stats.entropy), keep(2, decision.coefficient), keep(3, decision.keep);
-    keep(4, decision.outside), keep(5, decision.divergence), keep(6, decision.threshold);
+    const auto append = [&](size_t i, const Tensor& part) { parts_[i].push_back(part); };
+    append(0, stats.logp), append(1, stats.entropy), append(2, decision.coefficient), append(3, decision.keep);
+    append(4, decision.outside), append(5, decision.divergence), append(6, decision.threshold);
     clamped_ = clamped_.defined() ? clamped_ + decision.clamped : decision.clamped;
     return {coefficient, entropy_coefficient_ != 0 ? weights * entropy_coefficient_ : Tensor()};
   }
@@ -155,7 +155,7 @@ class PolicyLoss {
   Tensor clamped_;
 };
 
-/// What is said about the tokens, checked as if pi were mu: what the head will say needs no check.
+/// Checks the inputs per token with pi = mu, since the log-probs of the head need no check.
 void check_known(const TrustRegion& region, const std::string& method, const TokenInputs& known) {
   LossInputs policy = known.policy;
   check_log_probs("behavior_logp", policy.behavior_logp, {});
@@ -167,63 +167,63 @@ void check_known(const TrustRegion& region, const std::string& method, const Tok
   check_region_inputs(region, policy, method);
 }
 
-/// The sampler's likeliest tokens, for the rows that are judged by them.
-void add_topk(TokenInputs& known, const std::string& method, const HeadProblem& problem, const OptionalTensor& ids,
+/// Adds the sampler's likeliest tokens for top-K methods.
+void add_topk(TokenInputs& known, const std::string& method, const HeadInputs& inputs, const OptionalTensor& ids,
               const OptionalTensor& behavior_logp) {
   if (!ids)
     fail(ExitCode::kBadConfiguration, method,
          " needs topk_ids [N, K], the sampler's likeliest tokens, and their log-probabilities topk_behavior_logp");
-  check_ids("topk_ids", *ids, problem.hidden, problem.weight, 2);
+  check_ids("topk_ids", *ids, inputs.hidden, inputs.weight, 2);
   if (behavior_logp && behavior_logp->sizes() != ids->sizes())
-    fail(ExitCode::kBadConfiguration, "topk_behavior_logp is ", behavior_logp->sizes(), " beside topk_ids of ",
+    fail(ExitCode::kBadConfiguration, "topk_behavior_logp is ", behavior_logp->sizes(), ", but topk_ids is ",
          ids->sizes(), "; expected one log-probability for each token");
   const Tensor sorted = std::get<0>(ids->sort(1));
   const Tensor twice = (sorted.diff(1, 1) == 0).any(1);
   if (twice.any().item<bool>())
     fail(ExitCode::kBadConfiguration, "topk_ids[", twice.nonzero()[0].item<int64_t>(),
-         "] names a token twice; expected distinct tokens, whose probabilities add up");
+         "] has a duplicate token; expected distinct tokens");
   known.behavior.topk_ids = *ids;
   known.policy.topk_behavior_logp = or_none(behavior_logp);
-  known.policy.sampled_in_topk = (*ids == problem.targets.unsqueeze(1)).any(1);
+  known.policy.sampled_in_topk = (*ids == inputs.targets.unsqueeze(1)).any(1);
 }
 
-/// The sampler's whole distribution, for the rows that measure exact divergences.
-void add_sampler(TokenInputs& known, const std::string& method, const HeadProblem& problem,
-                 const OptionalTensor& hidden, const OptionalTensor& weight) {
+/// Adds the sampler's hidden states and head for methods with exact divergences.
+void add_sampler(TokenInputs& known, const std::string& method, const HeadInputs& inputs, const OptionalTensor& hidden,
+                 const OptionalTensor& weight) {
   if (!hidden || !weight)
     fail(ExitCode::kBadConfiguration, method,
          " needs behavior_hidden [N, H] and behavior_weight [V, H], the sampler's hidden states and head");
-  const HeadOptions& options = problem.options;
-  const HeadProblem sampler(*hidden, *weight, problem.targets, options.temperature, options.softcap, 0);
-  if (sampler.weight.size(0) != problem.weight.size(0))
-    fail(ExitCode::kBadConfiguration, "behavior_weight is ", sampler.weight.sizes(), " beside a weight of ",
-         problem.weight.sizes(), "; expected one vocabulary");
-  known.behavior.hidden = sampler.hidden.to(problem.weight.scalar_type());
-  known.behavior.weight = sampler.weight.to(problem.weight.scalar_type());
+  const HeadOptions& options = inputs.options;
+  const HeadInputs sampler(*hidden, *weight, inputs.targets, options.temperature, options.softcap, 0);
+  if (sampler.weight.size(0) != inputs.weight.size(0))
+    fail(ExitCode::kBadConfiguration, "behavior_weight is ", sampler.weight.sizes(), ", but weight is ",
+         inputs.weight.sizes(), "; expected the same vocabulary");
+  known.behavior.hidden = sampler.hidden.to(inputs.weight.scalar_type());
+  known.behavior.weight = sampler.weight.to(inputs.weight.scalar_type());
 }
 
-/// The loss, d loss / d hidden, d loss / d weight; logp, entropy; what token_coefficients returns.
+/// The loss, d loss / d hidden, d loss / d weight, logp, entropy, and the results of token_coefficients.
 using PolicyHead = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-PolicyHead policy_head(HeadProblem& problem, PolicyLoss& loss, bool gradients, bool weight_gradient) {
-  const int64_t rows = problem.hidden.size(0);
-  Tensor of_hidden = problem.nothing(), of_weight = problem.nothing();
+PolicyHead policy_head(HeadInputs& inputs, PolicyLoss& loss, bool gradients, bool weight_gradient) {
+  const int64_t rows = inputs.hidden.size(0);
+  Tensor grad_hidden = inputs.empty(), grad_weight = inputs.empty();
   if (gradients) {
-    const LmHead head = problem.head(weight_gradient ? &of_weight : nullptr);
-    of_hidden = head.backward(
-        problem.hidden, problem.targets, loss.scope(),
+    const LmHead head = inputs.head(weight_gradient ? &grad_weight : nullptr);
+    grad_hidden = head.backward(
+        inputs.hidden, inputs.targets, loss.scope(),
         [&](const TokenStats& stats, int64_t begin, int64_t end) { return loss(stats, begin, end); },
         loss.known().behavior);
   }
-  if (!gradients || rows == 0) {  // no chunk has asked for anything
-    TokenStats stats = problem.head().statistics(problem.hidden, problem.targets, loss.known().behavior);
-    if (rows == 0 && loss.known().behavior.topk_ids.defined())  // of no rows no head has looked for them
+  if (!gradients || rows == 0) {  // the loss was not called for any chunk
+    TokenStats stats = inputs.head().statistics(inputs.hidden, inputs.targets, loss.known().behavior);
+    if (rows == 0 && loss.known().behavior.topk_ids.defined())  // the head sets none for an empty batch
       stats.topk_logp = stats.logp.new_empty({0, loss.known().behavior.topk_ids.size(1)});
     loss(stats, 0, rows);
   }
-  return {at::full({}, loss.loss(), of_hidden.options()),
-          of_hidden,
-          of_weight,
+  return {at::full({}, loss.loss(), grad_hidden.options()),
+          grad_hidden,
+          grad_weight,
           loss.rows(0),
           loss.rows(1),
           loss.rows(2),
@@ -244,7 +244,7 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
                           double entropy_coefficient, double temperature, double softcap, int64_t chunk_rows,
                           bool gradients, bool weight_gradient) {
   return for_python([&]() -> PolicyHead {
-    HeadProblem problem(hidden, weight, targets, temperature, softcap, chunk_rows);
+    HeadInputs inputs(hidden, weight, targets, temperature, softcap, chunk_rows);
     if (!std::isfinite(entropy_coefficient))
       fail(ExitCode::kBadConfiguration, "entropy_coefficient is ", entropy_coefficient, "; expected a finite number");
     const TrustRegion region = region_of(method, names, numbers, word_names, words);
@@ -263,11 +263,11 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
                       .behavior = {},
                       .reference_logp = {}};
     known.policy.groups = groups_or_one(groups, known.policy.lengths.size());
-    if (needs.top_k > 0) add_topk(known, method, problem, topk_ids, topk_behavior_logp);
-    if (needs.hidden_states) add_sampler(known, method, problem, behavior_hidden, behavior_weight);
+    if (needs.top_k > 0) add_topk(known, method, inputs, topk_ids, topk_behavior_logp);
+    if (needs.hidden_states) add_sampler(known, method, inputs, behavior_hidden, behavior_weight);
     check_known(region, method, known);
     PolicyLoss loss(region, known, token_weights, entropy_coefficient);
-    return policy_head(problem, loss, gradients, weight_gradient);
+    return policy_head(inputs, loss, gradients, weight_gradient);
   });
 }
 

@@ -11,14 +11,14 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/objective/regions/trust_region.h"
 
-// Arguments as torch's dispatcher hands them over, turned into what the library takes.
+// Conversion of operator arguments from torch's dispatcher to library types.
 
 namespace keel {
 
 using OptionalTensor = std::optional<Tensor>;
 using Names = std::vector<std::string>;
 
-/// Runs the body; an Error becomes Python's ValueError.
+/// Runs the body and turns an Error into a Python ValueError.
 template <class Body>
 auto for_python(Body body) {
   try {
@@ -29,26 +29,26 @@ auto for_python(Body body) {
   }
 }
 
-/// Undefined where it is left out.
+/// The tensor, or an undefined one for None.
 Tensor or_none(const OptionalTensor& tensor);
 
-/// One per sequence; empty where they are left out.
+/// Integers, one per sequence; empty for None.
 std::vector<int64_t> integers(const char* name, const OptionalTensor& tensor);
 
-/// The flags, one for each entry of `like`, as booleans; undefined where they are left out.
+/// Flags as booleans, one for each entry of `like`; undefined for None.
 Tensor flags(const char* name, const OptionalTensor& given, const Tensor& like);
 
-/// The lengths of the sequences, which have so many tokens together; one sequence where they are left out.
+/// The lengths of the sequences, checked to add up to `tokens`; a single sequence for None.
 std::vector<int64_t> lengths_or_one(const OptionalTensor& lengths, int64_t tokens);
 
-/// The group of each sequence; all in one where they are left out.
+/// The group of each sequence; a single group for None.
 std::vector<int64_t> groups_or_one(const OptionalTensor& groups, size_t sequences);
 
-/// Numbers that came as a tensor, so that torch.compile does not compile anew for each.
+/// Reads numbers from a tensor. They are passed as one so that torch.compile does not recompile when they change.
 std::vector<double> numbers_of(const Tensor& tensor);
 std::optional<double> number_of(const OptionalTensor& tensor);
 
-/// A region from what Python was given: numbers, of which an infinite one means "no limit", and words.
+/// Makes a region from numbers (infinity: no limit) and strings.
 TrustRegion region_of(const std::string& name, const Names& names, const Tensor& numbers, const Names& word_names,
                       const Names& words);
 

@@ -1,8 +1,6 @@
-// The objectives as torch operators, torch.ops.keel.*; python/keel/__init__.py is the interface that people call. Those
-// of the LM head are in head_ops.cpp.
-//
-// A plain shared library without Python in it: it is loaded by torch.ops.load_library, so one build serves every
-// Python.
+// The objectives as torch operators, torch.ops.keel.*; python/keel/__init__.py is the public interface. The operators
+// of the LM head are in head_ops.cpp. torch.ops.load_library loads the library, so one build serves every Python
+// version.
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -23,7 +21,7 @@
 namespace keel {
 namespace {
 
-/// A sequence that nothing else bounds is held below this, so that a slip does not ask for all memory.
+/// Upper bound of sequence lengths without a mask, so that a wrong value does not exhaust the memory.
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 
 std::vector<double> doubles(const char* name, const OptionalTensor& tensor) {
@@ -33,18 +31,18 @@ std::vector<double> doubles(const char* name, const OptionalTensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
-/// A mask [tokens] as bytes; everything is valid where it is left out.
+/// A mask [tokens] as bytes; all valid for an undefined mask.
 std::vector<uint8_t> bytes(const Tensor& mask, int64_t tokens) {
   if (!mask.defined()) return std::vector<uint8_t>(static_cast<size_t>(tokens), 1);
   const Tensor values = mask.to(at::kCPU, at::kByte).contiguous();
   return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + tokens};
 }
 
-/// A number that has a default, within these bounds.
-double number_or(const char* name, std::optional<double> given, double otherwise, double least, double most) {
-  const double number = given.value_or(otherwise);
-  if (!(number >= least && number <= most))
-    fail(ExitCode::kBadConfiguration, name, " is ", number, "; expected a number from ", least, " to ", most);
+/// The number, or its default, checked against the bounds.
+double number_or(const char* name, std::optional<double> given, double fallback, double min, double max) {
+  const double number = given.value_or(fallback);
+  if (!(number >= min && number <= max))
+    fail(ExitCode::kBadConfiguration, name, " is ", number, "; expected a number from ", min, " to ", max);
   return number;
 }
 
@@ -83,7 +81,7 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
     check_loss_inputs(policy, requirements(region));
     check_region_inputs(region, policy, region_name);
     const TokenDecision decision = token_coefficients(region, policy);
-    // Copies, because an operator's results may not share memory with its arguments and a region may hand one through.
+    // Clones, since operator results may not alias arguments, and a region may return an argument.
     const auto copy = [](const Tensor& t) { return t.clone(at::MemoryFormat::Contiguous); };
     return {copy(decision.coefficient), copy(decision.keep),      copy(decision.outside),
             copy(decision.divergence),  copy(decision.threshold), decision.clamped};
@@ -132,7 +130,7 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
   });
 }
 
-/// How many tokens there are: the mask's entries, or the sum of the lengths.
+/// The number of tokens: the size of the mask, or the sum of the lengths.
 int64_t count_tokens(const std::vector<int64_t>& lengths, const OptionalTensor& mask) {
   int64_t tokens = mask ? mask->numel() : 0;
   for (size_t s = 0; !mask && s < lengths.size(); tokens += lengths[s++])
@@ -142,8 +140,7 @@ int64_t count_tokens(const std::vector<int64_t>& lengths, const OptionalTensor& 
   return tokens;
 }
 
-/// Everything that advantages may be computed from, checked whether this kind reads it or not: what does not fit is a
-/// slip.
+/// The inputs of all kinds of advantages. All are checked, even those that a kind does not read.
 struct AdvantageInputs {
   std::vector<double> rewards;
   std::vector<int64_t> groups, lengths;
@@ -165,7 +162,7 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
     for (const auto& [name, tensor] :
          {std::pair{"mask", &mask}, {"values", &values}, {"token_rewards", &token_rewards}})
       if (*tensor)
-        fail(ExitCode::kBadConfiguration, name, " is given without lengths, which say whose tokens it is about");
+        fail(ExitCode::kBadConfiguration, name, " is given without lengths, which assign the tokens to sequences");
     return in;
   }
   in.lengths = integers("lengths", lengths);
@@ -189,7 +186,7 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
   return in;
 }
 
-/// Advantages, and returns where the kind has them (else empty).
+/// Advantages, and returns if the kind has them (else empty).
 std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& rewards, const OptionalTensor& groups,
                                          const OptionalTensor& lengths, const OptionalTensor& mask,
                                          const OptionalTensor& values, const OptionalTensor& token_rewards,
@@ -212,7 +209,7 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
     if (!lengths) fail(ExitCode::kBadConfiguration, "lengths is not given, but ", kind, " is an advantage per token");
     if (kind == "reinforce_pp") return {result(reinforce_pp_advantages(in.batch(), gamma, eps)), none};
     if (kind == "reinforce_pp_baseline") return {result(reinforce_pp_baseline_advantages(in.batch(), eps)), none};
-    if (!values) fail(ExitCode::kBadConfiguration, "values is not given, but gae is made from a critic's estimates");
+    if (!values) fail(ExitCode::kBadConfiguration, "gae needs values, the critic's estimates");
     const AdvantagesAndReturns gae = gae_advantages(in.batch(), gamma, lambda);
     return {result(gae.advantages), result(gae.returns)};
   });
@@ -238,11 +235,11 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
   });
 }
 
-/// What the theorem asks of the numbers, each by the name that the caller knows.
+/// Checks the conditions of the theorem, with the argument names in errors.
 void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vector<int64_t>& lengths,
                        const RewardRange& range, int64_t horizon) {
   const std::vector<double> distances = doubles("tv", tv), reward = doubles("rewards", rewards);
-  constexpr double kTolerance = 1e-4;  // of a sum over a vocabulary in float32
+  constexpr double kTolerance = 1e-4;  // for sums over a vocabulary in float32
   for (size_t i = 0; i < distances.size(); ++i)
     if (!(distances[i] >= 0 && distances[i] <= 1 + kTolerance))
       fail(ExitCode::kBadConfiguration, "tv[", i, "] is ", distances[i], "; expected a total variation, 0 to 1");
@@ -342,7 +339,7 @@ TORCH_LIBRARY_IMPL(keel, CompositeExplicitAutograd, library) {
   library.impl("certificate", certificate_op);
 }
 
-// No gradient flows through any of them, by design and not for want of a formula: autograd passes them by.
+// The operators are not differentiable by design, so autograd skips them.
 TORCH_LIBRARY_IMPL(keel, Autograd, library) {
   for (const char* name : {"token_coefficients", "divergence", "advantages", "aggregation_weights", "certificate"})
     library.impl(name, torch::CppFunction::makeFallthrough());

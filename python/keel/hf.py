@@ -1,12 +1,12 @@
-"""Losses of Hugging Face's causal language models that never hold all logits.
+"""Memory-efficient losses for Hugging Face causal language models: all logits are never in memory at once.
 
     batch = dict(prompt_ids=..., prompt_mask=..., completion_ids=..., completion_mask=..., advantages=...)
-    batch["behavior_logp"] = keel.hf.log_probs(model, batch)          # right after sampling, or what the sampler recorded
+    batch["behavior_logp"] = keel.hf.log_probs(model, batch)          # right after sampling, or as recorded by the sampler
     out = keel.hf.fused_policy_loss(model, batch, method="dppo_tv", horizon=64)
     out.loss.backward()
 
-Prompts [B, P] are padded on the left, completions [B, C] on the right, as `generate` and TRL have them; numbers per token
-are [B, C], advantages also [B]. Needs nothing of the package transformers itself.
+Prompts [B, P] are padded left, completions [B, C] right, as in `generate` and TRL. Values per token are [B, C],
+advantages also [B]. The package transformers is not imported.
 """
 
 import inspect
@@ -25,7 +25,7 @@ _REQUIRED = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
 _TOP_K = ("topk_ids", "topk_behavior_logp")
 _PER_TOKEN = ("behavior_logp", "old_logp", "behavior_other_logp", "old_other_logp", *_TOP_K)
 _IDS = ("prompt_ids", "completion_ids", "topk_ids")
-_known_heads: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
+_verified_models: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
 
 
 def fused_policy_loss(
@@ -40,17 +40,16 @@ def fused_policy_loss(
     weights: Optional[torch.Tensor] = None,
     entropy_coefficient: float = 0.0,
 ) -> PolicyLoss:
-    """The loss of any row of `keel.methods()` on a batch, with the gradients of head and hidden states from the same pass.
+    """The loss of any method of `keel.methods()` on a batch. The gradients of head and hidden states come from the same pass.
 
-    The batch may have, beside what the module's example has, `old_logp`, `behavior_other_logp`, `old_other_logp` [B, C],
-    `topk_ids`, `topk_behavior_logp` [B, C, K] and `groups` [B]. `temperature` is the sampler's. `weights` [B, C] are the
-    tokens' weights in the loss, for a batch that is a part of a larger one (keel.aggregate has them); otherwise
-    `aggregation`, the row's own where it is not given, and `horizon` make them of this batch. What is returned about
-    tokens is [B, C], and 0 (kept, inside) where there is none."""
-    mask = _checked(batch, "behavior_logp", "advantages")
+    Optional keys of the batch: `old_logp`, `behavior_other_logp`, `old_other_logp` [B, C], `topk_ids`,
+    `topk_behavior_logp` [B, C, K] and `groups` [B]. `temperature` is that of the sampler. `weights` [B, C] are the tokens'
+    weights in the loss, for a part of a larger batch (see keel.aggregate). Without them, `aggregation` (default: the
+    method's) and `horizon` define the weights. Results per token are [B, C]; padding has 0, is kept and inside."""
+    mask = _check_batch(batch, "behavior_logp", "advantages")
     if weights is not None and (not isinstance(weights, torch.Tensor) or weights.shape != mask.shape):
         given = list(weights.shape) if isinstance(weights, torch.Tensor) else f"{repr(weights):.80}"
-        raise ValueError(f"weights is {given}; expected a tensor {list(mask.shape)}, a weight for each token of the completions")
+        raise ValueError(f"weights is {given}; expected a tensor {list(mask.shape)}, one weight per completion token")
     hidden, weight, softcap = _states(model, batch, mask)
     advantages = batch["advantages"]
     if advantages.dim() == 1:
@@ -62,8 +61,8 @@ def fused_policy_loss(
         horizon=horizon, weights=None if weights is None else weights[mask], entropy_coefficient=entropy_coefficient,
         temperature=temperature, softcap=softcap, **known)
 
-    def padded(values, otherwise=0):
-        return values.new_full(mask.shape, otherwise).masked_scatter(mask, values)
+    def padded(values, fill=0):
+        return values.new_full(mask.shape, fill).masked_scatter(mask, values)
 
     g, keep, outside, divergence, threshold, clamped = flat.decision
     decision = Decision(padded(g), padded(keep, True), padded(outside), padded(divergence), padded(threshold), clamped)
@@ -72,15 +71,15 @@ def fused_policy_loss(
 
 @torch.no_grad()
 def log_probs(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], temperature: float = 1.0) -> torch.Tensor:
-    """The log-probability [B, C] of every token of the completions, 0 where there is none; no gradient."""
-    mask = _checked(batch)
+    """The log-probabilities [B, C] of the completion tokens, 0 for padding; no gradient."""
+    mask = _check_batch(batch)
     hidden, weight, softcap = _states(model, batch, mask)
     logp = _fused_log_probs(hidden, weight, batch["completion_ids"][mask], temperature, softcap=softcap).logp
     return logp.new_zeros(mask.shape).masked_scatter(mask, logp)
 
 
-def _checked(batch, *more):
-    """The mask of the completions [B, C], of a batch whose tensors fit one another."""
+def _check_batch(batch, *more):
+    """Checks a batch and returns the completion mask [B, C]."""
     for name in (*_REQUIRED, *more):
         if not isinstance(batch.get(name), torch.Tensor):
             given = f"{batch[name]!r}"[:80] if name in batch else "missing"
@@ -90,7 +89,7 @@ def _checked(batch, *more):
             raise ValueError(f"batch[{name!r}] is {repr(batch[name]):.80}; expected a tensor [{'B, C, K' if name in _TOP_K else 'B, C'}]")
     for name in _IDS:
         if batch.get(name) is not None and batch[name].dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"batch[{name!r}] is of {batch[name].dtype}; expected the numbers of tokens, torch.int64")
+            raise ValueError(f"batch[{name!r}] is {batch[name].dtype}; expected token ids, torch.int64")
     shapes = {name: tuple(value.shape) for name, value in batch.items() if isinstance(value, torch.Tensor)}
     completions, prompts = shapes["completion_ids"], shapes["prompt_ids"]
     if len(completions) != 2 or len(prompts) != 2 or prompts[1] == 0:
@@ -99,37 +98,37 @@ def _checked(batch, *more):
               **dict.fromkeys(_PER_TOKEN, completions)}
     for name, shape in wanted.items():
         if name in shapes and (shapes[name][:2] != shape or len(shapes[name]) != (3 if name in _TOP_K else 2)):
-            raise ValueError(f"batch[{name!r}] is {list(shapes[name])} beside completions {list(completions)} and prompts {list(prompts)}; "
-                             f"expected {list(shape)}{', with K behind them' if name in _TOP_K else ''}")
+            raise ValueError(f"batch[{name!r}] is {list(shapes[name])}; completions are {list(completions)}, prompts {list(prompts)}; "
+                             f"expected {list(shape)}{', with K as the last dimension' if name in _TOP_K else ''}")
     if "advantages" in shapes and shapes["advantages"] not in (completions, completions[:1]):
         raise ValueError(f"batch['advantages'] is {list(shapes['advantages'])}; expected {list(completions[:1])} or {list(completions)}")
     if "advantages" in shapes and batch["advantages"].is_complex():
-        raise ValueError("batch['advantages'] has complex numbers; expected real ones")
+        raise ValueError("batch['advantages'] is complex; expected real numbers")
     _require_padding(batch, "prompt_mask", "left")
     _require_padding(batch, "completion_mask", "right")
     return batch["completion_mask"].bool()
 
 
 def _require_padding(batch, name, side):
-    """Padding in any other place would stand before a token, which would be predicted from it."""
-    there = batch[name].bool()
-    if (batch[name] != there).any():
-        raise ValueError(f"batch[{name!r}] has other numbers than 0 and 1; expected 1 where there is a token and 0 where there is none")
-    tokens_first = there.flip(1) if side == "left" else there
+    """Rejects padding between tokens, which would become their context."""
+    is_token = batch[name].bool()
+    if (batch[name] != is_token).any():
+        raise ValueError(f"batch[{name!r}] has values other than 0 and 1; expected 1 for tokens and 0 for padding")
+    tokens_first = is_token.flip(1) if side == "left" else is_token
     misplaced = (tokens_first[:, 1:] > tokens_first[:, :-1]).any(1)
     if side == "left":
-        misplaced |= ~there[:, -1]
+        misplaced |= ~is_token[:, -1]
     if misplaced.any():
-        raise ValueError(f"batch[{name!r}] has padding in row {int(misplaced.nonzero()[0])} that is not on the {side}; expected prompts padded on "
-                         "the left (padding_side=\"left\" of a tokenizer), each with a token at least, and completions padded on the right")
+        raise ValueError(f"batch[{name!r}] has padding in row {int(misplaced.nonzero()[0])} that is not on the {side}; expected prompts padded "
+                         "left (tokenizer padding_side=\"left\") with at least one token, and completions padded right")
 
 
 def _states(model, batch, mask):
-    """The hidden states [N, H] that predict the completions' tokens, the head's weight, and its soft-cap."""
-    body, head, softcap = _parts(model)
-    if model not in _known_heads:
-        _require_this_head(model, body, head, softcap, batch)
-        _known_heads.add(model)
+    """The hidden states [N, H] that predict the completion tokens, the head's weight, and its soft-cap."""
+    body, head, softcap = _split_model(model)
+    if model not in _verified_models:
+        _verify_head(model, body, head, softcap, batch)
+        _verified_models.add(model)
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], mask.to(batch["prompt_mask"].dtype)], 1)
     first = batch["prompt_ids"].shape[1] - 1
@@ -137,46 +136,45 @@ def _states(model, batch, mask):
 
 
 def _hidden_states(body, ids, attention):
-    more = {}
-    if "position_ids" in inspect.signature(body.forward).parameters:  # as generate counts them behind padding
-        more["position_ids"] = (attention.long().cumsum(1) - 1).clamp(min=0)
-    return body(input_ids=ids, attention_mask=attention, use_cache=False, **more).last_hidden_state
+    positions = {}
+    if "position_ids" in inspect.signature(body.forward).parameters:  # as in generate: padding is not counted
+        positions["position_ids"] = (attention.long().cumsum(1) - 1).clamp(min=0)
+    return body(input_ids=ids, attention_mask=attention, use_cache=False, **positions).last_hidden_state
 
 
-def _parts(model):
-    """What makes hidden states, the head, and its soft-cap."""
+def _split_model(model):
+    """The backbone, the head, and its soft-cap."""
     if isinstance(model, torch.nn.parallel.DistributedDataParallel) or hasattr(model, "_fsdp_wrapped_module"):
-        raise ValueError(f"the model is wrapped in {type(model).__name__}, whose sums of gradients begin in its forward, which is not "
-                         "called here; sum the gradients of the bare model, or use keel.trl.KeelGRPOTrainer")
+        raise ValueError(f"the model is wrapped in {type(model).__name__}, which synchronises gradients in its forward, which is not "
+                         "called here. Fix: reduce the gradients of the unwrapped model, or use keel.trl.KeelGRPOTrainer")
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not hasattr(inner, "get_output_embeddings") or not hasattr(inner, "base_model"):
-        raise ValueError(f"the model is a {type(model).__name__}; expected a causal language model of Hugging Face's")
+        raise ValueError(f"the model is a {type(model).__name__}; expected a Hugging Face causal language model")
     head = inner.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear) or hasattr(head, "base_layer") or not head.weight.is_floating_point():
-        raise ValueError(f"the head is a {type(head).__name__}; expected a plain linear layer without an adapter or quantization: "
-                         "take keel.policy_loss on the logits' log-probabilities instead")
+        raise ValueError(f"the head is a {type(head).__name__}; expected a linear layer without adapter or quantization. "
+                         "Fix: use keel.policy_loss with log-probabilities from the logits")
     if head.bias is not None:
-        raise ValueError("the head has a bias, which the fused head has not: take keel.policy_loss on the logits' "
-                         "log-probabilities instead")
+        raise ValueError("the head has a bias, which the fused head does not support. Fix: use keel.policy_loss with "
+                         "log-probabilities from the logits")
     config = inner.config.get_text_config() if hasattr(inner.config, "get_text_config") else inner.config
     return inner.base_model, head, getattr(config, "final_logit_softcapping", None) or 0.0
 
 
 @torch.no_grad()
-def _require_this_head(model, body, head, softcap, batch):
-    """Asks the model itself once: a forward that does more to its logits (a scale, a bias, virtual tokens) would be trained
-    as another model."""
+def _verify_head(model, body, head, softcap, batch):
+    """Compares with the logits of the model once, since its forward may do more: a scale, a bias, virtual tokens."""
     ids = batch["prompt_ids"][:1, -8:]
     was_training = model.training
     model.eval()
     try:
-        want = torch.log_softmax(model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[:, -1].float(), -1)[0]
+        expected = torch.log_softmax(model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[:, -1].float(), -1)[0]
         hidden = _hidden_states(body, ids, torch.ones_like(ids))[:, -1]
     finally:
         model.train(was_training)
-    tokens = want.topk(min(32, want.numel())).indices
-    got = _fused_log_probs(hidden.expand(len(tokens), -1), head.weight, tokens, softcap=softcap).logp
-    off, allowed = (got - want[tokens]).abs().max().item(), 1e-3 if head.weight.dtype == torch.float32 else 0.1
-    if not off <= allowed:
-        raise ValueError(f"log-probabilities of the fused head are {off:.3g} off those of {type(model).__name__}: its forward does more to "
-                         "logits than a head and a soft-cap. Take keel.policy_loss on the logits' log-probabilities instead")
+    tokens = expected.topk(min(32, expected.numel())).indices
+    actual = _fused_log_probs(hidden.expand(len(tokens), -1), head.weight, tokens, softcap=softcap).logp
+    error, tolerance = (actual - expected[tokens]).abs().max().item(), 1e-3 if head.weight.dtype == torch.float32 else 0.1
+    if not error <= tolerance:
+        raise ValueError(f"log-probabilities of the fused head differ by {error:.3g} from those of {type(model).__name__}: its forward does "
+                         "more than a head and a soft-cap. Fix: use keel.policy_loss with log-probabilities from the logits")

@@ -86,7 +86,7 @@ def every_row_of_token_or_sequence_scope_is_in_verls_table():
 
 def the_other_rows_are_refused_by_name():
     for row, words in (("tvpo", "micro-batch of one rank"), ("m2po", "micro-batch of one rank"),
-                       ("dppo_topk_tv", "likeliest tokens"), ("dppo_full_kl", "whole vocabulary")):
+                       ("dppo_topk_tv", "likeliest tokens"), ("dppo_full_kl", "full distribution")):
         assert words in keel.verl.refused()[f"keel_{row}"]
         refusal(lambda row=row: keel_actor(row), f"keel_{row}", words)
     refusal(lambda: keel_actor("dppo_vt"), "keel_dppo_vt", "keel_dppo_tv")
@@ -353,7 +353,7 @@ def parameters_reach_the_row():
     _, made = composed("+keel=row", f"{LOSS}.loss_mode=keel_cispo")
     assert made.policy_loss.loss_mode == "keel_cispo" and made.loss_agg_mode == "token-mean"
     _, made = composed(*MINIRL)
-    assert made.policy_loss.looks_at_recomputed
+    assert made.policy_loss.uses_recomputed
 
 
 ROLLOUT, CORRECTION, ACTOR = "actor_rollout_ref.rollout", "algorithm.rollout_correction", "actor_rollout_ref.actor"

@@ -1,37 +1,36 @@
-"""Which verl this is for, and which rows of the table it can run."""
+"""The supported verl versions, and the methods that verl can run."""
 
 import functools
 
 import keel
 
-OLDEST, NEWEST = "0.9.0", "0.9.1"  # verl's releases between which tests/integrations was run
+OLDEST, NEWEST = "0.9.0", "0.9.1"  # verl releases that tests/integrations was run with
 PREFIX = "keel_"
 
 
 def require_tested():
-    """Raises ImportError where verl is missing or is a release that nobody has tried."""
+    """Raises ImportError if verl is missing or an untested release."""
     try:
         import verl
     except ImportError as error:
         raise ImportError(f"keel.verl needs verl {OLDEST} to {NEWEST}, which cannot be imported here: {error}") from error
-    from packaging.version import Version  # verl brings it
+    from packaging.version import Version  # a dependency of verl
     found = Version(verl.__version__)
     if found.is_devrelease or not Version(OLDEST).release <= found.release <= Version(NEWEST).release:
-        raise ImportError(f"verl is {verl.__version__}; keel.verl is tested with {OLDEST} to {NEWEST}, and what it is given by "
-                          f"another may mean something else: pip install 'verl=={NEWEST}', or a newer keel")
+        raise ImportError(f"verl is {verl.__version__}; keel.verl is tested with {OLDEST} to {NEWEST}, and relies on verl internals. Fix: "
+                          f"pip install 'verl=={NEWEST}', or a newer keel")
 
 
-def _why_not(needs):
-    """Why verl cannot give a row what it needs; empty where it can."""
+def _unsupported_reason(needs):
+    """Why verl cannot run a method with these requirements; empty if it can."""
     if needs["scope"] == "batch":
-        return ("it weighs all tokens of an update together, and verl hands a loss one micro-batch of one rank at a time")
+        return "it needs all tokens of an update, but verl gives a loss one micro-batch of one rank"
     if needs["top_k"]:
-        return ("it looks at the sampler's likeliest tokens, and verl hands a loss the log-prob of the sampled token alone "
-                "(its rollout records no others)")
+        return "it needs the sampler's likeliest tokens, but verl records only the log-prob of the sampled token"
     if needs["hidden_states"]:
-        return "it measures over the whole vocabulary, and verl hands a loss the log-prob of the sampled token alone"
+        return "it needs the full distribution, but verl gives a loss only the log-prob of the sampled token"
     if needs["reference_logp"]:
-        return "it looks at a reference model, and verl keeps that for its own KL (actor.use_kl_loss)"
+        return "it needs a reference model, which verl uses only for its own KL (actor.use_kl_loss)"
     return ""
 
 
@@ -41,18 +40,18 @@ def _table():
 
 
 def rows():
-    """The rows that verl can run, by the name it knows them by (`keel_dppo_tv`)."""
-    return {PREFIX + name: row for name, row in _table().items() if not _why_not(row["requirements"])}
+    """The methods that verl can run, by their name in verl (`keel_dppo_tv`)."""
+    return {PREFIX + name: row for name, row in _table().items() if not _unsupported_reason(row["requirements"])}
 
 
 def refused():
-    """The rows that it cannot run, with the reason."""
-    reasons = {PREFIX + name: _why_not(row["requirements"]) for name, row in _table().items()}
+    """The methods that verl cannot run, with the reason."""
+    reasons = {PREFIX + name: _unsupported_reason(row["requirements"]) for name, row in _table().items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def row_of(loss_mode):
-    """The row behind a loss_mode; ValueError with the reason where there is none."""
+    """The method of a loss_mode; raises ValueError with the reason if verl cannot run it."""
     if loss_mode in rows():
         return rows()[loss_mode]
     if loss_mode in refused():

@@ -1,7 +1,7 @@
-"""What a row is told in verl's configuration, and the start-up check of what stands beside it.
+"""The settings of a method in verl's configuration, and the start-up check of related settings.
 
-verl makes this object of the section actor_rollout_ref.actor.policy_loss: in the process that was started, before Ray
-is, and again in every worker. So a trap is an error within seconds, and not a run that trains something else.
+verl creates this object from the section actor_rollout_ref.actor.policy_loss, first in the main process before Ray starts
+and again in every worker. So conflicting settings fail within seconds.
 """
 
 import math
@@ -16,46 +16,46 @@ import keel
 
 from ._rows import PREFIX, row_of
 
-# Settings of verl's own losses with their defaults. Keel's rows read none of them: their thresholds have other units.
-_OTHERS = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
-_READ = (*_OTHERS, "rollout_correction", "use_v1", "calculate_log_probs", "temperature", "top_p", "top_k", "logprobs_mode",
+# Settings of verl's losses with their defaults. Keel's methods ignore them: their thresholds have other units.
+_VERL_LOSS_SETTINGS = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
+_CHECKED = (*_VERL_LOSS_SETTINGS, "rollout_correction", "use_v1", "calculate_log_probs", "temperature", "top_p", "top_k", "logprobs_mode",
          "loss_agg_mode", "loss_scale_factor")
-_CLAMP = math.exp(20)  # the largest weight that verl computes
+_CLAMP = math.exp(20)  # the largest weight verl computes
 
 
 @dataclass
 class PolicyLoss(PolicyLossConfig):
-    """verl's section policy_loss for a row of Keel's.
+    """verl's section policy_loss for a Keel method.
 
-    loss_mode: keel_ROW. parameters: the row's own (`keel methods ROW`), by name; null is "no limit". run: the settings of
-    the run that the start-up check reads, filled in by +keel=... (keel/row.yaml beside this file)."""
+    loss_mode: keel_METHOD. parameters: those of the method (`keel methods METHOD`) by name; null means no limit. run: the
+    settings that the start-up check reads, filled in by +keel=... (keel/row.yaml)."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         row = row_of(self.loss_mode)
-        self.looks_at_recomputed = _looks_at_recomputed(row["name"], self.parameters)
-        problems = [*_unread(self), *_of_the_run(self.run, row, self.looks_at_recomputed)]
+        self.uses_recomputed = _uses_recomputed(row["name"], self.parameters)
+        problems = [*_check_section(self), *_check_run(self.run, row, self.uses_recomputed)]
         if problems:
-            raise ValueError(f"{self.loss_mode} would not train what its row says:\n" + "\n".join(f"- {p}" for p in problems))
+            raise ValueError(f"{self.loss_mode} would not train its objective with these settings:\n" + "\n".join(f"- {p}" for p in problems))
         if os.environ.get("RANK", "0") == "0":
-            print(f"keel: {self.loss_mode}: {row['equation']}\nkeel: {self._told(row)}", flush=True)
+            print(f"keel: {self.loss_mode}: {row['equation']}\nkeel: {self._summary(row)}", flush=True)
 
-    def _told(self, row):
-        numbers = {**row["parameters"], **self.parameters}
-        shown = ", ".join(f"{name} {_shown(value)}" for name, value in numbers.items())
-        anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.looks_at_recomputed else "")
+    def _summary(self, row):
+        parameters = {**row["parameters"], **self.parameters}
+        shown = ", ".join(f"{name} {_format(value)}" for name, value in parameters.items())
+        anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.uses_recomputed else "")
         return f"{shown or 'no parameters'}; measured against {anchor}; {self.run['loss_agg_mode']}"
 
 
-def _shown(value):
+def _format(value):
     return "none" if value is None else value if isinstance(value, (str, bool)) else f"{value:g}"
 
 
-def _looks_at_recomputed(name, parameters):
-    """Whether the row with these parameters looks at recomputed log-probs beside the sampler's. Tried on one token, which
-    also refuses parameters that it does not have, values that make no sense, and measures that verl cannot feed."""
+def _uses_recomputed(name, parameters):
+    """Whether the method with these parameters uses recomputed log-probs. Tries it on one token, which also rejects unknown
+    parameters, invalid values, and divergences that verl cannot compute."""
     one = torch.tensor([-1.0])
     known = dict(logp=one, behavior_logp=one, advantages=one)
     try:
@@ -70,74 +70,74 @@ def _looks_at_recomputed(name, parameters):
         raise ValueError(f"policy_loss.parameters of {PREFIX}{name}: {first}") from None
 
 
-def _unread(section):
-    """Settings of this section that are meant for another loss."""
+def _check_section(section):
+    """Rejects settings of this section for other losses."""
     for name in ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef", "dro_beta"):
         default = PolicyLossConfig.__dataclass_fields__[name].default
         if section.get(name) != default:
-            yield f"policy_loss.{name} is {section.get(name)}, which no row of Keel's reads: leave it out"
+            yield f"policy_loss.{name} is {section.get(name)}, which Keel ignores: remove it"
 
 
-def _of_the_run(run, row, both):
-    missing = [name for name in _READ if name not in run]
+def _check_run(run, row, uses_recomputed):
+    missing = [name for name in _CHECKED if name not in run]
     if missing:
-        yield (f"policy_loss.run has no {', '.join(missing)}, which the start-up check reads: give "
+        yield (f"policy_loss.run has no {', '.join(missing)}, which the start-up check reads. Fix: pass "
                "'hydra.searchpath=[pkg://keel.verl]' and +keel=row, which fill it in")
         return
     yield from _clips(run, row)
     yield from _sampling(run)
-    yield from _anchor(run["rollout_correction"] or {}, both)
+    yield from _anchor(run["rollout_correction"] or {}, uses_recomputed)
     if run["use_v1"] is not True:
-        yield ("trainer.use_v1 is false: the legacy trainer renames loss_mode to bypass_mode, a PPO clip, where old log-probs "
-               "are the rollout's")
+        yield ("trainer.use_v1 is false: with old log-probs of the rollout, the legacy trainer replaces loss_mode by bypass_mode, a "
+               "PPO clip")
     if run["loss_agg_mode"] == "seq-mean-token-sum-norm" and run["loss_scale_factor"] is None:
-        yield ("actor.loss_agg_mode is seq-mean-token-sum-norm without actor.loss_scale_factor: verl divides by the longest "
-               "response of each micro-batch then; expected a constant, usually data.max_response_length")
+        yield ("actor.loss_agg_mode is seq-mean-token-sum-norm without actor.loss_scale_factor, so verl divides by the longest "
+               "response of each micro-batch; expected a constant, usually data.max_response_length")
 
 
 def _clips(run, row):
-    for name, default in _OTHERS.items():
+    for name, default in _VERL_LOSS_SETTINGS.items():
         if run[name] != default:
             has = ", ".join(row["parameters"]) or "none"
-            yield (f"actor.{name} is {run[name]}, which no row of Keel's reads: {row['name']} has policy_loss.parameters of its "
-                   f"own ({has})")
+            yield (f"actor.{name} is {run[name]}, which Keel ignores: {row['name']} has its own "
+                   f"policy_loss.parameters ({has})")
 
 
 def _sampling(run):
     if run["calculate_log_probs"] is not True:
-        yield "rollout.calculate_log_probs is false: the sampler's log-probs are not recorded, and they are the anchor"
+        yield "rollout.calculate_log_probs is false, but the method needs the sampler's log-probs as its anchor"
     if run["top_p"] != 1 or run["top_k"] not in (-1, 0):
-        yield (f"rollout.top_p is {run['top_p']} and rollout.top_k {run['top_k']}: the sampler draws from a part of the vocabulary, "
-               "and the actor's log-probs are over all of it; expected 1 and -1")
+        yield (f"rollout.top_p is {run['top_p']} and rollout.top_k {run['top_k']}: the sampler uses a truncated distribution, "
+               "but the actor's log-probs are over the full vocabulary; expected 1 and -1")
     if run["temperature"] != 1 and run["logprobs_mode"] != "processed_logprobs":
         yield (f"rollout.temperature is {run['temperature']} and rollout.logprobs_mode {run['logprobs_mode']}: the sampler's log-probs "
-               "are without the temperature and the actor's are with it; expected processed_logprobs")
+               "ignore the temperature, but the actor's apply it; expected processed_logprobs")
 
 
-def _anchor(correction, both):
+def _anchor(correction, uses_recomputed):
     key = "algorithm.rollout_correction"
     given = {"bypass_mode": False, "rollout_is": None, "rollout_is_threshold": 2.0, "rollout_is_batch_normalize": False,
              "rollout_rs": None, "loss_type": "ppo_clip", **correction}
-    if not both:
+    if not uses_recomputed:
         if not given["bypass_mode"]:
-            yield (f"{key}.bypass_mode is false: old log-probs are recomputed by the actor, and the row would be measured "
-                   "against those and not against the sampler")
+            yield (f"{key}.bypass_mode is false: the actor recomputes old log-probs, so the method would measure against "
+                   "those instead of the sampler")
         for name, off in (("rollout_is", None), ("rollout_rs", None), ("loss_type", "ppo_clip")):
             if given[name] != off:
-                yield f"{key}.{name} is {given[name]}, which only verl's own bypass_mode loss reads: leave it out"
+                yield f"{key}.{name} is {given[name]}, which only verl's bypass_mode loss reads: remove it"
         return
     if given["bypass_mode"]:
-        yield f"{key}.bypass_mode is true: the row also looks at the recomputed log-probs, which are then not computed"
+        yield f"{key}.bypass_mode is true, but the method needs recomputed log-probs"
     if given["rollout_is"] != "token" or given["rollout_is_batch_normalize"]:
-        yield (f"{key}.rollout_is is {given['rollout_is']}: the row looks at the sampler's log-probs beside the recomputed ones, "
-               "and what verl hands a loss of them are its weights; expected token, without rollout_is_batch_normalize")
+        yield (f"{key}.rollout_is is {given['rollout_is']}: the method needs the sampler's log-probs, which verl only "
+               "provides as weights; expected token, without rollout_is_batch_normalize")
     if not _at_least(given["rollout_is_threshold"], _CLAMP):
-        yield (f"{key}.rollout_is_threshold is {given['rollout_is_threshold']}, above which the weights no longer say what the "
-               "sampler's log-probs were; expected 1e9 (the row has bounds of its own)")
+        yield (f"{key}.rollout_is_threshold is {given['rollout_is_threshold']}, which truncates the weights that the sampler's "
+               "log-probs are computed from; expected 1e9 (the method has its own bounds)")
 
 
-def _at_least(value, least):
+def _at_least(value, minimum):
     try:
-        return float(value) >= least
+        return float(value) >= minimum
     except (TypeError, ValueError):  # verl's "lower_upper"
         return False

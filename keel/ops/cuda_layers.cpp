@@ -16,12 +16,12 @@ using torch::autograd::variable_list;
 
 const void* data_or_null(const Tensor& x) { return x.defined() ? x.const_data_ptr() : nullptr; }
 
-/// Of x, or of sum = x + added where there is something to add.
-NormedSum normed_sum(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
-  const Tensor rows = x.contiguous(), more = added.defined() ? added.contiguous() : added;
+/// Norm of x, or of sum = x + added if `added` is defined.
+NormedSum compute_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  const Tensor rows = x.contiguous(), added_rows = added.defined() ? added.contiguous() : added;
   NormedSum result{added.defined() ? at::empty_like(rows) : Tensor(), at::empty_like(rows)};
   launch_on_cuda(x, "norm", [&](auto stream) {
-    return cuda::rms_norm_rows(rows.const_data_ptr(), data_or_null(more), weight.const_data_ptr(), float_type(x),
+    return cuda::rms_norm_rows(rows.const_data_ptr(), data_or_null(added_rows), weight.const_data_ptr(), float_type(x),
                                rows.size(0), rows.size(1), static_cast<float>(eps),
                                added.defined() ? result.sum.mutable_data_ptr() : nullptr,
                                result.normed.mutable_data_ptr(), stream);
@@ -33,20 +33,20 @@ struct NormGradients {
   Tensor x, weight;
 };
 
-/// With what reaches x beside its norm; undefined: nothing does. The weight's where it learns.
-NormGradients norm_gradients(const Tensor& x, const Tensor& weight, bool weight_learns, double eps,
+/// `dsum`: gradient that reaches x + added directly, or undefined. The weight's gradient is optional.
+NormGradients norm_gradients(const Tensor& x, const Tensor& weight, bool needs_weight_grad, double eps,
                              const Tensor& dnormed, const Tensor& dsum) {
   const int64_t rows = x.size(0), width = x.size(1);
   Tensor dx = at::empty_like(x), dweight;
-  launch_on_cuda(x, "norm's gradients", [&](auto stream) {
-    const Tensor dy = dnormed.contiguous(), beside = dsum.defined() ? dsum.contiguous() : dsum;
+  launch_on_cuda(x, "norm gradients", [&](auto stream) {
+    const Tensor dy = dnormed.contiguous(), residual = dsum.defined() ? dsum.contiguous() : dsum;
     Tensor parts;
-    if (weight_learns) parts = at::empty({cuda::norm_gradient_parts(rows), width}, x.options().dtype(at::kFloat));
-    const int error =
-        cuda::rms_norm_gradients(x.const_data_ptr(), weight.const_data_ptr(), dy.const_data_ptr(), data_or_null(beside),
-                                 float_type(x), rows, width, static_cast<float>(eps), dx.mutable_data_ptr(),
-                                 weight_learns ? parts.mutable_data_ptr<float>() : nullptr, stream);
-    if (weight_learns) dweight = parts.sum(0).to(weight.scalar_type());
+    if (needs_weight_grad) parts = at::empty({cuda::norm_gradient_parts(rows), width}, x.options().dtype(at::kFloat));
+    const int error = cuda::rms_norm_gradients(x.const_data_ptr(), weight.const_data_ptr(), dy.const_data_ptr(),
+                                               data_or_null(residual), float_type(x), rows, width,
+                                               static_cast<float>(eps), dx.mutable_data_ptr(),
+                                               needs_weight_grad ? parts.mutable_data_ptr<float>() : nullptr, stream);
+    if (needs_weight_grad) dweight = parts.sum(0).to(weight.scalar_type());
     return error;
   });
   return {dx, dweight};
@@ -57,7 +57,7 @@ struct Norm : torch::autograd::Function<Norm> {
     const Tensor rows = x.contiguous();
     context->save_for_backward({rows, weight});
     context->saved_data["eps"] = eps;
-    return normed_sum(rows, {}, weight, eps).normed;
+    return compute_norm(rows, {}, weight, eps).normed;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
@@ -70,7 +70,7 @@ struct Norm : torch::autograd::Function<Norm> {
 struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& added, const Tensor& weight,
                                double eps) {
-    const NormedSum result = normed_sum(x, added, weight, eps);
+    const NormedSum result = compute_norm(x, added, weight, eps);
     context->set_materialize_grads(false);
     context->save_for_backward({result.sum, weight});
     context->saved_data["eps"] = eps;
@@ -86,7 +86,7 @@ struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
   }
 };
 
-Tensor gated_rows(const Tensor& gate, const Tensor& up) {
+Tensor compute_swiglu(const Tensor& gate, const Tensor& up) {
   const Tensor g = contiguous_rows(gate), u = contiguous_rows(up);
   Tensor y = at::empty(gate.sizes(), gate.options());
   launch_on_cuda(g, "SwiGLU", [&](auto stream) {
@@ -99,13 +99,13 @@ Tensor gated_rows(const Tensor& gate, const Tensor& up) {
 struct SwiGlu : torch::autograd::Function<SwiGlu> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
     context->save_for_backward({gate, up});
-    return gated_rows(gate, up);
+    return compute_swiglu(gate, up);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor g = contiguous_rows(saved[0]), u = contiguous_rows(saved[1]), dy = gradients[0].contiguous();
     Tensor dgate = at::empty(saved[0].sizes(), g.options()), dup = at::empty_like(dgate);
-    launch_on_cuda(g, "SwiGLU's gradients", [&](auto stream) {
+    launch_on_cuda(g, "SwiGLU gradients", [&](auto stream) {
       return cuda::swiglu_gradients(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0),
                                     dy.const_data_ptr(), float_type(g), g.size(0), g.size(1), dgate.mutable_data_ptr(),
                                     dup.mutable_data_ptr(), stream);
@@ -119,13 +119,13 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
 Tensor norm(const Tensor& x, const Tensor& weight, double eps) { return Norm::apply(x, weight, eps); }
 
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
-  const variable_list both = AddAndNorm::apply(x, added, weight, eps);
-  return {both[0], both[1]};
+  const variable_list outputs = AddAndNorm::apply(x, added, weight, eps);
+  return {outputs[0], outputs[1]};
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
 
-Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   const Tensor rows = contiguous_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
   launch_on_cuda(x, "rotation", [&](auto stream) {
@@ -150,12 +150,12 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
 Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
   Tensor y;
   if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
-  const cuda::GemmArguments product{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
-                                    weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
-  launch_on_cuda(x, "product", [&](auto stream) {
-    if (!cuda::supports_skinny_gemm(product)) return 0;
+  const cuda::GemmArguments gemm{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
+                                 weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
+  launch_on_cuda(x, "skinny GEMM", [&](auto stream) {
+    if (!cuda::supports_skinny_gemm(gemm)) return 0;
     y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
-    return (swiglu ? cuda::skinny_gemm_swiglu : cuda::skinny_gemm)(product, y.mutable_data_ptr(), stream);
+    return (swiglu ? cuda::skinny_gemm_swiglu : cuda::skinny_gemm)(gemm, y.mutable_data_ptr(), stream);
   });
   return y;
 }

@@ -16,20 +16,20 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-DropoutNoise noise_of(const Dropout& dropout) {
-  const double below = std::min(std::round(dropout.probability * 0x1p32), 0x1p32 - 1);
+DropoutNoise make_noise(const Dropout& dropout) {
+  const double threshold = std::min(std::round(dropout.probability * 0x1p32), 0x1p32 - 1);
   return {.seed = dropout.seed,
           .pass = (dropout.update << kDropoutLayerBits | dropout.layer) << kDropoutSequenceBits,
-          .dropped_below = static_cast<unsigned int>(below),
+          .dropped_below = static_cast<unsigned int>(threshold),
           .scale = static_cast<float>(1 / (1 - dropout.probability))};
 }
 
-/// Linear in x, and its own gradient: what is left out of the rows is left out of what flows back.
-Tensor multiplied(const Tensor& x, const Dropout& dropout) {
-  const DropoutNoise noise = noise_of(dropout);
+/// Multiplies x by the dropout mask. The backward pass applies the same mask to the gradient.
+Tensor apply_mask(const Tensor& x, const Dropout& dropout) {
+  const DropoutNoise noise = make_noise(dropout);
   const int64_t* const sequences = dropout.sequences.const_data_ptr<int64_t>();
   const int64_t* const positions = dropout.positions.const_data_ptr<int64_t>();
-  if (x.is_cpu() && x.scalar_type() != at::kFloat) return multiplied(x.to(at::kFloat), dropout).to(x.scalar_type());
+  if (x.is_cpu() && x.scalar_type() != at::kFloat) return apply_mask(x.to(at::kFloat), dropout).to(x.scalar_type());
   const Tensor rows = x.contiguous();
   Tensor y = at::empty_like(rows);
   const int64_t width = rows.size(1);
@@ -46,31 +46,31 @@ Tensor multiplied(const Tensor& x, const Dropout& dropout) {
   return y;
 }
 
-struct DroppedOut : torch::autograd::Function<DroppedOut> {
+struct ApplyDropout : torch::autograd::Function<ApplyDropout> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Dropout& dropout) {
     context->save_for_backward({dropout.sequences, dropout.positions});
-    context->saved_data["share"] = dropout.probability;
+    context->saved_data["probability"] = dropout.probability;
     context->saved_data["seed"] = static_cast<int64_t>(dropout.seed);
     context->saved_data["update"] = static_cast<int64_t>(dropout.update);
     context->saved_data["layer"] = static_cast<int64_t>(dropout.layer);
-    return multiplied(x, dropout);
+    return apply_mask(x, dropout);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const auto number = [&](const char* name) { return static_cast<uint64_t>(context->saved_data[name].toInt()); };
-    const Dropout dropout{.probability = context->saved_data["share"].toDouble(),
-                          .seed = number("seed"),
-                          .update = number("update"),
-                          .layer = number("layer"),
+    const auto saved_int = [&](const char* name) { return static_cast<uint64_t>(context->saved_data[name].toInt()); };
+    const Dropout dropout{.probability = context->saved_data["probability"].toDouble(),
+                          .seed = saved_int("seed"),
+                          .update = saved_int("update"),
+                          .layer = saved_int("layer"),
                           .sequences = saved[0],
                           .positions = saved[1]};
-    return {multiplied(gradients[0], dropout), Tensor()};
+    return {apply_mask(gradients[0], dropout), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor apply_dropout(const Tensor& x, const Dropout& dropout) { return DroppedOut::apply(x, dropout); }
+Tensor apply_dropout(const Tensor& x, const Dropout& dropout) { return ApplyDropout::apply(x, dropout); }
 
 }  // namespace keel

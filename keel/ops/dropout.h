@@ -6,15 +6,15 @@
 
 namespace keel {
 
-/// Which numbers of the rows of tokens a layer leaves out in a training pass. The noise is counter-based, and so has no
-/// state: a pass that is computed again, in other batches or in another process, leaves out the same.
+/// Dropout of one layer in a training pass. The random numbers are counter-based, so a recomputed pass drops the same
+/// elements, also in other batches or in another process.
 struct Dropout {
-  double probability = 0;  // that a number is dropped
+  double probability = 0;  // of dropping an element
   uint64_t seed = 0, update = 0, layer = 0;
-  Tensor sequences = {}, positions = {};  // [N] int64: what sequence each row's token is of, and where it stands there
+  Tensor sequences = {}, positions = {};  // [N] int64: each row's sequence, and its position there
 };
 
-/// The rows [N, width] with that share of their numbers set to 0 and the others divided by 1 - share, differentiable.
+/// Sets elements of x [N, width] to 0 with this probability p and divides the others by 1 - p; differentiable.
 Tensor apply_dropout(const Tensor& x, const Dropout& dropout);
 
 }  // namespace keel

@@ -18,8 +18,8 @@ Tensor initial_weights(const std::vector<int64_t>& shape, double deviation, uint
                    [&](auto stream) { return cuda::initial_weights(to, count, deviation, seed, parameter, stream); });
     return result;
   }
-  parallel_for_rows((count + 1) / 2, 2, [&](int64_t first, int64_t some) {
-    for (int64_t pair = first; pair < first + some; ++pair) {
+  parallel_for_rows((count + 1) / 2, 2, [&](int64_t first, int64_t pairs) {
+    for (int64_t pair = first; pair < first + pairs; ++pair) {
       const InitialWeights two(deviation, seed, parameter, static_cast<uint64_t>(pair));
       to[2 * pair] = two.of[0];
       if (2 * pair + 1 < count) to[2 * pair + 1] = two.of[1];

@@ -7,8 +7,8 @@
 
 namespace keel {
 
-/// A parameter's initial weights, float32: normal with this deviation, a function of the seed and the parameter's
-/// number (keel/kernels/initial_weights.h). Generated on `device`.
+/// Samples initial float32 weights from a normal distribution with this standard deviation, on `device`. They are a
+/// function of the seed and the index of the parameter (keel/kernels/initial_weights.h).
 Tensor initial_weights(const std::vector<int64_t>& shape, double deviation, uint64_t seed, uint64_t parameter,
                        at::Device device);
 

@@ -38,19 +38,19 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], dy = gradients[0].contiguous();
     const int64_t rows = x.size(0), width = x.size(1);
-    const bool weight_learns = context->needs_input_grad(1);
+    const bool needs_weight_grad = context->needs_input_grad(1);
     Tensor dx = at::empty_like(x), partial;
-    if (weight_learns) partial = at::zeros({kWeightBlocks, width}, x.options());
-    // A fixed number of blocks, each with its own sum, added in order: the same bits for any number of threads.
+    if (needs_weight_grad) partial = at::zeros({kWeightBlocks, width}, x.options());
+    // A fixed number of blocks with partial sums that are added in order: the bits do not depend on the thread count.
     const int64_t block = (rows + kWeightBlocks - 1) / kWeightBlocks;
     at::parallel_for(0, kWeightBlocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         const int64_t begin = std::min(b * block, rows), count = std::min(block, rows - begin);
         cpu::rms_norm_backward(in(x) + begin * width, in(weight), in(scale) + begin, in(dy) + begin * width, count,
-                               width, out(dx) + begin * width, weight_learns ? out(partial) + b * width : nullptr);
+                               width, out(dx) + begin * width, needs_weight_grad ? out(partial) + b * width : nullptr);
       }
     });
-    return {dx, weight_learns ? partial.sum(0) : Tensor(), Tensor()};
+    return {dx, needs_weight_grad ? partial.sum(0) : Tensor(), Tensor()};
   }
 };
 
@@ -82,13 +82,12 @@ struct Gated : torch::autograd::Function<Gated> {
   }
 };
 
-/// Whether our own kernels on a GPU take these.
 bool has_gpu_kernel(const Tensor& x) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || is_narrow(x.scalar_type()));
 }
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
-  if (x.is_cuda()) return gpu::rotated(x, cos, sin, direction);
+  if (x.is_cuda()) return gpu::rotate(x, cos, sin, direction);
   const int64_t heads = x.size(1), width = x.size(2);
   const Tensor rows = contiguous_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
@@ -120,12 +119,13 @@ bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
   if (norms_on_gpu(x, weight)) return gpu::norm(x, weight, eps);
-  // Gemma's weights are float32: their kernel rounds nothing in between, and a row's bits depend on that row alone.
+  // Gemma's float32 weights: the float32 kernel rounds nothing in between, and a row's bits do not depend on other
+  // rows.
   if (has_gpu_kernel(x) && weight.scalar_type() == at::kFloat)
     return gpu::norm(x.to(at::kFloat), weight, eps).to(x.scalar_type());
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
-  // As transformers rounds: once before a narrow weight is multiplied with, once after.
-  const Tensor wide = x.to(at::kFloat), normed = wide * (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
+  // Rounds like transformers: before the multiplication with a narrow weight, and after it.
+  const Tensor x32 = x.to(at::kFloat), normed = x32 * (x32.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
   return (normed.to(weight.scalar_type()) * weight).to(x.scalar_type());
 }
 
@@ -165,10 +165,10 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
   if (has_kernel(frequencies)) {
     const int64_t rows = positions.size(0), half = frequencies.size(0);
     Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
-    const int64_t* const places = positions.const_data_ptr<int64_t>();
+    const int64_t* const position_data = positions.const_data_ptr<int64_t>();
     parallel_for_rows(rows, half * 8, [&](int64_t begin, int64_t count) {
-      cpu::angles(places + begin, in(frequencies), count, half, static_cast<float>(factor), out(cos) + begin * half,
-                  out(sin) + begin * half);
+      cpu::angles(position_data + begin, in(frequencies), count, half, static_cast<float>(factor),
+                  out(cos) + begin * half, out(sin) + begin * half);
     });
     return {cos, sin};
   }

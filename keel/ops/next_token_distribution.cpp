@@ -10,24 +10,25 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kNumbers = sizeof(RowNormalizer) / sizeof(double);
+constexpr int64_t kFields = sizeof(RowNormalizer) / sizeof(double);
 
-const float* floats_in(const Tensor& x) { return x.const_data_ptr<float>(); }
-const int64_t* ids_in(const Tensor& x) { return x.const_data_ptr<int64_t>(); }
-float* floats_out(const Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
+const float* float_data(const Tensor& x) { return x.const_data_ptr<float>(); }
+const int64_t* int64_data(const Tensor& x) { return x.const_data_ptr<int64_t>(); }
+float* mutable_float_data(const Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
 
-RowNormalizer* normalizers_in(const Tensor& x) {
+RowNormalizer* normalizer_data(const Tensor& x) {
   return reinterpret_cast<RowNormalizer*>(x.mutable_data_ptr<double>());
 }
 
-/// Of tokens on a CPU; on a GPU that would wait for it, and a stray token becomes NaN there.
+/// Checks tokens on a CPU. On a GPU the check would synchronise; there the log-prob of an invalid token is NaN.
 void check_ids(const Tensor& ids, int64_t vocab) {
   if (!ids.is_cpu() || ids.numel() == 0) return;
-  const auto [least, most] = at::aminmax(ids);
-  for (const int64_t id : {least.item<int64_t>(), most.item<int64_t>()})
+  const auto [min, max] = at::aminmax(ids);
+  for (const int64_t id : {min.item<int64_t>(), max.item<int64_t>()})
     if (id < 0 || id >= vocab)
-      fail(ExitCode::kBadInput, "a token to be predicted is ", id, ", and the model has a vocabulary of ", vocab,
-           "; the tokenizer and the model do not belong together, or tokens were added without resizing the embedding");
+      fail(
+          ExitCode::kBadInput, "a target token is ", id, ", but the model has a vocabulary of ", vocab,
+          ". The tokenizer and the model do not belong together, or tokens were added without resizing the embedding.");
 }
 
 }  // namespace
@@ -35,69 +36,70 @@ void check_ids(const Tensor& ids, int64_t vocab) {
 NextTokenDistribution::NextTokenDistribution(const Tensor& logits, double temperature)
     : logits_(logits.contiguous()),
       inverse_temperature_(temperature == 0 ? 1 : 1 / temperature),
-      normalizers_(at::empty({logits.size(0), kNumbers}, logits.options().dtype(at::kDouble))) {
+      normalizers_(at::empty({logits.size(0), kFields}, logits.options().dtype(at::kDouble))) {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1);
-  RowNormalizer* const to = normalizers_in(normalizers_);
+  RowNormalizer* const to = normalizer_data(normalizers_);
   run_row_kernel(
       logits_, "normalizing",
       [&](auto stream) {
-        const Tensor room =
+        const Tensor workspace =
             at::empty({cuda::normalize_workspace_bytes(rows, vocab)}, logits_.options().dtype(at::kByte));
-        return cuda::normalize_rows(floats_in(logits_), rows, vocab, inverse_temperature_, to, room.mutable_data_ptr(),
-                                    stream);
+        return cuda::normalize_rows(float_data(logits_), rows, vocab, inverse_temperature_, to,
+                                    workspace.mutable_data_ptr(), stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::normalize_rows(floats_in(logits_) + begin * vocab, count, vocab, inverse_temperature_, to + begin);
+        cpu::normalize_rows(float_data(logits_) + begin * vocab, count, vocab, inverse_temperature_, to + begin);
       });
 }
 
-const RowNormalizer* NextTokenDistribution::normalizers() const { return normalizers_in(normalizers_); }
+const RowNormalizer* NextTokenDistribution::normalizers() const { return normalizer_data(normalizers_); }
 
-Tensor NextTokenDistribution::entropy() const { return normalizers_.select(1, kNumbers - 1).to(at::kFloat); }
+Tensor NextTokenDistribution::entropy() const { return normalizers_.select(1, kFields - 1).to(at::kFloat); }
 
 void NextTokenDistribution::log_probabilities(const Tensor& ids, const Tensor& logp, const Tensor& other_logp) const {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1), k = rows == 0 ? 0 : ids.numel() / rows;
   check_ids(ids, vocab);
-  const int64_t* const tokens = ids_in(ids);
-  float *const logps = floats_out(logp), *const others = floats_out(other_logp);
+  const int64_t* const tokens = int64_data(ids);
+  float *const logps = mutable_float_data(logp), *const others = mutable_float_data(other_logp);
   run_row_kernel(
       logits_, "log-probability",
       [&](auto stream) {
-        return cuda::token_log_probabilities(floats_in(logits_), normalizers(), rows, vocab, inverse_temperature_,
+        return cuda::token_log_probabilities(float_data(logits_), normalizers(), rows, vocab, inverse_temperature_,
                                              tokens, k, logps, others, stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::token_log_probabilities(floats_in(logits_) + begin * vocab, normalizers() + begin, count, vocab,
+        cpu::token_log_probabilities(float_data(logits_) + begin * vocab, normalizers() + begin, count, vocab,
                                      inverse_temperature_, tokens + begin * k, k, logps + begin * k,
                                      others ? others + begin * k : nullptr);
       });
 }
 
-NextTokenDistribution::LogProbs NextTokenDistribution::of(const Tensor& ids) const {
+NextTokenDistribution::LogProbs NextTokenDistribution::log_probs(const Tensor& ids) const {
   LogProbs result{at::empty(ids.sizes(), logits_.options()), at::empty(ids.sizes(), logits_.options())};
   log_probabilities(ids.contiguous(), result.logp, result.other_logp);
   return result;
 }
 
-Tensor NextTokenDistribution::logp_of(const Tensor& ids) const {
+Tensor NextTokenDistribution::logp(const Tensor& ids) const {
   const Tensor logp = at::empty(ids.sizes(), logits_.options());
   log_probabilities(ids.contiguous(), logp, {});
   return logp;
 }
 
-NextTokenDistribution::Divergences NextTokenDistribution::from(const NextTokenDistribution& behavior) const {
+NextTokenDistribution::Divergences NextTokenDistribution::divergences_from(
+    const NextTokenDistribution& behavior) const {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1);
   const Divergences result{at::empty({rows}, logits_.options()), at::empty({rows}, logits_.options())};
-  const float *const mine = floats_in(logits_), *const theirs = floats_in(behavior.logits_);
-  float *const tv = floats_out(result.tv), *const kl = floats_out(result.kl);
+  const float *const pi = float_data(logits_), *const mu = float_data(behavior.logits_);
+  float *const tv = mutable_float_data(result.tv), *const kl = mutable_float_data(result.kl);
   run_row_kernel(
       logits_, "divergence",
       [&](auto stream) {
-        return cuda::row_divergences(mine, normalizers(), theirs, behavior.normalizers(), rows, vocab,
-                                     inverse_temperature_, tv, kl, stream);
+        return cuda::row_divergences(pi, normalizers(), mu, behavior.normalizers(), rows, vocab, inverse_temperature_,
+                                     tv, kl, stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::row_divergences(mine + begin * vocab, normalizers() + begin, theirs + begin * vocab,
+        cpu::row_divergences(pi + begin * vocab, normalizers() + begin, mu + begin * vocab,
                              behavior.normalizers() + begin, count, vocab, inverse_temperature_, tv + begin,
                              kl + begin);
       });
@@ -110,8 +112,8 @@ Tensor NextTokenDistribution::into_gradient(const Tensor& targets, const Tensor&
   check_ids(targets, vocab);
   const Tensor tokens = targets.contiguous(), c = coefficient.contiguous(),
                e = entropy_coefficient.defined() ? entropy_coefficient.contiguous() : entropy_coefficient;
-  const LogitLoss loss{ids_in(tokens), floats_in(c), e.defined() ? floats_in(e) : nullptr};
-  float* const to = floats_out(logits_);
+  const LogitLoss loss{int64_data(tokens), float_data(c), e.defined() ? float_data(e) : nullptr};
+  float* const to = mutable_float_data(logits_);
   Tensor gradient = type == at::kFloat ? logits_ : logits_.view(type).narrow(1, 0, vocab);
   run_row_kernel(
       logits_, "gradient",

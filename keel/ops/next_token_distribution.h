@@ -5,33 +5,33 @@
 
 namespace keel {
 
-/// Rows of logits as distributions of the next token, at a temperature. Trainer and sampler take their
-/// log-probabilities from here alone, so that they differ by what their logits differ by. Sums are exact to about 1e-8,
-/// and a log-probability is rounded once, to float32.
+/// Distributions of the next token, from rows of logits and a temperature. Trainer and sampler share this code, so that
+/// their log-probs differ only if their logits do. Sums are exact to about 1e-8, and a log-prob is rounded once, to
+/// float32.
 class NextTokenDistribution {
  public:
-  /// `logits` [M, V] float32. Temperature 0 reports the untempered distribution.
+  /// `logits` [M, V] float32. Temperature 0 means the distribution at temperature 1.
   NextTokenDistribution(const Tensor& logits, double temperature);
 
   Tensor entropy() const;  // [M] float32
 
   struct LogProbs {
-    Tensor logp;        // at most 0
-    Tensor other_logp;  // log(1 - p), which keeps its digits where log p rounds to 0
+    Tensor logp;        // log p, at most 0
+    Tensor other_logp;  // log(1 - p); accurate even if log p rounds to 0
   };
-  /// Of one token of each row, or of K: ids [M] or [M, K] int64.
-  LogProbs of(const Tensor& ids) const;
-  Tensor logp_of(const Tensor& ids) const;  // the log-probabilities alone
+  /// Log-probs of one token or K tokens per row: ids [M] or [M, K] int64.
+  LogProbs log_probs(const Tensor& ids) const;
+  Tensor logp(const Tensor& ids) const;  // without other_logp
 
   struct Divergences {
     Tensor tv, kl;  // [M] total variation, KL(mu || pi)
   };
-  /// From the distributions `behavior` of the policy mu, at the same temperature.
-  Divergences from(const NextTokenDistribution& behavior) const;
+  /// Divergences from the distributions `behavior` of the policy mu, at the same temperature.
+  Divergences divergences_from(const NextTokenDistribution& behavior) const;
 
-  /// The gradient [M, V] of a loss -sum c log p(target) - sum e H with respect to the logits, which it overwrites:
-  /// nothing else can be asked afterwards. c and e are [M] float32; e may be undefined. Of `type`, which may be narrow
-  /// on a GPU: each row then begins where its logits did.
+  /// Returns the gradient [M, V] of the loss -sum c log p(target) - sum e H with respect to the logits. It overwrites
+  /// the logits, so this object cannot be used afterwards. c and e are [M] float32; e may be undefined. On a GPU `type`
+  /// may be bf16 or fp16; a row of the gradient then starts where its row of logits did.
   Tensor into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient,
                        at::ScalarType type = at::kFloat);
 

@@ -73,7 +73,7 @@ SampledTokens gpu_sample(const Tensor& logits, double temperature, uint64_t seed
 void add_top_k(SampledTokens& sampled, const NextTokenDistribution& next, int64_t top_k) {
   sampled.storage = Tensor();
   sampled.topk_ids = std::get<1>(next.logits().topk(top_k, -1));
-  sampled.topk_logp = next.logp_of(sampled.topk_ids);
+  sampled.topk_logp = next.logp(sampled.topk_ids);
 }
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
@@ -120,7 +120,7 @@ SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, co
   }
   const NextTokenDistribution next(logits, temperature);
   const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
-  const auto [logp, other_logp] = next.of(tokens);
+  const auto [logp, other_logp] = next.log_probs(tokens);
   SampledTokens sampled{tokens, logp, other_logp, next.entropy()};
   if (top_k > 0) add_top_k(sampled, next, top_k);
   return sampled;

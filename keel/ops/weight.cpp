@@ -15,47 +15,47 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Whether products with this matrix multiply narrow numbers as they are.
+/// Whether GEMMs with this matrix multiply bf16 or fp16 directly.
 bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
 
-/// What a backward pass needs of a weight that learns.
-struct Learning : torch::CustomClassHolder {
-  Learning(Weight of, std::shared_ptr<GradientSink> into) : weight(std::move(of)), sink(std::move(into)) {}
+/// Context of the backward pass of a trainable weight.
+struct TrainedWeight : torch::CustomClassHolder {
+  TrainedWeight(Weight w, std::shared_ptr<GradientSink> s) : weight(std::move(w)), sink(std::move(s)) {}
   Weight weight;
   std::shared_ptr<GradientSink> sink;
 };
-using LearningPtr = c10::intrusive_ptr<Learning>;
+using TrainedWeightPtr = c10::intrusive_ptr<TrainedWeight>;
 
-void keep(AutogradContext* context, const LearningPtr& learning) {
-  context->saved_data["learning"] = c10::IValue::make_capsule(learning);
+void save_weight(AutogradContext* context, const TrainedWeightPtr& trained) {
+  context->saved_data["weight"] = c10::IValue::make_capsule(trained);
 }
-const Learning& kept(AutogradContext* context) {
-  return static_cast<const Learning&>(*context->saved_data["learning"].toCapsule());
+const TrainedWeight& saved_weight(AutogradContext* context) {
+  return static_cast<const TrainedWeight&>(*context->saved_data["weight"].toCapsule());
 }
 
-/// The weight's numbers; their gradient is added to the sink.
-struct NumbersToSink : torch::autograd::Function<NumbersToSink> {
-  static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const LearningPtr& learning) {
-    keep(context, learning);
-    return learning->weight.value().detach();
+/// Returns the weight's value; adds its gradient to the sink.
+struct ValueToSink : torch::autograd::Function<ValueToSink> {
+  static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const TrainedWeightPtr& trained) {
+    save_weight(context, trained);
+    return trained->weight.value().detach();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    kept(context).sink->add(gradients[0].to(at::kFloat));
+    saved_weight(context).sink->add(gradients[0].to(at::kFloat));
     return {Tensor(), Tensor()};
   }
 };
 
-/// Rows of the weight, whose gradients are summed in float32 whatever the weight's type.
+/// Embedding lookup; sums the gradient in float32 for any dtype of the weight.
 struct RowsToSink : torch::autograd::Function<RowsToSink> {
   static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const Tensor& indices, int64_t padding,
-                        const LearningPtr& learning) {
-    keep(context, learning);
+                        const TrainedWeightPtr& trained) {
+    save_weight(context, trained);
     context->save_for_backward({indices});
     context->saved_data["padding"] = padding;
-    return at::embedding(learning->weight.value(), indices, padding);
+    return at::embedding(trained->weight.value(), indices, padding);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    GradientSink& sink = *kept(context).sink;
+    GradientSink& sink = *saved_weight(context).sink;
     sink.add(at::embedding_dense_backward(gradients[0].to(at::kFloat), context->get_saved_variables()[0],
                                           sink.sum().size(0), context->saved_data["padding"].toInt(),
                                           /*scale_grad_by_freq=*/false));
@@ -63,22 +63,22 @@ struct RowsToSink : torch::autograd::Function<RowsToSink> {
   }
 };
 
-Tensor product(const Tensor& x, const Tensor& weight, bool deterministic) {
+Tensor multiply(const Tensor& x, const Tensor& weight, bool deterministic) {
   return deterministic ? deterministic_linear(x, weight) : at::linear(x, weight);
 }
 
-/// A product whose weight gradient is added to the sink by the product that computes it.
+/// A linear layer whose weight gradient is accumulated into the sink by its GEMM.
 struct LinearToSink : torch::autograd::Function<LinearToSink> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/, bool deterministic,
-                        const LearningPtr& learning) {
-    keep(context, learning);
+                        const TrainedWeightPtr& trained) {
+    save_weight(context, trained);
     context->save_for_backward({x});
-    return product(x, learning->weight.value(), deterministic);
+    return multiply(x, trained->weight.value(), deterministic);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Learning& learning = kept(context);
-    learning.sink->add_product(gradients[0].t(), context->get_saved_variables()[0]);
-    return {context->needs_input_grad(0) ? learning.weight.input_gradient(gradients[0]) : Tensor(), Tensor(), Tensor(),
+    const TrainedWeight& trained = saved_weight(context);
+    trained.sink->add_product(gradients[0].t(), context->get_saved_variables()[0]);
+    return {context->needs_input_grad(0) ? trained.weight.input_gradient(gradients[0]) : Tensor(), Tensor(), Tensor(),
             Tensor()};
   }
 };
@@ -98,12 +98,12 @@ std::shared_ptr<GradientSink> Weight::active_sink() const { return at::GradMode:
 
 Tensor Weight::forward() const {
   const std::shared_ptr<GradientSink> sink = active_sink();
-  return sink ? NumbersToSink::apply(sink->leaf(), c10::make_intrusive<Learning>(*this, sink)) : value();
+  return sink ? ValueToSink::apply(sink->leaf(), c10::make_intrusive<TrainedWeight>(*this, sink)) : value();
 }
 
 Tensor Weight::rows(const Tensor& indices, int64_t padding) const {
   const std::shared_ptr<GradientSink> sink = active_sink();
-  return sink ? RowsToSink::apply(sink->leaf(), indices, padding, c10::make_intrusive<Learning>(*this, sink))
+  return sink ? RowsToSink::apply(sink->leaf(), indices, padding, c10::make_intrusive<TrainedWeight>(*this, sink))
               : at::embedding(value(), indices, padding);
 }
 
@@ -111,9 +111,10 @@ Tensor Weight::linear(const Tensor& x, const Weight& bias, bool deterministic) c
   const Tensor b = bias.defined() ? bias.forward() : Tensor();
   if (!deterministic && (b.defined() || !at::GradMode::is_enabled())) return keel::linear(x, forward(), b);
   const std::shared_ptr<GradientSink> sink = active_sink();
-  const Tensor y = sink && x.dim() == 2 && multiplies_narrow(value())
-                       ? LinearToSink::apply(x, sink->leaf(), deterministic, c10::make_intrusive<Learning>(*this, sink))
-                       : product(x, forward(), deterministic);
+  const Tensor y =
+      sink && x.dim() == 2 && multiplies_narrow(value())
+          ? LinearToSink::apply(x, sink->leaf(), deterministic, c10::make_intrusive<TrainedWeight>(*this, sink))
+          : multiply(x, forward(), deterministic);
   return b.defined() ? y + b : y;
 }
 
@@ -130,7 +131,7 @@ void Weight::input_gradient_to_float32(Tensor& out, const Tensor& dy) const {
     at::matmul_out(out, dy, value().to(at::kFloat));
 }
 
-at::ScalarType Weight::product_type() const { return multiplies_narrow(value()) ? type() : at::kFloat; }
+at::ScalarType Weight::gemm_type() const { return multiplies_narrow(value()) ? type() : at::kFloat; }
 
 GradientSinks::GradientSinks(const std::vector<NamedWeight>& weights) {
   for (const NamedWeight& weight : weights) {

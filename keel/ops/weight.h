@@ -6,33 +6,31 @@
 
 #include "keel/core/tensor/tensor.h"
 
-// A network multiplies and keeps its activations in the compute type of its weights. Float32 are the masters of trained
-// weights and their gradients, the statistics of norms, the angles of positions, the softmax, logits, log-probabilities
-// and values.
+// GEMMs and activations use the compute dtype of the weights. Master weights, gradients, norm statistics, rotary
+// angles, softmax, logits, log-probs and values are float32.
 
 namespace keel {
 
-/// The sum of a weight's gradients, in float32.
+/// Accumulates a weight's gradients in float32.
 class GradientSink {
  public:
-  /// Sums into this tensor.
+  /// Accumulates into `sum`.
   explicit GradientSink(Tensor sum);
 
   const Tensor& sum() const { return sum_; }
   void add(const Tensor& gradient) { sum_.add_(gradient); }
-  /// Adds the product a b of matrices that may be narrower, without a tensor in between.
+  /// Adds the matrix product a b in one GEMM. The matrices may be bf16 or fp16.
   void add_product(const Tensor& a, const Tensor& b);
 
-  /// An autograd leaf without elements. A forward pass through the weight depends on it, so that a backward pass
-  /// reaches the sink.
+  /// An empty autograd leaf that forward passes through the weight depend on, so that autograd runs their backward.
   const Tensor& leaf() const { return leaf_; }
 
  private:
   Tensor sum_, leaf_;
 };
 
-/// A weight of a network, in the type that it computes in; only the weight knows how it is stored. It is a handle, as a
-/// tensor is: copies are the same weight. While a sink for it exists, backward passes add its gradient there.
+/// A weight in its compute dtype. It is a handle like a tensor: copies refer to the same weight. While its sink exists,
+/// backward passes add the weight's gradient to it.
 class Weight {
  public:
   Weight() = default;
@@ -44,35 +42,36 @@ class Weight {
   at::ScalarType type() const { return value().scalar_type(); }
   at::Device device() const { return value().device(); }
 
-  /// The numbers, outside of autograd.
+  /// The value, outside of autograd.
   const Tensor& value() const { return state_->value; }
   void set_value(Tensor value) const { state_->value = std::move(value); }
 
   void set_sink(const std::shared_ptr<GradientSink>& sink) const { state_->sink = sink; }
-  /// Null where the weight is frozen.
+  /// Null if the weight is frozen.
   std::shared_ptr<GradientSink> sink() const { return state_->sink.lock(); }
 
-  /// The numbers for a forward pass, whose gradient goes to the sink in float32.
+  /// The value as part of the autograd graph; its gradient is added to the sink.
   Tensor forward() const;
 
-  /// The rows of these indices [N] int64. `padding`, unless it is -1, is a row that does not learn.
+  /// Embedding lookup of indices [N] int64. Row `padding` gets no gradient; -1: none.
   Tensor rows(const Tensor& indices, int64_t padding) const;
 
-  /// x W^T + b of rows [N, in] and a weight [out, in], in the weight's type. Where a GPU can, the product that computes
-  /// the gradient adds it to the sink in float32. `deterministic`: as deterministic_linear adds up.
+  /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. On a GPU the GEMM of the weight's gradient
+  /// accumulates directly into the sink. `deterministic`: uses deterministic_linear().
   Tensor linear(const Tensor& x, const Weight& bias = {}, bool deterministic = false) const;
-  /// x W^T in float32, without gradients. A GPU multiplies narrow numbers as they are; a CPU widens them first.
+  /// x W^T with a float32 result, without gradients. A GPU multiplies bf16 and fp16 directly; a CPU converts them
+  /// first.
   Tensor linear_to_float32(const Tensor& x, bool deterministic = false) const;
 
-  /// dy W, the gradient of linear()'s x.
+  /// dy W, the gradient of x in linear().
   Tensor input_gradient(const Tensor& dy) const { return dy.mm(value()); }
   /// The same in float32, into `out`.
   void input_gradient_to_float32(Tensor& out, const Tensor& dy) const;
-  /// The type in which a product with the weight takes rows that are to be multiplied in float32.
-  at::ScalarType product_type() const;
+  /// The dtype in which input_gradient_to_float32() multiplies dy.
+  at::ScalarType gemm_type() const;
 
  private:
-  /// The sink, where gradients are recorded.
+  /// The sink if autograd is enabled, else null.
   std::shared_ptr<GradientSink> active_sink() const;
 
   struct State {
@@ -82,18 +81,18 @@ class Weight {
   std::shared_ptr<State> state_;
 };
 
-/// A weight by its name in a checkpoint.
+/// A weight and its name in a checkpoint.
 struct NamedWeight {
   std::string name;
   Weight weight;
 };
 
-/// Owns the gradient sums of weights, which are trained while it exists. A weight has at most one sink.
+/// Owns the gradient sinks of weights, which are trainable while it exists. A weight has at most one sink.
 class GradientSinks {
  public:
   explicit GradientSinks(const std::vector<NamedWeight>& weights);
 
-  /// The sum of each weight's gradients, in the order of the weights.
+  /// The accumulated gradients, in the order of the weights.
   std::vector<Tensor> sums() const;
   void clear() const;
 

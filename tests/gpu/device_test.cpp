@@ -73,7 +73,7 @@ TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
       x[7].mul_(1e30);
       x = x.to(type);
       for (const SamplingPrecision& precision : sampling_precisions())
-        for (const Round round :
+        for (const RoundFunction round :
              {precision.rounding.weights, precision.rounding.activations, precision.rounding.keys_and_values})
           if (round) {
             EXPECT_TRUE(round(x.to(cuda)).cpu().allclose(round(x), 0, 0, /*equal_nan=*/true))
@@ -153,8 +153,9 @@ TEST(NextTokens, GiveTheCpusDivergencesAndGradients) {
   const int64_t rows = 65;
   for (const int64_t vocab : {1, 2, 26, 255, 257, 49152}) {
     const Tensor pi = random_normal({rows, vocab}, 1) * 3, mu = pi + random_normal({rows, vocab}, 2) * 0.3;
-    const auto host = NextTokenDistribution(pi, 0.8).from(NextTokenDistribution(mu, 0.8));
-    const auto device = NextTokenDistribution(pi.to(cuda), 0.8).from(NextTokenDistribution(mu.to(cuda), 0.8));
+    const auto host = NextTokenDistribution(pi, 0.8).divergences_from(NextTokenDistribution(mu, 0.8));
+    const auto device =
+        NextTokenDistribution(pi.to(cuda), 0.8).divergences_from(NextTokenDistribution(mu.to(cuda), 0.8));
     EXPECT_LT(largest_difference(device.tv.cpu(), host.tv), 2e-7) << vocab;
     EXPECT_LT(relative_difference(device.kl.cpu(), host.kl), 1e-6) << vocab;
     const Tensor targets = at::arange(rows, at::kLong) * 7 % vocab, c = random_normal({rows}, 3),
@@ -175,15 +176,15 @@ TEST(NextTokens, NoticeRowsThatAreNoDistributions) {
   for (const std::vector<float>& bad : std::vector<std::vector<float>>{
            {nan, 0, 0}, {0, 0, nan}, {nan, -inf, -inf}, {-inf, 1, nan}, {inf, 0, 0}, {-inf, -inf, -inf}}) {
     const NextTokenDistribution next(at::tensor(bad).unsqueeze(0).to(cuda), 1.0);
-    const auto [logp, other_logp] = next.of(int64_tensor({1}).to(cuda));
+    const auto [logp, other_logp] = next.log_probs(int64_tensor({1}).to(cuda));
     EXPECT_TRUE(std::isnan(logp.item<float>()));
     EXPECT_TRUE(std::isnan(other_logp.item<float>()));
     EXPECT_TRUE(std::isnan(next.entropy().item<float>()));
   }
   const NextTokenDistribution only(at::tensor({-inf, 3.0f, -inf}).unsqueeze(0).to(cuda), 1.0);
-  EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).logp.item<float>(), 0);
-  EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).other_logp.item<float>(), -inf);
-  EXPECT_EQ(only.of(int64_tensor({0}).to(cuda)).logp.item<float>(), -inf);
+  EXPECT_EQ(only.log_probs(int64_tensor({1}).to(cuda)).logp.item<float>(), 0);
+  EXPECT_EQ(only.log_probs(int64_tensor({1}).to(cuda)).other_logp.item<float>(), -inf);
+  EXPECT_EQ(only.log_probs(int64_tensor({0}).to(cuda)).logp.item<float>(), -inf);
 }
 
 TEST(Sampling, DrawsRareTokensWhereTheCpuDoes) {

@@ -78,7 +78,9 @@ TEST(NextTokenDistribution, IsRightAboutTheOthersOfEqualAndOfImpossibleTokens) {
   const float never = -std::numeric_limits<float>::infinity();
   const Tensor logits = at::tensor({2.0f, 2.0f, never, 1.0f, never, never, 0.0f, 0.0f, 0.0f}).view({3, 3});
   const NextTokenDistribution next(logits, 1.0);
-  const auto other_of = [&](int64_t token) { return to_vector(next.of(at::full({3}, token, at::kLong)).other_logp); };
+  const auto other_of = [&](int64_t token) {
+    return to_vector(next.log_probs(at::full({3}, token, at::kLong)).other_logp);
+  };
   EXPECT_NEAR(other_of(0)[0], std::log(0.5), 1e-7);
   EXPECT_NEAR(other_of(1)[0], std::log(0.5), 1e-7);
   EXPECT_EQ(other_of(2)[0], 0);  // never drawn: always another
@@ -86,8 +88,8 @@ TEST(NextTokenDistribution, IsRightAboutTheOthersOfEqualAndOfImpossibleTokens) {
   EXPECT_EQ(other_of(1)[1], 0);
   EXPECT_NEAR(other_of(2)[2], std::log(2.0 / 3), 1e-7);
   const NextTokenDistribution only(at::full({1, 1}, 7.0), 1.0);
-  EXPECT_EQ(only.of(int64_tensor({0})).logp.item<float>(), 0);
-  EXPECT_EQ(only.of(int64_tensor({0})).other_logp.item<float>(), -kInfinite);
+  EXPECT_EQ(only.log_probs(int64_tensor({0})).logp.item<float>(), 0);
+  EXPECT_EQ(only.log_probs(int64_tensor({0})).other_logp.item<float>(), -kInfinite);
   EXPECT_EQ(only.entropy().item<float>(), 0);
 }
 
@@ -135,7 +137,7 @@ TEST(LmHead, NoticesRowsThatAreNoDistributions) {
       const NextTokenDistribution next(row.unsqueeze(0).clone(), 1.0);
       for (int64_t token = 0; token < 3; ++token) {
         SCOPED_TRACE(testing::PrintToString(bad) + " token " + std::to_string(token));
-        const auto [logp, other_logp] = next.of(int64_tensor({token}));
+        const auto [logp, other_logp] = next.log_probs(int64_tensor({token}));
         EXPECT_TRUE(std::isnan(logp.item<float>()));
         EXPECT_TRUE(std::isnan(other_logp.item<float>()));
       }
@@ -150,13 +152,13 @@ TEST(LmHead, NoticesRowsThatAreNoDistributions) {
 TEST(NextTokenDistribution, MeasuresExactDivergences) {
   for (const int64_t vocab : {2, 26, 5000}) {
     const Tensor pi = random_normal({20, vocab}, 1) * 3, mu = pi + random_normal({20, vocab}, 2) * 0.3;
-    const auto [tv, kl] = NextTokenDistribution(pi, 0.8).from(NextTokenDistribution(mu, 0.8));
+    const auto [tv, kl] = NextTokenDistribution(pi, 0.8).divergences_from(NextTokenDistribution(mu, 0.8));
     const Tensor log_pi = at::log_softmax(pi.to(at::kDouble) / 0.8, 1),
                  log_mu = at::log_softmax(mu.to(at::kDouble) / 0.8, 1);
     EXPECT_LT(largest_difference(tv, (log_pi.exp() - log_mu.exp()).abs().sum(1) / 2), 2e-7);
     EXPECT_LT(relative_difference(kl, (log_mu.exp() * (log_mu - log_pi)).sum(1)), 1e-6);
     const auto [same_tv, same_kl] =
-        NextTokenDistribution(pi, 0.8).from(NextTokenDistribution(pi + 5, 0.8));  // the same distribution
+        NextTokenDistribution(pi, 0.8).divergences_from(NextTokenDistribution(pi + 5, 0.8));  // the same distribution
     EXPECT_LT(same_tv.max().item<double>(), 1e-6);
     EXPECT_LT(same_kl.max().item<double>(), 1e-6);
     EXPECT_GE(same_kl.min().item<double>(), 0);
@@ -165,16 +167,16 @@ TEST(NextTokenDistribution, MeasuresExactDivergences) {
   const float never = -std::numeric_limits<float>::infinity();
   const NextTokenDistribution pi(at::tensor({0.0f, never, 0.0f}).unsqueeze(0), 1),
       mu(at::tensor({never, 0.0f, 0.0f}).unsqueeze(0), 1);
-  EXPECT_EQ(pi.from(mu).kl.item<double>(), kInfinite);
-  EXPECT_NEAR(pi.from(mu).tv.item<double>(), 0.5, 1e-7);
+  EXPECT_EQ(pi.divergences_from(mu).kl.item<double>(), kInfinite);
+  EXPECT_NEAR(pi.divergences_from(mu).tv.item<double>(), 0.5, 1e-7);
   const NextTokenDistribution less(at::tensor({never, never, 0.0f}).unsqueeze(0), 1);
-  EXPECT_NEAR(pi.from(less).kl.item<double>(), std::log(2.0), 1e-7);
+  EXPECT_NEAR(pi.divergences_from(less).kl.item<double>(), std::log(2.0), 1e-7);
 }
 
 TEST(NextTokenDistribution, RefusesTokensThatTheVocabularyDoesNotHave) {
   for (const int64_t stray : {-1, 4}) {
     const NextTokenDistribution next(at::zeros({2, 4}), 1.0);
-    const std::string message = error_of(3, [&] { next.of(int64_tensor({0, stray})); });
+    const std::string message = error_of(3, [&] { next.log_probs(int64_tensor({0, stray})); });
     EXPECT_NE(message.find("vocabulary of 4"), std::string::npos) << message;
     EXPECT_NE(message.find(std::to_string(stray)), std::string::npos) << message;
   }

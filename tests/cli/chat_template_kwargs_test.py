@@ -69,8 +69,8 @@ class TemplateWords(support.Test):
     def test_a_text_that_spells_a_value_is_said_to_be_a_text(self):
         """transformers takes it for true, as every text: `is false` does not hold for it."""
         told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
-        self.assertIn('is told enable_thinking="false" (a text, which counts as true; the value has no quotes)', told)
-        self.assertNotIn("(a text", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
+        self.assertIn('is told enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
+        self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
     def test_words_that_no_first_prompt_goes_by_are_told_so(self):
         """Later rows may be conversations, so that nothing is said of all of them."""
@@ -86,7 +86,7 @@ class TemplateWords(support.Test):
         model = self.folder / "run" / "checkpoints" / "step-000001"
         for result in (self.train("--explain", "data.chat_template_kwargs=[enable_thinking=false]"),
                        keel("generate", "--model", model, "--prompt", "hi", "--chat", "--chat-template-word", "enable_thinking=false")):
-            self.assert_refused(result, 2, "enable_thinking", "the model has none; remove it")
+            self.assert_refused(result, 2, "enable_thinking", "the model has no chat template; remove it")
 
     def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
         settings = ("task.name=countdown", "data.chat_template_kwargs=[enable_thinking=false]")
@@ -100,7 +100,7 @@ class TemplateWords(support.Test):
     def test_supervised_rows_that_it_keeps_from_being_learned_are_told_the_ways_out(self):
         talk = self.write_rows("talk.jsonl", [{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}] * 2)
         sft = ["sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{talk}]", f"run.dir={self.folder / 'sft'}", "--explain"]
-        self.assert_refused(keel(*sft, "data.chat_template_kwargs=[enable_thinking=false]"), 3, "sft.loss_on=all", "leave out data.chat_template_kwargs")
+        self.assert_refused(keel(*sft, "data.chat_template_kwargs=[enable_thinking=false]"), 3, "sft.loss_on=all", "remove data.chat_template_kwargs")
         for way_out in (["data.chat_template_kwargs=[enable_thinking=false]", "sft.loss_on=all"], []):
             self.assert_exit(keel(*sft, *way_out), 0)
 

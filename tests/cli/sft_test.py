@@ -271,7 +271,7 @@ class Sft(own_rows.Test):
         config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("<|im_end|>", "")}))
         self.assertIn("has no stop token at its end", self.refused(3, f"data.files=[{self.rows}]"))
         config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("assistant\n{% endif", "assistant:\n{% endif")}))
-        self.assertIn("otherwise than what it has the model go on from", self.refused(3, f"data.files=[{self.rows}]"))
+        self.assertIn("chat template begins the assistant message differently", self.refused(3, f"data.files=[{self.rows}]"))
 
 
 if __name__ == "__main__":

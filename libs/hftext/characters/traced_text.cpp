@@ -5,12 +5,12 @@
 namespace keel {
 namespace {
 
-/// Those of the ranges that have a byte in [begin, end).
+/// Returns the ranges that overlap [begin, end).
 std::span<const ByteRange> overlapping(std::span<const ByteRange> ranges, size_t begin, size_t end) {
   const auto first = std::upper_bound(ranges.begin(), ranges.end(), begin,
-                                      [](size_t place, const ByteRange& range) { return place < range.end; });
+                                      [](size_t offset, const ByteRange& range) { return offset < range.end; });
   const auto last = std::lower_bound(first, ranges.end(), end,
-                                     [](const ByteRange& range, size_t place) { return range.begin < place; });
+                                     [](const ByteRange& range, size_t offset) { return range.begin < offset; });
   return {first, last};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A text that remembers where its bytes come from: written by whoever is trusted to write special tokens, such as the
-// author of a chat template, or untrusted, such as what a user said.
+// A text that tracks which of its bytes are untrusted. A chat template is trusted to write special tokens; a message of
+// a user is not.
 
 #include <cstddef>
 #include <span>
@@ -18,12 +18,12 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Sorted, none empty, none touching the next.
+/// Sorted and non-empty ranges that neither overlap nor touch.
 using ByteRanges = std::vector<ByteRange>;
 
-/// Those of the ranges that lie in [begin, end), cut to it and counted from `begin`.
+/// Intersects the ranges with [begin, end); the result is relative to `begin`.
 ByteRanges ranges_within(std::span<const ByteRange> ranges, size_t begin, size_t end);
-/// Whether one of the ranges has a byte in [begin, end), and whether they have all of them.
+/// touches(): the ranges contain a byte of [begin, end). covers(): they contain all of its bytes.
 bool touches(std::span<const ByteRange> ranges, size_t begin, size_t end);
 bool covers(std::span<const ByteRange> ranges, size_t begin, size_t end);
 
@@ -38,7 +38,7 @@ class TracedText {
   const ByteRanges& untrusted() const { return untrusted_; }
   bool has_untrusted() const { return !untrusted_.empty(); }
   size_t size() const { return bytes_.size(); }
-  /// What it takes beyond its bytes.
+  /// Memory used by the ranges, in bytes.
   size_t range_bytes() const { return untrusted_.size() * sizeof(ByteRange); }
 
   void append(std::string_view bytes, bool is_untrusted = false) {

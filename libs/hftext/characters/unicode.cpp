@@ -14,9 +14,9 @@
 
 namespace keel::text {
 
-void require_unicode_tables(std::string_view what, const std::string& place) {
+void require_unicode_tables(std::string_view what, const std::string& location) {
   if (has_unicode_tables()) return;
-  fail(ExitCode::kBadInput, place, ": ", what,
+  fail(ExitCode::kBadInput, location, ": ", what,
        " needs PCRE2 and utf8proc, which this build lacks; install libpcre2-dev and libutf8proc-dev and build again"
        " with KEEL_TOKENIZERS on");
 }
@@ -32,7 +32,7 @@ utf8proc_ssize_t checked(utf8proc_ssize_t size) {
   return size;
 }
 
-/// Puts the marks of each character into their canonical order. utf8proc_map() exchanges neighbours for it, which takes
+/// Sorts the combining marks of each character into canonical order. utf8proc_map() uses a bubble sort, which takes
 /// hours for a character with a million marks.
 void order_marks(std::vector<utf8proc_int32_t>& points) {
   const auto rank = [](utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; };
@@ -47,13 +47,13 @@ std::string map_part(std::string_view text, int given) {
   const auto options = static_cast<utf8proc_option_t>(given);
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   std::vector<utf8proc_int32_t> points;
-  int unused = 0;  // where characters may be parted
+  int unused = 0;  // grapheme break state, not used
   for (auto left = static_cast<utf8proc_ssize_t>(text.size()); left > 0;) {
     utf8proc_int32_t point = 0;
     const utf8proc_ssize_t read = checked(utf8proc_iterate(bytes, left, &point));
     bytes += read;
     left -= read;
-    constexpr size_t kLongest = 32;  // the longest of Unicode has 18
+    constexpr size_t kLongest = 32;  // the longest decomposition in Unicode has 18
     std::array<utf8proc_int32_t, kLongest> parts{};
     const utf8proc_ssize_t count =
         checked(utf8proc_decompose_char(point, parts.data(), parts.size(), options, &unused));
@@ -61,12 +61,12 @@ std::string map_part(std::string_view text, int given) {
   }
   order_marks(points);
   const auto length = static_cast<utf8proc_ssize_t>(points.size());
-  points.push_back(0);  // in place of them UTF-8 and a zero are written
+  points.push_back(0);  // overwritten in place by UTF-8 and a terminating zero
   const utf8proc_ssize_t size = checked(utf8proc_reencode(points.data(), length, options));
   return std::string(reinterpret_cast<const char*>(points.data()), static_cast<size_t>(size));
 }
 
-/// Below U+0300 every character is its own NFC; below U+0080, its own everything.
+/// Text below U+0300 is already in NFC; text below U+0080 is in every normal form.
 bool is_normal_already(std::string_view text, NormalForm form) {
   const unsigned char limit = form == NormalForm::kNfc ? 0xCC : 0x80;  // 0xCC starts U+0300
   return std::all_of(text.begin(), text.end(), [=](char c) {
@@ -85,8 +85,8 @@ std::string normalize(std::string_view text, NormalForm form) {
   const bool composed = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   const int options =
       UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) | (compatible ? UTF8PROC_COMPAT : 0);
-  // A character that the package's tables do not know is a starter that joins nothing, so that what lies before and
-  // after it is normalized on its own.
+  // The tokenizers package treats characters that its tables lack as starters that never combine, so the text before
+  // and after them is normalized separately.
   std::string result;
   size_t from = 0;
   for (size_t at = 0; at < text.size();) {
@@ -137,7 +137,7 @@ uint32_t category_bits(std::string_view name) {
 
 bool is_mark(char32_t c) {
   if (c < 0x300) return false;
-  if (c == 0x1CF2 || c == 0x1CF3) return true;  // letters since Unicode 12, marks to the package
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // letters since Unicode 12, still marks in the package
   return first_letter_of_category(c) == 'M' && !in_ranges(not_marks(), c);
 }
 
@@ -159,7 +159,7 @@ std::string fold_case(std::string_view text) {
   return result;
 }
 
-// require_unicode_tables() stops every caller of these at load time.
+// require_unicode_tables() throws at load time before any of these is called.
 std::string normalize(std::string_view text, NormalForm) { return std::string(text); }
 void append_lower_case(std::string& text, char32_t c) { append_utf8(text, c); }
 uint32_t category_bit(char32_t) { return 0; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Unicode says about characters, by utf8proc. A build without it (KEEL_TOKENIZERS off) refuses tokenizers that
-// ask.
+// Unicode properties and normalization, from utf8proc. A build without it (KEEL_TOKENIZERS off) rejects tokenizers that
+// need them.
 
 #include <cstdint>
 #include <string>
@@ -9,31 +9,31 @@
 
 namespace keel::text {
 
-/// Whether this build has utf8proc and PCRE2.
+/// True if this build has utf8proc and PCRE2.
 bool has_unicode_tables();
 
-/// An Error where this build lacks them; `what` needs them, `place` says where it stands.
-void require_unicode_tables(std::string_view what, const std::string& place);
+/// Throws an Error if this build lacks them. `what` names the feature that needs them, `location` where it is used.
+void require_unicode_tables(std::string_view what, const std::string& location);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 /// `text` is valid UTF-8.
 std::string normalize(std::string_view text, NormalForm form);
 
-/// Appends the lower case of one character, which is two characters for one of them.
+/// Appends the lower case of one character; U+0130 becomes two characters.
 void append_lower_case(std::string& text, char32_t code_point);
 
-/// A text as one compares it without regard to case: Unicode's full case folding, then NFC. ASCII only in a build
-/// without the tables. `text` is valid UTF-8.
+/// Returns `text`, which is valid UTF-8, for caseless comparison: full Unicode case folding, then NFC. Folds only ASCII
+/// in a build without the tables.
 std::string fold_case(std::string_view text);
 
-/// General category as a bit, and the bits of a category's name ("L", "Lu"; 0 for other names), as regular expressions
-/// of the package know them.
+/// The general category of a character as a bit, and the bits of a category name ("L", "Lu"; 0 for other names). Both
+/// follow the regular expressions of the tokenizers package.
 uint32_t category_bit(char32_t code_point);
 uint32_t category_bits(std::string_view name);
 
-bool is_mark(char32_t code_point);         // general category M, as StripAccents sees it
+bool is_mark(char32_t code_point);         // general category M, as StripAccents defines it
 bool is_number(char32_t code_point);       // general category N
-bool is_punctuation(char32_t code_point);  // general category P, or one of the symbols of ASCII
+bool is_punctuation(char32_t code_point);  // general category P, or an ASCII symbol
 
 }  // namespace keel::text

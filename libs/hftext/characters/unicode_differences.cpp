@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-// Measured, not designed: for every code point, what the tokenizers package 0.23 does against utf8proc 2.8 (Unicode 15)
-// and PCRE2 10.42 (Unicode 14). Its parts carry tables of several ages: normalization of Unicode 9, punctuation of
-// Unicode 8, regular expressions of Unicode 16. tests/parity/tokenizer_parity_test.py compares all code points.
+// Measured differences, over all code points, between the tokenizers package 0.23 and utf8proc 2.8 (Unicode 15) or
+// PCRE2 10.42 (Unicode 14). The package mixes Unicode versions: 9 for normalization, 8 for punctuation, 16 for regular
+// expressions. tests/parity/tokenizer_parity_test.py compares all code points.
 
 namespace keel::text {
 namespace {
 
-// Reordered, decomposed or composed by utf8proc, left alone by the package. U+11A7 is no matter of age: utf8proc 2.8
-// drops it after a Hangul syllable.
+// utf8proc reorders, decomposes or composes these; the package leaves them unchanged. U+11A7 differs for another
+// reason: utf8proc 2.8 drops it after a Hangul syllable.
 constexpr CodeRange kNotNormalized[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x11A7, 0x11A7},   {0x1715, 0x1715},   {0x1ABF, 0x1ACE},
@@ -21,12 +21,12 @@ constexpr CodeRange kNotNormalized[] = {
     {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1},
     {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
 
-// The same, in the compatibility forms only.
+// The same difference, but only in NFKC and NFKD.
 constexpr CodeRange kNotCompatible[] = {{0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},
                                         {0x10781, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
                                         {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
 
-// Marks to utf8proc, not to the package.
+// utf8proc counts these as marks, the package does not.
 constexpr CodeRange kNotMarks[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
     {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},     {0xCF3, 0xCF3},     {0xD00, 0xD00},
@@ -45,7 +45,7 @@ constexpr CodeRange kNotMarks[] = {
     {0x1CF30, 0x1CF46}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
     {0x1E4EC, 0x1E4EF}};
 
-// Punctuation to utf8proc, not to the package; and the other way round.
+// Punctuation in utf8proc but not in the package, and then the reverse.
 constexpr CodeRange kNotPunctuation[] = {
     {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},     {0xC84, 0xC84},
     {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59},
@@ -56,7 +56,7 @@ constexpr CodeRange kNotPunctuation[] = {
     {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F}};
 constexpr CodeRange kPunctuation[] = {{0x166D, 0x166D}, {0x111C9, 0x111C9}};
 
-// What regular expressions of the package know and PCRE2 10.42 does not, by general category.
+// Code points that the package's regular expressions know and PCRE2 10.42 does not, by general category.
 constexpr CodeRange kNewCf[] = {{0x13439, 0x1343F}};
 constexpr CodeRange kNewLl[] = {
     {0x1C8A, 0x1C8A}, {0xA7CD, 0xA7CD}, {0xA7DB, 0xA7DB}, {0x10D70, 0x10D85}, {0x1DF25, 0x1DF2A}};
@@ -101,7 +101,8 @@ constexpr NewCategory kNewCategories[] = {
     {"Nd", kNewNd}, {"No", kNewNo}, {"Pd", kNewPd}, {"Po", kNewPo}, {"Sm", kNewSm}, {"So", kNewSo},
 };
 
-// The same by properties, less what the categories above say already; of a script that PCRE2 10.42 does not know, all.
+// The same by property, without code points that the categories above already cover. Scripts that PCRE2 10.42 does not
+// know are listed in full.
 constexpr CodeRange kInAlphabetic[] = {{0x363, 0x36F},     {0x897, 0x897},     {0xC04, 0xC04},     {0xCF3, 0xCF3},
                                        {0xF82, 0xF83},     {0x1DD3, 0x1DE6},   {0x10D69, 0x10D69}, {0x10EFC, 0x10EFC},
                                        {0x11080, 0x11081}, {0x11241, 0x11241}, {0x113B8, 0x113C0}, {0x113C2, 0x113C2},

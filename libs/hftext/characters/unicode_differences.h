@@ -1,7 +1,7 @@
 #pragma once
 
-// Code points on which the tokenizers package and the libraries used here disagree, because their Unicode tables are of
-// different ages. To get the same ids, the package is followed.
+// Code points where the tokenizers package differs from utf8proc and PCRE2, because their Unicode versions differ. Keel
+// follows the package to get the same ids.
 
 #include <span>
 #include <string_view>
@@ -18,16 +18,16 @@ struct NewCategory {
   std::span<const CodeRange> ranges;
 };
 
-enum class PropertyKind { kProperty, kScript, kNewScript };  // the last: PCRE2 may not know even its name
+enum class PropertyKind { kProperty, kScript, kNewScript };  // kNewScript: PCRE2 may not know the script at all
 
-/// Code points of a script or of another property that PCRE2 may not know yet; names in small letters, without spaces.
+/// Code points of a script or of another property that PCRE2 may not know yet. Names are in lower case without spaces.
 struct NewProperty {
   std::string_view name, alias;
   PropertyKind kind = PropertyKind::kProperty;
   std::span<const CodeRange> ranges;
 };
 
-/// Whether `c` lies in one of the ranges, which are in order.
+/// True if `c` is in one of the sorted ranges.
 bool in_ranges(std::span<const CodeRange> ranges, char32_t c);
 
 std::span<const CodeRange> not_normalized();

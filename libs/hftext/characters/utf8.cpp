@@ -4,11 +4,12 @@ namespace keel::text {
 namespace {
 
 struct Step {
-  size_t size = 0;     // bytes of the character, or of the maximal part that cannot become one
-  bool valid = false;  // a whole character
+  size_t size = 0;     // bytes of the character, or of the maximal invalid part
+  bool valid = false;  // a complete character
 };
 
-/// What lies at byte `at`. The second byte's limits keep out overlong forms, surrogates and values above U+10FFFF.
+/// Decodes the bytes at `at`. The limits on the second byte exclude overlong forms, surrogates and values above
+/// U+10FFFF.
 Step step_at(std::string_view bytes, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[at + i]); };
   const unsigned char first = byte(0);

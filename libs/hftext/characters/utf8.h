@@ -13,7 +13,7 @@ struct CodePoint {
   size_t size = 0;  // bytes
 };
 
-/// The code point that starts at byte `at`; `text` is valid UTF-8 and `at` is inside it, at the start of one.
+/// The code point at byte `at`, which must be the start of a code point in `text`. `text` is valid UTF-8.
 CodePoint code_point_at(std::string_view text, size_t at);
 
 /// The code point that ends before byte `end`; `text` is valid UTF-8 and `end` is above 0.
@@ -21,7 +21,7 @@ CodePoint code_point_before(std::string_view text, size_t end);
 
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Replaces each maximal part that is no UTF-8 by U+FFFD, as Rust's from_utf8_lossy and Python's "replace" do.
+/// Replaces each maximal invalid part by U+FFFD, as Rust's from_utf8_lossy and Python's "replace" do.
 std::string lossy_utf8(std::string_view bytes);
 
 /// Unicode White_Space, the same 25 characters since Unicode 6.3.

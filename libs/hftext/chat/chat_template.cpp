@@ -17,18 +17,18 @@ constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kTemplateFolder = "additional_chat_templates";
 constexpr const char* kConfigFile = "tokenizer_config.json";
 
-void check_objects(const Json& list, const char* what, const std::string& place) {
+void check_objects(const Json& list, const char* what, const std::string& location) {
   if (!list.is_array()) {
-    fail(ExitCode::kBadInput, place, ": ", what, " must be a list of objects, got ", list.type_name());
+    fail(ExitCode::kBadInput, location, ": ", what, " must be a list of objects, got ", list.type_name());
   }
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].is_object()) continue;
-    fail(ExitCode::kBadInput, place, ": ", what, "[", i, "] must be an object, got ", list[i].type_name());
+    fail(ExitCode::kBadInput, location, ": ", what, "[", i, "] must be an object, got ", list[i].type_name());
   }
 }
 
-/// A message's reasoning goes by three names; templates read the first one or, for one family, the second. Nothing when
-/// the message has none.
+/// Reasoning has three key names; templates read the first or, in one model family, the second. Returns nullopt if the
+/// message has no reasoning.
 std::optional<Json> with_reasoning(const Json& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
@@ -42,7 +42,7 @@ std::optional<Json> with_reasoning(const Json& message) {
   return std::nullopt;
 }
 
-/// Templates write tokens such as <|user|> around a role, so that one that is a mere word counts as the template's own.
+/// Templates write tokens such as <|user|> from a role, so a role that is a plain word counts as trusted.
 jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
   const jinja::Value value = jinja::from_json(runtime, message, /*untrusted=*/true);
   const auto role = message.find("role");
@@ -54,22 +54,23 @@ jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
   return value;
 }
 
-jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const Json& extra, const std::string& place) {
-  check_objects(messages, "messages", place);
+jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const Json& extra,
+                           const std::string& location) {
+  check_objects(messages, "messages", location);
   if (messages.empty())
-    fail(ExitCode::kBadInput, place, ": messages is empty; a conversation needs at least one message");
+    fail(ExitCode::kBadInput, location, ": messages is empty; a conversation needs at least one message");
   if (!extra.is_object()) {
-    fail(ExitCode::kBadInput, place, ": the variables of a template must be an object, got ", extra.type_name());
+    fail(ExitCode::kBadInput, location, ": the variables of a template must be an object, got ", extra.type_name());
   }
   for (const char* list : {"tools", "documents"}) {
-    if (extra.contains(list) && !extra[list].is_null()) check_objects(extra[list], list, place);
+    if (extra.contains(list) && !extra[list].is_null()) check_objects(extra[list], list, location);
   }
   jinja::Variables result;
   for (std::string_view name : jinja::function_names()) result[std::string(name)] = runtime.make<jinja::Function>(name);
   result["tools"] = result["documents"] = jinja::None{};
   result["add_generation_prompt"] = false;
   for (const auto& [name, value] : extra.items()) {
-    if (name == "messages") fail(ExitCode::kBadInput, place, ": messages is given twice");
+    if (name == "messages") fail(ExitCode::kBadInput, location, ": messages is given twice");
     result[name] = jinja::from_json(runtime, value, /*untrusted=*/name == "tools" || name == "documents");
   }
   std::vector<jinja::Value> chat;
@@ -83,17 +84,17 @@ jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const 
 
 }  // namespace
 
-ChatTemplate ChatTemplate::parse(std::string source, std::string place) {
+ChatTemplate ChatTemplate::parse(std::string source, std::string location) {
   ChatTemplate result;
-  result.tree_ = std::make_shared<const jinja::TemplateTree>(jinja::parse_template(source, place));
+  result.tree_ = std::make_shared<const jinja::TemplateTree>(jinja::parse_template(source, location));
   result.source_ = std::move(source);
-  result.place_ = std::move(place);
+  result.location_ = std::move(location);
   return result;
 }
 
 RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const RenderOptions& options) const {
-  jinja::Runtime runtime(place_, options.limits, options.now);
-  jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, place_));
+  jinja::Runtime runtime(location_, options.limits, options.now);
+  jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, location_));
   const TracedText text = renderer.render();
   return {text.bytes(), renderer.generation_spans(text.bytes()), text.untrusted()};
 }
@@ -106,14 +107,14 @@ std::set<std::string> ChatTemplate::variable_names() const {
   return names;
 }
 
-ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& place) {
+ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& location) {
   ChatTemplates result;
-  result.place_ = place;
+  result.location_ = location;
   const auto add = [&](const Json& name, const Json& source) {
     if (!name.is_string() || !source.is_string()) {
-      fail(ExitCode::kBadInput, place, ": \"chat_template\" must be a text or a list of {\"name\", \"template\"}");
+      fail(ExitCode::kBadInput, location, ": \"chat_template\" must be a string or a list of {\"name\", \"template\"}");
     }
-    const std::string label = place + ": chat_template \"" + name.get<std::string>() + "\"";
+    const std::string label = location + ": chat_template \"" + name.get<std::string>() + "\"";
     result.templates_.insert_or_assign(name.get<std::string>(), ChatTemplate::parse(source.get<std::string>(), label));
   };
   if (chat_template.is_null()) return result;
@@ -134,7 +135,7 @@ ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::str
 
 ChatTemplates ChatTemplates::load(const std::filesystem::path& folder) {
   ChatTemplates result;
-  result.place_ = folder.string();
+  result.location_ = folder.string();
   const auto add = [&](const std::string& name, const std::filesystem::path& path) {
     result.templates_.insert_or_assign(name, ChatTemplate::parse(read_file(path, kMaxTemplateBytes), path.string()));
   };
@@ -159,9 +160,10 @@ const ChatTemplate& ChatTemplates::choose(bool has_tools) const {
   }
   std::string names;
   for (const auto& [name, unused] : templates_) names += (names.empty() ? "" : ", ") + name;
-  fail(ExitCode::kBadInput, place_, ": ",
-       templates_.empty() ? "the model has no chat template" : "no chat template is called \"default\"",
-       templates_.empty() ? "; put a chat_template.jinja beside it, or use plain prompts" : "; there are: " + names);
+  fail(
+      ExitCode::kBadInput, location_, ": ",
+      templates_.empty() ? "the model has no chat template" : "no chat template is called \"default\"",
+      templates_.empty() ? "; add a chat_template.jinja to its folder, or use plain prompts" : "; there are: " + names);
 }
 
 }  // namespace keel

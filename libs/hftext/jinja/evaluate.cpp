@@ -5,7 +5,7 @@
 namespace keel::jinja {
 
 Value Renderer::evaluate(const Expression& node) {
-  const Runtime::Deeper deeper(runtime_);
+  const Runtime::NestingGuard guard(runtime_);
   runtime_.line = node.line;
   runtime_.step();
   switch (node.kind) {
@@ -59,7 +59,7 @@ Value Renderer::evaluate(const Expression& node) {
     case ExpressionKind::kNamespaceRef:
       break;
   }
-  runtime_.fail("internal: an assignment target is evaluated");
+  runtime_.fail("internal: an assignment target was evaluated");
 }
 
 Value Renderer::evaluate_name(const Expression& node) {
@@ -120,17 +120,17 @@ Arguments Renderer::evaluate_arguments(const CallArguments& call) {
   Arguments arguments;
   for (const ExpressionPtr& argument : call.positional) arguments.positional.push_back(evaluate(*argument));
   for (const auto& [name, argument] : call.named) arguments.named.emplace_back(name, evaluate(*argument));
-  if (call.more_positional) {
-    const std::vector<Value> more = to_vector(runtime_, evaluate(*call.more_positional));
+  if (call.unpacked_positional) {
+    const std::vector<Value> more = to_vector(runtime_, evaluate(*call.unpacked_positional));
     arguments.positional.insert(arguments.positional.end(), more.begin(), more.end());
   }
-  if (!call.more_named) return arguments;
-  const Value more = evaluate(*call.more_named);
+  if (!call.unpacked_named) return arguments;
+  const Value more = evaluate(*call.unpacked_named);
   const auto* dict = more.as<Dict>();
-  if (dict == nullptr) runtime_.fail("what stands after ** in a call is ", type_name(more), "; it must be a dict");
+  if (dict == nullptr) runtime_.fail("the argument after ** in a call is ", type_name(more), "; it must be a dict");
   for (const auto& [key, value] : dict->items) {
     if (!key.is_text())
-      runtime_.fail("a key of the dict after ** in a call is ", type_name(key), "; it must be a text");
+      runtime_.fail("a key of the dict after ** in a call is ", type_name(key), "; it must be a string");
     runtime_.step(1 + arguments.named.size() / 8);
     for (const auto& [name, given] : arguments.named) {
       if (name == key.text()) runtime_.fail("the argument '", name, "' is given twice in one call");
@@ -157,7 +157,7 @@ Value Renderer::evaluate_filter(const Expression& node, const Value* block) {
 
 Value Renderer::evaluate_call(const Expression& node, const Value* caller) {
   const Expression& callee = *node.children[0];
-  // A method is called without making a value of it first.
+  // Calls a method directly, without creating a method value.
   if (callee.kind == ExpressionKind::kAttribute && caller == nullptr) {
     const Value object = evaluate(*callee.children[0]);
     if (has_method(object, callee.name)) {
@@ -207,9 +207,9 @@ Macro* Renderer::make_macro(const Statement& node) {
 }
 
 Value Renderer::call_macro(const Macro& macro, Arguments arguments) {
-  const Runtime::Deeper deeper(runtime_);
+  const Runtime::NestingGuard guard(runtime_);
   const int line = runtime_.line;
-  const InScope in_scope(*this, runtime_.make<Scope>(macro.scope, macro.node->slots));
+  const ScopeGuard scope_guard(*this, runtime_.make<Scope>(macro.scope, macro.node->slots));
   runtime_.charge(static_cast<size_t>(macro.node->slots) * sizeof(std::optional<Value>));
   bind_macro(macro, std::move(arguments));
   Capture capture(*this);
@@ -223,10 +223,10 @@ void Renderer::bind_macro(const Macro& macro, Arguments arguments) {
   const std::string name = node.name.empty() ? "the call block" : "the macro '" + node.name + "'";
   const size_t count = node.parameters.size();
   std::vector<Value>& given = arguments.positional;
-  const auto take_named = [&](const std::string& wanted) {
+  const auto take_named = [&](const std::string& parameter) {
     std::optional<Value> found;
     for (size_t i = 0; i < arguments.named.size() && !found; ++i) {
-      if (arguments.named[i].first != wanted) continue;
+      if (arguments.named[i].first != parameter) continue;
       found = arguments.named[i].second;
       arguments.named.erase(arguments.named.begin() + static_cast<long>(i));
     }

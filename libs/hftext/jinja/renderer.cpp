@@ -41,7 +41,7 @@ Renderer::Renderer(Runtime& runtime, const TemplateTree& tree, Variables variabl
     : runtime_(runtime), tree_(tree), variables_(std::move(variables)) {}
 
 TracedText Renderer::render() {
-  const InScope in_scope(*this, runtime_.make<Scope>(nullptr, tree_.slots));
+  const ScopeGuard scope_guard(*this, runtime_.make<Scope>(nullptr, tree_.slots));
   enter(tree_.loads);
   run(tree_.body);
   return std::move(root_);
@@ -49,13 +49,13 @@ TracedText Renderer::render() {
 
 std::vector<std::pair<size_t, size_t>> Renderer::generation_spans(const std::string& text) const {
   std::vector<std::pair<size_t, size_t>> result = spans_;
-  std::vector<size_t*> places;
-  for (auto& [begin, end] : result) places.insert(places.end(), {&begin, &end});
-  std::sort(places.begin(), places.end(), [](const size_t* a, const size_t* b) { return *a < *b; });
-  size_t characters = 0, bytes = 0;  // one walk through the text, from place to place
-  for (size_t* place : places) {
-    bytes += byte_of_code_point(std::string_view(text).substr(bytes), *place - characters);
-    characters = std::exchange(*place, bytes);
+  std::vector<size_t*> offsets;
+  for (auto& [begin, end] : result) offsets.insert(offsets.end(), {&begin, &end});
+  std::sort(offsets.begin(), offsets.end(), [](const size_t* a, const size_t* b) { return *a < *b; });
+  size_t characters = 0, bytes = 0;  // one pass over the text
+  for (size_t* offset : offsets) {
+    bytes += byte_of_code_point(std::string_view(text).substr(bytes), *offset - characters);
+    characters = std::exchange(*offset, bytes);
   }
   return result;
 }
@@ -87,7 +87,7 @@ void Renderer::write(const TracedText& text) {
 }
 
 Renderer::Flow Renderer::run(const Body& body) {
-  const Runtime::Deeper deeper(runtime_);
+  const Runtime::NestingGuard guard(runtime_);
   for (const StatementPtr& statement : body) {
     if (const Flow flow = run(*statement); flow != Flow::kNext) return flow;
   }
@@ -144,7 +144,7 @@ Renderer::Flow Renderer::run_if(const Statement& node) {
   for (const StatementPtr& elif : node.elifs) {
     if (is_true(evaluate(*elif->expressions[0]))) return run(elif->body);
   }
-  return run(node.otherwise);
+  return run(node.else_body);
 }
 
 void Renderer::run_set(const Statement& node) {
@@ -161,7 +161,7 @@ Renderer::Flow Renderer::run_block(const Statement& node) {
   Value result;
   {
     Capture capture(*this);
-    // {% break %} leaves the block without its text, as it leaves Jinja's generated code.
+    // {% break %} discards the block's text, as in Jinja's generated code.
     if (const Flow flow = run(node.body); flow != Flow::kNext) return flow;
     result = runtime_.text(std::move(capture.text));
   }
@@ -175,14 +175,14 @@ Renderer::Flow Renderer::run_block(const Statement& node) {
   return Flow::kNext;
 }
 
-/// The items of a loop that pass its condition, each tested when it is asked for.
+/// The items of a loop that pass its condition, tested lazily.
 Value Renderer::loop_items(const Statement& node, const Value& items) {
   if (!node.test) return items;
   auto* test_scope = runtime_.make<Scope>(scope_, node.test_slots);
   const auto cursor = std::make_shared<Cursor>(runtime_, items);
   const auto entered = std::make_shared<bool>(false);
   return runtime_.generator([this, &node, test_scope, cursor, entered](Value& item) {
-    const InScope in_scope(*this, test_scope);
+    const ScopeGuard scope_guard(*this, test_scope);
     if (!std::exchange(*entered, true)) enter(node.test_loads);
     while (cursor->next(item)) {
       assign(*node.test_target, item);
@@ -203,7 +203,7 @@ Renderer::Flow Renderer::run_for(const Statement& node) {
   return run_loop(*runtime_.make<Loop>(runtime_, &node, loop_items(node, items), scope_, 0));
 }
 
-/// Goes through the items; a {% break %} or {% continue %} in the else branch is the surrounding loop's.
+/// Runs the loop. A {% break %} or {% continue %} in the else branch applies to the enclosing loop.
 Renderer::Flow Renderer::run_loop(Loop& loop) {
   const Statement& node = *loop.node;
   bool any = false;
@@ -213,23 +213,23 @@ Renderer::Flow Renderer::run_loop(Loop& loop) {
     assign(*node.target, item);
     enter(node.loads);
     const Flow flow = run(node.body);
-    // Jinja notes at the end of the body that it ran, so that leaving early counts as not having run.
+    // Jinja sets this flag at the end of the body, so an iteration that is left early does not count.
     any = any || flow == Flow::kNext;
     if (flow == Flow::kBreak) break;
   }
-  if (any || node.otherwise.empty()) return Flow::kNext;
-  enter(node.otherwise_loads);
-  return run(node.otherwise);
+  if (any || node.else_body.empty()) return Flow::kNext;
+  enter(node.else_loads);
+  return run(node.else_body);
 }
 
 TracedText Renderer::render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth) {
-  const Runtime::Deeper deeper(runtime_);
+  const Runtime::NestingGuard guard(runtime_);
   Value passing;
   {
-    const InScope around(*this, outer);
+    const ScopeGuard around(*this, outer);
     passing = loop_items(node, items);
   }
-  const InScope in_scope(*this, runtime_.make<Scope>(outer, node.slots));
+  const ScopeGuard scope_guard(*this, runtime_.make<Scope>(outer, node.slots));
   Capture capture(*this);
   run_loop(*runtime_.make<Loop>(runtime_, &node, passing, outer, depth));
   return std::move(capture.text);
@@ -242,7 +242,7 @@ void Renderer::run_call_block(const Statement& node) {
 
 void Renderer::run_generation(const Statement& node) {
   const Value text = call_macro(*make_macro(node), {});
-  // As transformers counts: characters of what the template itself has written so far, wherever the block stands.
+  // As in transformers, counts characters of root_, even if the block is inside a macro or capture.
   const std::string_view fresh = std::string_view(root_.bytes()).substr(counted_bytes_);
   counted_characters_ += code_point_count(fresh);
   counted_bytes_ += fresh.size();
@@ -252,7 +252,7 @@ void Renderer::run_generation(const Statement& node) {
 
 std::optional<Value>& Renderer::slot(const VariableRef& variable) {
   Scope* scope = scope_;
-  for (int i = 0; i < variable.hops; ++i) scope = scope->outer;
+  for (int i = 0; i < variable.levels_up; ++i) scope = scope->outer;
   return scope->slots[static_cast<size_t>(variable.slot)];
 }
 
@@ -260,7 +260,7 @@ void Renderer::check_namespaces(const Expression& target) {
   if (target.kind == ExpressionKind::kNamespaceRef) {
     const std::optional<Value>& value = slot(target.variable);
     if (!value || !value->is(ObjectKind::kNamespace)) {
-      runtime_.fail("'", target.name, "' is not a namespace, so that '", target.name, ".", target.attribute,
+      runtime_.fail("'", target.name, "' is not a namespace, so '", target.name, ".", target.attribute,
                     "' cannot be set; make it with {% set ", target.name, " = namespace() %}");
     }
   }
@@ -277,10 +277,10 @@ void Renderer::assign(const Expression& target, const Value& value) {
       runtime_.fail("the attribute '", target.attribute, "' of a namespace begins with '_'; rename it");
     }
     auto* space = slot(target.variable)->as<Namespace>();
-    if (space == nullptr) runtime_.fail("'", target.name, "' is not a namespace any more");
+    if (space == nullptr) runtime_.fail("'", target.name, "' is no longer a namespace");
     return space->attributes.set(runtime_, runtime_.literal(target.attribute), value);
   }
-  const Runtime::Deeper deeper(runtime_);
+  const Runtime::NestingGuard guard(runtime_);
   std::vector<Value> items;
   Value item;
   for (Cursor cursor(runtime_, value); items.size() <= target.children.size() && cursor.next(item);) {

@@ -14,13 +14,13 @@ namespace keel::jinja {
 
 using Variables = std::unordered_map<std::string, Value>;
 
-/// Walks the tree of a template and writes its text.
+/// Evaluates the tree of a template and renders its text.
 class Renderer {
  public:
   Renderer(Runtime& runtime, const TemplateTree& tree, Variables variables);
 
   TracedText render();
-  /// The [begin, end) bytes of the text that {% generation %} blocks wrote.
+  /// Byte ranges [begin, end) of the text that {% generation %} blocks wrote.
   std::vector<std::pair<size_t, size_t>> generation_spans(const std::string& text) const;
 
  private:
@@ -72,16 +72,16 @@ class Renderer {
   const TemplateTree& tree_;
   Variables variables_;
   Scope* scope_ = nullptr;
-  TracedText root_;  // the text of the template itself
+  TracedText root_;  // output of the template
   TracedText* output_ = &root_;
   std::vector<std::pair<size_t, size_t>> spans_;       // in code points
-  size_t counted_bytes_ = 0, counted_characters_ = 0;  // of the text of the template, up to the last span
+  size_t counted_bytes_ = 0, counted_characters_ = 0;  // of root_, up to the last span
 
   friend class Capture;
-  friend class InScope;
+  friend class ScopeGuard;
 };
 
-/// While it lives, what is written goes into its text.
+/// Redirects output into its own text during its lifetime.
 class Capture {
  public:
   explicit Capture(Renderer& renderer) : renderer_(renderer), before_(renderer.output_) { renderer.output_ = &text; }
@@ -95,13 +95,15 @@ class Capture {
   TracedText* before_;
 };
 
-/// While it lives, variables are those of `scope`.
-class InScope {
+/// Makes `scope` the current scope during its lifetime.
+class ScopeGuard {
  public:
-  InScope(Renderer& renderer, Scope* scope) : renderer_(renderer), before_(renderer.scope_) { renderer.scope_ = scope; }
-  ~InScope() { renderer_.scope_ = before_; }
-  InScope(const InScope&) = delete;
-  InScope& operator=(const InScope&) = delete;
+  ScopeGuard(Renderer& renderer, Scope* scope) : renderer_(renderer), before_(renderer.scope_) {
+    renderer.scope_ = scope;
+  }
+  ~ScopeGuard() { renderer_.scope_ = before_; }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
 
  private:
   Renderer& renderer_;

@@ -17,10 +17,10 @@ namespace keel::text {
 
 namespace {
 
-constexpr uint32_t kHeapLimitKib = 256 * 1024;  // for the interpreter, where there is no JIT
+constexpr uint32_t kHeapLimitKib = 256 * 1024;  // for the interpreter, if there is no JIT
 constexpr size_t kJitStackBytes = 1 << 20;
 
-/// What a match needs besides the pattern, once per thread: a JIT stack may serve one match at a time.
+/// Per-thread match state; a JIT stack can serve one match at a time.
 struct Scratch {
   Scratch()
       : data(pcre2_match_data_create(1, nullptr)),
@@ -43,21 +43,21 @@ struct Scratch {
   pcre2_jit_stack* stack;
 };
 
-/// How far the searches in a text have come.
+/// Step counter of the searches in a text.
 struct Progress {
   RegexBudget& budget;
   size_t at;
 };
 
-/// PCRE2's own limit counts anew from every starting place, and not what a repeat runs through; this is called before
-/// every item of the pattern, and sees both.
+/// PCRE2's own match limit restarts at every start position and does not count the characters of a repeat. This callout
+/// runs before every item of the pattern and counts both.
 int count_steps(pcre2_callout_block* block, void* data) {
   Progress& progress = *static_cast<Progress*>(data);
   const size_t at = block->current_position;
   const size_t steps = 1 + (at > progress.at ? at - progress.at : progress.at - at);
   progress.at = at;
-  if (steps > progress.budget.left()) return PCRE2_ERROR_MATCHLIMIT;
-  progress.budget.left() -= steps;
+  if (steps > progress.budget.steps_left()) return PCRE2_ERROR_MATCHLIMIT;
+  progress.budget.steps_left() -= steps;
   return 0;
 }
 
@@ -67,7 +67,7 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-pcre2_code* compile_code(const std::string& pattern, const std::string& place) {
+pcre2_code* compile_code(const std::string& pattern, const std::string& location) {
   const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
   if (!context) throw std::bad_alloc();
@@ -79,10 +79,10 @@ pcre2_code* compile_code(const std::string& pattern, const std::string& place) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_AUTO_CALLOUT, &error, &offset, context.get());
   if (compiled == nullptr) {
-    fail(ExitCode::kBadInput, place, ": the regular expression \"", pattern.substr(0, 200), "\" (PCRE2's form of it)",
-         " does not compile: ", message_of(error), " at byte ", offset);
+    fail(ExitCode::kBadInput, location, ": the regular expression \"", pattern.substr(0, 200),
+         "\" (PCRE2's form of it)", " does not compile: ", message_of(error), " at byte ", offset);
   }
-  pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // where it fails, the interpreter does the work
+  pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // if it fails, PCRE2 interprets
   return compiled;
 }
 
@@ -90,27 +90,27 @@ pcre2_code* compile_code(const std::string& pattern, const std::string& place) {
 
 struct Regex::Code {
   ~Code() { pcre2_code_free(compiled); }
-  std::optional<SimpleRegex> simple;  // where it is enough, else
+  std::optional<SimpleRegex> simple;  // set if SimpleRegex supports the pattern
   pcre2_code* compiled = nullptr;
-  std::string shown, place;  // for errors
+  std::string pattern_preview, location;  // for errors
 };
 
-Regex Regex::compile(std::string_view pattern, const std::string& place) {
+Regex Regex::compile(std::string_view pattern, const std::string& location) {
   auto code = std::make_shared<Code>();
   code->simple = SimpleRegex::compile(pattern);
-  if (!code->simple) code->compiled = compile_code(to_pcre2(pattern, place), place);
-  code->shown = pattern.substr(0, 200);
-  code->place = place;
+  if (!code->simple) code->compiled = compile_code(to_pcre2(pattern, location), location);
+  code->pattern_preview = pattern.substr(0, 200);
+  code->location = location;
   Regex regex;
   regex.code_ = std::move(code);
   return regex;
 }
 
-Regex Regex::compile_pcre2(const std::string& pattern, const std::string& place) {
+Regex Regex::compile_pcre2(const std::string& pattern, const std::string& location) {
   auto code = std::make_shared<Code>();
-  code->compiled = compile_code(pattern, place);
-  code->shown = pattern.substr(0, 200);
-  code->place = place;
+  code->compiled = compile_code(pattern, location);
+  code->pattern_preview = pattern.substr(0, 200);
+  code->location = location;
   Regex regex;
   regex.code_ = std::move(code);
   return regex;
@@ -128,32 +128,33 @@ std::optional<Regex::Match> Regex::find(std::string_view text, size_t from, Rege
     return Match{ends[0], ends[1]};
   }
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  give_up(text, message_of(found));
+  fail_search(text, message_of(found));
 }
 
 std::optional<Regex::Match> Regex::find_simple(std::string_view text, size_t from, RegexBudget& budget) const {
   for (; from < text.size(); from += code_point_at(text, from).size) {
-    const size_t end = code_->simple->match_at(text, from, budget.left());
-    if (end == SimpleRegex::kGaveUp) give_up(text, "match limit exceeded");
+    const size_t end = code_->simple->match_at(text, from, budget.steps_left());
+    if (end == SimpleRegex::kBudgetExceeded) fail_search(text, "match limit exceeded");
     if (end != SimpleRegex::kNoMatch) return Match{from, end};
   }
   return std::nullopt;
 }
 
-void Regex::give_up(std::string_view text, const std::string& why) const {
-  fail(ExitCode::kBadInput, code_->place, ": the regular expression \"", code_->shown, "\" gave up on a text of ",
-       text.size(), " bytes: ", why, "; shorten the text, or use a tokenizer with a simpler expression");
+void Regex::fail_search(std::string_view text, const std::string& why) const {
+  fail(ExitCode::kBadInput, code_->location, ": the regular expression \"", code_->pattern_preview,
+       "\" gave up on a text of ", text.size(), " bytes: ", why,
+       "; shorten the text, or use a tokenizer with a simpler expression");
 }
 
 #else
 
 struct Regex::Code {};
 
-Regex Regex::compile(std::string_view pattern, const std::string& place) {
-  return compile_pcre2(std::string(pattern), place);
+Regex Regex::compile(std::string_view pattern, const std::string& location) {
+  return compile_pcre2(std::string(pattern), location);
 }
-Regex Regex::compile_pcre2(const std::string&, const std::string& place) {
-  require_unicode_tables("a regular expression", place);
+Regex Regex::compile_pcre2(const std::string&, const std::string& location) {
+  require_unicode_tables("a regular expression", location);
   return {};
 }
 std::optional<Regex::Match> Regex::find(std::string_view, size_t, RegexBudget&) const { return std::nullopt; }

@@ -8,44 +8,43 @@
 
 namespace keel::text {
 
-/// The steps that searches in one text may take together: a tokenizer's file comes from others, and an expression such
-/// as a*b takes time by the square of a text, "a+a+b" by its cube. Counted, not timed: a text that is refused is so
-/// everywhere.
+/// Limits the steps of all searches in one text. Tokenizer files are untrusted: matching a*b can take quadratic time,
+/// "a+a+b" cubic time. Counting steps instead of time makes the result the same on every machine.
 class RegexBudget {
  public:
-  /// So many, and some for each byte that is granted.
-  explicit RegexBudget(size_t steps = 200'000'000) : left_(steps) {}  // two seconds at most
-  /// For `bytes` more that are searched. Expressions of real tokenizers take about five steps for each.
-  void grant(size_t bytes) { left_ += kStepsPerByte * bytes; }
-  size_t& left() { return left_; }
+  /// Starts with `steps`; grant() adds more.
+  explicit RegexBudget(size_t steps = 200'000'000) : steps_left_(steps) {}  // two seconds at most
+  /// Adds steps for `bytes` of searched text. Expressions of real tokenizers take about five steps per byte.
+  void grant(size_t bytes) { steps_left_ += kStepsPerByte * bytes; }
+  size_t& steps_left() { return steps_left_; }
 
  private:
   static constexpr size_t kStepsPerByte = 100;  // a microsecond at most
-  size_t left_;
+  size_t steps_left_;
 };
 
-/// A compiled regular expression: a simple one matches by itself, others by PCRE2 with UTF, Unicode properties and JIT.
-/// Copies share it; safe to use from several threads.
+/// A compiled regular expression. Simple ones use SimpleRegex, others PCRE2 with UTF, Unicode properties and JIT.
+/// Copies share the compiled code; safe to use from several threads.
 class Regex {
  public:
-  /// In Oniguruma's dialect (regex_dialect.h). `place` names the pattern in errors.
-  static Regex compile(std::string_view pattern, const std::string& place);
-  /// In PCRE2's own dialect, for patterns of ours.
-  static Regex compile_pcre2(const std::string& pattern, const std::string& place);
+  /// Compiles Oniguruma's dialect (regex_dialect.h). `location` names the pattern in errors.
+  static Regex compile(std::string_view pattern, const std::string& location);
+  /// Compiles PCRE2's dialect, for patterns written in Keel's code.
+  static Regex compile_pcre2(const std::string& pattern, const std::string& location);
 
   struct Match {
     size_t begin = 0, end = 0;
   };
-  /// The first match at or after byte `from`, which is at the start of a character of the valid UTF-8 `text`. An Error
-  /// when the budget, which was granted the text, is used up.
+  /// The first match at or after byte `from`, which is the start of a character. `text` is valid UTF-8. Throws an Error
+  /// if the budget is used up.
   std::optional<Match> find(std::string_view text, size_t from, RegexBudget& budget) const;
-  /// The first match, when there is no other to look for.
+  /// The first match in `text`, with a budget of its own.
   std::optional<Match> find(std::string_view text) const;
 
  private:
   struct Code;
   std::optional<Match> find_simple(std::string_view text, size_t from, RegexBudget& budget) const;
-  [[noreturn]] void give_up(std::string_view text, const std::string& why) const;
+  [[noreturn]] void fail_search(std::string_view text, const std::string& why) const;
   std::shared_ptr<const Code> code_;
 };
 

@@ -15,11 +15,11 @@ namespace keel::text {
 namespace {
 
 constexpr size_t kMaxPattern = 16384;  // bytes
-constexpr int kMaxDepth = 50;          // groups inside of groups
+constexpr int kMaxDepth = 50;          // nested groups
 constexpr int kMaxRepeat = 1000;
 constexpr size_t kMaxName = 60;  // of a property
 
-// White_Space, and everything else; PCRE2's \s would also match U+180E.
+// White_Space and its complement; PCRE2's \s would also match U+180E.
 constexpr std::string_view kSpace =
     "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}";
 constexpr std::string_view kNotSpace =
@@ -28,7 +28,7 @@ constexpr std::string_view kNotSpace =
 
 class Translator {
  public:
-  Translator(std::string_view pattern, const std::string& place) : pattern_(pattern), place_(place) {}
+  Translator(std::string_view pattern, const std::string& location) : pattern_(pattern), location_(location) {}
 
   std::string translate() {
     if (pattern_.size() > kMaxPattern) refuse("is " + std::to_string(pattern_.size()) + " bytes long");
@@ -40,9 +40,9 @@ class Translator {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     const std::string_view shown = pattern_.substr(0, 200);
-    fail(ExitCode::kBadInput, place_, ": the regular expression \"", shown, pattern_.size() > 200 ? "..." : "", "\" ",
-         why,
-         "; this version knows groups, sets, properties, look-around and repeats: use a model whose tokenizer has no "
+    fail(ExitCode::kBadInput, location_, ": the regular expression \"", shown, pattern_.size() > 200 ? "..." : "",
+         "\" ", why,
+         "; only groups, sets, properties, look-around and repeats are supported: use a model whose tokenizer has no "
          "other");
   }
   [[noreturn]] void refuse_part(size_t from) const {
@@ -63,7 +63,7 @@ class Translator {
   }
 
   std::string alternatives(int depth) {
-    if (depth > kMaxDepth) refuse("has more than " + std::to_string(kMaxDepth) + " groups inside of each other");
+    if (depth > kMaxDepth) refuse("has more than " + std::to_string(kMaxDepth) + " nested groups");
     std::string result;
     while (!done() && peek() != ')') {
       if (take("|")) {
@@ -83,7 +83,7 @@ class Translator {
       std::string repeat = quantifier();
       if (repeat.empty()) return item;
       if (!repeatable || count > 1) refuse_part(from);
-      // Wrapped where a second repeat follows: to PCRE2, a + after {1,3} would mean "give nothing back".
+      // Wraps the item if a second repeat follows: in PCRE2, a + after {1,3} would make it possessive.
       item = count == 0 ? item + repeat : "(?:" + item + ")" + repeat;
     }
   }
@@ -108,7 +108,7 @@ class Translator {
     return repeat;
   }
 
-  /// {n}, {n,}, {n,m} or {,m}; nothing when the brace is only a brace.
+  /// Parses {n}, {n,}, {n,m} or {,m}; empty if the brace is a literal.
   std::string bounds(bool& exact) {
     const size_t from = at_;
     ++at_;
@@ -159,7 +159,7 @@ class Translator {
     return hex(literal);
   }
 
-  /// Without regard to case, Oniguruma takes "ss" for a sharp s and the like; PCRE2 compares single characters.
+  /// Ignoring case, Oniguruma matches "ss" with a sharp s; PCRE2 compares single characters. Rejects such literals.
   void check_case(char32_t literal, size_t from) {
     const auto lower = [](char32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; };
     const bool pair = previous_end_ == from &&
@@ -192,7 +192,7 @@ class Translator {
       const bool outer = std::exchange(caseless_, opening.ruby == "(?i" || (caseless_ && opening.ruby != "(?-i"));
       std::string result(opening.pcre2);
       if (option && take(")")) {
-        // Ruby: an option alone makes a group of all that follows, up to the end of the group it stands in.
+        // Ruby: an option alone groups everything up to the end of the enclosing group.
         repeatable = false;
         result += alternatives(depth + 1) + ")";
       } else {
@@ -208,7 +208,7 @@ class Translator {
       at_ = std::min(at_ + 3, pattern_.size());
       refuse_part(from);
     }
-    return close("(?:", depth);  // nothing refers to what a group captured
+    return close("(?:", depth);  // back references are not supported, so no group captures
   }
 
   std::string close(std::string opened, int depth) {
@@ -247,7 +247,7 @@ class Translator {
     return (members.negated != negated ? "[^" : "[") + members.members + "]";
   }
 
-  /// \s, \w, \d and \p and their opposites.
+  /// Parses \s, \w, \d, \p and their complements.
   CharacterClass class_escape(bool in_set) {
     const size_t from = at_++;
     const char kind = pattern_[at_++];
@@ -262,7 +262,7 @@ class Translator {
   CharacterClass known_class(std::string_view name, bool negated, bool in_set, size_t from) {
     std::optional<CharacterClass> found = property_class(name, in_set);
     if (!found) refuse_part(from);
-    if (caseless_ && found->by_case) refuse_part(from);  // "any letter" to PCRE2
+    if (caseless_ && found->by_case) refuse_part(from);  // PCRE2 would match any cased letter
     found->negated = found->negated != negated;
     return *std::move(found);
   }
@@ -277,7 +277,7 @@ class Translator {
     return name;
   }
 
-  /// One character written with a backslash.
+  /// Parses an escaped character.
   char32_t escaped_character() {
     const size_t from = at_++;
     const char32_t c = take_character();
@@ -294,7 +294,7 @@ class Translator {
         return value;
       }
       const char32_t byte = hex_digits(2, from);
-      if (byte >= 0x80) refuse_part(from);  // a byte to Oniguruma, a character to PCRE2
+      if (byte >= 0x80) refuse_part(from);  // a byte in Oniguruma, a character in PCRE2
       return byte;
     }
     const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -302,7 +302,7 @@ class Translator {
     return c;
   }
 
-  /// Exactly `count` digits, or as many as there are when it is 0.
+  /// Reads exactly `count` digits, or all if it is 0.
   char32_t hex_digits(int count, size_t from) {
     char32_t value = 0;
     int read = 0;
@@ -322,7 +322,7 @@ class Translator {
     return value;
   }
 
-  /// What stands between brackets: members, and classes of which all but the members belong to it.
+  /// Content of a bracket set: members, and negated classes.
   struct Set {
     std::string members;
     std::vector<CharacterClass> opposites;
@@ -335,8 +335,8 @@ class Translator {
       set.members += added.members;
   }
 
-  /// After the [ that opens it. PCRE2 has no opposites inside of a set with members of ours, so that they stand beside
-  /// it.
+  /// Parses a set after its [. PCRE2 cannot hold a negated class with our members inside a set, so these become
+  /// alternatives.
   std::string set() {
     const bool negated = take("^");
     Set all;
@@ -352,7 +352,7 @@ class Translator {
     return "(?:" + result.substr(1) + ")";
   }
 
-  /// Up to and with the closing bracket. A set inside of a set is a union, so its members are put into the outer one.
+  /// Parses up to and including the closing bracket. A nested set is a union, so its members join the outer set.
   void members(Set& result, int depth) {
     while (true) {
       const size_t from = at_;
@@ -393,7 +393,7 @@ class Translator {
     }
   }
 
-  /// [:name:] or [:^name:], after its first two characters.
+  /// Parses [:name:] or [:^name:] after its first two characters.
   CharacterClass posix_class(size_t from) {
     static constexpr std::array<std::string_view, 8> kNames = {"alnum", "alpha", "cntrl", "digit",
                                                                "lower", "space", "upper", "word"};
@@ -416,17 +416,17 @@ class Translator {
   }
 
   std::string_view pattern_;
-  const std::string& place_;
+  const std::string& location_;
   size_t at_ = 0;
   bool caseless_ = false;
-  char32_t previous_ = 0;    // the last literal, in lower case,
-  size_t previous_end_ = 0;  // and where it ended
+  char32_t previous_ = 0;    // the last literal, in lower case
+  size_t previous_end_ = 0;  // its end
 };
 
 }  // namespace
 
-std::string to_pcre2(std::string_view pattern, const std::string& place) {
-  return Translator(pattern, place).translate();
+std::string to_pcre2(std::string_view pattern, const std::string& location) {
+  return Translator(pattern, location).translate();
 }
 
 std::string rust_word_set(bool negated) {

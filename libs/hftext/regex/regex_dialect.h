@@ -5,13 +5,13 @@
 
 namespace keel::text {
 
-/// A regular expression of tokenizer.json, written for Oniguruma (Ruby's syntax), as one that PCRE2 matches in the same
-/// way. The two differ in \s, \w and \v, in ^, $ and (?m), in what may follow {n,m}, in sets inside of sets, in the
-/// names of properties, and in the age of their Unicode tables. What has no translation here (back references, named
-/// groups, recursion, intersections of sets ...) is an Error that names it; `place` says where the pattern stands.
-std::string to_pcre2(std::string_view pattern, const std::string& place);
+/// Translates a regular expression of tokenizer.json from Oniguruma's dialect (Ruby syntax) to an equivalent PCRE2
+/// pattern. The two differ in \s, \w and \v, in ^, $ and (?m), in what may follow {n,m}, in nested sets, in property
+/// names, and in their Unicode version. Unsupported syntax (back references, named groups, recursion, set intersections
+/// ...) is an Error that names it. `location` names the pattern in errors.
+std::string to_pcre2(std::string_view pattern, const std::string& location);
 
-/// A set of PCRE2 with the word characters of Rust's regex library, which a few parts of the package use instead.
+/// A PCRE2 set with the word characters of Rust's regex library, which parts of the tokenizers package use.
 std::string rust_word_set(bool negated);
 
 }  // namespace keel::text

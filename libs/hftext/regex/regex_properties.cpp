@@ -53,7 +53,7 @@ constexpr std::array<Names, 39> kCategories = {{{"C", "other"},
                                                 {"Z", "separator"},
                                                 {"Zs", "spaceseparator"}}};
 
-/// Properties that have the same members everywhere, by their names and as members of a set of PCRE2.
+/// Properties with the same members in both engines, as members of a PCRE2 set.
 constexpr std::array<Names, 13> kProperties = {{{"any", "\\x{0}-\\x{10FFFF}"},
                                                 {"ascii", "\\x{0}-\\x{7F}"},
                                                 {"xdigit", "0-9A-Fa-f"},
@@ -76,7 +76,7 @@ std::string range_members(std::span<const CodeRange> ranges) {
   return members;
 }
 
-/// New code points of the categories that begin like this; of all of them when it is empty.
+/// New code points of the categories with this prefix; of all categories if it is empty.
 std::string new_members(std::string_view category) {
   std::string members;
   for (const NewCategory& added : new_categories()) {
@@ -90,7 +90,7 @@ std::string category_members(std::string_view category) {
 }
 
 CharacterClass category_class(std::string_view category) {
-  // What is new is not unassigned: PCRE2's members are too many, and those of the opposite too few.
+  // New code points are assigned, so PCRE2's Cn has too many members and its complement too few.
   if (category == "Cn") return {"\\P{Cn}" + new_members(""), true};
   if (category == "C")
     return {"\\P{C}" + new_members("L") + new_members("M") + new_members("N") + new_members("P") + new_members("S"),
@@ -108,7 +108,7 @@ CharacterClass new_property_class(const NewProperty& property) {
   return {known};
 }
 
-/// Without what does not count in a name.
+/// Normalizes a name for loose matching.
 std::string loose(std::string_view name) {
   std::string result;
   for (const char c : name) {
@@ -152,7 +152,7 @@ std::optional<CharacterClass> property_class(std::string_view name, bool in_set)
   if (key == "lc" || key == "casedletter") {
     return CharacterClass{category_members("Lu") + category_members("Ll") + "\\p{Lt}", false, true};
   }
-  // A script, if anything: whether there is one of this name, PCRE2 knows.
+  // Anything else may be a script; PCRE2 checks the name.
   const bool letters = std::all_of(key.begin(), key.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   if (!letters || key.size() < 2) return std::nullopt;
   return CharacterClass{"\\p{sc:" + std::string(name) + "}"};

@@ -6,25 +6,24 @@
 
 namespace keel::text {
 
-/// Characters for a set of PCRE2: these members, or all characters but them.
+/// Members of a PCRE2 set, or of its complement.
 struct CharacterClass {
   std::string members;
   bool negated = false;
-  bool by_case = false;  // capital or small letters
+  bool by_case = false;  // depends on letter case
 };
 
-/// What \p{name} means to Oniguruma: a general category, a script, or one of the other properties that are known here,
-/// without regard to case, spaces, hyphens and underscores; with the code points that are newer than PCRE2's tables.
-/// Nothing for other names, or for those whose members here would be others. PCRE2 itself takes the name of a script
-/// for the script's extensions.
+/// Resolves Oniguruma's \p{name}: a general category, a script or another supported property, including code points
+/// newer than PCRE2's tables. Ignores case, spaces, hyphens and underscores. Returns nullopt for unsupported names.
+/// PCRE2 itself would read a script name as Script_Extensions.
 std::optional<CharacterClass> property_class(std::string_view name, bool in_set);
 
-/// Oniguruma's \w. Some numbers of Latin-1 are words to it, but not inside of a set.
+/// Oniguruma's \w. It includes some Latin-1 numbers, but not inside a set.
 std::string word_members(bool in_set);
 
 std::string decimal_members();  // \d
 
-/// One code point as PCRE2 reads it.
+/// A code point in PCRE2 syntax.
 std::string hex(char32_t code_point);
 
 }  // namespace keel::text

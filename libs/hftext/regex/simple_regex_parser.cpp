@@ -21,11 +21,11 @@ void add_categories(CharacterSet& set, uint32_t bits) {
   for (char32_t c = 0; c < 128; ++c) set.ascii[c] = set.ascii[c] || (category_bit(c) & bits) != 0;
 }
 
-/// The runs of white space, looked for once and not for every \s of every pattern.
+/// Ranges of white space, computed once.
 const std::vector<CodeRange>& white_space() {
   static const std::vector<CodeRange> runs = [] {
     std::vector<CodeRange> found;
-    for (char32_t c = 0; c <= 0x3000; ++c) {  // the last one
+    for (char32_t c = 0; c <= 0x3000; ++c) {  // the last white space character
       if (!is_white_space(c)) continue;
       if (found.empty() || found.back().last + 1 != c) found.push_back({c, c});
       found.back().last = c;
@@ -36,7 +36,7 @@ const std::vector<CodeRange>& white_space() {
 }
 
 void add_spaces(CharacterSet& set, bool opposite) {
-  char32_t after = 0;  // the run before
+  char32_t after = 0;  // after the previous range
   for (const CodeRange& run : white_space()) {
     if (!opposite) add_range(set, run.first, run.last);
     if (opposite && after < run.first) add_range(set, after, run.first - 1);
@@ -45,7 +45,7 @@ void add_spaces(CharacterSet& set, bool opposite) {
   if (opposite) add_range(set, after, 0x10FFFF);
 }
 
-/// One character and, without regard to case, those that fold to it.
+/// Adds a character and, if caseless, the characters that fold to it.
 void add_character(CharacterSet& set, char32_t c, bool caseless) {
   add_range(set, c, c);
   if (!caseless) return;
@@ -57,16 +57,16 @@ void add_character(CharacterSet& set, char32_t c, bool caseless) {
   if (lower == 'k') add_range(set, 0x212A, 0x212A);  // Kelvin
 }
 
-/// So that one is found without looking at all of them.
-void put_in_order(std::vector<CodeRange>& ranges) {
+/// Sorts for binary search and merges overlapping ranges.
+void sort_and_merge(std::vector<CodeRange>& ranges) {
   std::ranges::sort(ranges, {}, &CodeRange::first);
-  std::vector<CodeRange> apart;
+  std::vector<CodeRange> merged;
   for (const CodeRange& range : ranges)
-    if (!apart.empty() && range.first <= apart.back().last)
-      apart.back().last = std::max(apart.back().last, range.last);
+    if (!merged.empty() && range.first <= merged.back().last)
+      merged.back().last = std::max(merged.back().last, range.last);
     else
-      apart.push_back(range);
-  ranges = std::move(apart);
+      merged.push_back(range);
+  ranges = std::move(merged);
 }
 
 }  // namespace
@@ -82,27 +82,27 @@ std::optional<SimpleRegex> SimpleRegexParser::parse() {
   do {
     SimpleRegex::Alternative items;
     if (!alternative(items) || regex_.alternatives_.size() == kMaxAlternatives) return std::nullopt;
-    // What it can begin with: the sets up to the first that must be there.
+    // Characters that can begin the alternative: the sets up to the first required item.
     const uint32_t bit = uint32_t{1} << regex_.alternatives_.size();
-    bool must = false;
+    bool is_required = false;
     for (const Item& item : items) {
-      if (must) break;
-      if (item.kind == Item::Kind::kNotAhead) return std::nullopt;  // only after something
-      std::vector<uint32_t> firsts = {item.set};
-      if (item.kind == Item::Kind::kWords) {
-        firsts.clear();
-        for (const auto& word : item.words) firsts.push_back(word.front());
+      if (is_required) break;
+      if (item.kind == Item::Kind::kNegativeLookahead) return std::nullopt;  // supported only after another item
+      std::vector<uint32_t> first_sets = {item.set};
+      if (item.kind == Item::Kind::kLiterals) {
+        first_sets.clear();
+        for (const auto& word : item.literals) first_sets.push_back(word.front());
       }
-      for (const uint32_t index : firsts) {
-        for (size_t c = 0; c < 128; ++c) regex_.starts_[c] |= regex_.sets_[index].ascii[c] ? bit : 0;
+      for (const uint32_t index : first_sets) {
+        for (size_t c = 0; c < 128; ++c) regex_.alternatives_by_first_[c] |= regex_.sets_[index].ascii[c] ? bit : 0;
       }
-      must = item.low > 0;
+      is_required = item.low > 0;
     }
-    if (!must) return std::nullopt;  // could match an empty text
+    if (!is_required) return std::nullopt;  // could match an empty text
     regex_.alternatives_.push_back(std::move(items));
   } while (take("|"));
   if (at_ != pattern_.size()) return std::nullopt;
-  for (CharacterSet& set : regex_.sets_) put_in_order(set.ranges);
+  for (CharacterSet& set : regex_.sets_) sort_and_merge(set.ranges);
   return std::move(regex_);
 }
 
@@ -117,34 +117,35 @@ bool SimpleRegexParser::alternative(SimpleRegex::Alternative& items) {
 bool SimpleRegexParser::item(Item& item) {
   CharacterSet members;
   if (take("(?!")) {
-    item.kind = Item::Kind::kNotAhead;
+    item.kind = Item::Kind::kNegativeLookahead;
     if (!set(members, false) || !take(")")) return false;
-    item.set = keep(std::move(members));
+    item.set = add_set(std::move(members));
     return peek() != '*' && peek() != '+' && peek() != '?' && peek() != '{';
   }
   const bool caseless = pattern_.substr(at_).starts_with("(?i:");
   if (caseless || pattern_.substr(at_).starts_with("(?:")) {
     at_ += caseless ? 4 : 3;
-    return words(item, caseless);
+    return literals(item, caseless);
   }
   if (!set(members, false)) return false;
-  item.set = keep(std::move(members));
+  item.set = add_set(std::move(members));
   return repeat(item);
 }
 
-/// After "(?i:" or "(?:": alternatives of plain characters, such as 's|'t|'re, and then perhaps a question mark.
-bool SimpleRegexParser::words(Item& item, bool caseless) {
-  item.kind = Item::Kind::kWords;
+/// Parses what follows "(?i:" or "(?:": alternatives of plain characters, such as 's|'t|'re, then an optional question
+/// mark.
+bool SimpleRegexParser::literals(Item& item, bool caseless) {
+  item.kind = Item::Kind::kLiterals;
   do {
-    std::vector<uint32_t>& word = item.words.emplace_back();
+    std::vector<uint32_t>& word = item.literals.emplace_back();
     while (at_ < pattern_.size() && peek() != '|' && peek() != ')') {
       CharacterSet members;
-      if (word.size() == kMaxWords || item.words.size() > kMaxWords || !set(members, caseless)) return false;
+      if (word.size() == kMaxWords || item.literals.size() > kMaxWords || !set(members, caseless)) return false;
       if (std::string_view("*+?{").find(peek()) != std::string_view::npos && peek() != '\0') return false;
-      word.push_back(keep(std::move(members)));
+      word.push_back(add_set(std::move(members)));
     }
     if (word.empty()) return false;
-    // PCRE2's translation refuses these; leave the refusal to it.
+    // regex_dialect.cpp rejects these with an Error.
     if (caseless && word.size() > 1 &&
         (pattern_.substr(0, at_).ends_with("ss") || pattern_.substr(0, at_).ends_with("st")))
       return false;
@@ -167,7 +168,7 @@ bool SimpleRegexParser::repeat(Item& item) {
     if (take(",") && !number(item.high)) item.high = kUnbounded;
     if (!take("}") || item.high < item.low || item.high == 0) return false;
   }
-  // Lazy and possessive repeats, and repeats of repeats, are PCRE2's.
+  // Lazy, possessive and nested repeats are left to PCRE2.
   return peek() != '*' && peek() != '+' && peek() != '?' && peek() != '{';
 }
 
@@ -270,7 +271,7 @@ bool SimpleRegexParser::character(char32_t& c) {
   }
 }
 
-uint32_t SimpleRegexParser::keep(CharacterSet set) {
+uint32_t SimpleRegexParser::add_set(CharacterSet set) {
   regex_.sets_.push_back(std::move(set));
   return static_cast<uint32_t>(regex_.sets_.size() - 1);
 }

@@ -7,7 +7,7 @@
 
 namespace keel::text {
 
-/// Reads what SimpleRegex knows of Oniguruma's dialect; answers no at the first thing it does not know.
+/// Parses the subset of Oniguruma's dialect that SimpleRegex supports. Functions return false for unsupported syntax.
 class SimpleRegexParser {
  public:
   explicit SimpleRegexParser(std::string_view pattern) : pattern_(pattern) {}
@@ -20,15 +20,15 @@ class SimpleRegexParser {
   bool take(std::string_view text);
   bool alternative(SimpleRegex::Alternative& items);
   bool item(Item& item);
-  bool words(Item& item, bool caseless);
+  bool literals(Item& item, bool caseless);
   bool repeat(Item& item);
   bool number(uint32_t& value);
-  /// A set, an escape or one character, as a set.
+  /// Parses a set, an escape or a character into a set.
   bool set(CharacterSet& set, bool caseless);
   bool bracket(CharacterSet& set);
   bool class_escape(CharacterSet& set);
   bool character(char32_t& c);
-  uint32_t keep(CharacterSet set);
+  uint32_t add_set(CharacterSet set);
 
   std::string_view pattern_;
   size_t at_ = 0;

@@ -10,11 +10,11 @@
 namespace keel::text {
 namespace {
 
-AddedToken read_token(const Component& fields) {
-  fields.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+AddedToken read_token(const StrictObject& fields) {
+  fields.allow_keys({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   AddedToken token;
   token.content = fields.string("content");
-  if (token.content.empty()) fields.refuse("content", "a text that is not empty");
+  if (token.content.empty()) fields.fail_value("content", "a non-empty string");
   token.id = static_cast<int32_t>(fields.integer("id", 0, INT32_MAX));
   token.single_word = fields.boolean("single_word", false);
   token.lstrip = fields.boolean("lstrip", false);
@@ -24,38 +24,40 @@ AddedToken read_token(const Component& fields) {
   return token;
 }
 
-/// Where the white space before `end` begins, `least` at the least.
-size_t spaces_begin(std::string_view text, size_t end, size_t least) {
+/// Start of the white space before `end`, not below `min_begin`.
+size_t white_space_begin(std::string_view text, size_t end, size_t min_begin) {
   size_t begin = end;
-  while (begin > least && is_white_space(code_point_before(text, begin).value))
+  while (begin > min_begin && is_white_space(code_point_before(text, begin).value))
     begin -= code_point_before(text, begin).size;
-  return std::max(begin, least);
+  return std::max(begin, min_begin);
 }
 
-/// Where the white space after `end` ends.
-size_t spaces_end(std::string_view text, size_t end) {
+/// End of the white space after `end`.
+size_t white_space_end(std::string_view text, size_t end) {
   while (end < text.size() && is_white_space(code_point_at(text, end).value)) end += code_point_at(text, end).size;
   return end;
 }
 
 }  // namespace
 
-AddedTokens AddedTokens::from_json(const Json& added_tokens, const TokenTable& model, const std::string& place) {
+AddedTokens AddedTokens::from_json(const Json& added_tokens, const TokenTable& model, const std::string& location) {
   AddedTokens result;
   if (added_tokens.is_null()) return result;
-  if (!added_tokens.is_array()) fail(ExitCode::kBadInput, place, " is ", shown(added_tokens), "; it must be an array");
+  if (!added_tokens.is_array())
+    fail(ExitCode::kBadInput, location, " is ", preview(added_tokens), "; it must be an array");
   for (size_t i = 0; i < added_tokens.size(); ++i) {
-    const Component fields(added_tokens[i], place + "[" + std::to_string(i) + "]");
+    const StrictObject fields(added_tokens[i], location + "[" + std::to_string(i) + "]");
     AddedToken token = read_token(fields);
     if (!result.by_content_.emplace(token.content, result.tokens_.size()).second) {
-      fail(ExitCode::kBadInput, fields.place(), ": the added token \"", shown_text(token.content), "\" occurs twice");
+      fail(ExitCode::kBadInput, fields.location(), ": the added token \"", preview_text(token.content),
+           "\" occurs twice");
     }
-    // The package gives ids by the order of the tokens, whatever "id" says; a file where the two differ is ambiguous.
+    // The package assigns ids in list order and ignores "id"; a file where the two differ is ambiguous.
     const int32_t known = model.find(token.content);
     const int32_t id = known != TokenTable::kNone ? known : model.size() + static_cast<int32_t>(result.extra_.size());
     if (token.id != id) {
-      fail(ExitCode::kBadInput, fields.place(), ": the added token \"", shown_text(token.content), "\" has the id ",
-           token.id, "; its place in the vocabulary is ", id, ": ids must follow each other without a gap");
+      fail(ExitCode::kBadInput, fields.location(), ": the added token \"", preview_text(token.content),
+           "\" has the id ", token.id, "; by its position it is ", id, ": ids must be consecutive");
     }
     if (known == TokenTable::kNone) result.extra_.push_back(token.content);
     result.by_id_.emplace(id, result.tokens_.size());
@@ -73,15 +75,15 @@ void AddedTokens::add_special(const std::string& content, int32_t id) {
   tokens_[entry->second].special = true;
 }
 
-void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place) {
+void AddedTokens::build_tries(const Normalizer& normalizer, const std::string& location) {
   const auto insert = [&](Trie& trie, const std::string& key, size_t index) {
     if (key.size() > Trie::kMaxKey) {
-      fail(ExitCode::kBadInput, place, ": the added token \"", shown_text(tokens_[index].content), "\" has ",
-           key.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Take it out, or use another model");
+      fail(ExitCode::kBadInput, location, ": the added token \"", preview_text(tokens_[index].content), "\" has ",
+           key.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Remove it, or use another model");
     }
     trie.insert(key, static_cast<int32_t>(index));
   };
-  // Where two tokens look the same after normalization, a special one comes first.
+  // If two tokens are equal after normalization, the special one wins.
   RegexBudget budget;
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < tokens_.size(); ++i) {
@@ -89,25 +91,25 @@ void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place
       if (token.special != special) continue;
       token.decoded = token.normalized ? normalizer.apply(token.content, budget).text : token.content;
       const auto same = by_content_.find(token.decoded);
-      token.left_out = same != by_content_.end() && tokens_[same->second].special;
+      token.skipped = same != by_content_.end() && tokens_[same->second].special;
       if (!token.normalized) {
-        insert(before_, token.content, i);
-        any_before_ = true;
+        insert(raw_trie_, token.content, i);
+        has_raw_ = true;
         continue;
       }
       if (token.decoded.empty()) {
-        fail(ExitCode::kBadInput, place, ": the added token \"", shown_text(token.content),
+        fail(ExitCode::kBadInput, location, ": the added token \"", preview_text(token.content),
              "\" is empty after normalization; set its \"normalized\" to false");
       }
-      insert(after_, token.decoded, i);
-      any_after_ = true;
-      special_after_ = special_after_ || special;
+      insert(normalized_trie_, token.decoded, i);
+      has_normalized_ = true;
+      has_normalized_special_ = has_normalized_special_ || special;
     }
   }
   const auto single = [](const AddedToken& token) { return token.single_word; };
   if (std::any_of(tokens_.begin(), tokens_.end(), single)) {
-    require_unicode_tables("an added token with single_word", place);
-    word_ = Regex::compile_pcre2(rust_word_set(/*negated=*/false), place);
+    require_unicode_tables("an added token with single_word", location);
+    word_ = Regex::compile_pcre2(rust_word_set(/*negated=*/false), location);
   }
 }
 
@@ -122,7 +124,7 @@ const AddedToken* AddedTokens::at(int32_t id) const {
   return found == by_id_.end() ? nullptr : &tokens_[found->second];
 }
 
-bool AddedTokens::stands_alone(std::string_view text, size_t begin, size_t end) const {
+bool AddedTokens::is_whole_word(std::string_view text, size_t begin, size_t end) const {
   const auto is_word = [&](size_t at, size_t size) { return word_->find(text.substr(at, size)).has_value(); };
   if (begin > 0) {
     const size_t size = code_point_before(text, begin).size;
@@ -131,10 +133,10 @@ bool AddedTokens::stands_alone(std::string_view text, size_t begin, size_t end) 
   return end == text.size() || !is_word(end, code_point_at(text, end).size);
 }
 
-/// The longest token that begins at `at`. A special one that is untrusted in part is none: what a user writes beside a
-/// token of the template must not hide it.
-AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view text, size_t at,
-                                           std::span<const ByteRange> untrusted) const {
+/// Returns the longest token at `at`. Ignores special tokens that are partly untrusted: text of a user next to a
+/// special token of the template must not hide it.
+AddedTokens::Match AddedTokens::longest_match(const Trie& trie, std::string_view text, size_t at,
+                                              std::span<const ByteRange> untrusted) const {
   Match longest;
   uint32_t node = Trie::kRoot;
   for (size_t i = at; i < text.size();) {
@@ -148,19 +150,18 @@ AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view te
   return longest;
 }
 
-/// Of the tokens at the leftmost place the longest; a match that is then refused still hides what it overlaps, as in
-/// the package.
+/// Takes the leftmost, then longest match. As in the package, a rejected match still hides tokens that it overlaps.
 void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> untrusted,
                         const Visit& visit) const {
-  const bool any = stage == Stage::kBeforeNormalization ? any_before_ : any_after_;
-  const Trie& trie = stage == Stage::kBeforeNormalization ? before_ : after_;
-  size_t covered = 0, spaces = 0;  // what was given to `visit`; where the last white space after a token ends
+  const bool any = stage == Stage::kBeforeNormalization ? has_raw_ : has_normalized_;
+  const Trie& trie = stage == Stage::kBeforeNormalization ? raw_trie_ : normalized_trie_;
+  size_t covered = 0, spaces = 0;  // end of the text passed to `visit`; end of the last white space after a token
   for (size_t at = 0; any && at < text.size();) {
-    if (!trie.starts(static_cast<unsigned char>(text[at]))) {
+    if (!trie.can_start_with(static_cast<unsigned char>(text[at]))) {
       ++at;
       continue;
     }
-    const Match match = longest_at(trie, text, at, untrusted);
+    const Match match = longest_match(trie, text, at, untrusted);
     if (match.index == Trie::kNoValue) {
       ++at;
       continue;
@@ -169,10 +170,10 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
     size_t begin = at, end = match.end;
     at = end;
     if (token.special && (!parse_special || touches(untrusted, begin, end))) continue;
-    if (token.single_word && !stands_alone(text, begin, end)) continue;
-    if (token.lstrip) begin = spaces_begin(text, begin, covered);
-    if (token.rstrip) end = spaces = end <= spaces ? spaces : spaces_end(text, end);
-    if (begin >= end) continue;  // the token before has taken it along as white space
+    if (token.single_word && !is_whole_word(text, begin, end)) continue;
+    if (token.lstrip) begin = white_space_begin(text, begin, covered);
+    if (token.rstrip) end = spaces = end <= spaces ? spaces : white_space_end(text, end);
+    if (begin >= end) continue;  // the previous token removed it as white space
     if (begin > covered) visit(text.substr(covered, begin - covered), covered, std::nullopt);
     visit(text.substr(begin, end - begin), begin, token.id);
     covered = end;

@@ -21,57 +21,57 @@ namespace keel::text {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the white space before it along,
-  bool rstrip = false;       // and after it
-  bool normalized = false;   // is looked for after normalization, in its own normalized form
-  bool special = false;      // has a meaning and no text: left out by decode, found by encode only when asked
-  std::string decoded = "";  // what decode makes of it: its normalized form, where it has one,
-  bool left_out = false;     // unless it is left out, which that form decides as well; the package does so
+  bool single_word = false;  // matches only between non-word characters
+  bool lstrip = false;       // also removes the white space before it
+  bool rstrip = false;       // also removes the white space after it
+  bool normalized = false;   // matched after normalization, in its normalized form
+  bool special = false;      // decode() skips it; encode() finds it only with parse_special
+  std::string decoded = "";  // decoded text: the normalized form if `normalized`
+  bool skipped = false;      // decode() skips it: the token with its decoded text is special, as in the package
 };
 
-/// Tokens that are found in a text before the model sees it.
+/// Tokens that are matched in a text before the model tokenizes it.
 class AddedTokens {
  public:
-  /// The "added_tokens" of tokenizer.json. Those that the model does not have get the ids that follow its own.
-  static AddedTokens from_json(const Json& added_tokens, const TokenTable& model, const std::string& place);
+  /// Parses "added_tokens" of tokenizer.json. Tokens that are not in the model get the ids after its vocabulary.
+  static AddedTokens from_json(const Json& added_tokens, const TokenTable& model, const std::string& location);
 
-  /// Makes a token special, as a role in tokenizer_config.json does; one of the model becomes an added token.
+  /// Marks a token as special, for a role in tokenizer_config.json. A model token becomes an added token.
   void add_special(const std::string& content, int32_t id);
-  /// After all tokens are there, before the first split.
-  void prepare(const Normalizer& normalizer, const std::string& place);
+  /// Call after adding all tokens and before the first split().
+  void build_tries(const Normalizer& normalizer, const std::string& location);
 
-  /// The id of a token that was added on top of the model's.
+  /// The id of an added token.
   std::optional<int32_t> find(std::string_view content) const;
-  /// Tokens on top of the model's, in the order of their ids.
+  /// Tokens that are not in the model, ordered by id.
   const std::vector<std::string>& extra() const { return extra_; }
   /// The added token with this id, if there is one.
   const AddedToken* at(int32_t id) const;
 
   enum class Stage { kBeforeNormalization, kAfterNormalization };
-  /// A part of the text without added tokens (`id` is empty) or one added token; `begin` is where it starts.
+  /// Receives a part of the text without added tokens (`id` is empty), or one added token. `begin` is its offset.
   using Visit = std::function<void(std::string_view part, size_t begin, std::optional<int32_t> id)>;
-  /// Special tokens are found only if asked for, and only where they have no byte in common with the `untrusted` ones.
+  /// Matches special tokens only with `parse_special`, and only if none of their bytes is untrusted.
   void split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> untrusted,
              const Visit& visit) const;
-  /// Whether a special token is looked for after normalization.
-  bool special_after() const { return special_after_; }
+  /// True if a special token is matched after normalization.
+  bool has_normalized_special() const { return has_normalized_special_; }
 
  private:
   struct Match {
     int32_t index = Trie::kNoValue;
     size_t end = 0;
   };
-  Match longest_at(const Trie& trie, std::string_view text, size_t at, std::span<const ByteRange> untrusted) const;
-  bool stands_alone(std::string_view text, size_t begin, size_t end) const;
+  Match longest_match(const Trie& trie, std::string_view text, size_t at, std::span<const ByteRange> untrusted) const;
+  bool is_whole_word(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::string, size_t> by_content_;
   std::unordered_map<int32_t, size_t> by_id_;
   std::vector<std::string> extra_;
-  Trie before_, after_;
-  bool any_before_ = false, any_after_ = false, special_after_ = false;
-  std::optional<Regex> word_;  // one word character
+  Trie raw_trie_, normalized_trie_;
+  bool has_raw_ = false, has_normalized_ = false, has_normalized_special_ = false;
+  std::optional<Regex> word_;  // matches one word character
 };
 
 }  // namespace keel::text

@@ -10,62 +10,62 @@
 
 namespace keel::text {
 
-Bpe Bpe::from_file(const Component& model, TokenizerFile& file, bool pieces_are_bytes) {
-  model.only({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-              "ignore_merges"});
+Bpe Bpe::from_file(const StrictObject& model, TokenizerFile& file, bool pieces_are_bytes) {
+  model.allow_keys({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                    "byte_fallback", "ignore_merges"});
   if (model.has("dropout") && model.at("dropout") != Json(0.0)) {
-    model.refuse("dropout", "null: with dropout the ids of a text would be random");
+    model.fail_value("dropout", "null: with dropout, encoding would be random");
   }
   Bpe bpe;
-  bpe.place_ = model.place();
-  bpe.tokens_ = dense_table(file.vocabulary, model.place());
+  bpe.location_ = model.location();
+  bpe.tokens_ = dense_table(file.vocabulary, model.location());
   if (model.has("unk_token")) bpe.unknown_ = model.string("unk_token");
   if (model.has("continuing_subword_prefix")) bpe.prefix_ = model.string("continuing_subword_prefix");
   if (model.has("end_of_word_suffix")) bpe.suffix_ = model.string("end_of_word_suffix");
   for (const char c : bpe.prefix_) {
-    if (static_cast<unsigned char>(c) >= 0x80) model.refuse("continuing_subword_prefix", "ASCII");
+    if (static_cast<unsigned char>(c) >= 0x80) model.fail_value("continuing_subword_prefix", "ASCII");
   }
   bpe.fuse_unknown_ = model.boolean("fuse_unk", false);
   bpe.ignore_merges_ = model.boolean("ignore_merges", false);
-  if (model.boolean("byte_fallback", false)) bpe.fallback_ = byte_fallback_ids(bpe.tokens_);
+  if (model.boolean("byte_fallback", false)) bpe.byte_fallback_ids_ = byte_fallback_ids(bpe.tokens_);
   if (!file.has_merges)
-    fail(ExitCode::kBadInput, model.place(), ".merges is missing; a BPE model has an array of them");
+    fail(ExitCode::kBadInput, model.location(), ".merges is missing; a BPE model has an array of them");
   bpe.read_merges(file, model);
   if (pieces_are_bytes) bpe.prepare_bytes();
   return bpe;
 }
 
-void Bpe::read_merges(const TokenizerFile& file, const Component& model) {
+void Bpe::read_merges(const TokenizerFile& file, const StrictObject& model) {
   merges_.reserve(file.merges.size());
   uint32_t rank = 0;
   std::string merged;
   for (const auto& [left, right] : file.merges) {
     if (right.size() < prefix_.size()) {
-      fail(ExitCode::kBadInput, model.place(), ".merges[", rank, "]: \"", shown_text(right),
-           "\" is shorter than the continuing_subword_prefix \"", shown_text(prefix_), "\"");
+      fail(ExitCode::kBadInput, model.location(), ".merges[", rank, "]: \"", preview_text(right),
+           "\" is shorter than the continuing_subword_prefix \"", preview_text(prefix_), "\"");
     }
     merged.assign(left).append(right, prefix_.size());
     const int32_t ids[] = {tokens_.find(left), tokens_.find(right), tokens_.find(merged)};
     for (size_t i = 0; i < 3; ++i) {
       if (ids[i] != TokenTable::kNone) continue;
-      fail(ExitCode::kBadInput, model.place(), ".merges[", rank, "] needs the token \"",
-           shown_text(i == 0   ? left
-                      : i == 1 ? right
-                               : merged),
+      fail(ExitCode::kBadInput, model.location(), ".merges[", rank, "] needs the token \"",
+           preview_text(i == 0   ? left
+                        : i == 1 ? right
+                                 : merged),
            "\", which is not in the vocabulary of ", tokens_.size(), " tokens; the file is damaged: get it again");
     }
     merges_.add(ids[0], ids[1], {rank++, ids[2]});
   }
 }
 
-/// Fast path of byte-level vocabularies: a piece is never written in the alphabet, its bytes are looked up directly.
+/// Fast path for byte-level vocabularies: looks up bytes directly instead of converting a piece to the byte alphabet.
 void Bpe::prepare_bytes() {
   for (unsigned byte = 0; byte < 256; ++byte) {
     byte_ids_[byte] = tokens_.find(byte_character(static_cast<unsigned char>(byte)));
   }
   const bool complete = std::find(byte_ids_.begin(), byte_ids_.end(), TokenTable::kNone) == byte_ids_.end();
   if (!complete || !prefix_.empty() || !suffix_.empty()) return;
-  wants_bytes_ = true;
+  takes_bytes_ = true;
   if (!ignore_merges_) return;
   byte_words_.reserve(static_cast<size_t>(tokens_.size()));
   for (int32_t id = 0; id < tokens_.size(); ++id) {
@@ -76,15 +76,15 @@ void Bpe::prepare_bytes() {
 
 void Bpe::tokenize(std::string_view piece, std::vector<int32_t>& ids) const {
   if (ignore_merges_) {
-    const int32_t found = wants_bytes_ ? byte_words_.find(piece) : tokens_.find(piece);
+    const int32_t found = takes_bytes_ ? byte_words_.find(piece) : tokens_.find(piece);
     if (found != TokenTable::kNone) {
-      ids.push_back(wants_bytes_ ? byte_word_ids_[static_cast<size_t>(found)] : found);
+      ids.push_back(takes_bytes_ ? byte_word_ids_[static_cast<size_t>(found)] : found);
       return;
     }
   }
   static thread_local std::vector<int32_t> symbols;
   symbols.clear();
-  if (wants_bytes_) {
+  if (takes_bytes_) {
     for (const char byte : piece) symbols.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
   } else {
     add_characters(piece, symbols);
@@ -93,8 +93,8 @@ void Bpe::tokenize(std::string_view piece, std::vector<int32_t>& ids) const {
   ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
-/// The order of things is that of the package: an unknown character waits for the next known one, and the tokens of a
-/// byte fallback do not end its waiting.
+/// Keeps the package's order: an unknown token is emitted before the next known character, and byte-fallback tokens do
+/// not flush it.
 void Bpe::add_characters(std::string_view piece, std::vector<int32_t>& ids) const {
   int32_t waiting = TokenTable::kNone;
   std::string decorated;
@@ -120,8 +120,8 @@ void Bpe::add_characters(std::string_view piece, std::vector<int32_t>& ids) cons
 }
 
 bool Bpe::add_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const {
-  if (!fallback_) return false;
-  const auto id_of = [&](char byte) { return (*fallback_)[static_cast<unsigned char>(byte)]; };
+  if (!byte_fallback_ids_) return false;
+  const auto id_of = [&](char byte) { return (*byte_fallback_ids_)[static_cast<unsigned char>(byte)]; };
   for (const char byte : character) {
     if (id_of(byte) == TokenTable::kNone) return false;
   }
@@ -132,8 +132,8 @@ bool Bpe::add_byte_tokens(std::string_view character, std::vector<int32_t>& ids)
 int32_t Bpe::unknown_id() const {
   const int32_t id = tokens_.find(*unknown_);
   if (id == TokenTable::kNone) {
-    fail(ExitCode::kBadInput, place_, ": the text has a character that is not in the vocabulary of ", tokens_.size(),
-         " tokens, and neither is the unk_token \"", shown_text(*unknown_), "\"; add one of them");
+    fail(ExitCode::kBadInput, location_, ": the text has a character that is not in the vocabulary of ", tokens_.size(),
+         " tokens, and neither is the unk_token \"", preview_text(*unknown_), "\"; add one of them");
   }
   return id;
 }

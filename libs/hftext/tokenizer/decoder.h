@@ -12,14 +12,14 @@
 
 namespace keel::text {
 
-/// A chain of stages in the middle of one text.
-class DecoderRun {
+/// Decodes one text incrementally with a chain of stages.
+class StreamingDecoder {
  public:
-  /// `one_by_one`: what push() gives is what that token stands for, be it a part of a character.
-  DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place, bool one_by_one);
+  /// With `per_token`, each push() emits the bytes of that token at once, even a part of a character.
+  StreamingDecoder(std::vector<std::unique_ptr<DecoderStage>> stages, std::string location, bool per_token);
   void push(std::string_view token);
   void finish();
-  /// What came out since the last call.
+  /// Returns the output since the last call.
   std::string take();
 
  private:
@@ -27,27 +27,27 @@ class DecoderRun {
     void push(std::string_view token) override { text += token; }
     void finish() override {}
     std::string text;
-    size_t total = 0;  // bytes that went in
+    size_t total = 0;  // input bytes
   };
   std::vector<std::unique_ptr<DecoderStage>> stages_;  // the last one is the output
   Output* output_;
-  std::string place_;
-  size_t taken_ = 0;  // bytes that came out
+  std::string location_;
+  size_t taken_ = 0;  // bytes returned by take()
 };
 
 /// The "decoder" of tokenizer.json: how tokens become text.
 class Decoder {
  public:
-  /// Null gives the one that puts a space between tokens.
-  static Decoder from_json(const Json& decoder, const std::string& place);
-  DecoderRun start(bool one_by_one = false) const;
+  /// Null means the default, which joins tokens with spaces.
+  static Decoder from_json(const Json& decoder, const std::string& location);
+  StreamingDecoder start(bool per_token = false) const;
 
  private:
-  using Maker = std::function<std::unique_ptr<DecoderStage>()>;
-  static Maker maker(const Component& fields);
+  using StageFactory = std::function<std::unique_ptr<DecoderStage>()>;
+  static StageFactory stage_factory(const StrictObject& fields);
 
-  std::string place_;
-  std::vector<Maker> makers_;
+  std::string location_;
+  std::vector<StageFactory> factories_;
 };
 
 }  // namespace keel::text

@@ -13,7 +13,7 @@ namespace {
 
 struct JoinStage : DecoderStage {
   void push(std::string_view token) override {
-    if (!first && !one_by_one) next->push(" ");  // it belongs to none of the two
+    if (!first && !per_token) next->push(" ");  // per token, the space belongs to neither
     first = false;
     next->push(token);
   }
@@ -22,9 +22,9 @@ struct JoinStage : DecoderStage {
 
 struct ByteLevelStage : DecoderStage {
   void push(std::string_view token) override {
-    const std::optional<std::string> meant = bytes_of_characters(token);
-    if (one_by_one) return next->push(meant ? std::string_view(*meant) : token);
-    bytes += meant ? std::string_view(*meant) : token;  // a token outside of the alphabet is text
+    const std::optional<std::string> decoded = bytes_of_characters(token);
+    if (per_token) return next->push(decoded ? std::string_view(*decoded) : token);
+    bytes += decoded ? std::string_view(*decoded) : token;  // a token outside the alphabet stays text
   }
   void finish() override {
     next->push(lossy_utf8(bytes));
@@ -41,7 +41,7 @@ std::optional<char> fallback_byte(std::string_view token) {
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
                                   : -1;
   };
-  const int high = token[3] == '+' ? 0 : digit(token[3]);  // Rust reads "+A" as a number, too
+  const int high = token[3] == '+' ? 0 : digit(token[3]);  // Rust parses "+A" as a number, too
   const int low = digit(token[4]);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<char>(high * 16 + low);
@@ -50,7 +50,7 @@ std::optional<char> fallback_byte(std::string_view token) {
 struct ByteFallbackStage : DecoderStage {
   void push(std::string_view token) override {
     if (const std::optional<char> byte = fallback_byte(token)) {
-      if (one_by_one) return next->push({&*byte, 1});
+      if (per_token) return next->push({&*byte, 1});
       bytes.push_back(*byte);
       return;
     }
@@ -75,7 +75,7 @@ struct ByteFallbackStage : DecoderStage {
 
 struct FuseStage : DecoderStage {
   void push(std::string_view token) override {
-    if (one_by_one) return next->push(token);
+    if (per_token) return next->push(token);
     text += token;
   }
   void finish() override {
@@ -113,12 +113,12 @@ struct StripStage : DecoderStage {
 
 struct ReplaceStage : DecoderStage {
   ReplaceStage(const Pattern& what, const std::string& with, const std::string& where)
-      : pattern(what), content(with), place(where) {}
+      : pattern(what), content(with), location(where) {}
   void push(std::string_view token) override {
-    if (one_by_one && first_bad_utf8(token)) return next->push(token);  // bytes are no text to search
-    pattern.cut(token, spans, budget);
-    made += replaced_size(spans, content.size());
-    check_growth(*given, made, place);
+    if (per_token && first_bad_utf8(token)) return next->push(token);  // incomplete UTF-8 cannot be searched
+    pattern.split(token, spans, budget);
+    output_bytes += replaced_size(spans, content.size());
+    check_growth(*input_bytes, output_bytes, location);
     std::string text;
     for (const Span& span : spans) {
       text += span.match ? std::string_view(content) : token.substr(span.begin, span.end - span.begin);
@@ -126,10 +126,10 @@ struct ReplaceStage : DecoderStage {
     next->push(text);
   }
   Pattern pattern;
-  std::string content, place;
+  std::string content, location;
   std::vector<Span> spans;
   RegexBudget budget;
-  size_t made = 0;
+  size_t output_bytes = 0;
 };
 
 struct MetaspaceStage : DecoderStage {
@@ -167,24 +167,24 @@ struct WordPieceStage : DecoderStage {
 struct SuffixStage : DecoderStage {
   explicit SuffixStage(const std::string& ends) : suffix(ends) {}
   void push(std::string_view token) override {
-    hand_on(" ");
+    emit(" ");
     held = token;
-    if (!one_by_one) return;
-    hand_on(" ");
+    if (!per_token) return;
+    emit(" ");
     held.reset();
   }
   void finish() override {
-    hand_on("");
+    emit("");
     held.reset();
     next->finish();
   }
-  void hand_on(std::string_view replacement) {
+  void emit(std::string_view replacement) {
     if (!held) return;
     replace_all(*held, suffix, replacement);
     next->push(*held);
   }
   std::string suffix;
-  std::optional<std::string> held;  // only the end shows whether it is the last one
+  std::optional<std::string> held;  // held until it is known whether it is the last
 };
 
 }  // namespace
@@ -199,8 +199,8 @@ StagePointer make_strip_start_stage(const std::string& content, size_t count) {
 StagePointer make_strip_stage(const std::string& content, size_t start, size_t stop) {
   return std::make_unique<StripStage>(content, start, stop);
 }
-StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& place) {
-  return std::make_unique<ReplaceStage>(pattern, content, place);
+StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& location) {
+  return std::make_unique<ReplaceStage>(pattern, content, location);
 }
 StagePointer make_metaspace_stage(const std::string& replacement, bool keeps_first) {
   return std::make_unique<MetaspaceStage>(replacement, keeps_first);

@@ -8,44 +8,44 @@
 
 namespace keel::text {
 
-/// One stage of decoding: takes the tokens of a text one after the other and hands on what is certain. The same stages
-/// serve a whole text, and its tokens one by one, for people to look at.
+/// One stage of decoding. It receives the tokens of a text in order and passes on output that is final. The same stages
+/// decode a whole text and, with `per_token`, single tokens for display.
 class DecoderStage {
  public:
   virtual ~DecoderStage() = default;
   virtual void push(std::string_view token) = 0;
-  /// After the last token: hands on what was held back.
+  /// Called after the last token: passes on held-back output.
   virtual void finish() { next->finish(); }
 
   DecoderStage* next = nullptr;
-  const size_t* given = nullptr;  // bytes of all tokens so far
-  bool one_by_one = false;        // what a token stands for is handed on at once, bytes of a part of a character too
+  const size_t* input_bytes = nullptr;  // total bytes of all tokens so far
+  bool per_token = false;               // each token is passed on at once, even incomplete UTF-8
 };
 
 using StagePointer = std::unique_ptr<DecoderStage>;
 
-/// A space between tokens: what happens without a decoder.
+/// Joins tokens with spaces, the default without a decoder.
 StagePointer make_join_stage();
-/// Characters of GPT-2's alphabet to bytes, bytes to text, as one token; what is no UTF-8 becomes U+FFFD.
+/// Converts GPT-2's byte alphabet to bytes and these to one text. Invalid UTF-8 becomes U+FFFD.
 StagePointer make_byte_level_stage();
-/// A run of tokens "<0x41>" to text, when it is UTF-8 as a whole; else one U+FFFD for each. A run is held back until it
-/// ends, for one bad byte spoils all of it.
+/// Converts a sequence of tokens such as "<0x41>" to text if all of it is valid UTF-8, else to one U+FFFD per token.
+/// Holds the sequence back until it ends.
 StagePointer make_byte_fallback_stage();
-/// All tokens as one.
+/// Joins all tokens into one.
 StagePointer make_fuse_stage();
-/// Takes up to `count` times `content` off the beginning of the text as a whole.
+/// Removes up to `count` copies of `content` from the start of the whole text.
 StagePointer make_strip_start_stage(const std::string& content, size_t count);
-/// Takes up to `start` and `stop` times `content` off both ends of each token.
+/// Removes up to `start` copies of `content` from the start of each token and up to `stop` from its end.
 StagePointer make_strip_stage(const std::string& content, size_t start, size_t stop);
-StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& place);
-/// `replacement` becomes a space; in the first token it vanishes unless `keeps_first`.
+StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& location);
+/// Replaces `replacement` by a space, or by nothing in the first token unless `keeps_first`.
 StagePointer make_metaspace_stage(const std::string& replacement, bool keeps_first);
-/// WordPiece: tokens with the prefix continue a word, others begin one.
+/// WordPiece: tokens with `prefix` continue a word, others start one.
 StagePointer make_word_piece_stage(const std::string& prefix, bool cleanup);
-/// BPE with a suffix that ends words: it becomes a space, and nothing in the last token.
+/// Replaces the end-of-word suffix of BPE by a space, or by nothing in the last token.
 StagePointer make_suffix_stage(const std::string& suffix);
 
-/// Every `from` becomes `to`, left to right.
+/// Replaces every `from` by `to`, from left to right.
 void replace_all(std::string& text, std::string_view from, std::string_view to);
 
 }  // namespace keel::text

@@ -7,7 +7,7 @@
 namespace keel::text {
 namespace {
 
-constexpr size_t kFew = 48;  // a scan over this many pairs is faster than a heap
+constexpr size_t kMaxQuadratic = 48;  // a scan over this many pairs is faster than a heap
 
 }  // namespace
 
@@ -17,22 +17,22 @@ void MergeTable::add(int32_t left, int32_t right, Merge merge) {
   slots_[slot_of(key(left, right))] = {key(left, right), merge};
 }
 
-size_t MergeTable::slot_of(uint64_t wanted) const {
+size_t MergeTable::slot_of(uint64_t key) const {
   const size_t mask = slots_.size() - 1;
-  const uint64_t hash = wanted * 0x9E3779B97F4A7C15;
+  const uint64_t hash = key * 0x9E3779B97F4A7C15;
   size_t slot = (hash ^ hash >> 32) & mask;
-  while (slots_[slot].key != wanted && slots_[slot].key != UINT64_MAX) slot = (slot + 1) & mask;
+  while (slots_[slot].key != key && slots_[slot].key != UINT64_MAX) slot = (slot + 1) & mask;
   return slot;
 }
 
 void MergeTable::apply(std::vector<int32_t>& symbols) const {
   if (symbols.size() < 2) return;
-  symbols.size() <= kFew ? apply_to_few(symbols) : apply_to_many(symbols);
+  symbols.size() <= kMaxQuadratic ? apply_quadratic(symbols) : apply_heap(symbols);
 }
 
-void MergeTable::apply_to_few(std::vector<int32_t>& symbols) const {
+void MergeTable::apply_quadratic(std::vector<int32_t>& symbols) const {
   size_t count = symbols.size();
-  Merge pairs[kFew];  // of symbols i and i + 1
+  Merge pairs[kMaxQuadratic];  // merge of symbols i and i + 1
   for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find(symbols[i], symbols[i + 1]);
   while (count > 1) {
     size_t best = 0;
@@ -50,7 +50,7 @@ void MergeTable::apply_to_few(std::vector<int32_t>& symbols) const {
   symbols.resize(count);
 }
 
-void MergeTable::apply_to_many(std::vector<int32_t>& symbols) const {
+void MergeTable::apply_heap(std::vector<int32_t>& symbols) const {
   constexpr uint32_t kNone = UINT32_MAX;
   struct Node {
     int32_t id;
@@ -76,14 +76,14 @@ void MergeTable::apply_to_many(std::vector<int32_t>& symbols) const {
     const Merge merge = find(nodes[at].id, nodes[nodes[at].next].id);
     if (merge.rank != kNoRank) queue.push({merge.rank, at, merge.id});
   };
-  constexpr int32_t kGone = -1;  // merged into the node before
+  constexpr int32_t kGone = -1;  // merged into the previous node
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();
     Node& node = nodes[best.at];
     if (node.id == kGone || node.next == kNone) continue;
     const Merge merge = find(node.id, nodes[node.next].id);
-    if (merge.rank != best.rank || merge.id != best.id) continue;  // one of the two has changed since
+    if (merge.rank != best.rank || merge.id != best.id) continue;  // stale: one of the two has changed
     Node& right = nodes[node.next];
     node.id = best.id;
     node.next = right.next;

@@ -6,7 +6,7 @@
 
 namespace keel::text {
 
-/// Which two tokens merge into which, and in what order: a hash table on the pair of ids.
+/// BPE merges as a hash table from a pair of ids to the merged id and its rank.
 class MergeTable {
  public:
   static constexpr uint32_t kNoRank = UINT32_MAX;
@@ -16,11 +16,11 @@ class MergeTable {
   };
 
   void reserve(size_t merges);
-  /// A pair that is there already gets the new rank.
+  /// Overwrites an existing pair.
   void add(int32_t left, int32_t right, Merge merge);
   Merge find(int32_t left, int32_t right) const { return slots_[slot_of(key(left, right))].merge; }
 
-  /// Merges the pair of lowest rank, the leftmost of those, until none is left.
+  /// Repeatedly merges the leftmost pair of the lowest rank.
   void apply(std::vector<int32_t>& symbols) const;
 
  private:
@@ -32,8 +32,8 @@ class MergeTable {
     return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
   }
   size_t slot_of(uint64_t key) const;
-  void apply_to_few(std::vector<int32_t>& symbols) const;
-  void apply_to_many(std::vector<int32_t>& symbols) const;
+  void apply_quadratic(std::vector<int32_t>& symbols) const;
+  void apply_heap(std::vector<int32_t>& symbols) const;
 
   std::vector<Slot> slots_ = std::vector<Slot>(1);  // open addressing, a power of two, never full
 };

@@ -8,39 +8,40 @@
 namespace keel::text {
 namespace {
 
-/// Keeps, changes or drops each character: `map(text, c)` appends what becomes of it.
+/// Maps each character: `map(text, c)` appends its replacement, if any.
 template <class Map>
 void map_characters(Normalizer::Result& result, const Map& map) {
-  std::string text, marks;
+  std::string text, untrusted_mask;
   text.reserve(result.text.size());
-  size_t front = 0;
+  size_t first_size = 0;
   for (size_t at = 0; at < result.text.size();) {
     const CodePoint c = code_point_at(result.text, at);
     map(text, c.value);
-    if (!result.marks.empty()) marks.resize(text.size(), result.marks[at]);
+    if (!result.untrusted_mask.empty()) untrusted_mask.resize(text.size(), result.untrusted_mask[at]);
     at += c.size;
-    if (at <= result.front) front = text.size();
+    if (at <= result.first_size) first_size = text.size();
   }
   result.text = std::move(text);
-  result.marks = std::move(marks);
-  result.front = front;
+  result.untrusted_mask = std::move(untrusted_mask);
+  result.first_size = first_size;
 }
 
-/// The marks of what `form` makes of a text. No character of ASCII is joined to what stands before it, so that each
-/// begins a part that can be looked at by itself; characters joined across marks are untrusted.
-std::string normal_marks(std::string_view text, std::string_view marks, NormalForm form) {
+/// Returns the untrusted mask of normalize(text, form). ASCII characters never combine with preceding ones, so each
+/// starts a part that is normalized separately. A part whose normalization combines trusted with untrusted characters
+/// is untrusted.
+std::string normalize_mask(std::string_view text, std::string_view untrusted_mask, NormalForm form) {
   std::string result;
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     do ++end;
     while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80);
     const std::string whole = normalize(text.substr(begin, end - begin), form);
-    std::string apart, apart_marks;
+    std::string apart, apart_mask;
     for (size_t run = begin, next = 0; run < end; run = next) {
-      for (next = run; next < end && marks[next] == marks[run];) ++next;
+      for (next = run; next < end && untrusted_mask[next] == untrusted_mask[run];) ++next;
       apart += normalize(text.substr(run, next - run), form);
-      apart_marks.resize(apart.size(), marks[run]);
+      apart_mask.resize(apart.size(), untrusted_mask[run]);
     }
-    result += apart == whole ? apart_marks : std::string(whole.size(), '\1');
+    result += apart == whole ? apart_mask : std::string(whole.size(), '\1');
   }
   return result;
 }
@@ -58,24 +59,24 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 }  // namespace
 
-Normalizer Normalizer::from_json(const Json& normalizer, const std::string& place) {
+Normalizer Normalizer::from_json(const Json& normalizer, const std::string& location) {
   Normalizer result;
-  result.place_ = place;
-  if (!normalizer.is_null()) result.add(Component(normalizer, place));
-  check_steps(result.steps_.size(), place);
+  result.location_ = location;
+  if (!normalizer.is_null()) result.add(StrictObject(normalizer, location));
+  check_steps(result.steps_.size(), location);
   return result;
 }
 
-void Normalizer::add(const Component& fields) {
+void Normalizer::add(const StrictObject& fields) {
   const std::string type = fields.type();
   if (type == "Sequence") {
-    fields.only({"normalizers"});
-    for (const Component& part : fields.list("normalizers")) add(part);
+    fields.allow_keys({"normalizers"});
+    for (const StrictObject& part : fields.list("normalizers")) add(part);
     return;
   }
   const auto simple = [&](Step step) {
-    fields.only({});
-    require_unicode_tables("the normalizer " + type, fields.place());
+    fields.allow_keys({});
+    require_unicode_tables("the normalizer " + type, fields.location());
     steps_.push_back(std::move(step));
   };
   if (type == "NFC") return simple(NormalForm::kNfc);
@@ -87,25 +88,26 @@ void Normalizer::add(const Component& fields) {
   if (type == "Nmt") return simple(Nmt{});
   if (type == "ByteLevel") return simple(Bytes{});
   if (type == "Strip") {
-    fields.only({"strip_left", "strip_right"});
+    fields.allow_keys({"strip_left", "strip_right"});
     steps_.push_back(Strip{fields.boolean("strip_left"), fields.boolean("strip_right")});
   } else if (type == "Replace") {
-    fields.only({"pattern", "content"});
-    steps_.push_back(Replace{Pattern::from_json(fields.at("pattern"), fields.place() + ".pattern"),
-                             fields.string("content"), fields.place()});
+    fields.allow_keys({"pattern", "content"});
+    steps_.push_back(Replace{Pattern::from_json(fields.at("pattern"), fields.location() + ".pattern"),
+                             fields.string("content"), fields.location()});
   } else if (type == "Prepend") {
-    fields.only({"prepend"});
+    fields.allow_keys({"prepend"});
     steps_.push_back(Prepend{fields.string("prepend")});
   } else {
-    fields.refuse_type(
+    fields.fail_unknown_type(
         "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend, ByteLevel, Nmt");
   }
 }
 
 ByteRanges Normalizer::Result::untrusted() const {
   ByteRanges ranges;
-  for (size_t begin = marks.find('\1'), end = 0; begin != std::string::npos; begin = marks.find('\1', end)) {
-    end = std::min(marks.find('\0', begin), marks.size());
+  for (size_t begin = untrusted_mask.find('\1'), end = 0; begin != std::string::npos;
+       begin = untrusted_mask.find('\1', end)) {
+    end = std::min(untrusted_mask.find('\0', begin), untrusted_mask.size());
     ranges.push_back({begin, end});
   }
   return ranges;
@@ -114,25 +116,25 @@ ByteRanges Normalizer::Result::untrusted() const {
 Normalizer::Result Normalizer::apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> untrusted,
                                      bool is_continuation) const {
   Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), "", &budget};
-  if (!untrusted.empty()) result.marks.assign(text.size(), '\0');
+  if (!untrusted.empty()) result.untrusted_mask.assign(text.size(), '\0');
   for (const ByteRange& range : untrusted)
-    result.marks.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
+    result.untrusted_mask.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
   for (const Step& step : steps_) {
     if (is_continuation && std::holds_alternative<Prepend>(step)) continue;
     std::visit([&](const auto& s) { run(s, result); }, step);
-    check_growth(text.size(), result.text.size(), place_);
+    check_growth(text.size(), result.text.size(), location_);
   }
   return result;
 }
 
 void Normalizer::run(NormalForm form, Result& result) {
-  if (!result.marks.empty()) result.marks = normal_marks(result.text, result.marks, form);
-  size_t front = normalize(std::string_view(result.text).substr(0, result.front), form).size();
+  if (!result.untrusted_mask.empty()) result.untrusted_mask = normalize_mask(result.text, result.untrusted_mask, form);
+  size_t first_size = normalize(std::string_view(result.text).substr(0, result.first_size), form).size();
   result.text = normalize(result.text, form);
-  // The first character may have joined the marks behind it: what came of it ends where a character ends.
-  front = std::min(front, result.text.size());
-  while (front < result.text.size() && continues_character(result.text[front])) ++front;
-  result.front = front;
+  // The first character may have combined with following marks: round up to a character boundary.
+  first_size = std::min(first_size, result.text.size());
+  while (first_size < result.text.size() && continues_character(result.text[first_size])) ++first_size;
+  result.first_size = first_size;
 }
 
 void Normalizer::run(Lowercase, Result& result) { map_characters(result, append_lower_case); }
@@ -144,18 +146,18 @@ void Normalizer::run(StripAccents, Result& result) {
 }
 
 void Normalizer::run(Bytes, Result& result) {
-  std::string text, marks;
-  append_byte_characters(text, std::string_view(result.text).substr(0, result.front));
-  const size_t front = text.size();
-  append_byte_characters(text, std::string_view(result.text).substr(result.front));
+  std::string text, untrusted_mask;
+  append_byte_characters(text, std::string_view(result.text).substr(0, result.first_size));
+  const size_t first_size = text.size();
+  append_byte_characters(text, std::string_view(result.text).substr(result.first_size));
   std::string each;
-  for (size_t i = 0; i < result.marks.size(); ++i) {
+  for (size_t i = 0; i < result.untrusted_mask.size(); ++i) {
     append_byte_characters(each, std::string_view(result.text).substr(i, 1));
-    marks.resize(each.size(), result.marks[i]);
+    untrusted_mask.resize(each.size(), result.untrusted_mask[i]);
   }
   result.text = std::move(text);
-  result.marks = std::move(marks);
-  result.front = front;
+  result.untrusted_mask = std::move(untrusted_mask);
+  result.first_size = first_size;
 }
 
 void Normalizer::run(Nmt, Result& result) {
@@ -173,45 +175,45 @@ void Normalizer::run(const Strip& strip, Result& result) {
   while (strip.left && begin < end && is_white_space(code_point_at(text, begin).value)) {
     begin += code_point_at(text, begin).size;
   }
-  result.front = result.front > begin ? result.front - begin : 0;
+  result.first_size = result.first_size > begin ? result.first_size - begin : 0;
   text = text.substr(begin, end - begin);
-  if (!result.marks.empty()) result.marks = result.marks.substr(begin, end - begin);
+  if (!result.untrusted_mask.empty()) result.untrusted_mask = result.untrusted_mask.substr(begin, end - begin);
 }
 
 void Normalizer::run(const Replace& replace, Result& result) {
   std::vector<Span> spans;
-  replace.pattern.cut(result.text, spans, *result.budget);
-  check_growth(result.given, replaced_size(spans, replace.content.size()), replace.place);
-  const std::string_view marks = result.marks;
-  std::string text, new_marks;
-  size_t front = 0;
+  replace.pattern.split(result.text, spans, *result.budget);
+  check_growth(result.input_size, replaced_size(spans, replace.content.size()), replace.location);
+  const std::string_view untrusted_mask = result.untrusted_mask;
+  std::string text, new_mask;
+  size_t first_size = 0;
   for (const Span& span : spans) {
     const size_t begin = text.size();
     if (span.match) {
       text += replace.content;
-      if (!marks.empty()) {  // what is put in between two characters belongs to the second
-        const std::string_view from =
-            marks.substr(std::min(span.begin, marks.size() - 1), std::max<size_t>(span.end - span.begin, 1));
-        new_marks.resize(text.size(), from.find('\1') != std::string_view::npos ? '\1' : '\0');
+      if (!untrusted_mask.empty()) {  // an empty match takes the flag of the next character
+        const std::string_view from = untrusted_mask.substr(std::min(span.begin, untrusted_mask.size() - 1),
+                                                            std::max<size_t>(span.end - span.begin, 1));
+        new_mask.resize(text.size(), from.find('\1') != std::string_view::npos ? '\1' : '\0');
       }
-      // Of several characters it is the last that the content comes from.
-      if (span.begin < result.front && span.end <= result.front) front = text.size();
+      // Content that replaces several characters counts as coming from the last one.
+      if (span.begin < result.first_size && span.end <= result.first_size) first_size = text.size();
     } else {
       text += std::string_view(result.text).substr(span.begin, span.end - span.begin);
-      if (!marks.empty()) new_marks += marks.substr(span.begin, span.end - span.begin);
-      if (span.begin < result.front) front = begin + std::min(span.end, result.front) - span.begin;
+      if (!untrusted_mask.empty()) new_mask += untrusted_mask.substr(span.begin, span.end - span.begin);
+      if (span.begin < result.first_size) first_size = begin + std::min(span.end, result.first_size) - span.begin;
     }
   }
   result.text = std::move(text);
-  result.marks = std::move(new_marks);
-  result.front = front;
+  result.untrusted_mask = std::move(new_mask);
+  result.first_size = first_size;
 }
 
 void Normalizer::run(const Prepend& prepend, Result& result) {
   if (result.text.empty()) return;
   result.text.insert(0, prepend.content);
-  if (!result.marks.empty()) result.marks.insert(0, prepend.content.size(), result.marks[0]);
-  result.front += prepend.content.size();
+  if (!result.untrusted_mask.empty()) result.untrusted_mask.insert(0, prepend.content.size(), result.untrusted_mask[0]);
+  result.first_size += prepend.content.size();
 }
 
 }  // namespace keel::text

@@ -14,39 +14,39 @@
 
 namespace keel::text {
 
-/// The "normalizer" of tokenizer.json: what is done to a text before anything else is.
+/// The "normalizer" of tokenizer.json, the first step of encoding.
 class Normalizer {
  public:
-  /// Null gives one that changes nothing.
-  static Normalizer from_json(const Json& normalizer, const std::string& place);
+  /// Null means no normalization.
+  static Normalizer from_json(const Json& normalizer, const std::string& location);
 
   bool empty() const { return steps_.empty(); }
 
   struct Result {
     std::string text;
-    size_t front = 0;   // bytes at the beginning that come from the first character of the input
-    size_t given = 0;   // bytes of the input
-    std::string marks;  // for each byte of `text` whether it is untrusted (1) or not (0); none when nothing is
+    size_t first_size = 0;       // leading bytes that come from the first input character
+    size_t input_size = 0;       // bytes of the input
+    std::string untrusted_mask;  // per byte of `text`: \1 if untrusted, else \0; empty if all is trusted
     RegexBudget* budget = nullptr;
 
     ByteRanges untrusted() const;
   };
-  /// `text` is valid UTF-8, and so is what it becomes. What comes from an `untrusted` byte is untrusted. Nothing is put
-  /// in front of a text that goes on from another.
+  /// `text` is valid UTF-8, and so is the result. Output from `untrusted` bytes is untrusted. Prepend
+  /// steps are skipped if `is_continuation`.
   Result apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> untrusted = {},
                bool is_continuation = false) const;
 
  private:
   struct Lowercase {};
   struct StripAccents {};
-  struct Bytes {};  // every byte becomes its character of GPT-2's alphabet
-  struct Nmt {};    // controls removed, odd spaces become spaces
+  struct Bytes {};  // converts to GPT-2's byte alphabet
+  struct Nmt {};    // removes control characters and unifies spaces
   struct Strip {
     bool left = true, right = true;
   };
   struct Replace {
     Pattern pattern;
-    std::string content, place;
+    std::string content, location;
   };
   struct Prepend {
     std::string content;
@@ -61,10 +61,10 @@ class Normalizer {
   static void run(const Strip& strip, Result& result);
   static void run(const Replace& replace, Result& result);
   static void run(const Prepend& prepend, Result& result);
-  void add(const Component& fields);
+  void add(const StrictObject& fields);
 
   std::vector<Step> steps_;
-  std::string place_;
+  std::string location_;
 };
 
 }  // namespace keel::text

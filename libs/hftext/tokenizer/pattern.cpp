@@ -9,16 +9,16 @@
 
 namespace keel::text {
 
-Pattern Pattern::from_json(const Json& pattern, const std::string& place) {
-  const Component fields(pattern, place);
-  fields.only({"String", "Regex"});
-  if (fields.has("Regex")) return Pattern(Regex::compile(fields.string("Regex"), place));
+Pattern Pattern::from_json(const Json& pattern, const std::string& location) {
+  const StrictObject fields(pattern, location);
+  fields.allow_keys({"String", "Regex"});
+  if (fields.has("Regex")) return Pattern(Regex::compile(fields.string("Regex"), location));
   return Pattern(fields.string("String"));
 }
 
-/// `find(from)` gives the first match at or after `from`. An empty match counts, but not where the last match ended.
+/// `find(from)` returns the first match at or after `from`. An empty match at the end of the previous match is skipped.
 template <class Find>
-void Pattern::cut_by(std::string_view text, std::vector<Span>& spans, const Find& find) {
+void Pattern::split_by(std::string_view text, std::vector<Span>& spans, const Find& find) {
   size_t covered = 0, from = 0;
   bool any = false;
   while (from <= text.size()) {
@@ -37,24 +37,24 @@ void Pattern::cut_by(std::string_view text, std::vector<Span>& spans, const Find
   if (covered < text.size()) spans.push_back({covered, text.size(), false});
 }
 
-void Pattern::cut(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const {
+void Pattern::split(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const {
   spans.clear();
   if (text.empty()) return;
-  if (const auto* regex = std::get_if<Regex>(&what_)) {
+  if (const auto* regex = std::get_if<Regex>(&matcher_)) {
     budget.grant(text.size());
-    cut_by(text, spans, [&](size_t from) { return regex->find(text, from, budget); });
-  } else if (const auto* literal = std::get_if<std::string>(&what_)) {
-    cut_by(text, spans, [&](size_t from) -> std::optional<Regex::Match> {
+    split_by(text, spans, [&](size_t from) { return regex->find(text, from, budget); });
+  } else if (const auto* literal = std::get_if<std::string>(&matcher_)) {
+    split_by(text, spans, [&](size_t from) -> std::optional<Regex::Match> {
       const size_t begin = text::find(text, *literal, from);
       if (begin == std::string_view::npos) return std::nullopt;
       return Regex::Match{begin, begin + literal->size()};
     });
   } else {
-    const Predicate wanted = std::get<Predicate>(what_);
+    const Predicate matches = std::get<Predicate>(matcher_);
     size_t covered = 0;
     for (size_t at = 0; at < text.size();) {
       const CodePoint c = code_point_at(text, at);
-      if (wanted(c.value)) {
+      if (matches(c.value)) {
         if (at > covered) spans.push_back({covered, at, false});
         spans.push_back({at, at + c.size, true});
         covered = at + c.size;
@@ -83,7 +83,7 @@ void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior, bool inver
   const bool backwards = behavior == SplitBehavior::kMergedWithNext;
   if (backwards) std::reverse(spans.begin(), spans.end());
   size_t kept = 0;
-  bool previous = false;  // whether the last span was a match
+  bool previous = false;  // the last span was a match
   for (const Span& span : spans) {
     const bool joins = behavior == SplitBehavior::kContiguous ? span.match == previous : span.match && !previous;
     previous = span.match;

@@ -10,43 +10,43 @@
 
 namespace keel::text {
 
-/// A part of a text, and whether it is what was looked for or what lies between.
+/// A part of a text: a match, or the text between matches.
 struct Span {
   size_t begin = 0, end = 0;
   bool match = false;
 };
 
-/// What a component looks for: a string, a regular expression, or characters of a kind. An empty string or expression
-/// is found before every character and at the end.
+/// What a component searches for: a string, a regular expression, or characters with a property. An empty string or
+/// expression matches before every character and at the end.
 class Pattern {
  public:
   using Predicate = bool (*)(char32_t);
 
-  explicit Pattern(std::string literal) : what_(std::move(literal)) {}
-  explicit Pattern(Regex regex) : what_(std::move(regex)) {}
-  explicit Pattern(Predicate predicate) : what_(predicate) {}
+  explicit Pattern(std::string literal) : matcher_(std::move(literal)) {}
+  explicit Pattern(Regex regex) : matcher_(std::move(regex)) {}
+  explicit Pattern(Predicate predicate) : matcher_(predicate) {}
 
-  /// {"String": "..."} or {"Regex": "..."}; `place` names it in errors.
-  static Pattern from_json(const Json& pattern, const std::string& place);
+  /// {"String": "..."} or {"Regex": "..."}; `location` names it in errors.
+  static Pattern from_json(const Json& pattern, const std::string& location);
 
-  /// Cuts the whole of `text` into matches and what lies between them; nothing for an empty text. The budget is that of
-  /// the text that `text` is a part of.
-  void cut(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const;
+  /// Splits `text` into matches and the parts between them; no spans for an empty text. The budget belongs to the whole
+  /// text being encoded.
+  void split(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const;
 
  private:
   template <class Find>
-  static void cut_by(std::string_view text, std::vector<Span>& spans, const Find& find);
+  static void split_by(std::string_view text, std::vector<Span>& spans, const Find& find);
 
-  std::variant<std::string, Regex, Predicate> what_;
+  std::variant<std::string, Regex, Predicate> matcher_;
 };
 
-/// The size of the text when each match becomes `replacement` bytes.
+/// The size of the text if each match becomes `replacement` bytes.
 size_t replaced_size(const std::vector<Span>& spans, size_t replacement);
 
-/// What becomes of the matches when a text is split at them.
+/// How matches are treated when a text is split at them.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-/// Turns spans into the pieces that `behavior` leaves, in place; with `invert`, what lies between is what matters.
+/// Merges or removes spans in place as `behavior` says; `invert` swaps matches and non-matches.
 void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior, bool invert);
 
 }  // namespace keel::text

@@ -7,94 +7,95 @@
 namespace keel::text {
 namespace {
 
-constexpr size_t kMostAdded = 4096;  // tokens around a text; a file of a megabyte could ask for millions
+constexpr size_t kMaxAddedTokens = 4096;  // a file of one megabyte could otherwise add millions
 
-int32_t checked_id(const Json& id, int64_t tokens, const std::string& place) {
+int32_t checked_id(const Json& id, int64_t tokens, const std::string& location) {
   const bool fits = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(tokens);
   if (!fits) {
-    fail(ExitCode::kBadInput, place, ": the id ", shown(id), " has no token; it must be 0 to ", tokens - 1);
+    fail(ExitCode::kBadInput, location, ": the id ", preview(id), " has no token; it must be 0 to ", tokens - 1);
   }
   return id.get<int32_t>();
 }
 
-/// The ids that a template's special token stands for.
-std::vector<int32_t> template_ids(const Component& fields, const std::string& name, int64_t tokens) {
-  const Component all(fields.at("special_tokens"), fields.place() + ".special_tokens");
-  const Component token(all.at(name.c_str()), all.place() + "." + shown_text(name));
-  token.only({"id", "ids", "tokens"});
-  if (!token.at("ids").is_array()) token.refuse("ids", "an array of ids");
+/// The ids of a special token in a template.
+std::vector<int32_t> template_ids(const StrictObject& fields, const std::string& name, int64_t tokens) {
+  const StrictObject all(fields.at("special_tokens"), fields.location() + ".special_tokens");
+  const StrictObject token(all.at(name.c_str()), all.location() + "." + preview_text(name));
+  token.allow_keys({"id", "ids", "tokens"});
+  if (!token.at("ids").is_array()) token.fail_value("ids", "an array of ids");
   std::vector<int32_t> ids;
-  for (const Json& id : token.at("ids")) ids.push_back(checked_id(id, tokens, token.place()));
+  for (const Json& id : token.at("ids")) ids.push_back(checked_id(id, tokens, token.location()));
   return ids;
 }
 
 }  // namespace
 
-PostProcessor PostProcessor::from_json(const Json& post_processor, int64_t tokens, const std::string& place) {
+PostProcessor PostProcessor::from_json(const Json& post_processor, int64_t tokens, const std::string& location) {
   PostProcessor result;
-  if (!post_processor.is_null()) result.add(Component(post_processor, place), tokens);
+  if (!post_processor.is_null()) result.add(StrictObject(post_processor, location), tokens);
   return result;
 }
 
-void PostProcessor::add(const Component& fields, int64_t tokens) {
+void PostProcessor::add(const StrictObject& fields, int64_t tokens) {
   const std::string type = fields.type();
   if (type == "Sequence") {
-    fields.only({"processors"});
-    for (const Component& part : fields.list("processors")) add(part, tokens);
+    fields.allow_keys({"processors"});
+    for (const StrictObject& part : fields.list("processors")) add(part, tokens);
   } else if (type == "ByteLevel") {
-    fields.only({"add_prefix_space", "trim_offsets", "use_regex"});  // about offsets, which nobody asks for here
+    fields.allow_keys(
+        {"add_prefix_space", "trim_offsets", "use_regex"});  // only affect offsets, which are not computed
   } else if (type == "TemplateProcessing") {
     add_template(fields, tokens);
   } else if (type == "BertProcessing") {
-    fields.only({"sep", "cls"});
+    fields.allow_keys({"sep", "cls"});
     add_pair(fields, tokens);
   } else if (type == "RobertaProcessing") {
-    fields.only({"sep", "cls", "trim_offsets", "add_prefix_space"});
+    fields.allow_keys({"sep", "cls", "trim_offsets", "add_prefix_space"});
     add_pair(fields, tokens);
   } else {
-    fields.refuse_type("Sequence, TemplateProcessing, ByteLevel, BertProcessing, RobertaProcessing");
+    fields.fail_unknown_type("Sequence, TemplateProcessing, ByteLevel, BertProcessing, RobertaProcessing");
   }
 }
 
-void PostProcessor::add_template(const Component& fields, int64_t tokens) {
-  // The last three are a ByteLevel's and mean nothing here; Command R has them.
-  fields.only({"single", "pair", "special_tokens", "add_prefix_space", "trim_offsets", "use_regex"});
+void PostProcessor::add_template(const StrictObject& fields, int64_t tokens) {
+  // The last three are ByteLevel keys without effect here; Command R's file has them.
+  fields.allow_keys({"single", "pair", "special_tokens", "add_prefix_space", "trim_offsets", "use_regex"});
   std::vector<int32_t> before, after;
   bool seen = false;
-  for (const Component& piece : fields.list("single")) {
-    piece.only({"SpecialToken", "Sequence"});
+  for (const StrictObject& piece : fields.list("single")) {
+    piece.allow_keys({"SpecialToken", "Sequence"});
     const char* kind = piece.has("Sequence") ? "Sequence" : "SpecialToken";
-    const Component token(piece.at(kind), piece.place() + "." + kind);
-    token.only({"id", "type_id"});
+    const StrictObject token(piece.at(kind), piece.location() + "." + kind);
+    token.allow_keys({"id", "type_id"});
     const std::string name = token.string("id");
     if (piece.has("Sequence")) {
-      if (name != "A" || seen) token.refuse("id", "A, and once: this version encodes one text at a time");
+      if (name != "A" || seen) token.fail_value("id", "A, and once: this version encodes one text at a time");
       seen = true;
       continue;
     }
     const std::vector<int32_t> ids = template_ids(fields, name, tokens);
     std::vector<int32_t>& side = seen ? after : before;
-    if (before.size() + after.size() + ids.size() > kMostAdded)
-      fields.refuse("single", "at most " + std::to_string(kMostAdded) + " tokens in all");
+    if (before.size() + after.size() + ids.size() > kMaxAddedTokens)
+      fields.fail_value("single", "at most " + std::to_string(kMaxAddedTokens) + " tokens in total");
     side.insert(side.end(), ids.begin(), ids.end());
   }
-  if (!seen) fields.refuse("single", "an array with the sequence A");
+  if (!seen) fields.fail_value("single", "an array with the sequence A");
   set(std::move(before), std::move(after), fields);
 }
 
-/// BERT's and RoBERTa's form: "cls": ["<s>", 0] before, "sep": ["</s>", 2] after.
-void PostProcessor::add_pair(const Component& fields, int64_t tokens) {
+/// Parses the form of BERT and RoBERTa: "cls": ["<s>", 0] before, "sep": ["</s>", 2] after.
+void PostProcessor::add_pair(const StrictObject& fields, int64_t tokens) {
   const auto id = [&](const char* key) {
     const Json& value = fields.at(key);
-    if (!value.is_array() || value.size() != 2 || !value[0].is_string()) fields.refuse(key, "a token and its id");
-    return checked_id(value[1], tokens, fields.place() + "." + key);
+    if (!value.is_array() || value.size() != 2 || !value[0].is_string()) fields.fail_value(key, "a token and its id");
+    return checked_id(value[1], tokens, fields.location() + "." + key);
   };
   set({id("cls")}, {id("sep")}, fields);
 }
 
-void PostProcessor::set(std::vector<int32_t> before, std::vector<int32_t> after, const Component& fields) {
+void PostProcessor::set(std::vector<int32_t> before, std::vector<int32_t> after, const StrictObject& fields) {
   if (!before_.empty() || !after_.empty())
-    fields.refuse("type", "ByteLevel, as an earlier processor adds tokens already");
+    fields.fail_value("type", "ByteLevel, because an earlier processor already adds tokens");
   before_ = std::move(before);
   after_ = std::move(after);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kGpt2Words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-SplitBehavior behavior_of(const Component& fields, bool required) {
+SplitBehavior parse_behavior(const StrictObject& fields, bool required) {
   constexpr std::array<std::pair<const char*, SplitBehavior>, 5> kNames = {
       {{"Removed", SplitBehavior::kRemoved},
        {"Isolated", SplitBehavior::kIsolated},
@@ -25,10 +25,10 @@ SplitBehavior behavior_of(const Component& fields, bool required) {
   for (const auto& [name, behavior] : kNames) {
     if (fields.at("behavior") == Json(name)) return behavior;
   }
-  fields.refuse("behavior", "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+  fields.fail_value("behavior", "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-/// A new string in the storage with room for `size` bytes, so that views of it stay valid while it grows to that.
+/// Adds a string with reserved capacity to the storage; views stay valid while it grows up to `size` bytes.
 std::string& new_string(Pieces& pieces, size_t size) {
   std::string& text = pieces.storage.emplace_back();
   text.reserve(size);
@@ -37,85 +37,85 @@ std::string& new_string(Pieces& pieces, size_t size) {
 
 }  // namespace
 
-PreTokenizer PreTokenizer::from_json(const Json& pre_tokenizer, const std::string& place) {
+PreTokenizer PreTokenizer::from_json(const Json& pre_tokenizer, const std::string& location) {
   PreTokenizer result;
-  result.place_ = place;
-  if (!pre_tokenizer.is_null()) result.add(Component(pre_tokenizer, place));
-  check_steps(result.steps_.size(), place);
+  result.location_ = location;
+  if (!pre_tokenizer.is_null()) result.add(StrictObject(pre_tokenizer, location));
+  check_steps(result.steps_.size(), location);
   return result;
 }
 
-void PreTokenizer::add(const Component& fields) {
+void PreTokenizer::add(const StrictObject& fields) {
   const std::string type = fields.type();
-  const std::string& place = fields.place();
+  const std::string& location = fields.location();
   if (type == "Sequence") {
-    fields.only({"pretokenizers"});
-    for (const Component& part : fields.list("pretokenizers")) add(part);
+    fields.allow_keys({"pretokenizers"});
+    for (const StrictObject& part : fields.list("pretokenizers")) add(part);
   } else if (type == "ByteLevel") {
     add_byte_level(fields);
   } else if (type == "Metaspace") {
     add_metaspace(fields);
   } else if (type == "Split") {
-    fields.only({"pattern", "behavior", "invert"});
-    steps_.push_back(Split{Pattern::from_json(fields.at("pattern"), place + ".pattern"), behavior_of(fields, true),
-                           fields.boolean("invert")});
+    fields.allow_keys({"pattern", "behavior", "invert"});
+    steps_.push_back(Split{Pattern::from_json(fields.at("pattern"), location + ".pattern"),
+                           parse_behavior(fields, true), fields.boolean("invert")});
   } else if (type == "Digits") {
-    fields.only({"individual_digits"});
-    require_unicode_tables("the pre-tokenizer Digits", place);
+    fields.allow_keys({"individual_digits"});
+    require_unicode_tables("the pre-tokenizer Digits", location);
     const bool individual = fields.boolean("individual_digits");
     steps_.push_back(Split{Pattern(is_number), individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous});
   } else if (type == "Punctuation") {
-    fields.only({"behavior"});
-    require_unicode_tables("the pre-tokenizer Punctuation", place);
-    steps_.push_back(Split{Pattern(is_punctuation), behavior_of(fields, false)});
+    fields.allow_keys({"behavior"});
+    require_unicode_tables("the pre-tokenizer Punctuation", location);
+    steps_.push_back(Split{Pattern(is_punctuation), parse_behavior(fields, false)});
   } else if (type == "Whitespace") {
-    fields.only({});
-    require_unicode_tables("the pre-tokenizer Whitespace", place);
+    fields.allow_keys({});
+    require_unicode_tables("the pre-tokenizer Whitespace", location);
     const std::string words = rust_word_set(/*negated=*/false) + "+|" + rust_word_set(/*negated=*/true) + "+";
-    steps_.push_back(Split{Pattern(Regex::compile_pcre2(words, place)), SplitBehavior::kRemoved, /*invert=*/true});
+    steps_.push_back(Split{Pattern(Regex::compile_pcre2(words, location)), SplitBehavior::kRemoved, /*invert=*/true});
   } else if (type == "WhitespaceSplit") {
-    fields.only({});
+    fields.allow_keys({});
     steps_.push_back(Split{Pattern(is_white_space), SplitBehavior::kRemoved});
   } else if (type == "BertPreTokenizer") {
-    fields.only({});
-    require_unicode_tables("the pre-tokenizer BertPreTokenizer", place);
+    fields.allow_keys({});
+    require_unicode_tables("the pre-tokenizer BertPreTokenizer", location);
     steps_.push_back(Split{Pattern(is_white_space), SplitBehavior::kRemoved});
     steps_.push_back(Split{Pattern(is_punctuation), SplitBehavior::kIsolated});
   } else if (type == "CharDelimiterSplit") {
-    fields.only({"delimiter"});
+    fields.allow_keys({"delimiter"});
     steps_.push_back(Split{Pattern(fields.character("delimiter")), SplitBehavior::kRemoved});
   } else if (type == "FixedLength") {
-    fields.only({"length"});
+    fields.allow_keys({"length"});
     steps_.push_back(FixedLength{static_cast<size_t>(fields.integer("length", 1, INT32_MAX))});
   } else {
-    fields.refuse_type(
+    fields.fail_unknown_type(
         "Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, Punctuation, BertPreTokenizer, "
         "CharDelimiterSplit, FixedLength");
   }
 }
 
-void PreTokenizer::add_byte_level(const Component& fields) {
-  fields.only({"add_prefix_space", "trim_offsets", "use_regex"});
+void PreTokenizer::add_byte_level(const StrictObject& fields) {
+  fields.allow_keys({"add_prefix_space", "trim_offsets", "use_regex"});
   if (fields.boolean("add_prefix_space")) steps_.push_back(PrefixSpace{});
   if (fields.boolean("use_regex", true)) {
-    steps_.push_back(Split{Pattern(Regex::compile(kGpt2Words, fields.place()))});
+    steps_.push_back(Split{Pattern(Regex::compile(kGpt2Words, fields.location()))});
   }
   steps_.push_back(Bytes{});
 }
 
-void PreTokenizer::add_metaspace(const Component& fields) {
+void PreTokenizer::add_metaspace(const StrictObject& fields) {
   using Prepend = Metaspace::Prepend;
-  fields.only({"replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
+  fields.allow_keys({"replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
   Metaspace metaspace{fields.character("replacement")};
   if (fields.has("prepend_scheme")) {
     const std::string scheme = fields.string("prepend_scheme");
     if (scheme != "always" && scheme != "first" && scheme != "never") {
-      fields.refuse("prepend_scheme", "always, first or never");
+      fields.fail_value("prepend_scheme", "always, first or never");
     }
     metaspace.prepend = scheme == "always" ? Prepend::kAlways : scheme == "first" ? Prepend::kFirst : Prepend::kNever;
   }
   if (!fields.boolean("add_prefix_space", true) && metaspace.prepend != Prepend::kNever) {
-    fields.refuse("add_prefix_space", "true, or \"prepend_scheme\" must be never");
+    fields.fail_value("add_prefix_space", "true, or \"prepend_scheme\" must be never");
   }
   steps_.push_back(metaspace);
   if (fields.boolean("split", true)) {
@@ -123,10 +123,12 @@ void PreTokenizer::add_metaspace(const Component& fields) {
   }
 }
 
-bool PreTokenizer::ends_with_bytes() const { return !steps_.empty() && std::holds_alternative<Bytes>(steps_.back()); }
+bool PreTokenizer::ends_with_byte_level() const {
+  return !steps_.empty() && std::holds_alternative<Bytes>(steps_.back());
+}
 
 void PreTokenizer::apply(Pieces& pieces, bool keep_bytes) const {
-  const size_t last = keep_bytes && ends_with_bytes() ? steps_.size() - 1 : steps_.size();
+  const size_t last = keep_bytes && ends_with_byte_level() ? steps_.size() - 1 : steps_.size();
   const auto size = [&] {
     size_t total = 0;
     for (const Piece& piece : pieces.list) total += piece.text.size();
@@ -135,7 +137,7 @@ void PreTokenizer::apply(Pieces& pieces, bool keep_bytes) const {
   const size_t before = size();
   for (size_t i = 0; i < last && !pieces.list.empty(); ++i) {
     std::visit([&](const auto& step) { run(step, pieces); }, steps_[i]);
-    check_growth(before, size(), place_);
+    check_growth(before, size(), location_);
   }
 }
 
@@ -143,7 +145,7 @@ void PreTokenizer::run(const Split& split, Pieces& pieces) {
   std::vector<Piece> result;
   std::vector<Span> spans;
   for (const Piece& piece : pieces.list) {
-    split.pattern.cut(piece.text, spans, pieces.budget);
+    split.pattern.split(piece.text, spans, pieces.budget);
     apply_behavior(spans, split.behavior, split.invert);
     for (const Span& span : spans) {
       if (span.begin == span.end) continue;

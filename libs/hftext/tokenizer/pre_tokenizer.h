@@ -12,31 +12,31 @@
 
 namespace keel::text {
 
-/// A part of the text that the model turns into tokens on its own.
+/// A part of the text that the model tokenizes separately.
 struct Piece {
   std::string_view text;
-  bool at_start = false;         // its first character comes from the first character of the whole input
+  bool at_start = false;         // starts with the first character of the whole input
   bool is_continuation = false;  // from a text in front of it, so that no blank is put there
 };
 
-/// The pieces of a text, and the storage of those that are no part of it any more.
+/// The pieces of a text, and storage for pieces that are not substrings of it.
 struct Pieces {
   RegexBudget& budget;
   std::vector<Piece> list;
-  std::deque<std::string> storage;  // strings stay where they are
+  std::deque<std::string> storage;  // a deque keeps references valid
 };
 
-/// The "pre_tokenizer" of tokenizer.json: where a text is cut before the model sees it.
+/// The "pre_tokenizer" of tokenizer.json: splits a text before the model tokenizes it.
 class PreTokenizer {
  public:
-  /// Null gives one that leaves a text whole.
-  static PreTokenizer from_json(const Json& pre_tokenizer, const std::string& place);
+  /// Null means no splitting.
+  static PreTokenizer from_json(const Json& pre_tokenizer, const std::string& location);
 
-  /// Whether the last thing done is to write bytes as characters of GPT-2's alphabet. A model that knows bytes can then
-  /// take the pieces as they are.
-  bool ends_with_bytes() const;
+  /// True if the last step converts to GPT-2's byte alphabet. A model that takes bytes can then skip this step.
+  bool ends_with_byte_level() const;
 
-  /// Cuts all pieces further. With `keep_bytes`, pieces stay bytes where ends_with_bytes(). No piece is empty.
+  /// Splits all pieces further; no piece is empty. With `keep_bytes`, the final conversion to the byte alphabet is
+  /// skipped.
   void apply(Pieces& pieces, bool keep_bytes) const;
 
  private:
@@ -61,12 +61,12 @@ class PreTokenizer {
   static void run(Bytes, Pieces& pieces);
   static void run(const Metaspace& metaspace, Pieces& pieces);
   static void run(const FixedLength& fixed, Pieces& pieces);
-  void add(const Component& fields);
-  void add_byte_level(const Component& fields);
-  void add_metaspace(const Component& fields);
+  void add(const StrictObject& fields);
+  void add_byte_level(const StrictObject& fields);
+  void add_metaspace(const StrictObject& fields);
 
   std::vector<Step> steps_;
-  std::string place_;
+  std::string location_;
 };
 
 }  // namespace keel::text

@@ -7,101 +7,103 @@
 
 namespace keel::text {
 
-Component::Component(const Json& object, std::string place) : object_(&object), place_(std::move(place)) {
-  if (!object.is_object()) fail(ExitCode::kBadInput, place_, " is ", shown(object), "; it must be an object");
+StrictObject::StrictObject(const Json& object, std::string location)
+    : object_(&object), location_(std::move(location)) {
+  if (!object.is_object()) fail(ExitCode::kBadInput, location_, " is ", preview(object), "; it must be an object");
 }
 
-bool Component::has(const char* key) const { return !at(key).is_null(); }
+bool StrictObject::has(const char* key) const { return !at(key).is_null(); }
 
-const Json& Component::at(const char* key) const {
+const Json& StrictObject::at(const char* key) const {
   static const Json kNull;
   const auto found = object_->find(key);
   return found == object_->end() ? kNull : *found;
 }
 
-void Component::only(std::initializer_list<const char*> keys) const {
+void StrictObject::allow_keys(std::initializer_list<const char*> keys) const {
   for (const auto& [key, value] : object_->items()) {
     const auto same = [&name = key](const char* known) { return name == known; };
     if (key == "type" || std::any_of(keys.begin(), keys.end(), same)) continue;
     std::string known;
     for (const char* name : keys) known += std::string(known.empty() ? "" : ", ") + name;
-    fail(ExitCode::kBadInput, place_, ": \"", shown_text(key),
-         "\" is not known to this version and could change ids; known are ", known.empty() ? "no keys" : known,
-         ": remove it if it means nothing, or use another tokenizer");
+    fail(ExitCode::kBadInput, location_, ": \"", preview_text(key), "\" is not known and could change ids; known are ",
+         known.empty() ? "no keys" : known, ": remove it if it has no effect, or use another tokenizer");
   }
 }
 
-std::string Component::type() const { return string("type"); }
+std::string StrictObject::type() const { return string("type"); }
 
-std::string Component::string(const char* key) const {
+std::string StrictObject::string(const char* key) const {
   const Json& value = at(key);
-  if (!value.is_string()) refuse(key, "a string");
+  if (!value.is_string()) fail_value(key, "a string");
   return value.get<std::string>();
 }
 
-bool Component::boolean(const char* key) const {
-  if (!at(key).is_boolean()) refuse(key, "true or false");
+bool StrictObject::boolean(const char* key) const {
+  if (!at(key).is_boolean()) fail_value(key, "true or false");
   return at(key).get<bool>();
 }
 
-bool Component::boolean(const char* key, bool otherwise) const { return has(key) ? boolean(key) : otherwise; }
+bool StrictObject::boolean(const char* key, bool default_value) const {
+  return has(key) ? boolean(key) : default_value;
+}
 
-int64_t Component::integer(const char* key, int64_t low, int64_t high) const {
+int64_t StrictObject::integer(const char* key, int64_t low, int64_t high) const {
   const Json& value = at(key);
   const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX) &&
                     value.get<int64_t>() >= low && value.get<int64_t>() <= high;
-  if (!fits) refuse(key, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+  if (!fits) fail_value(key, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
   return value.get<int64_t>();
 }
 
-std::string Component::character(const char* key) const {
+std::string StrictObject::character(const char* key) const {
   const std::string text = string(key);
-  if (text.empty() || code_point_at(text, 0).size != text.size()) refuse(key, "one character");
+  if (text.empty() || code_point_at(text, 0).size != text.size()) fail_value(key, "one character");
   return text;
 }
 
-std::vector<Component> Component::list(const char* key) const {
+std::vector<StrictObject> StrictObject::list(const char* key) const {
   const Json& array = at(key);
-  if (!array.is_array()) refuse(key, "an array");
-  std::vector<Component> components;
+  if (!array.is_array()) fail_value(key, "an array");
+  std::vector<StrictObject> components;
   for (size_t i = 0; i < array.size(); ++i) {
-    components.emplace_back(array[i], place_ + "." + key + "[" + std::to_string(i) + "]");
+    components.emplace_back(array[i], location_ + "." + key + "[" + std::to_string(i) + "]");
   }
   return components;
 }
 
-void Component::refuse(const char* key, std::string_view wanted) const {
-  fail(ExitCode::kBadInput, place_, ".", key, " is ", shown(at(key)), "; it must be ", wanted);
+void StrictObject::fail_value(const char* key, std::string_view expected) const {
+  fail(ExitCode::kBadInput, location_, ".", key, " is ", preview(at(key)), "; it must be ", expected);
 }
 
-void Component::refuse_type(std::string_view known) const {
-  fail(ExitCode::kBadInput, place_, ".type is ", shown(at("type")), "; this version knows ", known,
+void StrictObject::fail_unknown_type(std::string_view known) const {
+  fail(ExitCode::kBadInput, location_, ".type is ", preview(at("type")), "; supported are ", known,
        ": use a model whose tokenizer has one of these");
 }
 
-std::string shown_text(std::string_view text) {
+std::string preview_text(std::string_view text) {
   if (text.size() <= 120) return std::string(text);
   size_t end = 117;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 
-std::string shown(const Json& value) {
+std::string preview(const Json& value) {
   if (value.is_null()) return "missing";
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array of " + std::to_string(value.size());
-  if (value.is_string()) return "\"" + shown_text(value.get_ref<const std::string&>()) + "\"";
+  if (value.is_string()) return "\"" + preview_text(value.get_ref<const std::string&>()) + "\"";
   return value.dump();
 }
 
-void check_growth(size_t before, size_t after, const std::string& place) {
+void check_growth(size_t before, size_t after, const std::string& location) {
   if (after <= before * 64 + (size_t{1} << 20)) return;
-  fail(ExitCode::kBadInput, place, ": this component makes ", after, " bytes of ", before,
-       "; at most 64 times as many and 1 MiB are allowed: use a tokenizer that replaces less");
+  fail(ExitCode::kBadInput, location, ": this component turns ", before, " bytes into ", after,
+       " bytes; at most 64 times as many plus 1 MiB are allowed: use a tokenizer with fewer replacements");
 }
 
-void check_steps(size_t steps, const std::string& place) {
-  if (steps > 100) fail(ExitCode::kBadInput, place, ": ", steps, " steps one after the other; at most 100 are allowed");
+void check_steps(size_t steps, const std::string& location) {
+  if (steps > 100) fail(ExitCode::kBadInput, location, ": ", steps, " steps in sequence; at most 100 are allowed");
 }
 
 }  // namespace keel::text

@@ -14,33 +14,32 @@
 
 namespace keel::text {
 
-/// One token per piece; a piece that is no token is the unknown token or, without one, an Error that names it.
+/// One token per piece. A piece outside the vocabulary becomes the unknown token, or an Error if there is none.
 class WordLevel {
  public:
-  static WordLevel from_file(const Component& model, TokenizerFile& file);
+  static WordLevel from_file(const StrictObject& model, TokenizerFile& file);
   const TokenTable& tokens() const { return tokens_; }
   void tokenize(std::string_view piece, std::vector<int32_t>& ids) const;
 
  private:
-  std::string place_;
+  std::string location_;
   TokenTable tokens_;
   int32_t unknown_id_ = TokenTable::kNone;
 };
 
-/// The "model" of tokenizer.json: pieces of text to ids.
+/// The "model" of tokenizer.json: converts pieces of text to ids.
 class Model {
  public:
-  /// Takes the large lists out of `file`. `pieces_are_bytes`: see Bpe.
-  static Model from_file(TokenizerFile& file, bool pieces_are_bytes, const std::string& place);
+  /// Moves the large lists from `file`. `pieces_are_bytes`: see Bpe.
+  static Model from_file(TokenizerFile& file, bool pieces_are_bytes, const std::string& location);
 
   const TokenTable& tokens() const {
     return std::visit([](const auto& model) -> const TokenTable& { return model.tokens(); }, model_);
   }
-  bool wants_bytes() const {
+  bool takes_bytes() const {
     const auto* bpe = std::get_if<Bpe>(&model_);
-    return bpe != nullptr && bpe->wants_bytes();
+    return bpe != nullptr && bpe->takes_bytes();
   }
-  /// Appends the tokens of all pieces.
   template <class Pieces>
   void tokenize(const Pieces& pieces, std::vector<int32_t>& ids) const;
 

@@ -7,17 +7,17 @@
 
 namespace keel::text {
 
-/// A fast hash of short strings; the same within one process only.
+/// A fast hash of short strings; stable only within one process.
 uint64_t hash_text(std::string_view text);
 
-/// Tokens by id and ids by token. Open addressing over the tokens themselves: a vocabulary of 256,000 loads in
-/// milliseconds and each token is stored once.
+/// Maps tokens to ids and back. Open addressing stores each token once, so a vocabulary of 256,000 loads in
+/// milliseconds.
 class TokenTable {
  public:
   static constexpr int32_t kNone = -1;
 
   void reserve(size_t tokens);
-  /// Gives `token` the next id; false when it is there already.
+  /// Gives `token` the next id; false if it already exists.
   bool add(std::string token);
   int32_t find(std::string_view token) const;
   const std::string& operator[](int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
@@ -29,7 +29,7 @@ class TokenTable {
   void rehash(size_t slots);
 
   std::vector<std::string> tokens_;
-  std::vector<int32_t> slots_;  // ids, kNone where free; a power of two of them
+  std::vector<int32_t> slots_;  // ids, kNone if free; the size is a power of two
 };
 
 }  // namespace keel::text

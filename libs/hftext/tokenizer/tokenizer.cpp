@@ -25,48 +25,49 @@ using namespace keel::text;
 constexpr const char* kTokenizerFile = "tokenizer.json";
 constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr const char* kSpecialFile = "special_tokens_map.json";
-// The last four are for other programs (llama.cpp's converter reads tokenizer.model): nothing here does, they are kept.
+// The last four are not read here but kept for other programs (llama.cpp's converter reads tokenizer.model).
 constexpr std::array kOtherFiles = {kConfigFile,         kSpecialFile, "chat_template.jinja", "chat_template.json",
                                     "added_tokens.json", "vocab.json", "merges.txt",          "tokenizer.model"};
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{64} << 20;
 
-Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& place) {
+Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& location) {
   const auto found = files.find(name);
   return found == files.end() ? Json::object()
-                              : parse_json_file(found->second, place + ": " + name, {.repeated_keys = false});
+                              : parse_json_file(found->second, location + ": " + name, {.repeated_keys = false});
 }
 
-void check_top_level(const Component& tree) {
-  tree.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
-             "decoder", "model"});
-  if (tree.has("version") && tree.string("version") != "1.0") tree.refuse("version", "1.0");
-  // A text is never cut or padded here: transformers leaves these behind when it was once asked to.
+void check_top_level(const StrictObject& tree) {
+  tree.allow_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+                   "decoder", "model"});
+  if (tree.has("version") && tree.string("version") != "1.0") tree.fail_value("version", "1.0");
+  // transformers saves these if it has truncated or padded a text; they are ignored here.
   for (const char* key : {"truncation", "padding"}) {
-    if (tree.has(key) && !tree.at(key).is_object()) tree.refuse(key, "an object or null");
+    if (tree.has(key) && !tree.at(key).is_object()) tree.fail_value(key, "an object or null");
   }
 }
 
 }  // namespace
 
 struct Tokenizer::Parts {
-  Parts(TokenizerFile& file, const Component& tree, const std::string& where)
-      : place(where),
-        normalizer(Normalizer::from_json(tree.at("normalizer"), tree.place() + ": normalizer")),
-        pre_tokenizer(PreTokenizer::from_json(tree.at("pre_tokenizer"), tree.place() + ": pre_tokenizer")),
-        model(Model::from_file(file, pre_tokenizer.ends_with_bytes(), tree.place())),
-        added(AddedTokens::from_json(tree.at("added_tokens"), model.tokens(), tree.place() + ": added_tokens")),
-        post_processor(PostProcessor::from_json(tree.at("post_processor"), size(), tree.place() + ": post_processor")),
-        decoder(Decoder::from_json(tree.at("decoder"), tree.place() + ": decoder")) {}
+  Parts(TokenizerFile& file, const StrictObject& tree, const std::string& where)
+      : location(where),
+        normalizer(Normalizer::from_json(tree.at("normalizer"), tree.location() + ": normalizer")),
+        pre_tokenizer(PreTokenizer::from_json(tree.at("pre_tokenizer"), tree.location() + ": pre_tokenizer")),
+        model(Model::from_file(file, pre_tokenizer.ends_with_byte_level(), tree.location())),
+        added(AddedTokens::from_json(tree.at("added_tokens"), model.tokens(), tree.location() + ": added_tokens")),
+        post_processor(
+            PostProcessor::from_json(tree.at("post_processor"), size(), tree.location() + ": post_processor")),
+        decoder(Decoder::from_json(tree.at("decoder"), tree.location() + ": decoder")) {}
 
   int64_t size() const { return model.tokens().size() + static_cast<int64_t>(added.extra().size()); }
   std::optional<int32_t> id_of(std::string_view token) const;
   void read_roles(const Json& config, const Json& special_tokens_map);
-  void check_added_tokens_decoder(const Component& config) const;
+  void check_added_tokens_decoder(const StrictObject& config) const;
   void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, RegexBudget& budget,
                    std::vector<int32_t>& ids) const;
   void encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const;
 
-  std::string place;
+  std::string location;
   std::map<std::string, std::string> files;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
@@ -78,20 +79,20 @@ struct Tokenizer::Parts {
 };
 
 Tokenizer Tokenizer::word_level(const std::vector<std::string>& words, const SpecialTokens& special) {
-  const std::string place = "word-level vocabulary";
+  const std::string location = "word-level vocabulary";
   std::map<std::string, std::string> roles;
   if (!special.pad.empty()) roles["pad_token"] = special.pad;
   if (!special.bos.empty()) roles["bos_token"] = special.bos;
   if (!special.eos.empty()) roles["eos_token"] = special.eos;
-  return from_files(word_level_files(words, roles, place), place);
+  return from_files(word_level_files(words, roles, location), location);
 }
 
-Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer_config, std::string place) {
-  const Json roles = roles_json(read_roles(tokenizer_config, Json::object(), place));
+Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer_config, std::string location) {
+  const Json roles = roles_json(read_roles(tokenizer_config, Json::object(), location));
   return from_files({{kTokenizerFile, tokenizer_json.dump(2) + "\n"},
                      {kConfigFile, tokenizer_config.dump(2) + "\n"},
                      {kSpecialFile, roles.dump(2) + "\n"}},
-                    std::move(place));
+                    std::move(location));
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
@@ -106,47 +107,47 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   return from_files(std::move(files), folder.string());
 }
 
-Tokenizer Tokenizer::from_files(std::map<std::string, std::string> files, std::string place) {
-  const std::string file_place = place + ": " + kTokenizerFile;
+Tokenizer Tokenizer::from_files(std::map<std::string, std::string> files, std::string location) {
+  const std::string file_location = location + ": " + kTokenizerFile;
   const auto bytes = files.find(kTokenizerFile);
-  if (bytes == files.end()) fail(ExitCode::kBadInput, file_place, " is missing; a tokenizer needs it");
-  TokenizerFile file = parse_tokenizer_file(bytes->second, file_place);
-  const Component tree(file.tree, file_place);
+  if (bytes == files.end()) fail(ExitCode::kBadInput, file_location, " is missing; a tokenizer needs it");
+  TokenizerFile file = parse_tokenizer_file(bytes->second, file_location);
+  const StrictObject tree(file.tree, file_location);
   check_top_level(tree);
-  auto parts = std::make_shared<Parts>(file, tree, place);
-  parts->read_roles(other_file(files, kConfigFile, place), other_file(files, kSpecialFile, place));
-  parts->added.prepare(parts->normalizer, file_place + ": added_tokens");
+  auto parts = std::make_shared<Parts>(file, tree, location);
+  parts->read_roles(other_file(files, kConfigFile, location), other_file(files, kSpecialFile, location));
+  parts->added.build_tries(parts->normalizer, file_location + ": added_tokens");
   parts->files = std::move(files);
   return Tokenizer(std::move(parts));
 }
 
 void Tokenizer::Parts::read_roles(const Json& config, const Json& special_tokens_map) {
-  for (const auto& [role, token] : text::read_roles(config, special_tokens_map, place)) {
+  for (const auto& [role, token] : text::read_roles(config, special_tokens_map, location)) {
     const std::optional<int32_t> id = id_of(token);
     if (!id) {
-      fail(ExitCode::kBadInput, place, ": ", kConfigFile, ": the ", role, " \"", shown_text(token),
+      fail(ExitCode::kBadInput, location, ": ", kConfigFile, ": the ", role, " \"", preview_text(token),
            "\" is not in the vocabulary of ", kTokenizerFile, "; add it there, or set ", role, " to null");
     }
-    added.add_special(token, *id);  // as the Python side does when it is given a role
+    added.add_special(token, *id);  // as transformers does for role tokens
     if (role == "pad_token") pad_id = id;
     if (role == "bos_token") bos_id = id;
     if (role == "eos_token") eos_id = id;
   }
-  const Component fields(config, place + ": " + kConfigFile);
+  const StrictObject fields(config, location + ": " + kConfigFile);
   if (fields.has("added_tokens_decoder")) check_added_tokens_decoder(fields);
 }
 
-/// Python would give new ids to tokens that only this list has.
-void Tokenizer::Parts::check_added_tokens_decoder(const Component& config) const {
+/// transformers would give new ids to tokens that are only in this list.
+void Tokenizer::Parts::check_added_tokens_decoder(const StrictObject& config) const {
   const Json& list = config.at("added_tokens_decoder");
-  if (!list.is_object()) config.refuse("added_tokens_decoder", "an object from id to token");
+  if (!list.is_object()) config.fail_value("added_tokens_decoder", "an object from id to token");
   for (const auto& [id, token] : list.items()) {
     const std::string content =
-        Component(token, config.place() + ": added_tokens_decoder." + shown_text(id)).string("content");
+        StrictObject(token, config.location() + ": added_tokens_decoder." + preview_text(id)).string("content");
     const std::optional<int32_t> known = id_of(content);
     if (known && std::to_string(*known) == id) continue;
-    fail(ExitCode::kBadInput, config.place(), ": added_tokens_decoder gives the id ", shown_text(id), " to \"",
-         shown_text(content), "\", and ", kTokenizerFile, " gives it ", known ? std::to_string(*known) : "none",
+    fail(ExitCode::kBadInput, config.location(), ": added_tokens_decoder gives the id ", preview_text(id), " to \"",
+         preview_text(content), "\", but ", kTokenizerFile, " gives it ", known ? std::to_string(*known) : "none",
          "; make the two files agree");
   }
 }
@@ -160,8 +161,8 @@ std::optional<int32_t> Tokenizer::Parts::id_of(std::string_view token) const {
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (const std::optional<size_t> bad = first_bad_utf8(text)) {
-    fail(ExitCode::kBadInput, parts_->place, ": a text to encode is not UTF-8 at byte ", *bad, " of ", text.size(),
-         "; convert it, or leave it out");
+    fail(ExitCode::kBadInput, parts_->location, ": the text to encode is not UTF-8 at byte ", *bad, " of ", text.size(),
+         "; convert it, or remove it");
   }
   std::vector<int32_t> ids;
   text::RegexBudget budget;
@@ -178,13 +179,13 @@ void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const En
   bool at_start = begin == 0 && !options.is_continuation;
   const bool is_continuation = begin == 0 && options.is_continuation;
   ByteRanges untrusted;
-  if (added.special_after()) untrusted = ranges_within(options.untrusted, begin, begin + part.size());
+  if (added.has_normalized_special()) untrusted = ranges_within(options.untrusted, begin, begin + part.size());
   Normalizer::Result normal;
   if (!normalizer.empty()) {
     normal = normalizer.apply(part, budget, untrusted, is_continuation);
     part = normal.text;
     untrusted = normal.untrusted();
-    at_start = at_start && normal.front > 0;
+    at_start = at_start && normal.first_size > 0;
   }
   added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, untrusted,
               [&](std::string_view words, size_t at, std::optional<int32_t> id) {
@@ -196,12 +197,12 @@ void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const En
 void Tokenizer::Parts::encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const {
   Pieces pieces{budget, {}, {}};
   pieces.list.push_back(words);
-  pre_tokenizer.apply(pieces, model.wants_bytes());
+  pre_tokenizer.apply(pieces, model.takes_bytes());
   model.tokenize(pieces.list, ids);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
-  DecoderRun run = parts_->decoder.start();
+  StreamingDecoder run = parts_->decoder.start();
   for (const int32_t id : ids) {
     if (const std::string* text = decoded_token(id, skip_special)) run.push(*text);
   }
@@ -210,7 +211,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
 }
 
 std::vector<std::string> Tokenizer::pieces(std::span<const int32_t> ids, std::optional<int32_t> before) const {
-  DecoderRun run = parts_->decoder.start(/*one_by_one=*/true);
+  StreamingDecoder run = parts_->decoder.start(/*per_token=*/true);
   const auto piece = [&](int32_t id) {
     if (const std::string* text = decoded_token(id, /*skip_special=*/false)) run.push(*text);
     return run.take();
@@ -231,13 +232,13 @@ const std::string* Tokenizer::find_token(int64_t id) const {
 const std::string* Tokenizer::decoded_token(int32_t id, bool skip_special) const {
   const AddedToken* added = parts_->added.at(id);
   if (added == nullptr) return find_token(id);
-  return skip_special && added->left_out ? nullptr : &added->decoded;
+  return skip_special && added->skipped ? nullptr : &added->decoded;
 }
 
 const std::string& Tokenizer::token(int32_t id) const {
   if (const std::string* found = find_token(id)) return *found;
-  fail(ExitCode::kBadInput, parts_->place, ": the id ", id, " has no token; ids are 0 to ", size() - 1,
-       ": do the model and the tokenizer belong together?");
+  fail(ExitCode::kBadInput, parts_->location, ": the id ", id, " has no token; ids are 0 to ", size() - 1,
+       ": check that model and tokenizer belong together");
 }
 
 std::map<std::string, std::string> Tokenizer::files() const { return parts_->files; }

@@ -12,9 +12,9 @@
 namespace keel::text {
 namespace {
 
-constexpr size_t kMaxToken = 16384;  // bytes; the longest tokens in use have a few hundred
+constexpr size_t kMaxToken = 16384;  // bytes; the longest known tokens have a few hundred
 
-/// 10 to a power from 0 to 308, as the nearest double.
+/// The double nearest to 10^exponent, for exponents from 0 to 308.
 double power_of_ten(int exponent) {
   const std::string text = "1e" + std::to_string(exponent);
   double value = 0;
@@ -22,9 +22,9 @@ double power_of_ten(int exponent) {
   return value;
 }
 
-/// A number of JSON with a point or an exponent, as the tokenizers package reads it: as many digits as fit into 64
-/// bits, times or by a power of ten. That is not always the nearest double, and where two ways to cut a word are
-/// equally good, the last bit decides.
+/// Parses a JSON number with a point or exponent as the tokenizers package does: the digits that fit into 64 bits,
+/// multiplied or divided by a power of ten. The result is not always the nearest double, and its last bit decides
+/// between segmentations of equal score.
 double package_double(std::string_view text) {
   const bool negative = text.starts_with('-');
   uint64_t digits = 0;
@@ -34,7 +34,7 @@ double package_double(std::string_view text) {
   for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
     if (text[at] == '.') {
       after_point = true;
-      full = false;  // it tries again
+      full = false;  // a later digit may still fit
       continue;
     }
     const auto digit = static_cast<uint64_t>(text[at] - '0');
@@ -58,11 +58,12 @@ double package_double(std::string_view text) {
   return negative ? -value : value;
 }
 
-/// Receives the parser's events. A tree of a vocabulary would cost ten times its size and, as it keeps the order of
-/// keys, a search through all earlier keys for each of 100,000.
+/// Handles the parser's events. A JSON tree of the vocabulary would take ten times its size and quadratic time, since
+/// each insertion searches all keys.
 class Reader final : public JsonSaxHandler {
  public:
-  Reader(const std::string& place, TokenizerFile& file) : JsonSaxHandler(kFileDepth), place_(place), file_(file) {}
+  Reader(const std::string& location, TokenizerFile& file)
+      : JsonSaxHandler(kFileDepth), location_(location), file_(file) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -74,7 +75,7 @@ class Reader final : public JsonSaxHandler {
     return number(value > INT64_MAX ? INT64_MAX : static_cast<int64_t>(value), static_cast<double>(value));
   }
   bool number_float(number_float_t value, const string_t& written) override {
-    if (part_ == Part::kVocabulary) refuse_entry("model.vocab must give whole numbers to its tokens");
+    if (part_ == Part::kVocabulary) fail_entry("model.vocab must map tokens to integers");
     return part_ == Part::kTree ? add(value) : number(0, package_double(written));
   }
   bool string(string_t& value) override;
@@ -90,7 +91,7 @@ class Reader final : public JsonSaxHandler {
   bool finish_object() override { return close(); }
   bool finish_array() override { return close(); }
   [[noreturn]] void refuse(const std::string& reason) const override {
-    fail(ExitCode::kBadInput, place_, ":", line(), ": ", reason);
+    fail(ExitCode::kBadInput, location_, ":", line(), ": ", reason);
   }
 
   bool add(Json value);
@@ -99,25 +100,25 @@ class Reader final : public JsonSaxHandler {
   bool open_part(bool is_object);
   bool number(int64_t integer, double real);
   void add_token(std::string& text);
-  [[noreturn]] void refuse_entry(const char* what) const {
-    fail(ExitCode::kBadInput, place_, ": ", what, "; the last token read is \"", shown_text(entry_), "\"");
+  [[noreturn]] void fail_entry(const char* what) const {
+    fail(ExitCode::kBadInput, location_, ": ", what, "; the last token read is \"", preview_text(entry_), "\"");
   }
 
-  const std::string& place_;
+  const std::string& location_;
   TokenizerFile& file_;
   Json root_;
-  std::vector<Json*> open_;  // the objects and arrays around here
+  std::vector<Json*> open_;  // enclosing objects and arrays
   std::vector<std::unordered_set<std::string>> keys_;
   std::string key_, root_key_;
   Part part_ = Part::kTree;
-  bool in_entry_ = false;          // inside of one [piece, score] or [left, right]
-  int strings_ = 0, numbers_ = 0;  // seen in this entry
+  bool in_entry_ = false;          // inside one [piece, score] or [left, right]
+  int strings_ = 0, numbers_ = 0;  // counts in this entry
   std::string entry_, second_;     // its strings; also the token of the last key
   double score_ = 0;
 };
 
 bool Reader::add(Json value) {
-  if (part_ != Part::kTree) refuse_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
+  if (part_ != Part::kTree) fail_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
   if (open_.empty()) {
     root_ = std::move(value);
   } else if (open_.back()->is_array()) {
@@ -131,7 +132,7 @@ bool Reader::add(Json value) {
 bool Reader::open(Json empty) {
   if (part_ != Part::kTree) {
     const bool pair = empty.is_array() && !in_entry_ && part_ != Part::kVocabulary;
-    if (!pair) refuse_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
+    if (!pair) fail_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
     in_entry_ = true;
     strings_ = numbers_ = 0;
     return true;
@@ -151,7 +152,7 @@ bool Reader::open(Json empty) {
 bool Reader::open_part(bool is_object) {
   entry_.clear();
   if (key_ == "merges") {
-    if (is_object) fail(ExitCode::kBadInput, place_, ": model.merges is an object; it must be an array of pairs");
+    if (is_object) fail(ExitCode::kBadInput, location_, ": model.merges is an object; it must be an array of pairs");
     part_ = Part::kMerges;
     file_.has_merges = true;
   } else {
@@ -174,10 +175,10 @@ bool Reader::close() {
   }
   in_entry_ = false;
   if (part_ == Part::kMerges) {
-    if (strings_ != 2 || numbers_ != 0) refuse_entry("a merge of model.merges must be two tokens");
+    if (strings_ != 2 || numbers_ != 0) fail_entry("a merge of model.merges must be two tokens");
     file_.merges.emplace_back(entry_, second_);
   } else {
-    if (strings_ != 1 || numbers_ != 1) refuse_entry("an entry of model.vocab must be a piece and its score");
+    if (strings_ != 1 || numbers_ != 1) fail_entry("an entry of model.vocab must be a piece and its score");
     file_.pieces.emplace_back(entry_, score_);
   }
   return true;
@@ -189,7 +190,7 @@ bool Reader::key(string_t& name) {
     return true;
   }
   if (!keys_.back().insert(name).second) {
-    fail(ExitCode::kBadInput, place_, ": the key \"", shown_text(name), "\" occurs twice in one object");
+    fail(ExitCode::kBadInput, location_, ": the key \"", preview_text(name), "\" occurs twice in one object");
   }
   if (open_.size() == 1) root_key_ = name;
   key_ = std::move(name);
@@ -198,7 +199,7 @@ bool Reader::key(string_t& name) {
 
 void Reader::add_token(std::string& text) {
   if (text.size() > kMaxToken) {
-    fail(ExitCode::kBadInput, place_, ": a token of ", text.size(), " bytes, \"", shown_text(text), "\"; at most ",
+    fail(ExitCode::kBadInput, location_, ": a token of ", text.size(), " bytes, \"", preview_text(text), "\"; at most ",
          kMaxToken, " are allowed");
   }
   (strings_++ == 0 || part_ == Part::kVocabulary ? entry_ : second_) = std::move(text);
@@ -210,15 +211,16 @@ bool Reader::string(string_t& value) {
     add_token(value);
     return true;
   }
-  if (part_ != Part::kMerges) refuse_entry("model.vocab must give numbers to its tokens");
+  if (part_ != Part::kMerges) fail_entry("model.vocab must map tokens to numbers");
   if (value.starts_with("#version")) return true;  // the first line of GPT-2's merges.txt
   const size_t space = value.find(' ');
   if (space == std::string::npos || value.find(' ', space + 1) != std::string::npos) {
-    fail(ExitCode::kBadInput, place_, ": the merge \"", shown_text(value),
+    fail(ExitCode::kBadInput, location_, ": the merge \"", preview_text(value),
          "\" must be two tokens with one space between");
   }
   if (value.size() > 2 * kMaxToken) {
-    fail(ExitCode::kBadInput, place_, ": a merge of ", value.size(), " bytes; at most ", 2 * kMaxToken, " are allowed");
+    fail(ExitCode::kBadInput, location_, ": a merge of ", value.size(), " bytes; at most ", 2 * kMaxToken,
+         " are allowed");
   }
   file_.merges.emplace_back(value.substr(0, space), value.substr(space + 1));
   return true;
@@ -231,16 +233,16 @@ bool Reader::number(int64_t integer, double real) {
     ++numbers_;
     score_ = real;
   } else {
-    refuse_entry("model.merges must hold tokens only");
+    fail_entry("model.merges must hold tokens only");
   }
   return true;
 }
 
 }  // namespace
 
-TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place) {
+TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& location) {
   TokenizerFile file;
-  Reader reader(place, file);
+  Reader reader(location, file);
   parse_json_sax(bytes, reader);
   file.tree = reader.take();
   return file;

@@ -10,8 +10,8 @@
 
 namespace keel::text {
 
-/// tokenizer.json as read: its large parts as plain lists, the rest as a tree. What it takes in memory is a small
-/// multiple of the file's size, whatever the file says.
+/// Parsed tokenizer.json: large parts as plain lists, the rest as a tree. Memory is a small multiple of the file size
+/// for any input.
 struct TokenizerFile {
   Json tree;                                                // all but model.vocab and model.merges
   std::vector<std::pair<std::string, int64_t>> vocabulary;  // model.vocab, an object from token to id
@@ -20,7 +20,7 @@ struct TokenizerFile {
   bool has_vocabulary = false, has_pieces = false, has_merges = false;
 };
 
-/// `place` names the file in errors.
-TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place);
+/// `location` names the file in errors.
+TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& location);
 
 }  // namespace keel::text

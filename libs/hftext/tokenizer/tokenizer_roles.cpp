@@ -16,12 +16,12 @@ constexpr std::array kRoles = {"pad_token", "bos_token", "eos_token", "unk_token
                                "sep_token", "cls_token", "mask_token"};
 
 /// A role is a string or an object with a "content".
-std::string role_text(const Component& file, const char* role) {
+std::string role_text(const StrictObject& file, const char* role) {
   const Json& value = file.at(role);
-  const Json text = value.is_object() ? Component(value, file.place() + ": " + role).at("content") : value;
+  const Json text = value.is_object() ? StrictObject(value, file.location() + ": " + role).at("content") : value;
   if (text.is_null()) return "";
   if (!text.is_string()) {
-    fail(ExitCode::kBadInput, file.place(), ": \"", role, "\" is ", shown(value), "; it must be a string");
+    fail(ExitCode::kBadInput, file.location(), ": \"", role, "\" is ", preview(value), "; it must be a string");
   }
   return text.get<std::string>();
 }
@@ -36,12 +36,12 @@ bool has_space(std::string_view text) {
 }  // namespace
 
 std::map<std::string, std::string> read_roles(const Json& config, const Json& special_tokens_map,
-                                              const std::string& place) {
-  const Component first(config, place + ": tokenizer_config.json");
-  const Component second(special_tokens_map, place + ": special_tokens_map.json");
+                                              const std::string& location) {
+  const StrictObject first(config, location + ": tokenizer_config.json");
+  const StrictObject second(special_tokens_map, location + ": special_tokens_map.json");
   std::map<std::string, std::string> roles;
   for (const char* role : kRoles) {
-    // A role that the first file sets to null is set: to none.
+    // A null role in the first file means no token and is not overridden.
     const bool named = config.contains(role);
     std::string text = role_text(named ? first : second, role);
     if (!text.empty()) roles[role] = std::move(text);
@@ -59,23 +59,23 @@ Json roles_json(const std::map<std::string, std::string>& roles) {
 
 std::map<std::string, std::string> word_level_files(const std::vector<std::string>& words,
                                                     const std::map<std::string, std::string>& roles,
-                                                    const std::string& place) {
+                                                    const std::string& location) {
   std::unordered_map<std::string, int32_t> ids;
   Json vocabulary = Json::object();
-  auto& entries = vocabulary.get_ref<Json::object_t&>();  // its operator[] would search all entries for every word
+  auto& entries = vocabulary.get_ref<Json::object_t&>();  // operator[] would search all entries for every word
   for (const std::string& word : words) {
     if (word.empty() || first_bad_utf8(word) || has_space(word)) {
-      fail(ExitCode::kBadConfiguration, place, ": \"", word,
-           "\" is not a word; a word is not empty, is UTF-8 and has no space");
+      fail(ExitCode::kBadConfiguration, location, ": \"", word,
+           "\" is not a word; words are non-empty UTF-8 without spaces");
     }
     const auto id = static_cast<int32_t>(ids.size());
     if (!ids.emplace(word, id).second) {
-      fail(ExitCode::kBadConfiguration, place, ": \"", word, "\" occurs twice; a word must occur once");
+      fail(ExitCode::kBadConfiguration, location, ": \"", word, "\" occurs twice; a word must occur once");
     }
     entries.emplace_back(word, id);
   }
 
-  // Without this list the Python side would also return token types, which causal language models refuse.
+  // Without this list transformers would also return token types, which causal language models reject.
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"model_input_names", {"input_ids", "attention_mask"}},
                  {"clean_up_tokenization_spaces", false}};
@@ -84,7 +84,7 @@ std::map<std::string, std::string> word_level_files(const std::vector<std::strin
     const auto found = roles.find(role);
     if (found == roles.end()) continue;
     if (!ids.contains(found->second)) {
-      fail(ExitCode::kBadConfiguration, place, ": the ", role, " \"", found->second,
+      fail(ExitCode::kBadConfiguration, location, ": the ", role, " \"", found->second,
            "\" is not among the words; add it");
     }
     config[role] = found->second;
@@ -99,8 +99,8 @@ std::map<std::string, std::string> word_level_files(const std::vector<std::strin
                      {"special", true}});
   }
 
-  // The format wants an unk_token; it is no word of the vocabulary, so an unknown word is an error on every side.
-  // With no decoder, tokens are joined by one space.
+  // The format requires an unk_token. It is not in the vocabulary, so an unknown word is an error in transformers, too.
+  // Without a decoder, tokens are joined by one space.
   const Json tree = {{"version", "1.0"},
                      {"truncation", nullptr},
                      {"padding", nullptr},

@@ -7,17 +7,17 @@
 
 namespace keel::text {
 
-/// Role ("eos_token") to the text of its token, as tokenizer_config.json says or, for roles it does not name,
-/// special_tokens_map.json. `place` names the folder in errors.
+/// Reads the token of each role ("eos_token") from tokenizer_config.json, else from special_tokens_map.json. `location`
+/// names the folder in errors.
 std::map<std::string, std::string> read_roles(const Json& config, const Json& special_tokens_map,
-                                              const std::string& place);
+                                              const std::string& location);
 
-/// The roles as special_tokens_map.json has them.
+/// The roles in the format of special_tokens_map.json.
 Json roles_json(const std::map<std::string, std::string>& roles);
 
-/// The files of a vocabulary of words that are separated by white space.
+/// The tokenizer files of a word-level vocabulary.
 std::map<std::string, std::string> word_level_files(const std::vector<std::string>& words,
                                                     const std::map<std::string, std::string>& roles,
-                                                    const std::string& place);
+                                                    const std::string& location);
 
 }  // namespace keel::text

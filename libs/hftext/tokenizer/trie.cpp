@@ -3,7 +3,7 @@
 namespace keel::text {
 
 void Trie::insert(std::string_view key, int32_t value) {
-  starts_[static_cast<unsigned char>(key[0])] = true;
+  first_bytes_[static_cast<unsigned char>(key[0])] = true;
   uint32_t node = kRoot;
   for (const char c : key) {
     const uint64_t from = uint64_t{node} * 256 + static_cast<unsigned char>(c);

@@ -7,28 +7,28 @@
 
 namespace keel::text {
 
-/// Keys over bytes, each with a number, walked byte by byte. All edges lie in one hash table, so that its size is a
-/// small multiple of the keys' bytes, whatever the keys are.
+/// Byte trie from keys to numbers. All edges are in one hash table, so memory is a small multiple of the bytes of all
+/// keys.
 class Trie {
  public:
   static constexpr uint32_t kRoot = 0, kNoNode = UINT32_MAX;
   static constexpr int32_t kNoValue = -1;
-  /// Longer keys are to be refused: from every place of a text, a search may follow a key to its end. The longest in
-  /// use have a tenth of it.
+  /// Callers must reject longer keys, because a search may follow a key at every position of a text. Known keys have at
+  /// most a tenth of it.
   static constexpr size_t kMaxKey = 512;
 
-  /// `key` has 1 to kMaxKey bytes, `value` is not negative; a key that is there keeps its value.
+  /// `key` has 1 to kMaxKey bytes and `value` is not negative. An existing key keeps its value.
   void insert(std::string_view key, int32_t value);
-  /// The node one byte further, kNoNode when no key goes on there.
+  /// The child of `node` for `byte`, or kNoNode.
   uint32_t next(uint32_t node, unsigned char byte) const;
-  /// The number of the key that ends at `node`, else kNoValue.
+  /// The value of the key that ends at `node`, or kNoValue.
   int32_t value(uint32_t node) const { return values_[node]; }
-  /// Whether some key begins with this byte: a quick answer while searching a text for keys.
-  bool starts(unsigned char byte) const { return starts_[byte]; }
+  /// True if a key begins with this byte; a fast filter while scanning a text.
+  bool can_start_with(unsigned char byte) const { return first_bytes_[byte]; }
 
  private:
   struct Edge {
-    uint64_t from = UINT64_MAX;  // node * 256 + byte; all ones where free
+    uint64_t from = UINT64_MAX;  // node * 256 + byte; all ones if free
     uint32_t to = kNoNode;
   };
   size_t slot_of(uint64_t from) const;
@@ -36,7 +36,7 @@ class Trie {
 
   std::vector<int32_t> values_ = {kNoValue};
   std::vector<Edge> edges_ = std::vector<Edge>(16);  // open addressing, a power of two
-  bool starts_[256] = {};
+  bool first_bytes_[256] = {};
 };
 
 }  // namespace keel::text

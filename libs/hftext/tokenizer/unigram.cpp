@@ -10,30 +10,30 @@
 namespace keel::text {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the worst score, as in SentencePiece
+constexpr double kUnknownPenalty = 10;  // subtracted from the lowest score, as in SentencePiece
 
 }  // namespace
 
-Unigram Unigram::from_file(const Component& model, TokenizerFile& file) {
-  model.only({"unk_id", "byte_fallback"});
+Unigram Unigram::from_file(const StrictObject& model, TokenizerFile& file) {
+  model.allow_keys({"unk_id", "byte_fallback"});
   if (file.pieces.empty() || file.pieces.size() > INT32_MAX / 2) {
-    fail(ExitCode::kBadInput, model.place(), ".vocab has ", file.pieces.size(),
-         " pieces; it must be an array of [piece, score] with some");
+    fail(ExitCode::kBadInput, model.location(), ".vocab has ", file.pieces.size(),
+         " pieces; it must be a non-empty array of [piece, score]");
   }
   Unigram unigram;
-  unigram.place_ = model.place();
+  unigram.location_ = model.location();
   unigram.tokens_.reserve(file.pieces.size());
   double lowest = std::numeric_limits<double>::infinity();
   for (auto& [piece, score] : file.pieces) {
     const int32_t id = unigram.tokens_.size();
     if (piece.size() > Trie::kMaxKey) {
-      fail(ExitCode::kBadInput, model.place(), ".vocab[", id, "]: the piece \"", shown_text(piece), "\" has ",
-           piece.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Take it out, or use another model");
+      fail(ExitCode::kBadInput, model.location(), ".vocab[", id, "]: the piece \"", preview_text(piece), "\" has ",
+           piece.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Remove it, or use another model");
     }
     if (!piece.empty()) unigram.trie_.insert(piece, id);
-    const std::string kept = shown_text(piece);
+    const std::string kept = preview_text(piece);
     if (!unigram.tokens_.add(std::move(piece))) {
-      fail(ExitCode::kBadInput, model.place(), ".vocab[", id, "]: the piece \"", kept, "\" occurs twice");
+      fail(ExitCode::kBadInput, model.location(), ".vocab[", id, "]: the piece \"", kept, "\" occurs twice");
     }
     unigram.scores_.push_back(score);
     lowest = std::min(lowest, score);
@@ -41,12 +41,12 @@ Unigram Unigram::from_file(const Component& model, TokenizerFile& file) {
   unigram.unknown_score_ = lowest - kUnknownPenalty;
   if (model.has("unk_id"))
     unigram.unknown_id_ = static_cast<int32_t>(model.integer("unk_id", 0, unigram.tokens_.size() - 1));
-  if (model.boolean("byte_fallback", false)) unigram.fallback_ = byte_fallback_ids(unigram.tokens_);
+  if (model.boolean("byte_fallback", false)) unigram.byte_fallback_ids_ = byte_fallback_ids(unigram.tokens_);
   return unigram;
 }
 
-/// Viterbi, one node per byte; ways end only where characters do.
-std::vector<Unigram::Node> Unigram::best_ways(std::string_view text) const {
+/// Viterbi search with one node per byte; segmentations end only at character boundaries.
+std::vector<Unigram::Node> Unigram::best_segmentation(std::string_view text) const {
   std::vector<Node> nodes(text.size() + 1);
   const auto offer = [&](size_t start, size_t end, int32_t id, double score) {
     Node& node = nodes[end];
@@ -55,7 +55,7 @@ std::vector<Unigram::Node> Unigram::best_ways(std::string_view text) const {
   };
   for (size_t start = 0; start < text.size();) {
     const size_t size = code_point_at(text, start).size;
-    bool single = false;  // the character alone is a piece
+    bool single = false;  // the single character is a piece
     uint32_t at = Trie::kRoot;
     for (size_t end = start; end < text.size();) {
       at = trie_.next(at, static_cast<unsigned char>(text[end++]));
@@ -67,9 +67,9 @@ std::vector<Unigram::Node> Unigram::best_ways(std::string_view text) const {
     }
     if (!single) {
       if (!unknown_id_) {
-        fail(ExitCode::kBadInput, place_, ": the character \"", text.substr(start, size),
+        fail(ExitCode::kBadInput, location_, ": the character \"", text.substr(start, size),
              "\" is not in the vocabulary of ", tokens_.size(),
-             " tokens, and unk_id is not set; use its characters, or set unk_id");
+             " tokens, and unk_id is not set; remove the character, or set unk_id");
       }
       offer(start, start + size, *unknown_id_, unknown_score_);
     }
@@ -79,8 +79,8 @@ std::vector<Unigram::Node> Unigram::best_ways(std::string_view text) const {
 }
 
 void Unigram::tokenize(std::string_view text, std::vector<int32_t>& ids) const {
-  const std::vector<Node> nodes = best_ways(text);
-  // Backwards, and unknown pieces that touch become one.
+  const std::vector<Node> nodes = best_segmentation(text);
+  // Walks backwards and merges adjacent unknown pieces.
   std::vector<std::pair<size_t, size_t>> pieces;
   bool open = false;
   for (size_t end = text.size(); end > 0; end = nodes[end].start) {
@@ -104,8 +104,8 @@ void Unigram::tokenize(std::string_view text, std::vector<int32_t>& ids) const {
 }
 
 void Unigram::add_unknown(std::string_view text, std::vector<int32_t>& ids) const {
-  const auto id_of = [&](char byte) { return (*fallback_)[static_cast<unsigned char>(byte)]; };
-  const bool bytes = fallback_ && std::all_of(text.begin(), text.end(), [&](char b) { return id_of(b) >= 0; });
+  const auto id_of = [&](char byte) { return (*byte_fallback_ids_)[static_cast<unsigned char>(byte)]; };
+  const bool bytes = byte_fallback_ids_ && std::all_of(text.begin(), text.end(), [&](char b) { return id_of(b) >= 0; });
   if (!bytes) return ids.push_back(*unknown_id_);
   for (const char byte : text) ids.push_back(id_of(byte));
 }

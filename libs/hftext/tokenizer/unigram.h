@@ -13,32 +13,30 @@
 
 namespace keel::text {
 
-/// SentencePiece's unigram model: of all ways to cut a text into pieces, the one with the highest sum of scores.
+/// SentencePiece's unigram model: the segmentation of a text with the highest sum of scores.
 class Unigram {
  public:
-  /// Takes the pieces out of `file`.
-  static Unigram from_file(const Component& model, TokenizerFile& file);
+  static Unigram from_file(const StrictObject& model, TokenizerFile& file);
 
   const TokenTable& tokens() const { return tokens_; }
-  /// Appends the tokens of `text`.
   void tokenize(std::string_view text, std::vector<int32_t>& ids) const;
 
  private:
   struct Node {
-    double score = 0;    // of the best way that ends here
-    size_t start = 0;    // of the last piece of that way
-    int32_t id = 0;      // of that piece
-    bool found = false;  // some way ends here
+    double score = 0;    // of the best segmentation that ends here
+    size_t start = 0;    // of its last piece
+    int32_t id = 0;      // of its last piece
+    bool found = false;  // a segmentation ends here
   };
-  std::vector<Node> best_ways(std::string_view text) const;
+  std::vector<Node> best_segmentation(std::string_view text) const;
   void add_unknown(std::string_view text, std::vector<int32_t>& ids) const;
 
-  std::string place_;
+  std::string location_;
   TokenTable tokens_;
   std::vector<double> scores_;
   double unknown_score_ = 0;
   std::optional<int32_t> unknown_id_;
-  std::optional<std::array<int32_t, 256>> fallback_;
+  std::optional<std::array<int32_t, 256>> byte_fallback_ids_;
   Trie trie_;
 };
 

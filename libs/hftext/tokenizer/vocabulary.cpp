@@ -7,26 +7,27 @@
 
 namespace keel::text {
 
-TokenTable dense_table(std::vector<std::pair<std::string, int64_t>>& vocabulary, const std::string& place) {
+TokenTable dense_table(std::vector<std::pair<std::string, int64_t>>& vocabulary, const std::string& location) {
   const auto count = static_cast<int64_t>(vocabulary.size());
   if (count == 0 || count > INT32_MAX / 2) {
-    fail(ExitCode::kBadInput, place, ".vocab has ", count, " tokens; it must be an object from token to id with some");
+    fail(ExitCode::kBadInput, location, ".vocab has ", count,
+         " tokens; it must be a non-empty object from token to id");
   }
   std::vector<std::pair<std::string, int64_t>*> by_id(vocabulary.size(), nullptr);
   for (auto& entry : vocabulary) {
     const int64_t id = entry.second;
     if (id < 0 || id >= count || by_id[static_cast<size_t>(id)] != nullptr) {
-      fail(ExitCode::kBadInput, place, ".vocab: the token \"", shown_text(entry.first), "\" has the id ", id, "; the ",
-           count, " tokens must have the ids 0 to ", count - 1, ", each once");
+      fail(ExitCode::kBadInput, location, ".vocab: the token \"", preview_text(entry.first), "\" has the id ", id,
+           "; the ", count, " tokens must have the ids 0 to ", count - 1, ", each once");
     }
     by_id[static_cast<size_t>(id)] = &entry;
   }
   TokenTable table;
   table.reserve(vocabulary.size());
   for (auto* entry : by_id) {
-    const std::string kept = shown_text(entry->first);
+    const std::string kept = preview_text(entry->first);
     if (!table.add(std::move(entry->first))) {
-      fail(ExitCode::kBadInput, place, ".vocab: the token \"", kept, "\" occurs twice");
+      fail(ExitCode::kBadInput, location, ".vocab: the token \"", kept, "\" occurs twice");
     }
   }
   return table;

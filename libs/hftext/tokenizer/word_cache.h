@@ -11,16 +11,16 @@
 
 namespace keel::text {
 
-/// The tokens of short words seen lately: most words of a text have been seen before. One slot per hash value, a later
-/// word takes it over; it never changes a result, only the time. One thread uses it at a time, others do without.
+/// Cache of the tokens of recent short words. A newer word with the same hash replaces an older one. One thread uses
+/// the cache at a time; others bypass it.
 class WordCache {
  public:
   static constexpr size_t kMaxBytes = 30, kMaxIds = 7;
 
-  /// The right to use the cache; empty when another thread has it.
+  /// Locks the cache; the lock is not owned if another thread holds it.
   std::unique_lock<std::mutex> try_lock() { return {mutex_, std::try_to_lock}; }
 
-  /// Appends the word's tokens; false when they are not here. Only under the lock, as is put().
+  /// Appends the word's tokens; false if they are not cached. Call get() and put() only with the lock.
   bool get(std::string_view word, std::vector<int32_t>& ids) const {
     if (slots_ == nullptr || word.size() > kMaxBytes) return false;
     const Slot& slot = slots_[hash_text(word) % kSlots];
@@ -32,7 +32,7 @@ class WordCache {
   void put(std::string_view word, const int32_t* ids, size_t count) {
     if (word.empty() || word.size() > kMaxBytes || count > kMaxIds) return;
     if (slots_ == nullptr) {
-      if (++words_ < kWorthwhile) return;
+      if (++words_seen_ < kMinWords) return;
       slots_ = std::make_unique<Slot[]>(kSlots);
     }
     Slot& slot = slots_[hash_text(word) % kSlots];
@@ -50,9 +50,9 @@ class WordCache {
     int32_t ids[kMaxIds];
   };
   std::mutex mutex_;
-  static constexpr size_t kWorthwhile = 500;
-  size_t words_ = 0;
-  std::unique_ptr<Slot[]> slots_;  // 2 MB, once so many words were seen that it is worthwhile
+  static constexpr size_t kMinWords = 500;
+  size_t words_seen_ = 0;
+  std::unique_ptr<Slot[]> slots_;  // 2 MB, allocated after kMinWords words
 };
 
 }  // namespace keel::text

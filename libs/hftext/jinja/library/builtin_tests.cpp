@@ -22,7 +22,7 @@ bool remainder_is(Runtime& runtime, const Value& value, const Value& divisor, in
   return equal(runtime, binary(runtime, Operator::kModulo, value, divisor), rest);
 }
 
-/// Whether a text has letters with case, all of them in the one asked for.
+/// True if a string has cased letters and all of them have the expected case.
 bool is_in_case(Runtime& runtime, const std::string& text, bool (*right)(char32_t), bool (*wrong)(char32_t)) {
   runtime.step_characters(text.size());
   bool any = false;

@@ -12,10 +12,10 @@ struct FilterRow {
   Value (*filter)(Runtime& runtime, const Value& input, const Arguments& arguments);
 };
 
-/// For a filter that takes no arguments.
+/// Throws an Error if a filter without parameters gets arguments.
 void expect_none(Runtime& runtime, std::string_view name, const Arguments& arguments);
 
-// The filters by what they work on; filters.cpp puts them together.
+// Filters grouped by input type; filters.cpp combines them.
 std::vector<FilterRow> text_filters();
 std::vector<FilterRow> number_filters();
 std::vector<FilterRow> sequence_filters();

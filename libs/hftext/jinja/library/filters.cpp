@@ -18,9 +18,9 @@ Value default_filter(Runtime& runtime, const Value& input, const Arguments& argu
 Value attr(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "attr", arguments, {"name"}, 1);
   const std::optional<std::string> name = bound.text(0);
-  if (!name) runtime.fail("'attr' wants the name of an attribute");
+  if (!name) runtime.fail("'attr' expects the name of an attribute");
   if (input.is_undefined()) runtime.fail_undefined(input);
-  // Unlike x.name it never takes an item of a dict.
+  // Unlike x.name, it never returns an item of a dict.
   if (input.is(ObjectKind::kDict) && !has_method(input, *name)) {
     return runtime.undefined("'dict object' has no attribute '" + *name + "'");
   }
@@ -39,13 +39,13 @@ JsonStyle json_style(Runtime& runtime, const BoundArguments& bound) {
     runtime.check_text(static_cast<size_t>(width));
     style.indent = std::string(static_cast<size_t>(width), ' ');
   } else if (!indent.is_none()) {
-    runtime.fail("the indent of 'tojson' is ", type_name(indent), "; it must be an integer or a text");
+    runtime.fail("the indent of 'tojson' is ", type_name(indent), "; it must be an integer or a string");
   }
   if (style.indent) style.item_separator.pop_back();  // no space at the end of a line
   if (!separators.is_none()) {
     const std::vector<Value> both = to_vector(runtime, separators);
     if (both.size() != 2 || !both[0].is_text() || !both[1].is_text()) {
-      runtime.fail("the separators of 'tojson' must be two texts: (', ', ': ')");
+      runtime.fail("the separators of 'tojson' must be two strings: (', ', ': ')");
     }
     style.item_separator = both[0].text();
     style.key_separator = both[1].text();

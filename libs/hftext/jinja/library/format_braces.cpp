@@ -18,9 +18,9 @@ class BraceFormat {
   TracedText run() { return run(format_.traced(), 1); }
 
  private:
-  /// `depth` is how deep fields may still be nested: a format inside a format specification.
+  /// `depth` is the remaining nesting of fields inside format specifications.
   TracedText run(const TracedText& format, int depth) {
-    if (depth < 0) runtime_.fail("the fields of a format are nested too deep");
+    if (depth < 0) runtime_.fail("fields of a format are nested too deeply");
     const std::string_view text = format.bytes();
     runtime_.step_characters(text.size());
     TracedText result;
@@ -76,7 +76,7 @@ class BraceFormat {
       } else if (conversion == 'r' || conversion == 'a') {
         value = runtime_.text(TracedText(repr(runtime_, value), contains_untrusted(runtime_, value)));
       } else {
-        runtime_.fail("unknown conversion in a format; !s and !r are known");
+        runtime_.fail("unknown conversion in a format; only !s and !r are supported");
       }
     }
     return formatted(value, end < text.size() ? run(field_text.part(end + 1, text.size()), depth - 1) : TracedText());
@@ -89,19 +89,19 @@ class BraceFormat {
         runtime_.step();
         if (key == name) return value;
       }
-      runtime_.fail("the format asks for '", name, "', which is not given");
+      runtime_.fail("the format needs '", name, "', which is missing");
     }
     const int numbering = name.empty() ? 1 : 2;
     if (numbering_ != 0 && numbering_ != numbering) runtime_.fail("a format mixes {} with {0}");
     numbering_ = numbering;
     const std::optional<int64_t> index = name.empty() ? next_++ : parse_integer(runtime_, name);
     if (!index || *index >= std::ssize(arguments_.positional)) {
-      runtime_.fail("the format asks for more values than are given");
+      runtime_.fail("the format needs more values than it gets");
     }
     return arguments_.positional[static_cast<size_t>(*index)];
   }
 
-  /// first.attribute[item]...
+  /// Evaluates a field name such as first.attribute[item].
   Value lookup(std::string_view path) {
     size_t end = std::min(path.find_first_of(".["), path.size());
     Value value = argument(path.substr(0, end));
@@ -112,7 +112,7 @@ class BraceFormat {
       end = std::min(is_item ? path.find(']', begin) : path.find_first_of(".[", begin), path.size());
       const std::string name(path.substr(begin, end - begin));
       if (name.empty() || (is_item && end == path.size()))
-        runtime_.fail("an empty or open part in a field of a format");
+        runtime_.fail("an empty or unterminated part in a field of a format");
       const bool is_index = is_item && name.find_first_not_of("0123456789") == std::string::npos;
       const std::optional<int64_t> index = is_index ? parse_integer(runtime_, name) : std::nullopt;
       value = index     ? get_item(runtime_, value, *index)
@@ -183,7 +183,7 @@ class BraceFormat {
     const bool zero_only = spec.zero && spec.align == '=';
     if ((spec.type != '\0' && spec.type != 's') || (spec.align == '=' && !zero_only) || spec.sign != '-' ||
         spec.alternate || spec.grouping != '\0') {
-      runtime_.fail("'", text, "' is not a format for a text");
+      runtime_.fail("'", text, "' is not a format for a string");
     }
     if (zero_only) spec.align = '\0';
     if (spec.precision >= 0) plain.resize(byte_of_code_point(plain, static_cast<size_t>(spec.precision)));

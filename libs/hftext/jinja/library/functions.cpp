@@ -21,14 +21,14 @@ Value make_range(Runtime& runtime, const Arguments& arguments) {
   if (step == 0) runtime.fail("the step of range() is 0");
   auto* range = runtime.make<Range>(start, stop, step);
   if (range->size > kMaxRange) {
-    runtime.fail("range() would give ", range->size, " numbers; at most ", kMaxRange, " are allowed");
+    runtime.fail("range() would have ", range->size, " numbers; at most ", kMaxRange, " are allowed");
   }
   return range;
 }
 
-/// What Python's dict(...) takes: a mapping or pairs, then names.
+/// Fills a dict as Python's dict(...) does: from a mapping or pairs, then named arguments.
 void fill_dict(Runtime& runtime, Dict& dict, std::string_view function, const Arguments& arguments) {
-  if (arguments.positional.size() > 1) runtime.fail("'", function, "' takes at most 1 argument by position");
+  if (arguments.positional.size() > 1) runtime.fail("'", function, "' takes at most 1 positional argument");
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is_undefined()) runtime.fail_undefined(source);
@@ -38,7 +38,7 @@ void fill_dict(Runtime& runtime, Dict& dict, std::string_view function, const Ar
       Value pair;
       for (Cursor cursor(runtime, source); cursor.next(pair);) {
         const std::vector<Value> items = to_vector(runtime, pair);
-        if (items.size() != 2) runtime.fail("'", function, "' wants pairs of a key and a value");
+        if (items.size() != 2) runtime.fail("'", function, "' expects pairs of a key and a value");
         dict.set(runtime, items[0], items[1]);
       }
     }
@@ -78,19 +78,19 @@ Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   runtime.fail("the template refuses this conversation: ", to_text(runtime, bound.at(0)).bytes());
 }
 
-/// datetime.strftime() of the time that was given; a time without a zone, so that %z and %Z are empty.
+/// datetime.strftime() of RenderOptions::now, a time without a zone, so %z and %Z are empty.
 Value format_time(Runtime& runtime, const Arguments& arguments) {
   const BoundArguments bound(runtime, "strftime_now", arguments, {"format"}, 1);
-  if (!bound.at(0).is_text()) runtime.fail("strftime_now() wants a text, got ", type_name(bound.at(0)));
-  if (!runtime.now()) runtime.fail("the template asks for the date, and none was given for this rendering");
+  if (!bound.at(0).is_text()) runtime.fail("strftime_now() expects a string, got ", type_name(bound.at(0)));
+  if (!runtime.now()) runtime.fail("the template asks for the date, but none was given for this rendering");
   std::string format;
-  const std::string wanted = bound.at(0).text();
-  runtime.step(wanted.size() * 8);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const char next = i + 1 < wanted.size() ? wanted[i + 1] : '\0';
-    if (wanted[i] != '%' || (next != 'f' && next != 'z' && next != 'Z')) {
-      format += wanted[i];
-      if (wanted[i] == '%' && next != '\0') format += wanted[++i];
+  const std::string requested = bound.at(0).text();
+  runtime.step(requested.size() * 8);
+  for (size_t i = 0; i < requested.size(); ++i) {
+    const char next = i + 1 < requested.size() ? requested[i + 1] : '\0';
+    if (requested[i] != '%' || (next != 'f' && next != 'z' && next != 'Z')) {
+      format += requested[i];
+      if (requested[i] == '%' && next != '\0') format += requested[++i];
       continue;
     }
     if (next == 'f') format += "000000";
@@ -101,7 +101,7 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
   std::string result(format.size() * 64 + 256, '\0');
   const std::tm time = *runtime.now();
   result.resize(std::strftime(result.data(), result.size(), format.c_str(), &time));
-  if (first_bad_utf8(result)) runtime.fail("strftime_now() made a text that is not valid UTF-8");
+  if (first_bad_utf8(result)) runtime.fail("strftime_now() returned invalid UTF-8");
   return runtime.text(TracedText(std::move(result), bound.at(0).traced().has_untrusted()));
 }
 

@@ -1,4 +1,4 @@
-// Methods of the values that are not texts.
+// Methods of values other than strings.
 
 #include <algorithm>
 #include <cmath>
@@ -45,8 +45,10 @@ Value sequence_method(Runtime& runtime, const Value& self, std::string_view name
   const BoundArguments bound(runtime, name, arguments, {"", "", ""}, 1);
   if (name == "count" && bound.has(1)) runtime.fail("'count' of a ", type_name(self), " takes one argument");
   const auto size = static_cast<int64_t>(items.size());
-  const auto place = [&](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); };
-  const int64_t begin = place(bound.integer(1, 0)), end = place(bound.integer(2, size));
+  const auto clamp_index = [&](int64_t index) {
+    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
+  };
+  const int64_t begin = clamp_index(bound.integer(1, 0)), end = clamp_index(bound.integer(2, size));
   int64_t count = 0;
   for (int64_t i = begin; i < end; ++i) {
     const Value& item = items[static_cast<size_t>(i)];

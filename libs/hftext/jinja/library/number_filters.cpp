@@ -10,7 +10,7 @@
 namespace keel::jinja {
 namespace {
 
-/// int() of a float that is finite.
+/// int() of a finite float.
 int64_t truncated(Runtime& runtime, double number) {
   if (!(std::abs(number) < 0x1p63)) runtime.fail("the integer part of ", number, " does not fit into 64 bits");
   return static_cast<int64_t>(number);
@@ -18,7 +18,7 @@ int64_t truncated(Runtime& runtime, double number) {
 
 Value to_integer(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "int", arguments, {"default", "base"});
-  const Value otherwise = bound.has(0) ? bound.at(0) : Value(int64_t{0});
+  const Value default_value = bound.has(0) ? bound.at(0) : Value(int64_t{0});
   if (input.is_undefined()) runtime.fail_undefined(input);
   if (input.is_integer()) return input.integer();
   std::optional<double> number;
@@ -34,7 +34,7 @@ Value to_integer(Runtime& runtime, const Value& input, const Arguments& argument
     }
     number = parse_float(runtime, input.text());
   }
-  if (!number || !std::isfinite(*number)) return otherwise;
+  if (!number || !std::isfinite(*number)) return default_value;
   return truncated(runtime, *number);
 }
 
@@ -49,12 +49,12 @@ Value to_float(Runtime& runtime, const Value& input, const Arguments& arguments)
 
 Value absolute(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "abs", arguments, {});
-  if (!input.is_number()) runtime.fail("'abs' wants a number, got ", type_name(input));
+  if (!input.is_number()) runtime.fail("'abs' expects a number, got ", type_name(input));
   if (input.is_float()) return std::abs(input.number());
   return input.integer() < 0 ? unary(runtime, Operator::kSubtract, input) : Value(input.integer());
 }
 
-/// Python's round(integer, -digits): to a multiple of a power of ten, halves to the even one.
+/// Python's round(integer, -digits): rounds to a multiple of a power of ten, ties to even.
 Value round_integer(Runtime& runtime, int64_t value, int64_t precision) {
   if (precision >= 0) return value;
   if (precision < -18) return int64_t{0};  // 10^19 / 2 is beyond every int64
@@ -67,7 +67,7 @@ Value round_integer(Runtime& runtime, int64_t value, int64_t precision) {
   return up ? add(runtime, low, unit) : Value(low);
 }
 
-/// Python's round(float, digits): the nearest number with so many decimals, exact halves to the even one.
+/// Python's round(float, digits): rounds to `digits` decimals, exact ties to even.
 double round_float(double value, int64_t precision) {
   if (!std::isfinite(value) || precision > 323) return value;
   if (precision < -308) return std::copysign(0.0, value);
@@ -87,7 +87,7 @@ Value round(Runtime& runtime, const Value& input, const Arguments& arguments) {
     runtime.fail("the method of 'round' is '", method, "'; it must be common, ceil or floor");
   }
   if (input.is_undefined()) runtime.fail_undefined(input);
-  if (!input.is_number()) runtime.fail("'round' wants a number, got ", type_name(input));
+  if (!input.is_number()) runtime.fail("'round' expects a number, got ", type_name(input));
   const int64_t precision = bound.integer(0, 0);
   if (method == "common") {
     if (input.is_integer()) return round_integer(runtime, input.integer(), precision);

@@ -12,8 +12,8 @@
 namespace keel::jinja {
 namespace {
 
-/// A generator that opens `input` only when it is asked for its first item; a false input gives none.
-Value lazily(Runtime& runtime, const Value& input, std::function<bool(Cursor&, Value&)> next) {
+/// A generator that starts iterating `input` at its first item; a false input has no items.
+Value lazy_generator(Runtime& runtime, const Value& input, std::function<bool(Cursor&, Value&)> next) {
   const auto cursor = std::make_shared<std::optional<Cursor>>();
   return runtime.generator([&runtime, input, cursor, next = std::move(next)](Value& item) {
     if (!*cursor) {
@@ -25,7 +25,7 @@ Value lazily(Runtime& runtime, const Value& input, std::function<bool(Cursor&, V
 }
 
 Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  return lazily(runtime, input, [&runtime, arguments](Cursor& cursor, Value& item) {
+  return lazy_generator(runtime, input, [&runtime, arguments](Cursor& cursor, Value& item) {
     runtime.step(arguments.positional.size());
     if (arguments.positional.empty()) {
       const BoundArguments bound(runtime, "map", arguments, {"attribute", "default"}, 1);
@@ -37,16 +37,16 @@ Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
     }
     if (!cursor.next(item)) return false;
     const Value& name = arguments.positional[0];
-    if (!name.is_text()) runtime.fail("'map' wants the name of a filter, got ", type_name(name));
+    if (!name.is_text()) runtime.fail("'map' expects the name of a filter, got ", type_name(name));
     const Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.named};
     item = call_filter(runtime, name.text(), item, rest);
     return true;
   });
 }
 
-/// select, reject, selectattr and rejectattr: the items for which a test has the `wanted` answer.
-Value filtered(Runtime& runtime, const Value& input, const Arguments& arguments, bool by_attribute, bool wanted) {
-  return lazily(runtime, input, [&runtime, arguments, by_attribute, wanted](Cursor& cursor, Value& item) {
+/// Implements select, reject, selectattr and rejectattr: items whose test result is `expected`.
+Value filtered(Runtime& runtime, const Value& input, const Arguments& arguments, bool by_attribute, bool expected) {
+  return lazy_generator(runtime, input, [&runtime, arguments, by_attribute, expected](Cursor& cursor, Value& item) {
     const std::vector<Value>& given = arguments.positional;
     runtime.step(given.size());
     const size_t skip = by_attribute ? 1 : 0;
@@ -56,13 +56,13 @@ Value filtered(Runtime& runtime, const Value& input, const Arguments& arguments,
       const Value subject = path.get(runtime, item);
       bool answer = false;
       if (given.size() > skip) {
-        if (!given[skip].is_text()) runtime.fail("'select' wants the name of a test, got ", type_name(given[skip]));
+        if (!given[skip].is_text()) runtime.fail("'select' expects the name of a test, got ", type_name(given[skip]));
         const Arguments rest{{given.begin() + static_cast<long>(skip) + 1, given.end()}, arguments.named};
         answer = call_test(runtime, given[skip].text(), subject, rest);
       } else {
         answer = is_true(subject);
       }
-      if (answer == wanted) return true;
+      if (answer == expected) return true;
     }
     return false;
   });
@@ -102,8 +102,8 @@ Value unique(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 }  // namespace
 
-AttributePath::AttributePath(Runtime& runtime, const Value& attribute, std::optional<Value> otherwise)
-    : otherwise_(std::move(otherwise)) {
+AttributePath::AttributePath(Runtime& runtime, const Value& attribute, std::optional<Value> default_value)
+    : default_value_(std::move(default_value)) {
   if (attribute.is_none()) return;
   if (!attribute.is_text()) {
     parts_.push_back(attribute);
@@ -123,7 +123,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute, std::opti
 Value AttributePath::get(Runtime& runtime, Value item) const {
   for (const Value& part : parts_) {
     item = get_item(runtime, item, part);
-    if (otherwise_ && item.is_undefined()) item = *otherwise_;
+    if (default_value_ && item.is_undefined()) item = *default_value_;
   }
   return item;
 }

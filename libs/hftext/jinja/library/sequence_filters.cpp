@@ -11,7 +11,7 @@
 namespace keel::jinja {
 namespace {
 
-/// A generator over a list that is made when the first item is asked for.
+/// A generator over a list that is created at the first item.
 Value deferred(Runtime& runtime, std::function<std::vector<Value>()> make) {
   const auto items = std::make_shared<std::optional<std::vector<Value>>>();
   const auto index = std::make_shared<size_t>(0);
@@ -26,7 +26,7 @@ Value deferred(Runtime& runtime, std::function<std::vector<Value>()> make) {
 Value length_of(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "length", arguments);
   const std::optional<size_t> size = length(input);
-  if (!size) runtime.fail("a ", type_name(input), " has no length; make it a list first: x|list|length");
+  if (!size) runtime.fail("a ", type_name(input), " has no length; convert it to a list first: x|list|length");
   return static_cast<int64_t>(*size);
 }
 
@@ -42,7 +42,7 @@ Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return runtime.undefined("there is no first item, the sequence is empty");
 }
 
-/// The items backwards, as Python's reversed() gives them; nothing where it raises a TypeError.
+/// The items in reverse, as Python's reversed(); nullopt where it raises a TypeError.
 std::optional<std::vector<Value>> reversed(Runtime& runtime, const Value& input) {
   if (!length(input)) return std::nullopt;
   std::vector<Value> items = to_vector(runtime, input);
@@ -53,7 +53,7 @@ std::optional<std::vector<Value>> reversed(Runtime& runtime, const Value& input)
 Value last(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "last", arguments);
   const std::optional<std::vector<Value>> items = reversed(runtime, input);
-  if (!items) runtime.fail("a ", type_name(input), " has no last item; make it a list first: x|list|last");
+  if (!items) runtime.fail("a ", type_name(input), " has no last item; convert it to a list first: x|list|last");
   return items->empty() ? runtime.undefined("there is no last item, the sequence is empty") : items->front();
 }
 
@@ -88,17 +88,17 @@ Value items(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return deferred(runtime, [&runtime, input] {
     if (input.is_undefined()) return std::vector<Value>();
     const auto* dict = input.as<Dict>();
-    if (dict == nullptr) runtime.fail("'items' wants a dict, got ", type_name(input));
+    if (dict == nullptr) runtime.fail("'items' expects a dict, got ", type_name(input));
     return to_vector(runtime, Value(runtime.make<View>(dict, View::Of::kItems)));
   });
 }
 
-/// Items with the keys they are sorted by.
+/// Pairs of sort key and item.
 using Keyed = std::vector<std::pair<Value, Value>>;
 
 std::vector<Value> sorted(Runtime& runtime, Keyed items, bool backwards) {
   const auto is_less = [&](const auto& a, const auto& b) { return less(runtime, a.first, b.first); };
-  // Equal items keep their order, in a descending sort too.
+  // Equal items keep their order, also in a descending sort.
   if (backwards) std::reverse(items.begin(), items.end());
   merge_sort(items, is_less);
   if (backwards) std::reverse(items.begin(), items.end());
@@ -138,7 +138,7 @@ Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments)
   if (by != "key" && by != "value") runtime.fail("'dictsort' is by '", by, "'; it must be by key or value");
   const auto* dict = input.as<Dict>();
   if (input.is_undefined()) runtime.fail_undefined(input);
-  if (dict == nullptr) runtime.fail("'dictsort' wants a dict, got ", type_name(input));
+  if (dict == nullptr) runtime.fail("'dictsort' expects a dict, got ", type_name(input));
   Keyed keyed;
   for (const auto& [key, value] : dict->items) {
     const Value& chosen = by == "key" ? key : value;
@@ -174,7 +174,7 @@ Value sum(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "sum", arguments, {"attribute", "start"});
   const AttributePath path(runtime, bound.at(0));
   Value total = bound.has(1) ? bound.at(1) : Value(int64_t{0});
-  if (total.is_text()) runtime.fail("'sum' cannot add texts; use 'join'");
+  if (total.is_text()) runtime.fail("'sum' cannot add strings; use 'join'");
   Value item;
   for (Cursor cursor(runtime, input); cursor.next(item);) total = add(runtime, total, path.get(runtime, item));
   return total;
@@ -198,7 +198,7 @@ Value groupby(Runtime& runtime, const Value& input, const Arguments& arguments) 
   }
   std::vector<Value> result;
   for (auto& [key, members] : groups) {
-    const Value name = path.get(runtime, members[0]);  // in the case of the first one
+    const Value name = path.get(runtime, members[0]);  // with the letter case of the first one
     const Value group = runtime.tuple({name, runtime.list(std::move(members))});
     group.as<Sequence>()->is_group = true;
     result.push_back(group);

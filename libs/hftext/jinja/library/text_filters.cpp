@@ -9,12 +9,12 @@
 namespace keel::jinja {
 namespace {
 
-/// The value as a text; Markup stays Markup.
+/// Converts a value to a string; Markup stays Markup.
 Value soft_text(Runtime& runtime, const Value& value) {
   return value.is_text() ? value : runtime.text(to_text(runtime, value));
 }
 
-/// A method of str, called on the text of the input.
+/// Calls a str method on the input.
 template <const char* kName>
 Value method(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return call_method(runtime, soft_text(runtime, input), kName, arguments);
@@ -80,7 +80,7 @@ Value force_escape(Runtime& runtime, const Value& input, const Arguments& argume
 Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "indent", arguments, {"width", "first", "blank"});
   if (input.is_undefined()) runtime.fail_undefined(input);
-  if (!input.is_text()) runtime.fail("'indent' wants a text, got ", type_name(input));
+  if (!input.is_text()) runtime.fail("'indent' expects a string, got ", type_name(input));
   TracedText space("    ");
   if (bound.at(0).is_text()) {
     space = bound.at(0).traced();
@@ -111,12 +111,12 @@ Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments)
   const Value end = bound.text(2) ? bound.at(2) : runtime.literal("...");
   const int64_t leeway = bound.at(3).is_none() ? 5 : bound.integer(3, 5);
   const auto end_length = static_cast<int64_t>(code_point_count(end.text()));
-  if (length < end_length || leeway < 0) runtime.fail("'truncate' wants a length of at least ", end_length);
+  if (length < end_length || leeway < 0) runtime.fail("'truncate' expects a length of at least ", end_length);
   const std::optional<size_t> counted = jinja::length(input);
-  if (!counted) runtime.fail("'truncate' wants a text, got ", type_name(input));
+  if (!counted) runtime.fail("'truncate' expects a string, got ", type_name(input));
   const auto size = static_cast<int64_t>(*counted);
   if (size <= length || size - length <= leeway) return input;
-  if (!input.is_text()) runtime.fail("'truncate' wants a text, got ", type_name(input));
+  if (!input.is_text()) runtime.fail("'truncate' expects a string, got ", type_name(input));
   const std::string& text = input.text();
   runtime.step_search(text.size());
   size_t kept = byte_of_code_point(text, static_cast<size_t>(length - end_length));
@@ -185,7 +185,7 @@ Value urlencode(Runtime& runtime, const Value& input, const Arguments& arguments
   const Value items = dict != nullptr ? Value(runtime.make<View>(dict, View::Of::kItems)) : input;
   for (Cursor cursor(runtime, items); cursor.next(item);) {
     const std::vector<Value> pair = to_vector(runtime, item);
-    if (pair.size() != 2) runtime.fail("'urlencode' wants pairs of a key and a value");
+    if (pair.size() != 2) runtime.fail("'urlencode' expects pairs of a key and a value");
     if (!result.empty()) result += '&';
     untrusted = untrusted || contains_untrusted(runtime, pair[0]) || contains_untrusted(runtime, pair[1]);
     result += quoted_for_url(runtime, pair[0], true) + "=" + quoted_for_url(runtime, pair[1], true);

@@ -11,7 +11,7 @@
 namespace keel::jinja {
 namespace {
 
-/// One call of a method, and what Markup adds to it: it escapes what is put into it and stays Markup.
+/// One call of a str method. For Markup, arguments are escaped and the result stays Markup.
 struct TextCall {
   Runtime& runtime;
   const Value& self;
@@ -20,18 +20,18 @@ struct TextCall {
 
   const std::string& text() const { return self.text(); }
   Value result(TracedText text_result) const { return runtime.text(std::move(text_result), self.is_markup()); }
-  /// The bytes [begin, end) of the text itself.
+  /// The bytes [begin, end) of `self`.
   Value part(size_t begin, size_t end) const { return result(self.traced().part(begin, end)); }
-  /// A text whose bytes can no longer be told apart.
+  /// A string whose untrusted bytes are no longer known; untrusted if `self` has any.
   Value mixed(std::string bytes) const { return result(TracedText(std::move(bytes), self.traced().has_untrusted())); }
   TracedText escaped(const Value& value) const {
     return self.is_markup() && !value.is_markup() ? escape_html(runtime, value.traced()) : value.traced();
   }
   BoundArguments none() const { return BoundArguments(runtime, name, arguments, {}); }
-  /// A text that must be given.
-  Value wanted(const BoundArguments& bound, size_t index) const {
+  /// A required string argument.
+  Value required_text(const BoundArguments& bound, size_t index) const {
     if (!bound.at(index).is_text()) {
-      runtime.fail("argument ", index + 1, " of '", name, "' is ", type_name(bound.at(index)), "; it must be a text");
+      runtime.fail("argument ", index + 1, " of '", name, "' is ", type_name(bound.at(index)), "; it must be a string");
     }
     return bound.at(index);
   }
@@ -63,8 +63,8 @@ Value pad_method(const TextCall& call) {
   TracedText fill(zeros ? "0" : " ");
   if (bound.has(1)) {
     if (zeros) call.runtime.fail("'zfill' takes one argument");
-    fill = call.escaped(call.wanted(bound, 1));
-    if (code_point_count(fill.bytes()) != 1) call.runtime.fail("'", call.name, "' wants one character to fill with");
+    fill = call.escaped(call.required_text(bound, 1));
+    if (code_point_count(fill.bytes()) != 1) call.runtime.fail("'", call.name, "' expects one character to fill with");
   }
   const size_t size = *length(call.self);
   const int64_t width = bound.integer(0, 0);
@@ -85,8 +85,8 @@ Value pad_method(const TextCall& call) {
 
 Value replace_method(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {"", "", ""}, 2);
-  const std::string from = call.wanted(bound, 0).text();
-  const TracedText to = call.escaped(call.wanted(bound, 1));
+  const std::string from = call.required_text(bound, 0).text();
+  const TracedText to = call.escaped(call.required_text(bound, 1));
   int64_t left = bound.integer(2, -1);
   const std::string& text = call.text();
   TracedText result;
@@ -126,7 +126,7 @@ Value join_method(const TextCall& call) {
   Value item;
   for (Cursor cursor(call.runtime, bound.at(0)); cursor.next(item); first = false) {
     if (!item.is_text() && !call.self.is_markup()) {
-      call.runtime.fail("'join' joins texts, but an item is ", type_name(item), "; the filter |join takes any value");
+      call.runtime.fail("'join' joins strings, but an item is ", type_name(item), "; the filter |join takes any value");
     }
     if (!first) result.append(call.self.traced());
     result.append(item.is_text() ? call.escaped(item) : escape_html(call.runtime, to_text(call.runtime, item)));
@@ -135,7 +135,7 @@ Value join_method(const TextCall& call) {
   return call.result(std::move(result));
 }
 
-/// Whether a text is not empty and every character has the property.
+/// True if a string is not empty and every character has the property.
 bool all_are(const std::string& text, bool (*property)(char32_t)) {
   for (size_t at = 0; at < text.size();) {
     if (!property(next_code_point(text, at))) return false;
@@ -187,7 +187,7 @@ std::optional<Value> case_method(const TextCall& call) {
 
 Value remove_affix(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {""}, 1);
-  const std::string affix = call.wanted(bound, 0).text();
+  const std::string affix = call.required_text(bound, 0).text();
   const std::string& text = call.text();
   if (call.name == "removeprefix") return call.part(text.starts_with(affix) ? affix.size() : 0, text.size());
   return call.part(0, text.size() - (text.ends_with(affix) ? affix.size() : 0));
@@ -229,7 +229,7 @@ Value call_text_method(Runtime& runtime, const Value& self, std::string_view nam
   if (name == "format_map") {
     const BoundArguments bound(runtime, name, arguments, {""}, 1);
     const auto* dict = bound.at(0).as<Dict>();
-    if (dict == nullptr) runtime.fail("'format_map' wants a dict, got ", type_name(bound.at(0)));
+    if (dict == nullptr) runtime.fail("'format_map' expects a dict, got ", type_name(bound.at(0)));
     Arguments named;
     for (const auto& [key, value] : dict->items) {
       runtime.step();
@@ -243,7 +243,7 @@ Value call_text_method(Runtime& runtime, const Value& self, std::string_view nam
   if (const std::optional<Value> converted = case_method(call)) return *converted;
   if (const std::optional<Value> found = call_search_method(runtime, self, name, arguments)) return *found;
   if (const std::optional<Value> parts = call_split_method(runtime, self, name, arguments)) return *parts;
-  runtime.fail("texts have no method '", name, "'");
+  runtime.fail("strings have no method '", name, "'");
 }
 
 }  // namespace keel::jinja

@@ -1,4 +1,4 @@
-// The methods of str that look for something or cut at it.
+// Methods of str that search or split.
 
 #include <algorithm>
 #include <span>
@@ -12,19 +12,19 @@
 namespace keel::jinja {
 namespace {
 
-/// The part of a text between two optional positions in code points, as in text[start:end].
+/// The part text[start:end] of a string, with optional bounds in code points.
 struct Window {
   Window(Runtime& runtime, const Value& self, const BoundArguments& bound) : text(self.text()) {
     if (!bound.has(1) && !bound.has(2)) return;
     runtime.step_search(text.size());
     const auto size = static_cast<int64_t>(*length(self));
-    const auto place = [&](size_t index, int64_t otherwise) {
-      if (bound.at(index).is_none()) return otherwise;
-      const int64_t at = bound.integer(index, otherwise);
+    const auto bound_or = [&](size_t index, int64_t default_value) {
+      if (bound.at(index).is_none()) return default_value;
+      const int64_t at = bound.integer(index, default_value);
       return at < 0 ? std::max<int64_t>(at + size, 0) : at;
     };
-    start = place(1, 0);
-    const int64_t end = std::min(place(2, size), size);
+    start = bound_or(1, 0);
+    const int64_t end = std::min(bound_or(2, size), size);
     valid = start <= size && start <= end;
     if (!valid) return;
     text.remove_prefix(byte_of_code_point(text, static_cast<size_t>(start)));
@@ -32,37 +32,37 @@ struct Window {
   }
   int64_t start = 0;
   std::string_view text;
-  bool valid = true;  // an empty part still contains the empty text, a part that ends before it begins does not
+  bool valid = true;  // false if the end is before the start; such a part does not even contain ""
 };
 
-/// As text.rfind(wanted): the first place from behind, in linear time.
-size_t find_last(std::string_view text, std::string_view wanted) {
+/// Same result as text.rfind(needle), in linear time.
+size_t find_last(std::string_view text, std::string_view needle) {
   const std::string backwards(text.rbegin(), text.rend());
-  const size_t found = text::find(backwards, std::string(wanted.rbegin(), wanted.rend()));
-  return found == std::string::npos ? found : text.size() - found - wanted.size();
+  const size_t found = text::find(backwards, std::string(needle.rbegin(), needle.rend()));
+  return found == std::string::npos ? found : text.size() - found - needle.size();
 }
 
-const std::string& wanted_text(Runtime& runtime, std::string_view name, const Value& value) {
+const std::string& require_text(Runtime& runtime, std::string_view name, const Value& value) {
   if (value.is_undefined()) runtime.fail_undefined(value);
-  if (!value.is_text()) runtime.fail("'", name, "' wants a text, got ", type_name(value));
+  if (!value.is_text()) runtime.fail("'", name, "' expects a string, got ", type_name(value));
   return value.text();
 }
 
-Value find(Runtime& runtime, const Window& window, std::string_view name, const std::string& wanted) {
+Value find(Runtime& runtime, const Window& window, std::string_view name, const std::string& needle) {
   const bool from_right = name.starts_with('r');
   const size_t at = !window.valid ? std::string::npos
-                    : from_right  ? find_last(window.text, wanted)
-                                  : text::find(window.text, wanted);
+                    : from_right  ? find_last(window.text, needle)
+                                  : text::find(window.text, needle);
   if (at != std::string::npos) return window.start + static_cast<int64_t>(code_point_count(window.text.substr(0, at)));
   if (name.ends_with("index")) runtime.fail("'", name, "' did not find the text");
   return int64_t{-1};
 }
 
-Value count(Runtime& runtime, const Window& window, const std::string& wanted) {
+Value count(Runtime& runtime, const Window& window, const std::string& needle) {
   if (!window.valid) return int64_t{0};
-  if (wanted.empty()) return static_cast<int64_t>(code_point_count(window.text)) + 1;
+  if (needle.empty()) return static_cast<int64_t>(code_point_count(window.text)) + 1;
   int64_t found = 0;
-  for (size_t at = 0; (at = text::find(window.text, wanted, at)) != std::string::npos; at += wanted.size()) {
+  for (size_t at = 0; (at = text::find(window.text, needle, at)) != std::string::npos; at += needle.size()) {
     runtime.step();
     ++found;
   }
@@ -72,7 +72,7 @@ Value count(Runtime& runtime, const Window& window, const std::string& wanted) {
 Value has_affix(Runtime& runtime, const Window& window, std::string_view name, const Value& affixes) {
   const bool several = affixes.is(ObjectKind::kTuple);
   for (const Value& affix : several ? std::span<const Value>(affixes.as<Sequence>()->items) : std::span(&affixes, 1)) {
-    const std::string& text = wanted_text(runtime, name, affix);
+    const std::string& text = require_text(runtime, name, affix);
     runtime.step();
     runtime.step_copy(text.size());
     if (window.valid && (name == "startswith" ? window.text.starts_with(text) : window.text.ends_with(text)))
@@ -83,7 +83,7 @@ Value has_affix(Runtime& runtime, const Window& window, std::string_view name, c
 
 using Parts = std::vector<std::string_view>;
 
-/// At white space; a `limit` below 0 is none.
+/// Splits at white space; a negative `limit` means no limit.
 Parts split_words(std::string_view text, int64_t limit) {
   Parts parts;
   text.remove_prefix(leading_space(text));
@@ -137,7 +137,7 @@ Parts split_at(std::string_view text, std::string_view separator, int64_t limit)
 }
 
 Parts split_at_from_right(std::string_view text, std::string_view separator, int64_t limit) {
-  // Both backwards, cut from the front.
+  // Reverses both and splits from the front.
   const std::string text_backwards(text.rbegin(), text.rend()),
       separator_backwards(separator.rbegin(), separator.rend());
   Parts parts = split_at(text_backwards, separator_backwards, limit);
@@ -164,7 +164,7 @@ Parts split_lines(std::string_view text, bool keep_ends) {
   return parts;
 }
 
-/// `bytes` lies in the text of `self`.
+/// `bytes` is a substring of `self`.
 Value part_of(Runtime& runtime, const Value& self, std::string_view bytes) {
   const auto begin = static_cast<size_t>(bytes.data() - self.text().data());
   return runtime.text(self.traced().part(begin, begin + bytes.size()), self.is_markup());
@@ -200,8 +200,8 @@ std::optional<Value> call_search_method(Runtime& runtime, const Value& self, std
   const Window window(runtime, self, bound);
   if (is_affix) return has_affix(runtime, window, name, bound.at(0));
   runtime.step_search(self.text().size());
-  const Value wanted = bound.at(0);
-  const std::string& bytes = wanted_text(runtime, name, wanted);
+  const Value needle = bound.at(0);
+  const std::string& bytes = require_text(runtime, name, needle);
   return is_find ? find(runtime, window, name, bytes) : count(runtime, window, bytes);
 }
 
@@ -215,7 +215,7 @@ std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std:
   const bool from_right = name.starts_with('r');
   if (name == "partition" || name == "rpartition") {
     const BoundArguments bound(runtime, name, arguments, {""}, 1);
-    return partition(runtime, self, wanted_text(runtime, name, bound.at(0)), from_right);
+    return partition(runtime, self, require_text(runtime, name, bound.at(0)), from_right);
   }
   if (name != "split" && name != "rsplit") return std::nullopt;
   const BoundArguments bound(runtime, name, arguments, {"sep", "maxsplit"});

@@ -7,19 +7,19 @@
 
 namespace keel::jinja {
 
-/// What filters take as `attribute`: a key, an index, or "author.name" for a path of them.
+/// The `attribute` parameter of filters: a key, an index, or a path such as "author.name".
 class AttributePath {
  public:
-  /// None is the empty path, which leads to the item itself.
-  AttributePath(Runtime& runtime, const Value& attribute, std::optional<Value> otherwise = std::nullopt);
+  /// None is the empty path and selects the item itself.
+  AttributePath(Runtime& runtime, const Value& attribute, std::optional<Value> default_value = std::nullopt);
   Value get(Runtime& runtime, Value item) const;
 
  private:
   std::vector<Value> parts_;
-  std::optional<Value> otherwise_;  // for a part that is missing
+  std::optional<Value> default_value_;  // for a missing part
 };
 
-/// Texts in lower case, other values as they are: how the filters compare unless told otherwise.
+/// Lower-cases strings and returns other values unchanged: the default comparison of filters.
 Value ignore_case(Runtime& runtime, const Value& value);
 
 }  // namespace keel::jinja

@@ -12,23 +12,26 @@ namespace {
 
 using Names = std::initializer_list<std::string_view>;
 
-bool among(std::string_view name, Names names) { return std::find(names.begin(), names.end(), name) != names.end(); }
-
-bool has_text_method(std::string_view name) {
-  return among(name, {"capitalize", "center",       "count",   "endswith",   "expandtabs", "find",        "format",
-                      "index",      "isalnum",      "isalpha", "isascii",    "isdecimal",  "isdigit",     "islower",
-                      "isnumeric",  "isspace",      "isupper", "istitle",    "join",       "ljust",       "lower",
-                      "lstrip",     "partition",    "replace", "rfind",      "rindex",     "rjust",       "rpartition",
-                      "rsplit",     "rstrip",       "split",   "splitlines", "startswith", "strip",       "swapcase",
-                      "title",      "removeprefix", "upper",   "zfill",      "format_map", "removesuffix"});
+bool is_one_of(std::string_view name, Names names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Methods that would change a list or a dict: the sandbox keeps them from templates.
+bool has_text_method(std::string_view name) {
+  return is_one_of(name,
+                   {"capitalize", "center",       "count",   "endswith",   "expandtabs", "find",        "format",
+                    "index",      "isalnum",      "isalpha", "isascii",    "isdecimal",  "isdigit",     "islower",
+                    "isnumeric",  "isspace",      "isupper", "istitle",    "join",       "ljust",       "lower",
+                    "lstrip",     "partition",    "replace", "rfind",      "rindex",     "rjust",       "rpartition",
+                    "rsplit",     "rstrip",       "split",   "splitlines", "startswith", "strip",       "swapcase",
+                    "title",      "removeprefix", "upper",   "zfill",      "format_map", "removesuffix"});
+}
+
+/// Methods that modify a list or dict; the sandbox forbids them.
 bool is_forbidden_method(const Value& value, std::string_view name) {
   if (value.is(ObjectKind::kList)) {
-    return among(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
+    return is_one_of(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
   }
-  return value.is(ObjectKind::kDict) && among(name, {"clear", "pop", "popitem", "setdefault", "update"});
+  return value.is(ObjectKind::kDict) && is_one_of(name, {"clear", "pop", "popitem", "setdefault", "update"});
 }
 
 std::string object_words(const Value& object) {
@@ -76,7 +79,7 @@ std::optional<Value> number_property(const Value& value, std::string_view name) 
   return std::nullopt;
 }
 
-/// What Python's getattr() finds on the value, methods apart.
+/// Attributes that Python's getattr() finds, without methods.
 std::optional<Value> property(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_number()) return number_property(object, name);
   if (const auto* space = object.as<Namespace>()) {
@@ -107,7 +110,7 @@ std::optional<Value> property(Runtime& runtime, const Value& object, std::string
   return std::nullopt;
 }
 
-/// A method, a property, or an undefined value for what the sandbox forbids; nothing when the type has no such name.
+/// A method, a property, or undefined for names that the sandbox forbids; nullopt if the type has no such attribute.
 std::optional<Value> python_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   const bool is_internal = name.starts_with("__") && name.ends_with("__");
   if (is_internal || is_forbidden_method(object, name)) {
@@ -118,8 +121,8 @@ std::optional<Value> python_attribute(Runtime& runtime, const Value& object, std
   return property(runtime, object, name);
 }
 
-/// The item at an index that may be negative; nothing outside.
-std::optional<size_t> place_in(int64_t index, size_t size) {
+/// Resolves an index that may be negative; nullopt if it is out of range.
+std::optional<size_t> resolve_index(int64_t index, size_t size) {
   if (index < 0) index += static_cast<int64_t>(size);
   return index >= 0 && static_cast<size_t>(index) < size ? std::optional<size_t>(index) : std::nullopt;
 }
@@ -134,11 +137,11 @@ Value text_item(Runtime& runtime, const Value& object, size_t index) {
   return runtime.text(object.traced().part(begin, end), object.is_markup());
 }
 
-/// Whether Python could use the value as a key; unlike hash() it is no Error when not.
+/// True if Python can hash the value. Unlike hash(), it does not throw.
 bool is_hashable(Runtime& runtime, const Value& value) {
   const auto* sequence = value.as<Sequence>();
   if (sequence == nullptr) return !value.is(ObjectKind::kDict) && !value.is(ObjectKind::kView);
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   runtime.step(sequence->items.size());
   return !sequence->is_list() && std::all_of(sequence->items.begin(), sequence->items.end(),
                                              [&](const Value& part) { return is_hashable(runtime, part); });
@@ -151,25 +154,25 @@ std::optional<Value> item(Runtime& runtime, const Value& object, const Value& ke
   }
   const bool is_indexed = object.is_text() || object.as<Sequence>() != nullptr || object.as<Range>() != nullptr;
   if (!is_indexed || !key.is_integer()) return std::nullopt;
-  const std::optional<size_t> place = place_in(key.integer(), *length(object));
-  if (!place) return std::nullopt;
-  if (object.is_text()) return text_item(runtime, object, *place);
-  if (const auto* range = object.as<Range>()) return range->at(*place);
-  return object.as<Sequence>()->items[*place];
+  const std::optional<size_t> index = resolve_index(key.integer(), *length(object));
+  if (!index) return std::nullopt;
+  if (object.is_text()) return text_item(runtime, object, *index);
+  if (const auto* range = object.as<Range>()) return range->at(*index);
+  return object.as<Sequence>()->items[*index];
 }
 
-int64_t slice_bound(Runtime& runtime, const Value& value, int64_t otherwise) {
-  if (value.is_none()) return otherwise;
+int64_t slice_bound(Runtime& runtime, const Value& value, int64_t default_value) {
+  if (value.is_none()) return default_value;
   if (value.is_undefined()) runtime.fail_undefined(value);
   if (!value.is_integer()) runtime.fail("an index of a slice is ", type_name(value), "; it must be an integer");
   return value.integer();
 }
 
-/// Where each character of a text begins, and its end.
-std::vector<size_t> places_of(const std::string& text) {
-  std::vector<size_t> places = {0};
-  for (size_t at = 0; at < text.size(); places.push_back(at)) next_code_point(text, at);
-  return places;
+/// Byte offset of each character, and the size of the text.
+std::vector<size_t> character_offsets(const std::string& text) {
+  std::vector<size_t> offsets = {0};
+  for (size_t at = 0; at < text.size(); offsets.push_back(at)) next_code_point(text, at);
+  return offsets;
 }
 
 struct SliceRange {
@@ -182,8 +185,8 @@ SliceRange slice_range(Runtime& runtime, int64_t size, const Value& start, const
   const int64_t step = slice_bound(runtime, step_value, 1);
   if (step == 0) runtime.fail("the step of a slice is 0");
   const int64_t lowest = step < 0 ? -1 : 0, highest = step < 0 ? size - 1 : size;
-  const auto bound = [&](const Value& value, int64_t otherwise) {
-    if (value.is_none()) return otherwise;
+  const auto bound = [&](const Value& value, int64_t default_value) {
+    if (value.is_none()) return default_value;
     int64_t index = slice_bound(runtime, value, 0);
     if (index < 0) index = index < -size ? lowest : index + size;
     return std::clamp(index, lowest, highest);
@@ -201,16 +204,16 @@ bool has_method(const Value& value, std::string_view name) {
   if (value.object() == nullptr) return false;
   switch (value.object()->kind) {
     case ObjectKind::kDict:
-      return among(name, {"copy", "fromkeys", "get", "items", "keys", "values"});
+      return is_one_of(name, {"copy", "fromkeys", "get", "items", "keys", "values"});
     case ObjectKind::kList:
-      return among(name, {"copy", "count", "index"});
+      return is_one_of(name, {"copy", "count", "index"});
     case ObjectKind::kTuple:
     case ObjectKind::kRange:
-      return among(name, {"count", "index"});
+      return is_one_of(name, {"count", "index"});
     case ObjectKind::kLoop:
-      return among(name, {"cycle", "changed"});
+      return is_one_of(name, {"cycle", "changed"});
     case ObjectKind::kCycler:
-      return among(name, {"next", "reset"});
+      return is_one_of(name, {"next", "reset"});
     case ObjectKind::kFunction:
       return name == "fromkeys" && value.as<Function>()->name == "dict";
     default:
@@ -219,9 +222,9 @@ bool has_method(const Value& value, std::string_view name) {
 }
 
 Value get_attribute(Runtime& runtime, const Value& object, const std::string& name) {
-  // Jinja's undefined value is an object with these attributes; every other one is an error.
-  const bool exists = among(name, {"__class__", "__init__", "__doc__", "__module__", "__eq__", "__ne__", "__hash__",
-                                   "__str__", "__repr__", "__len__", "__iter__", "__bool__", "__call__"});
+  // Jinja's Undefined has these attributes; any other one is an Error.
+  const bool exists = is_one_of(name, {"__class__", "__init__", "__doc__", "__module__", "__eq__", "__ne__", "__hash__",
+                                       "__str__", "__repr__", "__len__", "__iter__", "__bool__", "__call__"});
   if (object.is_undefined() && !exists) runtime.fail_undefined(object);
   if (const std::optional<Value> found = python_attribute(runtime, object, name)) return *found;
   if (const auto* dict = object.as<Dict>()) {
@@ -245,7 +248,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   const auto* sequence = object.as<Sequence>();
   const auto* range = object.as<Range>();
   if (!object.is_text() && sequence == nullptr && range == nullptr) {
-    runtime.fail("a ", type_name(object), " cannot be sliced; expected a list or a text");
+    runtime.fail("a ", type_name(object), " cannot be sliced; expected a list or a string");
   }
   const SliceRange slice = slice_range(runtime, static_cast<int64_t>(*length(object)), start, stop, step);
   runtime.step(slice.count);
@@ -267,13 +270,13 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   }
   const bool ascii = object.text_ref()->ascii();
   if (!ascii) runtime.step_search(object.text().size());
-  const std::vector<size_t> places = ascii ? std::vector<size_t>() : places_of(object.text());
-  const auto place = [&](size_t character) { return ascii ? character : places[character]; };
+  const std::vector<size_t> offsets = ascii ? std::vector<size_t>() : character_offsets(object.text());
+  const auto offset_of = [&](size_t character) { return ascii ? character : offsets[character]; };
   TracedText text;
   if (slice.step == 1 && slice.count > 0) {
-    text.append(object.traced(), place(index(0)), place(index(0) + slice.count));
+    text.append(object.traced(), offset_of(index(0)), offset_of(index(0) + slice.count));
   } else {
-    for (size_t i = 0; i < slice.count; ++i) text.append(object.traced(), place(index(i)), place(index(i) + 1));
+    for (size_t i = 0; i < slice.count; ++i) text.append(object.traced(), offset_of(index(i)), offset_of(index(i) + 1));
   }
   return runtime.text(std::move(text), object.is_markup());
 }

@@ -25,17 +25,17 @@ BoundArguments::BoundArguments(Runtime& runtime, std::string_view function, cons
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end() || name.empty()) runtime.fail("'", function, "' has no argument called '", name, "'");
-    std::optional<Value>& place = values_[static_cast<size_t>(found - names_.begin())];
-    if (place) runtime.fail("the argument '", name, "' of '", function, "' is given twice");
-    place = value;
+    std::optional<Value>& slot = values_[static_cast<size_t>(found - names_.begin())];
+    if (slot) runtime.fail("the argument '", name, "' of '", function, "' is given twice");
+    slot = value;
   }
   for (size_t i = 0; i < required; ++i) {
     if (!values_[i]) runtime.fail("'", function, "' needs ", required, " arguments, got ", arguments.positional.size());
   }
 }
 
-int64_t BoundArguments::integer(size_t index, int64_t otherwise) const {
-  if (!has(index)) return otherwise;
+int64_t BoundArguments::integer(size_t index, int64_t default_value) const {
+  if (!has(index)) return default_value;
   const Value& value = *values_[index];
   if (value.is_undefined()) runtime_.fail_undefined(value);
   if (!value.is_integer()) {
@@ -49,7 +49,7 @@ std::optional<std::string> BoundArguments::text(size_t index) const {
   const Value& value = *values_[index];
   if (value.is_undefined()) runtime_.fail_undefined(value);
   if (!value.is_text()) {
-    runtime_.fail("argument ", index + 1, " of '", function_, "' is ", type_name(value), "; it must be a text");
+    runtime_.fail("argument ", index + 1, " of '", function_, "' is ", type_name(value), "; it must be a string");
   }
   return value.text();
 }

@@ -11,22 +11,21 @@
 
 namespace keel::jinja {
 
-/// Counts the texts among the arguments as work: functions copy and search what they are given.
+/// Charges steps for strings among the arguments, because functions copy and search them.
 void step_arguments(Runtime& runtime, const Arguments& arguments);
 
-/// The arguments of a call, put to the parameters of what is called.
+/// Arguments of a call bound to parameters.
 class BoundArguments {
  public:
-  /// A parameter without a name takes its value by position only; the first `required` must be given.
+  /// A parameter with an empty name is positional-only. The first `required` parameters are mandatory.
   BoundArguments(Runtime& runtime, std::string_view function, const Arguments& arguments,
                  std::initializer_list<std::string_view> parameters, size_t required = 0);
 
   bool has(size_t index) const { return values_[index].has_value(); }
-  /// The value; None when it was not given.
   Value at(size_t index) const { return values_[index].value_or(Value(None{})); }
   bool is_true(size_t index) const { return has(index) && jinja::is_true(*values_[index]); }
-  int64_t integer(size_t index, int64_t otherwise) const;
-  /// A text; None and nothing give nothing.
+  int64_t integer(size_t index, int64_t default_value) const;
+  /// A string, or nullopt if it is None or was not passed.
   std::optional<std::string> text(size_t index) const;
 
  private:

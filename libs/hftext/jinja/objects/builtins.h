@@ -1,6 +1,6 @@
 #pragma once
 
-// The filters, tests, functions and methods of the language, by name.
+// Built-in filters, tests, functions and methods by name.
 
 #include <string>
 #include <string_view>
@@ -11,14 +11,13 @@
 
 namespace keel::jinja {
 
-/// The values of a call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
-  bool untrusted_names = false;  // some come from a dict after ** that has them from outside the template
+  bool untrusted_names = false;  // some names come from an untrusted dict after **
 };
 
-/// The name of an argument as a text.
+/// The name of an argument as a string value.
 Value name_of(Runtime& runtime, const Arguments& arguments, const std::string& name);
 
 bool is_filter(std::string_view name);
@@ -27,7 +26,7 @@ bool is_test(std::string_view name);
 Value call_filter(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments);
 bool call_test(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments);
 Value call_method(Runtime& runtime, const Value& self, std::string_view name, const Arguments& arguments);
-/// A function of the environment: range, dict, namespace ...
+/// Calls a global function: range, dict, namespace ...
 Value call_function(Runtime& runtime, std::string_view name, const Arguments& arguments);
 const std::vector<std::string_view>& function_names();
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Values that belong to a template being rendered: scopes, macros, loops.
+// Runtime objects: scopes, macros, loops.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@ namespace keel::jinja {
 
 struct Statement;
 
-/// The variables of one call of a function; an empty slot is a variable without a value.
+/// Variables of one function call; an empty slot has no value.
 struct Scope : Object {
   Scope(Scope* o, int slot_count) : Object(ObjectKind::kScope), outer(o), slots(static_cast<size_t>(slot_count)) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kScope; }
@@ -21,9 +21,9 @@ struct Scope : Object {
   std::vector<std::optional<Value>> slots;
 };
 
-/// What a template may ask of a macro.
+/// Attributes of a macro that a template can read.
 struct MacroSignature {
-  std::string name;  // empty: a call block's
+  std::string name;  // empty for a call block
   std::vector<std::string> parameters;
   bool catches_named = false, catches_positional = false, uses_caller = false;
 };
@@ -37,23 +37,23 @@ struct Macro : Object {
   MacroSignature signature;
 };
 
-/// The variable `loop`, and the iteration itself.
+/// The variable `loop` with its iteration state.
 struct Loop : Object {
   Loop(Runtime& runtime, const Statement* n, Value items, Scope* s, int64_t d)
       : Object(ObjectKind::kLoop), node(n), iterable(items), cursor(runtime, std::move(items)), scope(s), depth(d) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kLoop; }
 
-  /// Moves on to the next item.
+  /// Advances to the next item.
   bool next(Value& item);
-  /// Looks at the next item without moving on.
+  /// Returns the next item without advancing.
   const std::optional<Value>& peek();
-  /// Of the whole iteration; reads a generator to its end for that.
+  /// Number of items; this exhausts a generator.
   int64_t length(Runtime& runtime);
 
   const Statement* node;
   Value iterable;
   Cursor cursor;
-  Scope* scope;   // around a recursive loop
+  Scope* scope;   // enclosing scope of a recursive loop
   int64_t depth;  // of recursion
   int64_t index = -1;
   std::optional<Value> previous, current, ahead;

@@ -13,7 +13,7 @@
 namespace keel::jinja {
 namespace {
 
-/// Items written by repr() with commas between them.
+/// Joins repr() of the items with commas.
 template <class Items, class Write>
 std::string joined_items(Runtime& runtime, const Items& items, Write write) {
   std::string result;
@@ -22,7 +22,7 @@ std::string joined_items(Runtime& runtime, const Items& items, Write write) {
     result += write(item);
     runtime.check_text(result.size());
   }
-  runtime.step_copy(result.size());  // by every value around it once more
+  runtime.step_copy(result.size());  // each enclosing value copies it again
   return result;
 }
 
@@ -45,7 +45,7 @@ std::string repr_view(Runtime& runtime, const View& view) {
 }
 
 std::string repr_object(Runtime& runtime, const Value& value) {
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   const auto write = [&](const Value& item) { return repr(runtime, item); };
   if (const auto* sequence = value.as<Sequence>()) {
     const std::string items = joined_items(runtime, sequence->items, write);
@@ -65,7 +65,7 @@ std::string repr_object(Runtime& runtime, const Value& value) {
   if (auto* loop = value.as<Loop>()) {
     return "<LoopContext " + std::to_string(loop->index + 1) + "/" + std::to_string(loop->length(runtime)) + ">";
   }
-  return "<" + std::string(type_name(value)) + ">";  // Python would show an address
+  return "<" + std::string(type_name(value)) + ">";  // Python would print an address
 }
 
 std::string scalar_text(const Value& value) {
@@ -148,7 +148,7 @@ bool contains_untrusted(Runtime& runtime, const Value& value) {
   runtime.step();
   if (value.is_text()) return value.traced().has_untrusted();
   if (value.object() == nullptr) return false;
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   const auto in = [&](const Value& item) { return contains_untrusted(runtime, item); };
   if (const auto* sequence = value.as<Sequence>()) {
     return std::any_of(sequence->items.begin(), sequence->items.end(), in);

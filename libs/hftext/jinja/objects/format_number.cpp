@@ -28,7 +28,7 @@ std::string grouped(const std::string& digits, char separator, size_t size) {
   return result;
 }
 
-/// Groups the digits before the point.
+/// Inserts separators before the decimal point.
 std::string grouped_float(const std::string& text, char separator) {
   const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   return grouped(text.substr(0, end), separator, 3) + text.substr(end);
@@ -75,7 +75,7 @@ std::string magnitude_text(double value, const FormatSpec& spec) {
       break;
   }
   if (spec.precision < 0) return repr(value);
-  // Like g, but it shows a digit after the point and turns to exponents one digit earlier.
+  // Like g, but with at least one digit after the point, and exponents start one digit earlier.
   const int digits = std::max(precision, 1);
   const std::string scientific = printed("%.*e", digits - 1, value);
   const size_t mark = scientific.find('e');

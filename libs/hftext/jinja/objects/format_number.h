@@ -7,22 +7,22 @@
 
 namespace keel::jinja {
 
-/// What stands between % or : and the letter of a format.
+/// A format specification: the part between % or : and the type.
 struct FormatSpec {
   std::string fill = " ";  // one character
   char align = '\0';       // < > ^ = or none
-  char sign = '-';         // + or space: also before positive numbers
+  char sign = '-';         // + or space: for positive numbers
   bool alternate = false, zero = false;
   int64_t width = 0, precision = -1;
   char grouping = '\0';  // , or _
   char type = '\0';
 };
 
-/// Digits of an integer (d, x, X, o, b) with sign, prefix, grouping and padding.
+/// Formats an integer (d, x, X, o, b) with sign, prefix, grouping and padding.
 std::string format_integer(Runtime& runtime, int64_t value, const FormatSpec& spec);
-/// A float (e, f, g, % and their capitals; without a type as str() or, with a precision, about as g).
+/// Formats a float (e, f, g, % and upper case; without a type like str() or, with a precision, similar to g).
 std::string format_float(Runtime& runtime, double value, const FormatSpec& spec);
-/// A text brought to the width; numbers may put the padding after their sign.
+/// Pads text to the width. Numbers may be padded after `sign_length` bytes.
 std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align, size_t sign_length = 0);
 
 }  // namespace keel::jinja

@@ -29,7 +29,7 @@ class PercentFormat {
     const bool is_mapping = values_.is(ObjectKind::kDict) || values_.is(ObjectKind::kList) ||
                             values_.is(ObjectKind::kRange) || values_.is_undefined();
     if (tuple != nullptr ? used_ < tuple->items.size() : !is_mapping && used_ == 0) {
-      runtime_.fail("'%' has more values than the format asks for");
+      runtime_.fail("'%' has more values than the format needs");
     }
     return result;
   }
@@ -42,10 +42,10 @@ class PercentFormat {
 
   Value next_value() {
     if (const auto* tuple = values_.is(ObjectKind::kTuple) ? values_.as<Sequence>() : nullptr) {
-      if (used_ >= tuple->items.size()) runtime_.fail("'%' has fewer values than the format asks for");
+      if (used_ >= tuple->items.size()) runtime_.fail("'%' has fewer values than the format needs");
       return tuple->items[used_++];
     }
-    if (used_++ > 0) runtime_.fail("'%' has fewer values than the format asks for");
+    if (used_++ > 0) runtime_.fail("'%' has fewer values than the format needs");
     return values_;
   }
 
@@ -53,7 +53,7 @@ class PercentFormat {
     if (peek() == '*') {
       ++at_;
       const Value value = next_value();
-      if (!value.is_integer()) runtime_.fail("'*' in a format wants an integer");
+      if (!value.is_integer()) runtime_.fail("'*' in a format expects an integer");
       return value.integer();
     }
     int64_t number = 0;
@@ -69,10 +69,10 @@ class PercentFormat {
     const size_t begin = ++at_;
     for (int open = 1; open > 0; ++at_) open += peek() == '(' ? 1 : peek() == ')' ? -1 : 0;
     const auto* dict = values_.as<Dict>();
-    if (dict == nullptr) runtime_.fail("a format with names wants a dict, got ", type_name(values_));
+    if (dict == nullptr) runtime_.fail("a format with names expects a dict, got ", type_name(values_));
     const std::string name = text_.substr(begin, at_ - 1 - begin);
     const Value* found = dict->find(runtime_, name);
-    if (found == nullptr) runtime_.fail("the format asks for '", name, "', which is not given");
+    if (found == nullptr) runtime_.fail("the format needs '", name, "', which is missing");
     used_ = 1;
     return *found;
   }
@@ -147,7 +147,7 @@ class PercentFormat {
     if (value.is_text() && code_point_count(value.text()) == 1) return value.traced();
     const bool valid = value.is_integer() && value.integer() >= 0 && value.integer() <= 0x10FFFF &&
                        !(value.integer() >= 0xD800 && value.integer() < 0xE000);
-    if (!valid) runtime_.fail("'%c' wants a character, got ", type_name(value));
+    if (!valid) runtime_.fail("'%c' expects a character, got ", type_name(value));
     append_code_point(text, static_cast<char32_t>(value.integer()));
     return TracedText(std::move(text));
   }
@@ -160,7 +160,7 @@ class PercentFormat {
     if (value.is_undefined()) runtime_.fail_undefined(value);
     const bool decimal = format.type == 'd' || format.type == 'i' || format.type == 'u';
     if (!value.is_integer() && !(decimal && value.is_float())) {
-      runtime_.fail("'%", format.type, "' wants a number, got ", type_name(value));
+      runtime_.fail("'%", format.type, "' expects a number, got ", type_name(value));
     }
     if (value.is_float() && !(std::abs(value.number()) < 0x1p63)) runtime_.fail("a number is too large for '%d'");
     fill_with_zeros(format);
@@ -170,7 +170,7 @@ class PercentFormat {
 
   std::string real(const Value& value, FormatSpec format) {
     if (value.is_undefined()) runtime_.fail_undefined(value);
-    if (!value.is_number()) runtime_.fail("'%", format.type, "' wants a number, got ", type_name(value));
+    if (!value.is_number()) runtime_.fail("'%", format.type, "' expects a number, got ", type_name(value));
     fill_with_zeros(format);
     return format_float(runtime_, value.number(), format);
   }

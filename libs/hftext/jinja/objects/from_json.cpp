@@ -7,9 +7,9 @@
 namespace keel::jinja {
 
 Value from_json(Runtime& runtime, const Json& tree, bool untrusted) {
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   const auto text = [&](const std::string& bytes) {
-    if (first_bad_utf8(bytes)) runtime.fail("a text given to the template is not valid UTF-8");
+    if (first_bad_utf8(bytes)) runtime.fail("a string given to the template is not valid UTF-8");
     return runtime.text(TracedText(bytes, untrusted));
   };
   switch (tree.type()) {

@@ -5,8 +5,8 @@
 
 namespace keel::jinja {
 
-/// A JSON tree as a value, whose texts are `untrusted` or trusted as those of the template are. Integers beyond 64 bits
-/// and texts that are not UTF-8 are an Error.
+/// Converts JSON to a value whose strings are trusted unless `untrusted`. Integers beyond 64 bits and invalid UTF-8 are
+/// Errors.
 Value from_json(Runtime& runtime, const Json& tree, bool untrusted);
 
 }  // namespace keel::jinja

@@ -17,7 +17,7 @@ class JsonWriter {
   std::string take() { return std::move(text_); }
 
   void write(const Value& value) {
-    const Runtime::Deeper deeper(runtime_);
+    const Runtime::NestingGuard guard(runtime_);
     runtime_.step();
     if (value.is_none()) {
       text_ += "null";
@@ -37,7 +37,7 @@ class JsonWriter {
     } else if (value.is_undefined()) {
       runtime_.fail_undefined(value);
     } else {
-      runtime_.fail("a ", type_name(value), " cannot be written as JSON; make it a list first: x|list|tojson");
+      runtime_.fail("a ", type_name(value), " cannot be written as JSON; convert it to a list first: x|list|tojson");
     }
     runtime_.check_text(text_.size());
   }
@@ -111,7 +111,7 @@ class JsonWriter {
     if (value.is_bool()) return string(value.boolean() ? "true" : "false");
     if (value.is_integer()) return string(std::to_string(value.integer()));
     if (value.is_none()) return string("null");
-    runtime_.fail("a ", type_name(value), " cannot be a key in JSON; use a text");
+    runtime_.fail("a ", type_name(value), " cannot be a key in JSON; use a string");
   }
 
   void object(const Dict& dict) {

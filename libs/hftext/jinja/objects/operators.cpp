@@ -18,7 +18,7 @@ std::string_view symbol(Operator op) { return kSymbols[static_cast<size_t>(op)];
 
 int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
-/// The rest of floor_divide, with the sign of b; by itself, because quotient times b may overflow.
+/// Python's a % b, with the sign of b. It is not computed from floor_divide, because quotient times b may overflow.
 int64_t floor_modulo(int64_t a, int64_t b) {
   if (b == -1) return 0;
   const int64_t rest = a % b;
@@ -64,7 +64,7 @@ Value integers(Runtime& runtime, Operator op, int64_t a, int64_t b) {
   return result;
 }
 
-/// Quotient and remainder with the sign of the divisor, rounded as CPython does.
+/// Quotient and remainder, which has the divisor's sign, rounded as in CPython.
 std::pair<double, double> divide_with_rest(double a, double b) {
   double rest = std::fmod(a, b);
   double quotient = (a - rest) / b;

@@ -7,7 +7,7 @@
 namespace keel::jinja {
 namespace {
 
-/// The code points at which a property changes, from the lengths of the runs.
+/// Code points at which a property changes, computed from run lengths.
 std::vector<char32_t> changes(const uint32_t* lengths, size_t size) {
   std::vector<char32_t> result(size);
   char32_t at = 0;
@@ -58,7 +58,7 @@ void append_in_case(std::string& text, char32_t code, Case to) {
   }
   const CaseRun* run = std::upper_bound(table.runs, table.runs + table.run_count, code,
                                         [](char32_t c, const CaseRun& r) { return c < r.first; });
-  // Runs with stride 2 may be interleaved with those of the letters in between: look back a few.
+  // Runs with stride 2 may be interleaved with others: also check a few previous runs.
   for (int back = 0; back < 3 && run != table.runs; ++back) {
     --run;
     if (code <= run->last && (code - run->first) % run->stride == 0) {
@@ -74,7 +74,7 @@ bool is_case_ignorable(char32_t code) {
   return holds(table, code);
 }
 
-/// Whether the capital sigma at `at` ends a word (Unicode's Final_Sigma), which is then written in its final form.
+/// True if the capital sigma at `at` ends a word (Unicode's Final_Sigma).
 bool is_final_sigma(const std::u32string& text, size_t at) {
   size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;
@@ -94,7 +94,7 @@ void append_lower(std::string& result, const std::u32string& text, size_t at) {
 
 char32_t next_code_point(std::string_view text, size_t& at) {
   const auto byte = [&](size_t i) -> char32_t {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0x80;  // never past the end, whatever the bytes
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0x80;  // invalid bytes never read past the end
   };
   const char32_t lead = byte(at);
   if (lead < 0x80) return ++at, lead;

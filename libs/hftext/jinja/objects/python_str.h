@@ -1,6 +1,6 @@
 #pragma once
 
-// Strings as Python sees them: sequences of code points. The bytes are UTF-8 and have been checked to be valid.
+// Python's str functions on valid UTF-8: strings are sequences of code points.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +10,16 @@
 
 namespace keel::jinja {
 
-/// The code point at byte `at`, which moves on to the next one.
+/// Returns the code point at byte `at` and advances `at` past it.
 char32_t next_code_point(std::string_view text, size_t& at);
 void append_code_point(std::string& text, char32_t code);
-/// Number of code points.
 size_t code_point_count(std::string_view text);
-/// The byte at which code point `index` begins; the size of the text when there are fewer.
+/// Byte offset of code point `index`, or the size of the text if there are fewer.
 size_t byte_of_code_point(std::string_view text, size_t index);
 std::u32string code_points(std::string_view text);
 std::string utf8(std::u32string_view text);
 
-// The answers of Python's str.isspace() and so on, for one character.
+// Python's str.isspace() and others for one character.
 bool is_space(char32_t code);
 bool is_line_break(char32_t code);
 bool is_printable(char32_t code);
@@ -41,7 +40,7 @@ std::string to_title(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string swap_case(std::string_view text);
 
-/// Bytes of white space at the beginning and at the end; both are the whole size for a text of nothing else.
+/// Bytes of leading and trailing white space; both are the full size if there is nothing else.
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 std::string_view strip(std::string_view text);

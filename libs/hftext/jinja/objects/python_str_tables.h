@@ -1,24 +1,24 @@
 #pragma once
 
-// What Python's str knows about characters; see scripts/make_unicode_tables.py.
+// Character properties of Python's str; see scripts/make_unicode_tables.py.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace keel::jinja {
 
-/// The characters first, first + stride, ..., last become themselves + delta.
+/// Maps the characters first, first + stride, ..., last to character + delta.
 struct CaseRun {
   char32_t first, last;
   uint32_t stride;
   int32_t delta;
 };
-/// One character that becomes up to three; unused places are 0.
+/// Maps one character to up to three; unused entries are 0.
 struct CaseExpansion {
   char32_t from, to[3];
 };
 
-// Lengths of runs of characters that lack and have the property, in turn.
+// Lengths of runs of characters, alternately without and with the property.
 extern const uint32_t kPrintable[], kAlpha[], kDecimal[], kDigit[], kNumeric[], kLower[], kUpper[], kTitle[],
     kCaseIgnorable[];
 extern const size_t kPrintableSize, kAlphaSize, kDecimalSize, kDigitSize, kNumericSize, kLowerSize, kUpperSize,

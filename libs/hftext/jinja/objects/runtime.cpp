@@ -17,21 +17,21 @@ Value Runtime::text(TracedText text, bool markup) {
   check_text(text);
   step();
   step_copy(text.size() + text.range_bytes());
-  Value result(std::make_shared<const Text>(std::move(text), markup, &alive_));
+  Value result(std::make_shared<const Text>(std::move(text), markup, &text_bytes_));
   charge(0);
   return result;
 }
 
-Value Runtime::undefined(std::string words) {
-  charge(words.size() + sizeof(UndefinedReason));
-  reasons_.push_back(std::make_unique<UndefinedReason>(UndefinedReason{std::move(words)}));
+Value Runtime::undefined(std::string message) {
+  charge(message.size() + sizeof(UndefinedReason));
+  reasons_.push_back(std::make_unique<UndefinedReason>(UndefinedReason{std::move(message)}));
   return Undefined{reasons_.back().get()};
 }
 
 void Runtime::fail_undefined(const Value& value) const {
   const UndefinedReason* reason = value.undefined().reason;
-  fail(reason == nullptr ? "a value is undefined" : reason->words,
-       "; give it, or guard it with `is defined` in the template");
+  fail(reason == nullptr ? "a value is undefined" : reason->message,
+       "; define it, or check it with `is defined` in the template");
 }
 
 void Runtime::fail_steps() const {
@@ -39,18 +39,18 @@ void Runtime::fail_steps() const {
 }
 
 void Runtime::fail_text(size_t bytes) const {
-  fail("the template makes a text of ", bytes, " bytes, more than the ", limits_.output_bytes,
-       " allowed; shorten the conversation or correct the template");
+  fail("the template creates a string of ", bytes, " bytes, more than the ", limits_.output_bytes,
+       " allowed; shorten the conversation or fix the template");
 }
 
 void Runtime::fail_memory() const {
   fail("the template needs more than the ", limits_.memory_bytes,
-       " bytes of memory allowed; shorten the conversation or correct the template");
+       " bytes of memory allowed; shorten the conversation or fix the template");
 }
 
 void Runtime::fail_depth() const {
   fail("calls or values are nested more than ", limits_.depth,
-       " deep; does a macro call itself without end, or a value contain itself?");
+       " deep; check for endless recursion in a macro, or a value that contains itself");
 }
 
 }  // namespace keel::jinja

@@ -13,20 +13,20 @@
 
 namespace keel::jinja {
 
-/// Owns the values of one rendering, counts what it uses and knows the line it is at.
+/// State of one rendering: owns its values, enforces its limits and tracks the current line.
 class Runtime {
  public:
-  Runtime(const std::string& place, const TemplateLimits& limits, const std::optional<std::tm>& now)
-      : now_(now), place_(place), limits_(limits) {}
+  Runtime(const std::string& location, const TemplateLimits& limits, const std::optional<std::tm>& now)
+      : now_(now), location_(location), limits_(limits) {}
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// An Error that names the template and the line.
+  /// Throws an Error with the template and the line.
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    keel::fail(ExitCode::kBadInput, place_, ":", line, ": ", parts...);
+    keel::fail(ExitCode::kBadInput, location_, ":", line, ": ", parts...);
   }
-  /// The Error for using an undefined value.
+  /// Throws the Error for using an undefined value.
   [[noreturn]] void fail_undefined(const Value& value) const;
 
   template <class T, class... Arguments>
@@ -38,46 +38,45 @@ class Runtime {
     return result;
   }
   Value text(TracedText text, bool markup = false);
-  /// A text of the template or of the language itself.
+  /// A trusted string, from the template or a built-in.
   Value literal(std::string bytes) { return text(TracedText(std::move(bytes))); }
   Value list(std::vector<Value> items) { return sequence(ObjectKind::kList, std::move(items)); }
   Value tuple(std::vector<Value> items) { return sequence(ObjectKind::kTuple, std::move(items)); }
   Value generator(std::function<bool(Value&)> step) { return make<Generator>(std::move(step)); }
-  Value undefined(std::string words);
+  Value undefined(std::string message);
 
-  /// Counts work; an Error when there was too much of it.
+  /// Counts steps of work; throws an Error above the limit.
   void step(size_t count = 1) {
     if (count > static_cast<size_t>(limits_.steps - steps_)) fail_steps();
     steps_ += static_cast<int64_t>(count);
   }
-  // Work on the bytes of a text counts by what it takes: to copy or compare them, to search them, to look each
-  // character up in a table or to write it anew.
+  // Cost of string operations in steps: copying or comparing, searching, and per-character conversion.
   void step_copy(size_t bytes) { step(bytes / 64); }
   void step_search(size_t bytes) { step(bytes / 16); }
   void step_characters(size_t bytes) { step(bytes / 2); }
-  /// To be called before a text of this size is made.
+  /// Call before creating a string of this size.
   void check_text(size_t bytes) const {
     if (bytes > limits_.output_bytes) fail_text(bytes);
   }
   void check_text(const TracedText& text) const { check_text(text.size() + text.range_bytes()); }
-  /// Counts memory that is kept until the end of the rendering.
+  /// Counts memory that is kept until the rendering ends.
   void charge(size_t bytes) {
-    kept_ += bytes;
-    if (kept_ + alive_ > limits_.memory_bytes) fail_memory();
+    object_bytes_ += bytes;
+    if (object_bytes_ + text_bytes_ > limits_.memory_bytes) fail_memory();
   }
 
-  /// Held while something that may contain itself is evaluated.
-  class Deeper {
+  /// Counts nesting while a recursive construct is evaluated.
+  class NestingGuard {
    public:
-    explicit Deeper(Runtime& runtime) : runtime_(runtime) {
+    explicit NestingGuard(Runtime& runtime) : runtime_(runtime) {
       if (++runtime_.depth_ > runtime_.limits_.depth) {
         --runtime_.depth_;
         runtime_.fail_depth();
       }
     }
-    ~Deeper() { --runtime_.depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
+    ~NestingGuard() { --runtime_.depth_; }
+    NestingGuard(const NestingGuard&) = delete;
+    NestingGuard& operator=(const NestingGuard&) = delete;
 
    private:
     Runtime& runtime_;
@@ -98,12 +97,12 @@ class Runtime {
   [[noreturn]] void fail_depth() const;
 
   std::optional<std::tm> now_;
-  std::string place_;
+  std::string location_;
   TemplateLimits limits_;
   int64_t steps_ = 0;
   int depth_ = 0;
-  size_t kept_ = 0;   // bytes of objects
-  size_t alive_ = 0;  // bytes of texts; they count themselves out, so that it must outlive objects_
+  size_t object_bytes_ = 0;  // bytes of objects
+  size_t text_bytes_ = 0;    // bytes of live texts; their destructors subtract, so this must outlive objects_
   std::vector<std::unique_ptr<Object>> objects_;
   std::vector<std::unique_ptr<UndefinedReason>> reasons_;
 };

@@ -6,8 +6,8 @@
 
 namespace keel::jinja {
 
-/// A stable sort that is safe with any `less`, even one that contradicts itself (NaN) or throws, as the standard
-/// library's is not. It compares as list.sort() does: is the later one less than the earlier one?
+/// Stable merge sort that, unlike std::stable_sort, is safe if `less` is inconsistent (NaN) or throws. Like
+/// list.sort(), it calls less(later, earlier).
 template <class T, class Less>
 void merge_sort(std::vector<T>& items, Less less) {
   std::vector<T> merged;

@@ -5,19 +5,19 @@
 
 namespace keel {
 
-/// What one rendering of a chat template may use; beyond it an Error. Templates come with downloaded models, so that
-/// they are not to be trusted; no real one comes near these numbers.
+/// Resource limits of one rendering; exceeding one is an Error. Templates come with downloaded models and are
+/// untrusted. Real templates stay far below these limits.
 struct TemplateLimits {
   int64_t steps = 20'000'000;               // expressions and statements evaluated, items visited
   int depth = 800;                          // nested evaluations: macros that call themselves, values inside values
-  size_t output_bytes = size_t{16} << 20;   // of the rendered text, and of every text on the way to it
+  size_t output_bytes = size_t{16} << 20;   // of the rendered text and of every intermediate string
   size_t memory_bytes = size_t{256} << 20;  // of all values alive at a time
 };
 
-/// The longest template that is read, and how deep its expressions and blocks may be nested.
+/// Maximum template size, and maximum nesting of expressions and blocks.
 inline constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 inline constexpr int kMaxTemplateNesting = 150;
-/// Variables of a template or macro, parameters of a macro, named arguments of a call.
+/// Maximum number of variables of a template or macro, parameters of a macro, and named arguments of a call.
 inline constexpr size_t kMaxNames = 500;
 
 }  // namespace keel

@@ -11,10 +11,10 @@
 namespace keel::jinja {
 namespace {
 
-constexpr size_t kIndexFrom = 8;  // a dict of fewer keys is searched one by one
+constexpr size_t kMaxUnindexed = 8;  // smaller dicts use linear search
 
-/// -1, 0 or 1; nothing when a NaN is among the two. Exact where a double cannot hold the integer.
-std::optional<int> order_numbers(const Value& a, const Value& b) {
+/// Returns -1, 0 or 1, or nullopt for NaN. Exact also for integers that a double cannot represent.
+std::optional<int> compare_numbers(const Value& a, const Value& b) {
   if (a.is_float() && b.is_float()) {
     const double x = a.number(), y = b.number();
     if (std::isnan(x) || std::isnan(y)) return std::nullopt;
@@ -22,14 +22,14 @@ std::optional<int> order_numbers(const Value& a, const Value& b) {
   }
   if (!a.is_float() && !b.is_float()) return a.integer() < b.integer() ? -1 : a.integer() > b.integer();
   if (a.is_float()) {
-    const std::optional<int> order = order_numbers(b, a);
+    const std::optional<int> order = compare_numbers(b, a);
     return order ? std::optional<int>(-*order) : std::nullopt;
   }
   const double y = b.number();
   if (std::isnan(y)) return std::nullopt;
   if (y >= 0x1p63) return -1;
   if (y < -0x1p63) return 1;
-  const auto whole = static_cast<int64_t>(y);  // towards zero
+  const auto whole = static_cast<int64_t>(y);  // rounds toward zero
   if (a.integer() != whole) return a.integer() < whole ? -1 : 1;
   const double rest = y - static_cast<double>(whole);
   return rest > 0 ? -1 : rest < 0;
@@ -76,7 +76,7 @@ std::vector<Value> items_of_range(const Range& range) {
 
 Range::Range(int64_t from, int64_t to, int64_t by)
     : Object(ObjectKind::kRange), start(from), stop(to), step(by), size(0) {
-  // In unsigned arithmetic: the distance of two int64 may not fit into one.
+  // Unsigned arithmetic, because the difference of two int64 may overflow.
   if (step > 0 && start < stop) {
     size = (static_cast<uint64_t>(stop) - static_cast<uint64_t>(start) - 1) / static_cast<uint64_t>(step) + 1;
   } else if (step < 0 && start > stop) {
@@ -154,7 +154,7 @@ bool identical(const Value& a, const Value& b) {
 
 bool equal(Runtime& runtime, const Value& a, const Value& b) {
   runtime.step();
-  if (a.is_number() && b.is_number()) return order_numbers(a, b) == 0;
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.is_text() && b.is_text()) {
     if (a.text().size() == b.text().size()) runtime.step_copy(a.text().size());
     return a.text() == b.text();
@@ -163,7 +163,7 @@ bool equal(Runtime& runtime, const Value& a, const Value& b) {
   if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
   if (a.object() == nullptr || b.object() == nullptr) return false;
   if (a.object() == b.object()) return true;
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   if (a.object()->kind != b.object()->kind) return false;
   if (const auto* x = a.as<Sequence>()) return equal_items(runtime, x->items, b.as<Sequence>()->items);
   if (const auto* x = a.as<Dict>()) return equal_dicts(runtime, *x, *b.as<Dict>());
@@ -183,7 +183,7 @@ bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b) {
   if (a.is_undefined()) runtime.fail_undefined(a);
   if (b.is_undefined()) runtime.fail_undefined(b);
   if (a.is_number() && b.is_number()) {
-    const std::optional<int> sign = order_numbers(a, b);
+    const std::optional<int> sign = compare_numbers(a, b);
     return sign && holds(order, *sign);
   }
   if (a.is_text() && b.is_text()) {
@@ -193,7 +193,7 @@ bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b) {
   }
   const auto *x = a.as<Sequence>(), *y = b.as<Sequence>();
   if (x != nullptr && y != nullptr && x->kind == y->kind) {
-    const Runtime::Deeper deeper(runtime);
+    const Runtime::NestingGuard guard(runtime);
     const size_t both = std::min(x->items.size(), y->items.size());
     for (size_t i = 0; i < both; ++i) {
       if (identical(x->items[i], y->items[i]) || equal(runtime, x->items[i], y->items[i])) continue;
@@ -208,7 +208,7 @@ bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b) {
 
 bool contains(Runtime& runtime, const Value& container, const Value& item) {
   if (container.is_text()) {
-    if (!item.is_text()) runtime.fail("'in' a text wants a text, got ", type_name(item));
+    if (!item.is_text()) runtime.fail("'in' a string expects a string, got ", type_name(item));
     runtime.step_search(container.text().size());
     return text::find(container.text(), item.text()) != std::string::npos;
   }
@@ -238,7 +238,7 @@ size_t hash(Runtime& runtime, const Value& value) {
   }
   if (value.is_undefined()) return 1;
   if (value.is_none()) return 2;
-  const Runtime::Deeper deeper(runtime);
+  const Runtime::NestingGuard guard(runtime);
   if (value.is(ObjectKind::kTuple)) {
     size_t result = 3;
     for (const Value& item : value.as<Sequence>()->items) result = result * 1000003 ^ hash(runtime, item);
@@ -252,64 +252,64 @@ size_t hash(Runtime& runtime, const Value& value) {
   return std::hash<const Object*>()(value.object());
 }
 
-std::optional<size_t> Dict::place_of(Runtime& runtime, const Value& key, size_t hash) const {
+std::optional<size_t> Dict::find_index(Runtime& runtime, const Value& key, size_t hash) const {
   const auto matches = [&](size_t i) { return identical(items[i].first, key) || equal(runtime, items[i].first, key); };
-  if (items.size() <= kIndexFrom) {
+  if (items.size() <= kMaxUnindexed) {
     for (size_t i = 0; i < items.size(); ++i) {
       if (matches(i)) return i;
     }
     return std::nullopt;
   }
-  const auto [first, last] = places_.equal_range(hash);
-  for (auto place = first; place != last; ++place) {
-    if (matches(place->second)) return place->second;
+  const auto [first, last] = indices_by_hash_.equal_range(hash);
+  for (auto entry = first; entry != last; ++entry) {
+    if (matches(entry->second)) return entry->second;
   }
   return std::nullopt;
 }
 
 const Value* Dict::find(Runtime& runtime, const Value& key) const {
-  const std::optional<size_t> place = place_of(runtime, key, hash(runtime, key));
-  return place ? &items[*place].second : nullptr;
+  const std::optional<size_t> index = find_index(runtime, key, hash(runtime, key));
+  return index ? &items[*index].second : nullptr;
 }
 
 const Value* Dict::find(Runtime& runtime, std::string_view key) const {
   runtime.step_copy(key.size());
   const auto is_key = [&](const Value& v) {
-    runtime.step();  // keys may be made to have the same hash
+    runtime.step();  // a hostile template can make hashes collide
     return v.is_text() && v.text() == key;
   };
-  if (items.size() <= kIndexFrom) {
+  if (items.size() <= kMaxUnindexed) {
     for (const auto& [k, value] : items) {
       if (is_key(k)) return &value;
     }
     return nullptr;
   }
-  const auto [first, last] = places_.equal_range(std::hash<std::string_view>()(key));
-  for (auto place = first; place != last; ++place) {
-    if (is_key(items[place->second].first)) return &items[place->second].second;
+  const auto [first, last] = indices_by_hash_.equal_range(std::hash<std::string_view>()(key));
+  for (auto entry = first; entry != last; ++entry) {
+    if (is_key(items[entry->second].first)) return &items[entry->second].second;
   }
   return nullptr;
 }
 
 void Dict::set(Runtime& runtime, const Value& key, Value value) {
   const size_t h = hash(runtime, key);
-  if (const std::optional<size_t> place = place_of(runtime, key, h)) {
-    items[*place].second = std::move(value);
+  if (const std::optional<size_t> index = find_index(runtime, key, h)) {
+    items[*index].second = std::move(value);
     return;
   }
   runtime.charge(2 * sizeof(Value) + 4 * sizeof(size_t));
   items.emplace_back(key, std::move(value));
-  if (items.size() == kIndexFrom + 1) {
-    for (size_t i = 0; i + 1 < items.size(); ++i) places_.emplace(jinja::hash(runtime, items[i].first), i);
+  if (items.size() == kMaxUnindexed + 1) {
+    for (size_t i = 0; i + 1 < items.size(); ++i) indices_by_hash_.emplace(jinja::hash(runtime, items[i].first), i);
   }
-  if (items.size() > kIndexFrom) places_.emplace(h, items.size() - 1);
+  if (items.size() > kMaxUnindexed) indices_by_hash_.emplace(h, items.size() - 1);
 }
 
 bool Generator::next(Runtime& runtime, Value& item) {
   if (done) return false;
-  if (running) runtime.fail("a generator is asked for an item while it makes one");
-  const Runtime::Deeper deeper(runtime);
-  running = true;  // stays so after an Error, which ends the rendering
+  if (running) runtime.fail("a generator is already running");
+  const Runtime::NestingGuard guard(runtime);
+  running = true;  // stays set after an Error, which ends the rendering
   done = !step(item);
   running = false;
   return !done;
@@ -333,7 +333,7 @@ bool is_iterable(const Value& value) {
 
 Cursor::Cursor(Runtime& runtime, Value source) : runtime_(&runtime), source_(std::move(source)) {
   if (!is_iterable(source_)) {
-    runtime.fail("a ", type_name(source_), " cannot be iterated; expected a list, a dict or a text");
+    runtime.fail("a ", type_name(source_), " cannot be iterated; expected a list, a dict or a string");
   }
 }
 

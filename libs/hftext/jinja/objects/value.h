@@ -1,8 +1,7 @@
 #pragma once
 
-// The values a template computes with: those of Python, as far as templates can see them. Texts are counted references;
-// everything else that needs memory belongs to the Runtime of one rendering and is freed with it, so that values may
-// refer to each other in circles and be nested deeply.
+// Python values for templates. Strings are reference-counted; all other objects belong to the Runtime of a rendering
+// and are freed with it, so reference cycles and deep nesting are safe.
 
 #include <cstdint>
 #include <functional>
@@ -22,24 +21,24 @@ namespace keel::jinja {
 class Runtime;
 class Value;
 
-/// A text of valid UTF-8 that never changes, and knows what of it was given from outside the template.
+/// An immutable string of valid UTF-8 that tracks its untrusted bytes.
 struct Text {
   Text(TracedText text, bool is_markup, size_t* counter);
   ~Text();
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
-  bool ascii() const { return length == content.size(); }  // then a byte is a code point
+  bool ascii() const { return length == content.size(); }  // each byte is a code point
 
   const TracedText content;
   const size_t length;    // in code points
-  const bool markup;      // made by the filters safe and escape: escapes what is added to it
-  size_t* const counter;  // of the bytes alive in a Runtime; null for the texts in a template
+  const bool markup;      // result of the filters safe and escape (Markup)
+  size_t* const counter;  // live string bytes of a Runtime; null for strings of the template
 };
 using TextRef = std::shared_ptr<const Text>;
 
-/// Why a value is undefined; the words of the error for whoever uses it. Null means a variable that was never set.
+/// Error message for using an undefined value. A null pointer means a variable that was never set.
 struct UndefinedReason {
-  std::string words;
+  std::string message;
 };
 
 struct Undefined {
@@ -64,7 +63,7 @@ enum class ObjectKind : uint8_t {
   kScope,
 };
 
-/// What lives in a Runtime.
+/// Base class of objects that a Runtime owns.
 struct Object {
   explicit Object(ObjectKind k) : kind(k) {}
   virtual ~Object() = default;
@@ -88,7 +87,7 @@ class Value {
   bool is_bool() const { return std::holds_alternative<bool>(data_); }
   bool is_float() const { return std::holds_alternative<double>(data_); }
   bool is_text() const { return std::holds_alternative<TextRef>(data_); }
-  /// True for booleans too, which are integers in Python.
+  /// Also true for booleans, which are integers in Python.
   bool is_integer() const { return std::holds_alternative<int64_t>(data_) || is_bool(); }
   bool is_number() const { return is_integer() || is_float(); }
   bool is(ObjectKind kind) const { return object() != nullptr && object()->kind == kind; }
@@ -106,7 +105,7 @@ class Value {
     return found == nullptr ? nullptr : *found;
   }
 
-  /// The object when it is a T, else null.
+  /// The object if it is a T, else null.
   template <class T>
   T* as() const {
     Object* o = object();
@@ -122,10 +121,10 @@ struct Sequence : Object {  // a list or a tuple
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kList || k == ObjectKind::kTuple; }
   bool is_list() const { return kind == ObjectKind::kList; }
   std::vector<Value> items;
-  bool is_group = false;  // made by groupby: has the attributes grouper and list
+  bool is_group = false;  // made by groupby: it has the attributes grouper and list
 };
 
-/// Keys in the order in which they came; any hashable value is a key, and 1, 1.0 and true are the same one.
+/// Dict in insertion order. Any hashable value can be a key; 1, 1.0 and true are the same key.
 struct Dict : Object {
   Dict() : Object(ObjectKind::kDict) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kDict; }
@@ -135,8 +134,8 @@ struct Dict : Object {
   std::vector<std::pair<Value, Value>> items;
 
  private:
-  std::optional<size_t> place_of(Runtime& runtime, const Value& key, size_t hash) const;
-  std::unordered_multimap<size_t, size_t> places_;  // hash to index in items; filled once there are many
+  std::optional<size_t> find_index(Runtime& runtime, const Value& key, size_t hash) const;
+  std::unordered_multimap<size_t, size_t> indices_by_hash_;  // hash to index in items; filled above kMaxUnindexed keys
 };
 
 struct Namespace : Object {
@@ -153,7 +152,7 @@ struct Range : Object {
   size_t size;
 };
 
-/// What keys(), values() and items() of a dict return.
+/// Result of dict.keys(), values() and items().
 struct View : Object {
   enum class Of { kKeys, kValues, kItems };
   View(const Dict* d, Of o) : Object(ObjectKind::kView), dict(d), of(o) {}
@@ -162,7 +161,7 @@ struct View : Object {
   Of of;
 };
 
-/// Gives its items once, one at a time, and works on each only when it is asked for, as Python's generators do.
+/// A lazy iterator that can be consumed once, like Python's generators.
 struct Generator : Object {
   explicit Generator(std::function<bool(Value&)> function)
       : Object(ObjectKind::kGenerator), step(std::move(function)) {}
@@ -172,7 +171,7 @@ struct Generator : Object {
   bool done = false, running = false;
 };
 
-/// A method of a value that was looked up and not yet called.
+/// A bound method.
 struct Method : Object {
   Method(Value s, std::string_view n) : Object(ObjectKind::kMethod), self(std::move(s)), name(n) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kMethod; }
@@ -200,7 +199,7 @@ struct Joiner : Object {
   bool used = false;
 };
 
-/// The name of Python's type, for errors.
+/// Name of the Python type, for errors.
 std::string_view type_name(const Value& value);
 
 // Python's bool(), ==, <, hash() and len(). Those that take a Runtime may fail.
@@ -209,7 +208,6 @@ bool equal(Runtime& runtime, const Value& a, const Value& b);
 enum class Order : uint8_t { kLess, kLessEqual, kGreater, kGreaterEqual };
 bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b);
 inline bool less(Runtime& runtime, const Value& a, const Value& b) { return ordered(runtime, Order::kLess, a, b); }
-/// Python's `item in container`.
 bool contains(Runtime& runtime, const Value& container, const Value& item);
 size_t hash(Runtime& runtime, const Value& value);
 std::optional<size_t> length(const Value& value);
@@ -217,10 +215,10 @@ std::optional<size_t> length(const Value& value);
 /// Python's `is`: the same object, or the same small constant.
 bool identical(const Value& a, const Value& b);
 
-/// Goes through what Python's iter() would give.
+/// Iterates like Python's iter().
 class Cursor {
  public:
-  /// An Error when the value cannot be iterated.
+  /// Throws an Error if the value is not iterable.
   Cursor(Runtime& runtime, Value source);
   bool next(Value& item);
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The tree of a parsed template. The parser fills it, scopes.cpp adds where every variable lives, nothing changes it
-// afterwards.
+// Syntax tree of a template. The parser creates it, scopes.cpp resolves variables, and then it is constant.
 
 #include <cstdint>
 #include <memory>
@@ -23,12 +22,12 @@ using Body = std::vector<StatementPtr>;
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
-  ExpressionPtr more_positional, more_named;  // *expression, **expression
+  ExpressionPtr unpacked_positional, unpacked_named;  // *expression, **expression
 };
 
-/// A variable: `slot` of the function `hops` levels out.
+/// A variable: `slot` of the function that is `levels_up` levels further out.
 struct VariableRef {
-  int hops = 0;
+  int levels_up = 0;
   int slot = -1;
 };
 
@@ -58,8 +57,8 @@ enum class ExpressionKind : uint8_t {
 struct Expression {
   ExpressionKind kind;
   int line;
-  int depth = 1;          // of the tree below
-  std::string name;       // of a variable, an attribute, a filter, a test
+  int depth = 1;          // height of this subtree
+  std::string name;       // of a variable, attribute, filter or test
   std::string attribute;  // of a namespace
   Value constant;
   std::vector<Operator> operators;
@@ -83,7 +82,7 @@ enum class StatementKind : uint8_t {
   kContinue,
 };
 
-/// How a variable of a frame gets its value when the frame is entered.
+/// How a variable is initialised when its frame is entered.
 struct VariableLoad {
   enum class From : uint8_t { kNothing, kContext, kOuter };
   int slot;
@@ -97,11 +96,11 @@ struct Statement {
   int line;
   std::vector<ExpressionPtr> expressions;  // what is printed, tested, iterated or assigned
   ExpressionPtr target;                    // of for and set
-  Body body, otherwise;
+  Body body, else_body;
   std::vector<StatementPtr> elifs;  // of kIf: the further conditions, each a kIf
 
   // for
-  ExpressionPtr test, test_target;  // the condition, and the target once more with the condition's own variables
+  ExpressionPtr test, test_target;  // the condition, and the target again with the condition's own variables
   bool recursive = false;
   int loop_slot = -1;  // of the variable `loop`
 
@@ -109,14 +108,14 @@ struct Statement {
   std::string name;
   std::vector<std::string> parameters;
   std::vector<int> parameter_slots;
-  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1;  // where the body uses them
+  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1;  // -1 if the body does not use them
   VariableRef variable;                                       // where the macro is stored
 
   std::vector<ExpressionPtr> targets;  // of with
 
-  // Where the variables live.
-  std::vector<VariableLoad> loads, otherwise_loads, test_loads;
-  int slots = 0, test_slots = 0;  // of the function that a macro, a recursive loop or a loop's condition is
+  // Slots and initialisation of variables, set by scopes.cpp.
+  std::vector<VariableLoad> loads, else_loads, test_loads;
+  int slots = 0, test_slots = 0;  // of a macro, recursive loop or loop condition, which are functions
 };
 
 struct TemplateTree {

@@ -5,7 +5,7 @@
 namespace keel::jinja {
 namespace {
 
-// A chain such as a + b + c + ... is a tree as deep as it is long; evaluating it takes stack.
+// A chain such as a + b + c + ... is as deep as it is long, and evaluation recurses.
 constexpr int kMaxExpressionDepth = 400;
 
 std::optional<Operator> comparison_operator(const Token& token) {
@@ -60,7 +60,7 @@ ExpressionPtr ExpressionParser::binary(ExpressionKind kind, int line, Expression
 }
 
 ExpressionPtr ExpressionParser::expression(bool with_conditional) {
-  const TokenStream::Deeper deeper(stream_);
+  const TokenStream::NestingGuard guard(stream_);
   return with_conditional ? conditional() : disjunction();
 }
 
@@ -71,12 +71,12 @@ ExpressionPtr ExpressionParser::conditional() {
     ExpressionPtr node = make(ExpressionKind::kConditional, line);
     adopt(*node, disjunction());
     adopt(*node, std::move(value));
-    ExpressionPtr otherwise;
+    ExpressionPtr else_value;
     if (stream_.skip_name("else")) {
-      const TokenStream::Deeper deeper(stream_);
-      otherwise = conditional();
+      const TokenStream::NestingGuard guard(stream_);
+      else_value = conditional();
     }
-    adopt(*node, std::move(otherwise));
+    adopt(*node, std::move(else_value));
     value = std::move(node);
   }
   return value;
@@ -98,7 +98,7 @@ ExpressionPtr ExpressionParser::conjunction() {
 
 ExpressionPtr ExpressionParser::negation() {
   if (!stream_.is_name("not")) return comparison();
-  const TokenStream::Deeper deeper(stream_);
+  const TokenStream::NestingGuard guard(stream_);
   ExpressionPtr node = make(ExpressionKind::kNot, stream_.take().line);
   adopt(*node, negation());
   return node;
@@ -167,7 +167,7 @@ ExpressionPtr ExpressionParser::power() {
 }
 
 ExpressionPtr ExpressionParser::unary(bool with_filter) {
-  const TokenStream::Deeper deeper(stream_);
+  const TokenStream::NestingGuard guard(stream_);
   ExpressionPtr node;
   if (stream_.is_operator("-") || stream_.is_operator("+")) {
     const Token& token = stream_.take();
@@ -189,7 +189,7 @@ ExpressionPtr ExpressionParser::primary(bool with_namespace) {
     return name_or_literal(token, with_namespace);
   }
   if (stream_.is_operator("(")) {
-    const TokenStream::Deeper deeper(stream_);
+    const TokenStream::NestingGuard guard(stream_);
     stream_.take();
     ExpressionPtr node = tuple(true, "", true);
     stream_.expect_operator(")");
@@ -379,23 +379,24 @@ CallArguments ExpressionParser::call_arguments() {
   CallArguments arguments;
   const int line = stream_.current().line;
   const auto ensure = [&](bool allowed) {
-    if (!allowed) stream_.fail_at(line, "arguments of a call are out of order: positions, names, *list, **dict");
+    if (!allowed)
+      stream_.fail_at(line, "arguments of a call are out of order; expected positional, named, *list, **dict");
   };
   stream_.expect_operator("(");
   for (bool first = true; !stream_.is_operator(")"); first = false) {
     if (!first) stream_.expect_operator(",");
     if (!first && stream_.is_operator(")")) break;
     if (stream_.skip_operator("*")) {
-      ensure(!arguments.more_positional && !arguments.more_named);
-      arguments.more_positional = expression();
+      ensure(!arguments.unpacked_positional && !arguments.unpacked_named);
+      arguments.unpacked_positional = expression();
     } else if (stream_.skip_operator("**")) {
-      ensure(!arguments.more_named);
-      arguments.more_named = expression();
+      ensure(!arguments.unpacked_named);
+      arguments.unpacked_named = expression();
     } else if (stream_.current().kind == TokenKind::kName && stream_.ahead().is_operator("=")) {
-      ensure(!arguments.more_named);
+      ensure(!arguments.unpacked_named);
       named_argument(arguments);
     } else {
-      ensure(!arguments.more_positional && !arguments.more_named && arguments.named.empty());
+      ensure(!arguments.unpacked_positional && !arguments.unpacked_named && arguments.named.empty());
       arguments.positional.push_back(expression());
     }
   }

@@ -5,17 +5,17 @@
 
 namespace keel::jinja {
 
-/// Expressions, by the precedence of their operators from loose to tight.
+/// Recursive-descent parser of expressions. The functions are in order of increasing precedence.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& stream) : stream_(stream) {}
 
   ExpressionPtr expression(bool with_conditional = true);
-  /// An expression, or a tuple when there are commas; a name in `end` ends it as well.
+  /// Parses an expression, or a tuple if there are commas. The name `end` also ends it.
   ExpressionPtr tuple(bool with_conditional = true, std::string_view end = "", bool in_parentheses = false);
-  /// What can be assigned to: a name, a tuple of names; with `with_namespace` also name.attribute.
+  /// Parses an assignment target: a name or a tuple of names; with `with_namespace` also name.attribute.
   ExpressionPtr target(bool with_namespace, std::string_view end = "");
-  /// Filters after `input` (which may be null); the first begins with its name when `inline_start`.
+  /// Parses filters applied to `input` (may be null). With `inline_start` the first one has no |.
   ExpressionPtr filters(ExpressionPtr input, bool inline_start);
 
  private:
@@ -47,7 +47,7 @@ class ExpressionParser {
   bool at_tuple_end(std::string_view end) const;
 
   ExpressionPtr make(ExpressionKind kind, int line) const;
-  /// Gives `parent` a child and keeps the tree from becoming too deep to walk.
+  /// Adds a child to `parent` and limits the depth of the tree.
   void adopt(Expression& parent, ExpressionPtr child) const;
   void count_depth(Expression& parent, const Expression* child) const;
   ExpressionPtr binary(ExpressionKind kind, int line, ExpressionPtr left, ExpressionPtr right) const;

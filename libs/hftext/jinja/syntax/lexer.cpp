@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kNone = std::string::npos;
 
-/// Every kind of newline becomes \n, and one at the end of the template is dropped.
+/// Converts all newlines to \n and drops one at the end.
 std::string normalized(const std::string& source) {
   std::string result;
   result.reserve(source.size());
@@ -26,7 +26,7 @@ std::string normalized(const std::string& source) {
 
 class Lexer {
  public:
-  Lexer(std::string source, const std::string& place) : source_(std::move(source)), place_(place) {}
+  Lexer(std::string source, const std::string& location) : source_(std::move(source)), location_(location) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) data();
@@ -40,7 +40,7 @@ class Lexer {
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) {
     move_line_to(at_);
-    keel::fail(ExitCode::kBadInput, place_, ":", line_, ": ", parts...);
+    keel::fail(ExitCode::kBadInput, location_, ":", line_, ": ", parts...);
   }
 
   void move_line_to(size_t at) {
@@ -60,7 +60,7 @@ class Lexer {
     line_begins_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
 
-  /// Text up to the next tag, and what the tag says about the space around it.
+  /// Reads text up to the next tag and applies the tag's white-space control.
   void data() {
     size_t tag = at_;
     while ((tag = source_.find('{', tag)) != kNone) {
@@ -108,7 +108,7 @@ class Lexer {
     return at <= source_.size() && std::string_view(source_).substr(at).starts_with(text);
   }
 
-  /// Length of a `{% NAME %}` at `tag`, up to its end tag; 0 when there is none.
+  /// Length of `{% NAME %}` at `tag`; 0 if there is none.
   size_t named_tag_length(size_t tag, std::string_view name) const {
     size_t at = tag + 2;
     if (looking_at(at, "-") || looking_at(at, "+")) ++at;
@@ -125,7 +125,7 @@ class Lexer {
     return looking_at(at, "%}") ? at + 2 - tag : 0;
   }
 
-  /// The length of an end tag at `at` with the space it swallows; 0 when there is none.
+  /// Length of an end tag at `at` with the space that it trims; 0 if there is none.
   size_t end_length(size_t at, std::string_view end, bool plus, bool trim_newline) const {
     if (plus && looking_at(at, "+") && looking_at(at + 1, end)) return 1 + end.size();
     if (looking_at(at, "-") && looking_at(at + 1, end)) return skip_space(at + 1 + end.size()) - at;
@@ -238,7 +238,7 @@ class Lexer {
   }
 
   const std::string source_;
-  const std::string& place_;
+  const std::string& location_;
   size_t at_ = 0;
   bool line_begins_ = true;
   int line_ = 1;
@@ -248,8 +248,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string source, const std::string& place) {
-  return Lexer(normalized(source), place).run();
+std::vector<Token> tokenize(std::string source, const std::string& location) {
+  return Lexer(normalized(source), location).run();
 }
 
 }  // namespace keel::jinja

@@ -32,9 +32,9 @@ struct Token {
   bool is_name(std::string_view name) const { return kind == TokenKind::kName && text == name; }
 };
 
-/// The tokens of a template, the last of which is kEnd. White space is trimmed as in transformers: the newline after a
-/// block goes (trim_blocks), and so do the spaces before one at the beginning of a line (lstrip_blocks). `place` names
-/// the template in errors.
-std::vector<Token> tokenize(std::string source, const std::string& place);
+/// The tokens of a template, the last of which is kEnd. Trims white space as transformers does: the newline after a
+/// block (trim_blocks) and the spaces before a block at the start of a line (lstrip_blocks). `location` names the
+/// template in errors.
+std::vector<Token> tokenize(std::string source, const std::string& location);
 
 }  // namespace keel::jinja

@@ -17,7 +17,7 @@ int digit_value(char c) {
   return 99;
 }
 
-/// The end of digits of `base` from `at` on, single underscores between them.
+/// The end of the digits of `base` at `at`, with single underscores between them.
 size_t digits_end(std::string_view text, size_t at, int base, bool leading_underscore = false) {
   size_t end = at;
   while (true) {
@@ -33,7 +33,7 @@ std::string without_underscores(std::string_view text) {
   return result;
 }
 
-/// The end of a float's fraction and exponent after its digits; 0 when it has neither.
+/// The end of the fraction and exponent after the digits; 0 if there is neither.
 size_t float_end(std::string_view text, size_t digits) {
   size_t end = 0, at = digits;
   if (at < text.size() && text[at] == '.') {
@@ -50,7 +50,7 @@ size_t float_end(std::string_view text, size_t digits) {
   return end;
 }
 
-/// A character's escape as Python writes it, without the backslash.
+/// The Python escape of a character, without the backslash.
 std::string escape_letters(char32_t code) {
   char buffer[16];
   std::snprintf(buffer, sizeof buffer,
@@ -61,7 +61,7 @@ std::string escape_letters(char32_t code) {
   return buffer;
 }
 
-/// Reads the escape after a backslash at `at` and moves past it.
+/// Parses the escape after a backslash and advances `at`.
 bool unescape_one(std::string_view literal, size_t& at, std::string& value, std::string& problem) {
   constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
   const char letter = literal[at];
@@ -78,25 +78,25 @@ bool unescape_one(std::string_view literal, size_t& at, std::string& value, std:
     append_code_point(value, code);
     return true;
   }
-  const size_t wanted = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
-  if (wanted > 0) {
+  const size_t digit_count = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+  if (digit_count > 0) {
     char32_t code = 0;
-    for (size_t i = 0; i < wanted; ++i) {
+    for (size_t i = 0; i < digit_count; ++i) {
       const int digit = at + 1 + i < literal.size() ? digit_value(literal[at + 1 + i]) : 99;
       if (digit >= 16) {
         problem = "\\";
         problem += letter;
-        problem += " in a string needs " + std::to_string(wanted) + " hexadecimal digits";
+        problem += " in a string needs " + std::to_string(digit_count) + " hexadecimal digits";
         return false;
       }
       code = code * 16 + static_cast<char32_t>(digit);
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-      problem = "\\" + std::string(literal.substr(at, 1 + wanted)) + " in a string is not a Unicode character";
+      problem = "\\" + std::string(literal.substr(at, 1 + digit_count)) + " in a string is not a Unicode character";
       return false;
     }
     append_code_point(value, code);
-    at += 1 + wanted;
+    at += 1 + digit_count;
     return true;
   }
   if (letter == 'N') {
@@ -105,7 +105,8 @@ bool unescape_one(std::string_view literal, size_t& at, std::string& value, std:
   }
   value += '\\';  // not an escape: the backslash stays
   if (static_cast<unsigned char>(letter) >= 0x80) {
-    // Jinja turns such a character into an escape before it looks for escapes; the backslash then escapes that one's.
+    // Jinja first converts such a character to an escape sequence; the backslash then escapes that sequence's
+    // backslash.
     value += escape_letters(next_code_point(literal, at));
   }
   return true;
@@ -128,7 +129,7 @@ NumberLiteral read_number(std::string_view text, bool after_dot) {
   const int base = text[0] != '0' ? 10 : mark == 'b' ? 2 : mark == 'o' ? 8 : mark == 'x' ? 16 : 10;
   size_t begin = base == 10 ? 0 : 2;
   result.length = digits_end(text, begin, base, base != 10);
-  if (base != 10 && result.length == 2) begin = 0, result.length = 1;        // "0x" without digits: a zero, a name
+  if (base != 10 && result.length == 2) begin = 0, result.length = 1;        // "0x" without digits is a zero and a name
   if (base == 10 && text[0] == '0') result.length = digits_end(text, 0, 1);  // 012 is the two numbers 0 and 12
   const std::string plain = without_underscores(text.substr(begin, result.length - begin));
   const auto [stop, error] = std::from_chars(plain.data(), plain.data() + plain.size(), result.integer, base);

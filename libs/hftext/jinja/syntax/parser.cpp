@@ -17,8 +17,8 @@ using Names = std::initializer_list<std::string_view>;
 
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, const std::string& place)
-      : stream_(std::move(tokens), place), expressions_(stream_) {}
+  Parser(std::vector<Token> tokens, const std::string& location)
+      : stream_(std::move(tokens), location), expressions_(stream_) {}
 
   Body template_body() { return statements({}); }
 
@@ -34,9 +34,9 @@ class Parser {
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return stream_.is_name(name); });
   }
 
-  /// Statements up to a tag that begins with one of `ends`; without ends, up to the end of the template.
+  /// Parses statements up to a tag whose name is in `ends`, or to the end of the template if `ends` is empty.
   Body statements(Names ends) {
-    const TokenStream::Deeper deeper(stream_);
+    const TokenStream::NestingGuard guard(stream_);
     Body body;
     StatementPtr output;
     const auto flush = [&] {
@@ -69,7 +69,7 @@ class Parser {
     return body;
   }
 
-  /// The body after a tag; the tag that ends it becomes current.
+  /// Parses the body after a tag; the end tag becomes current.
   Body body_until(Names ends) {
     stream_.skip_operator(":");
     stream_.expect(TokenKind::kBlockEnd, "'%}'");
@@ -97,14 +97,14 @@ class Parser {
     if (tag.text == "with") return with(tag.line);
     if (tag.text == "print") return print(tag.line);
     if (tag.text == "break" || tag.text == "continue") return loop_control(tag);
-    refuse(tag, ends);
+    fail_unknown_tag(tag, ends);
   }
 
-  [[noreturn]] void refuse(const Token& tag, Names ends) const {
+  [[noreturn]] void fail_unknown_tag(const Token& tag, Names ends) const {
     for (std::string_view other : {"include", "import", "from", "extends", "block", "autoescape"}) {
       if (tag.text == other) {
         stream_.fail_at(tag.line, "{% ", other,
-                        " %} is not supported: a chat template stands alone; write its text here");
+                        " %} is not supported: a chat template is one file; insert the text here");
       }
     }
     if (ends.size() == 0) {
@@ -125,8 +125,8 @@ class Parser {
     const int outer = loops_;
     ++loops_;
     node->body = body_until({"endfor", "else"});
-    loops_ = node->recursive ? 0 : outer;  // a recursive loop is a function of its own
-    if (stream_.take().text == "else") node->otherwise = body_through("endfor");
+    loops_ = node->recursive ? 0 : outer;  // a recursive loop is a separate function
+    if (stream_.take().text == "else") node->else_body = body_through("endfor");
     loops_ = outer;
     return node;
   }
@@ -143,7 +143,7 @@ class Parser {
       node->elifs.push_back(std::move(elif));
       token = &stream_.take();
     }
-    if (token->text == "else") node->otherwise = body_through("endif");
+    if (token->text == "else") node->else_body = body_through("endif");
     return node;
   }
 
@@ -174,13 +174,13 @@ class Parser {
       if (stream_.skip_operator("=")) {
         node.expressions.push_back(expressions_.expression());
       } else if (!node.expressions.empty()) {
-        stream_.fail("the parameter '", name.text, "' needs a default, as one before it has");
+        stream_.fail("the parameter '", name.text, "' needs a default, because an earlier one has it");
       }
     }
     stream_.take();
   }
 
-  /// The body of a macro or call block, which is a function: a loop around it cannot be left from within.
+  /// Parses the body of a macro or call block. It is a function, so it cannot break out of an enclosing loop.
   Body function_body(std::string_view end) {
     const int outer = loops_;
     loops_ = 0;
@@ -248,22 +248,22 @@ class Parser {
 
   TokenStream stream_;
   ExpressionParser expressions_;
-  int loops_ = 0;  // around the current place, within the same function
+  int loops_ = 0;  // nesting of loops in the current function
 };
 
 }  // namespace
 
-TemplateTree parse_template(std::string source, const std::string& place) {
+TemplateTree parse_template(std::string source, const std::string& location) {
   if (source.size() > kMaxTemplateBytes) {
-    fail(ExitCode::kBadInput, place, ": the template has ", source.size(), " bytes; at most ", kMaxTemplateBytes,
+    fail(ExitCode::kBadInput, location, ": the template has ", source.size(), " bytes; at most ", kMaxTemplateBytes,
          " are read");
   }
   if (const std::optional<size_t> bad = first_bad_utf8(source)) {
-    fail(ExitCode::kBadInput, place, ": the template is not valid UTF-8 at byte ", *bad, "; save it as UTF-8");
+    fail(ExitCode::kBadInput, location, ": the template is not valid UTF-8 at byte ", *bad, "; save it as UTF-8");
   }
   TemplateTree tree;
-  tree.body = Parser(tokenize(std::move(source), place), place).template_body();
-  place_variables(tree, place);
+  tree.body = Parser(tokenize(std::move(source), location), location).template_body();
+  resolve_variables(tree, location);
   return tree;
 }
 

@@ -6,7 +6,7 @@
 
 namespace keel::jinja {
 
-/// Parses a template; an Error with the line when it is not one. `place` names it there.
-TemplateTree parse_template(std::string source, const std::string& place);
+/// Parses a template. Throws an Error with the line if it is invalid; `location` names the template.
+TemplateTree parse_template(std::string source, const std::string& location);
 
 }  // namespace keel::jinja

@@ -10,18 +10,18 @@
 namespace keel::jinja {
 namespace {
 
-/// A frame while its statements are visited.
+/// A frame whose statements are being visited.
 struct Frame {
   Symbols* symbols;
-  bool soft = false;  // inside a condition: an unknown filter is an error only when it is reached
+  bool soft = false;  // inside a condition: an unknown filter fails only when evaluated
 };
 
-class Placer {
+class Resolver {
  public:
-  explicit Placer(const std::string& place) : place_(place) {}
+  explicit Resolver(const std::string& location) : location_(location) {}
 
-  void place(TemplateTree& tree) {
-    FunctionScope function{nullptr, place_};
+  void resolve(TemplateTree& tree) {
+    FunctionScope function{nullptr, location_};
     Symbols symbols(nullptr, &function);
     visit_frame(symbols, tree.body);
     body(tree.body, {&symbols});
@@ -32,13 +32,13 @@ class Placer {
  private:
   template <class... Parts>
   [[noreturn]] void fail(int line, const Parts&... parts) const {
-    keel::fail(ExitCode::kBadInput, place_, ":", line, ": ", parts...);
+    keel::fail(ExitCode::kBadInput, location_, ":", line, ": ", parts...);
   }
 
   VariableRef ref(const std::string& name, int line, const Frame& frame) const {
     const Symbols::Ref* found = frame.symbols->find(name);
     if (found == nullptr) fail(line, "'", name, "' cannot be used here; assign it with {% set %} before the block");
-    return reach(*frame.symbols->function, *found);
+    return make_ref(*frame.symbols->function, *found);
   }
 
   void body(Body& statements, const Frame& frame) {
@@ -48,8 +48,8 @@ class Placer {
   void arguments(CallArguments& call, const Frame& frame) {
     for (ExpressionPtr& argument : call.positional) expression(argument, frame);
     for (auto& [name, argument] : call.named) expression(argument, frame);
-    expression(call.more_positional, frame);
-    expression(call.more_named, frame);
+    expression(call.unpacked_positional, frame);
+    expression(call.unpacked_named, frame);
   }
 
   void expression(ExpressionPtr& pointer, const Frame& frame) {
@@ -107,7 +107,7 @@ class Placer {
     expressions(node.expressions, frame);
     body(node.body, frame);
     for (StatementPtr& elif : node.elifs) condition(*elif, frame);
-    body(node.otherwise, frame);
+    body(node.else_body, frame);
   }
 
   void block(Statement& node, const Frame& frame) {
@@ -125,7 +125,7 @@ class Placer {
   }
 
   void function(Statement& node, const Frame& frame) {
-    FunctionScope scope{frame.symbols->function, place_};
+    FunctionScope scope{frame.symbols->function, location_};
     Symbols symbols(frame.symbols, &scope);
     const auto analyze = [&] {
       for (const std::string& parameter : node.parameters) symbols.declare(parameter);
@@ -159,28 +159,28 @@ class Placer {
   }
 
   void for_loop(Statement& node, const Frame& frame) {
-    if (const int line = line_of_assigned_loop(node); line > 0) {
+    if (const int line = find_loop_assignment(node); line > 0) {
       fail(line, "'loop' is the loop's own variable and cannot be assigned inside of it");
     }
-    FunctionScope own{frame.symbols->function, place_};
+    FunctionScope own{frame.symbols->function, location_};
     FunctionScope* scope = node.recursive ? &own : frame.symbols->function;
     Symbols inside(frame.symbols, scope), otherwise(frame.symbols, scope);
     node.loop_slot = inside.declare("loop").slot;
     declare_targets(inside, *node.target);
     visit_frame(inside, node.body);
-    visit_frame(otherwise, node.otherwise);
+    visit_frame(otherwise, node.else_body);
     if (node.test) loop_test(node, frame);
     expressions(node.expressions, frame);
     expression(node.target, {&inside});
     body(node.body, {&inside});
-    body(node.otherwise, {&otherwise});
+    body(node.else_body, {&otherwise});
     node.loads = inside.variable_loads(*scope);
-    node.otherwise_loads = otherwise.variable_loads(*scope);
+    node.else_loads = otherwise.variable_loads(*scope);
     node.slots = own.size();
   }
 
   void loop_test(Statement& node, const Frame& frame) {
-    FunctionScope scope{frame.symbols->function, place_};
+    FunctionScope scope{frame.symbols->function, location_};
     Symbols symbols(frame.symbols, &scope);
     declare_targets(symbols, *node.target);
     visit_loads(symbols, *node.test);
@@ -201,7 +201,7 @@ class Placer {
     return copy;
   }
 
-  const std::string& place_;
+  const std::string& location_;
 };
 
 void add_context_names(const std::vector<VariableLoad>& loads, std::set<std::string>& names) {
@@ -211,15 +211,14 @@ void add_context_names(const std::vector<VariableLoad>& loads, std::set<std::str
 
 void add_context_names(const Body& body, std::set<std::string>& names) {
   for (const StatementPtr& child : body) {
-    for (const auto* loads : {&child->loads, &child->otherwise_loads, &child->test_loads})
-      add_context_names(*loads, names);
-    for (const Body* inner : {&child->body, &child->otherwise, &child->elifs}) add_context_names(*inner, names);
+    for (const auto* loads : {&child->loads, &child->else_loads, &child->test_loads}) add_context_names(*loads, names);
+    for (const Body* inner : {&child->body, &child->else_body, &child->elifs}) add_context_names(*inner, names);
   }
 }
 
 }  // namespace
 
-void place_variables(TemplateTree& tree, const std::string& place) { Placer(place).place(tree); }
+void resolve_variables(TemplateTree& tree, const std::string& location) { Resolver(location).resolve(tree); }
 
 std::set<std::string> context_names(const TemplateTree& tree) {
   std::set<std::string> names;

@@ -7,15 +7,15 @@
 
 namespace keel::jinja {
 
-/// Decides for every variable of the tree where it lives, as Jinja's compiler does, and refuses what that refuses:
-/// unknown filters and tests, assignments to `loop`.
+/// Resolves every variable of the tree to a slot, as Jinja's compiler does. Like Jinja, it rejects unknown filters and
+/// tests, and assignments to `loop`.
 ///
-/// A name means the variable of the innermost frame (template, loop body, macro, block) that assigns or, failing that,
+/// A name means the variable of the innermost frame (template, loop body, macro, block) that assigns or, if none does,
 /// first reads it. Frames that are functions in Jinja's generated code (macros, call blocks, recursive loops, loop
 /// conditions) have their own slots; the others share those of the function around them.
-void place_variables(TemplateTree& tree, const std::string& place);
+void resolve_variables(TemplateTree& tree, const std::string& location);
 
-/// The names that a placed tree reads without having assigned them: what it asks its caller for.
+/// Names that a resolved tree reads from the context, that is, without assigning them first.
 std::set<std::string> context_names(const TemplateTree& tree);
 
 }  // namespace keel::jinja

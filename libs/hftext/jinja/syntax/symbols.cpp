@@ -12,8 +12,8 @@ void for_each(const Expression* node, const std::function<void(const Expression&
   for (const ExpressionPtr& child : node->children) for_each(child.get(), visit);
   for (const ExpressionPtr& argument : node->arguments.positional) for_each(argument.get(), visit);
   for (const auto& [name, argument] : node->arguments.named) for_each(argument.get(), visit);
-  for_each(node->arguments.more_positional.get(), visit);
-  for_each(node->arguments.more_named.get(), visit);
+  for_each(node->arguments.unpacked_positional.get(), visit);
+  for_each(node->arguments.unpacked_named.get(), visit);
 }
 
 void store_targets(Symbols& symbols, const Expression& target) {
@@ -51,17 +51,17 @@ void visit_statement(Symbols& symbols, const Statement& node) {
 
 void visit_condition(Symbols& symbols, const Statement& node) {
   visit_loads(symbols, node.expressions);
-  std::vector<Symbols> branches;  // an empty one would add nothing
+  std::vector<Symbols> branches;  // without empty branches, which add nothing
   if (!node.body.empty()) visit_frame(branches.emplace_back(symbols), node.body);
   if (!node.elifs.empty()) {
     Symbols& branch = branches.emplace_back(symbols);
     for (const StatementPtr& elif : node.elifs) visit_condition(branch, *elif);
   }
-  if (!node.otherwise.empty()) visit_frame(branches.emplace_back(symbols), node.otherwise);
+  if (!node.else_body.empty()) visit_frame(branches.emplace_back(symbols), node.else_body);
   symbols.merge(branches);
 }
 
-/// Goes through statements and everything inside of them in the order of the template.
+/// Visits statements and their children in template order.
 class NameFinder {
  public:
   explicit NameFinder(std::set<std::string> names) : names_(std::move(names)) {}
@@ -95,7 +95,7 @@ class NameFinder {
     for (const ExpressionPtr& expression : node.expressions) reads(expression.get());
     if (!body_first) body(node.body);
     for (const StatementPtr& elif : node.elifs) statement(*elif);
-    body(node.otherwise);
+    body(node.else_body);
     reads(node.test.get());
   }
 
@@ -110,13 +110,13 @@ int line_of_loop_target(const Expression* target) {
   return line;
 }
 
-int line_of_assigned_loop(const Body& body) {
+int find_loop_assignment(const Body& body) {
   for (const StatementPtr& child : body) {
     const bool assigns = child->kind == StatementKind::kSet || child->kind == StatementKind::kSetBlock;
-    if (const int line = assigns ? line_of_loop_target(child->target.get()) : line_of_assigned_loop(*child); line > 0) {
+    if (const int line = assigns ? line_of_loop_target(child->target.get()) : find_loop_assignment(*child); line > 0) {
       return line;
     }
-    if (const int line = assigns ? line_of_assigned_loop(child->body) : 0; line > 0) return line;
+    if (const int line = assigns ? find_loop_assignment(child->body) : 0; line > 0) return line;
   }
   return 0;
 }
@@ -132,7 +132,7 @@ const Symbols::Ref* Symbols::find_outside(const std::string& name) const {
   return parent_ == nullptr ? nullptr : parent_->find(name);
 }
 
-void Symbols::define(const std::string& name, LoadOf load) {
+void Symbols::define(const std::string& name, LoadInfo load) {
   refs_[name] = {function, function->slot(level_, name)};
   loads_[name] = load;
 }
@@ -163,10 +163,10 @@ void Symbols::merge(const std::vector<Symbols>& branches) {
     for (const auto& [name, load] : branch.loads_) loads_[name] = load;
     stores_.insert(branch.stores_.begin(), branch.stores_.end());
   }
-  // A name that only some branches assign keeps the value it has outside.
+  // A name that only some branches assign keeps its outer value otherwise.
   for (const std::string& name : stored) {
     const Ref* outer = find_outside(name);
-    loads_[name] = outer != nullptr ? LoadOf{Load::kOuter, *outer} : LoadOf{Load::kContext, {}};
+    loads_[name] = outer != nullptr ? LoadInfo{Load::kOuter, *outer} : LoadInfo{Load::kContext, {}};
   }
 }
 
@@ -178,17 +178,17 @@ std::vector<VariableLoad> Symbols::variable_loads(const FunctionScope& scope) co
     if (load.from == Load::kContext) row.from = VariableLoad::From::kContext;
     if (load.from == Load::kOuter) {
       row.from = VariableLoad::From::kOuter;
-      row.outer = reach(scope, load.outer);
+      row.outer = make_ref(scope, load.outer);
     }
     result.push_back(std::move(row));
   }
   return result;
 }
 
-VariableRef reach(const FunctionScope& from, const Symbols::Ref& variable) {
-  int hops = 0;
-  for (const FunctionScope* scope = &from; scope != variable.function; scope = scope->outer) ++hops;
-  return {hops, variable.slot};
+VariableRef make_ref(const FunctionScope& from, const Symbols::Ref& variable) {
+  int levels_up = 0;
+  for (const FunctionScope* scope = &from; scope != variable.function; scope = scope->outer) ++levels_up;
+  return {levels_up, variable.slot};
 }
 
 void visit_frame(Symbols& symbols, const Body& body) {
@@ -218,13 +218,13 @@ std::set<std::string> undeclared(const Body& body, std::set<std::string> names) 
   return std::move(finder.found);
 }
 
-int line_of_assigned_loop(const Statement& node) {
-  // A loop's own target may not be called loop either; those of {% with %} may.
+int find_loop_assignment(const Statement& node) {
+  // A loop target may not be called loop; targets of {% with %} may.
   if (node.kind == StatementKind::kFor) {
     if (const int line = line_of_loop_target(node.target.get()); line > 0) return line;
   }
-  for (const Body* body : {&node.body, &node.elifs, &node.otherwise}) {
-    if (const int line = line_of_assigned_loop(*body); line > 0) return line;
+  for (const Body* body : {&node.body, &node.elifs, &node.else_body}) {
+    if (const int line = find_loop_assignment(*body); line > 0) return line;
   }
   return 0;
 }

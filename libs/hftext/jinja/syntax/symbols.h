@@ -1,6 +1,6 @@
 #pragma once
 
-// The names of one frame of a template, gathered before its statements are placed. See scopes.h.
+// Symbol table of one frame, filled before its variables are resolved. See scopes.h.
 
 #include <map>
 #include <set>
@@ -14,14 +14,15 @@
 
 namespace keel::jinja {
 
-/// The slots of one function: a variable is a name at a level of nested frames.
+/// The slots of one function. A variable is identified by its name and the nesting level of its frame.
 struct FunctionScope {
   FunctionScope* outer;
-  const std::string& place;  // of the template, for errors
+  const std::string& location;  // of the template, for errors
   std::map<std::pair<int, std::string>, int> slots{};
   int slot(int level, const std::string& name) {
     if (slots.size() >= kMaxNames) {
-      fail(ExitCode::kBadInput, place, ": the template uses more than ", kMaxNames, " variables; use a list or a dict");
+      fail(ExitCode::kBadInput, location, ": the template uses more than ", kMaxNames,
+           " variables; use a list or a dict");
     }
     return slots.emplace(std::pair(level, name), static_cast<int>(slots.size())).first->second;
   }
@@ -38,13 +39,13 @@ class Symbols {
   Symbols(const Symbols* parent, FunctionScope* f)
       : function(f), parent_(parent), level_(parent == nullptr ? 0 : parent->level_ + 1) {}
 
-  /// The variable a name means, here or further out; null when no frame has seen it.
+  /// Resolves a name in this frame or an outer one; null if no frame has it.
   const Ref* find(const std::string& name) const;
   void load(const std::string& name);
   void store(const std::string& name);
-  /// A name that gets its value by other means than a load: a parameter, a loop's target.
+  /// Declares a name that is not loaded from outside: a parameter or loop target.
   Ref declare(const std::string& name);
-  /// Takes in what the branches of a condition saw, each a copy of this one.
+  /// Merges the symbols of the branches of a condition; each started as a copy of this.
   void merge(const std::vector<Symbols>& branches);
 
   std::vector<VariableLoad> variable_loads(const FunctionScope& scope) const;
@@ -53,33 +54,33 @@ class Symbols {
 
  private:
   enum class Load { kParameter, kContext, kOuter, kNothing };
-  struct LoadOf {
+  struct LoadInfo {
     Load from;
     Ref outer;
   };
-  void define(const std::string& name, LoadOf load);
+  void define(const std::string& name, LoadInfo load);
   const Ref* find_outside(const std::string& name) const;
 
   const Symbols* parent_;
   int level_;
   std::map<std::string, Ref> refs_;
-  std::map<std::string, LoadOf> loads_;
+  std::map<std::string, LoadInfo> loads_;
   std::set<std::string> stores_;
 };
 
-/// How a variable is reached from a function.
-VariableRef reach(const FunctionScope& from, const Symbols::Ref& variable);
+/// Creates the reference to a variable from a function.
+VariableRef make_ref(const FunctionScope& from, const Symbols::Ref& variable);
 
-/// Enters the names that statements of one frame read and assign, in order; inner frames are not entered.
+/// Records the names that statements of one frame read and assign, in order, without inner frames.
 void visit_frame(Symbols& symbols, const Body& body);
 void visit_loads(Symbols& symbols, const Expression& expression);
 void visit_loads(Symbols& symbols, const std::vector<ExpressionPtr>& expressions);
 void declare_targets(Symbols& symbols, const Expression& target);
 
-/// Those of `names` that statements, inner frames included, read before they assign them.
+/// Returns those `names` that statements, including inner frames, read before assigning.
 std::set<std::string> undeclared(const Body& body, std::set<std::string> names);
 
-/// The line of an assignment to `loop` in a loop; 0 when there is none.
-int line_of_assigned_loop(const Statement& loop);
+/// The line of an assignment to `loop` in a loop; 0 if there is none.
+int find_loop_assignment(const Statement& loop);
 
 }  // namespace keel::jinja

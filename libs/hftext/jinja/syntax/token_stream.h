@@ -11,14 +11,15 @@
 
 namespace keel::jinja {
 
-/// Tokens one after the other, with the questions a parser asks.
+/// Token sequence with the lookahead functions of the parsers.
 class TokenStream {
  public:
-  TokenStream(std::vector<Token> tokens, const std::string& place) : tokens_(std::move(tokens)), place_(place) {}
+  TokenStream(std::vector<Token> tokens, const std::string& location)
+      : tokens_(std::move(tokens)), location_(location) {}
 
   const Token& current() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  /// The current token; the next one becomes current.
+  /// Returns the current token and advances.
   const Token& take() {
     const Token& token = tokens_[at_];
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -30,8 +31,8 @@ class TokenStream {
   bool skip_operator(std::string_view symbol) { return is_operator(symbol) && (take(), true); }
   bool skip_name(std::string_view name) { return is_name(name) && (take(), true); }
 
-  const Token& expect(TokenKind kind, std::string_view wanted) {
-    if (current().kind != kind) fail("expected ", wanted, ", got ", describe(current()));
+  const Token& expect(TokenKind kind, std::string_view expected) {
+    if (current().kind != kind) fail("expected ", expected, ", got ", describe(current()));
     return take();
   }
   void expect_operator(std::string_view symbol) {
@@ -44,7 +45,7 @@ class TokenStream {
   }
   template <class... Parts>
   [[noreturn]] void fail_at(int line, const Parts&... parts) const {
-    keel::fail(ExitCode::kBadInput, place_, ":", line, ": ", parts...);
+    keel::fail(ExitCode::kBadInput, location_, ":", line, ": ", parts...);
   }
 
   static std::string describe(const Token& token) {
@@ -71,17 +72,17 @@ class TokenStream {
     }
   }
 
-  /// Held while a part that may contain itself is parsed.
-  class Deeper {
+  /// Counts nesting while a recursive construct is parsed.
+  class NestingGuard {
    public:
-    explicit Deeper(TokenStream& stream) : stream_(stream) {
+    explicit NestingGuard(TokenStream& stream) : stream_(stream) {
       if (++stream_.depth_ > kMaxTemplateNesting) {
         stream_.fail("the template is nested more than ", kMaxTemplateNesting, " deep; simplify it");
       }
     }
-    ~Deeper() { --stream_.depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
+    ~NestingGuard() { --stream_.depth_; }
+    NestingGuard(const NestingGuard&) = delete;
+    NestingGuard& operator=(const NestingGuard&) = delete;
 
    private:
     TokenStream& stream_;
@@ -89,7 +90,7 @@ class TokenStream {
 
  private:
   std::vector<Token> tokens_;
-  const std::string& place_;
+  const std::string& location_;
   size_t at_ = 0;
   int depth_ = 0;
 };

@@ -52,13 +52,13 @@ Ids ids_of(const std::string& source, const std::string& content, const Tokenize
 
 const std::string kContent = "{{ messages[0].content }}";
 
-TEST(ChatEncoding, ATemplateWritesSpecialTokensAndAUserDoesNot) {
+TEST(ChatEncoding, SpecialTokensComeFromTheTemplateAndNotFromMessages) {
   EXPECT_EQ(ids_of("<|user|>" + kContent + "<|end|>", "a<|end|>b"), Ids{kUser} + plain("a<|end|>b") + Ids{kEnd});
   EXPECT_EQ(encoded("<|user|>" + kContent, "a<|end|>", characters()).text, "<|user|>a<|end|>");
   EXPECT_EQ(ids_of(kContent + "{{ eos_token }}", "x"), plain("x") + Ids{kEnd});
 }
 
-TEST(ChatEncoding, NoSpecialTokenIsPutTogetherFromPartsOfAUser) {
+TEST(ChatEncoding, SpecialTokensAreNotAssembledFromMessageText) {
   EXPECT_EQ(ids_of("<|e" + kContent, "nd|>"), plain("<|end|>"));
   EXPECT_EQ(ids_of(kContent + "d|>", "<|en"), plain("<|end|>"));
   EXPECT_EQ(ids_of("{% for m in messages %}{{ m.content }}{% endfor %}", "<|e"), plain("<|end|>"));
@@ -67,12 +67,12 @@ TEST(ChatEncoding, NoSpecialTokenIsPutTogetherFromPartsOfAUser) {
   EXPECT_EQ(ids_of("{{ messages[0].content|replace('x', '<|end|>') }}", "axb"), plain("a") + Ids{kEnd} + plain("b"));
 }
 
-TEST(ChatEncoding, WhatAUserWritesBesideASpecialTokenDoesNotHideIt) {
+TEST(ChatEncoding, MessageTextNextToASpecialTokenDoesNotHideIt) {
   EXPECT_EQ(ids_of(kContent + "<|end|>", "<|end|"), plain("<|end|") + Ids{kEnd});
   EXPECT_EQ(ids_of("<|end|>" + kContent, "|>"), Ids{kEnd} + plain("|>"));
 }
 
-TEST(ChatEncoding, ARoleMakesASpecialTokenWhenItIsAMereWord) {
+TEST(ChatEncoding, ARoleFormsASpecialTokenOnlyIfItIsAPlainWord) {
   const auto with_role = [](const std::string& role) {
     return PromptEncoder(characters(), ChatTemplates::from_json("<|{{ messages[0].role }}|>", "t"))
         .chat({{{"role", role}}}, {std::tm{}})
@@ -83,7 +83,7 @@ TEST(ChatEncoding, ARoleMakesASpecialTokenWhenItIsAMereWord) {
   EXPECT_EQ(ids_of("<|{{ messages[0].content }}|>", "user"), plain("<|user|>"));
 }
 
-TEST(ChatEncoding, NormalizedSpecialTokensAreNotAUsersEither) {
+TEST(ChatEncoding, NormalizedSpecialTokensDoNotComeFromMessages) {
   const Json lower = {{"type", "Lowercase"}}, compatible = {{"type", "NFKC"}};
   EXPECT_EQ(ids_of(kContent, "<|END|>", characters(lower)), plain("<|end|>"));
   EXPECT_EQ(ids_of("<|END|>" + kContent + "<|User|>", "A<|End|>", characters(lower)),
@@ -102,7 +102,7 @@ Tokenizer sentence_piece(const Json& pre_tokenizer, const Json& normalizer) {
                               Json::object(), "sp");
 }
 
-TEST(ChatEncoding, ACompletionBehindABlankGetsNoSecondOne) {
+TEST(ChatEncoding, ACompletionAfterASpaceGetsNoPrefixSpace) {
   const auto metaspace = [](const char* scheme) {
     return Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}, {"split", true}};
   };
@@ -114,31 +114,31 @@ TEST(ChatEncoding, ACompletionBehindABlankGetsNoSecondOne) {
     EXPECT_EQ(encoder.reply("x ", "yz", false).prompt.tokens, (Ids{4, 0}));
     EXPECT_EQ(encoder.reply("x ", "yz", false).tokens, (Ids{2, 3}));
     EXPECT_EQ(encoder.reply("x", " yz", false).tokens, (Ids{5, 3}));
-    EXPECT_EQ(encoder.reply("x ", " yz", false).tokens, (Ids{5, 3}));  // where there are two, there are two
+    EXPECT_EQ(encoder.reply("x ", " yz", false).tokens, (Ids{5, 3}));  // both spaces are kept
   }
 }
 
-TEST(ChatEncoding, ATemplateIsToldTheWordsOfItsUser) {
+TEST(ChatEncoding, TemplateKwargsReachTheTemplate) {
   const std::string source =
       kContent + "{% if enable_thinking is defined and enable_thinking is false %}!{% endif %}{{ style }}";
   const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
   const Json messages = {{{"role", "user"}, {"content", "a"}}};
-  const auto told = [&](const std::vector<std::string>& words) {
-    return encoder.chat(messages, {std::tm{}, parse_template_kwargs(words, "data.chat_template_kwargs")}).text;
+  const auto rendered = [&](const std::vector<std::string>& kwargs) {
+    return encoder.chat(messages, {std::tm{}, parse_template_kwargs(kwargs, "data.chat_template_kwargs")}).text;
   };
-  EXPECT_EQ(told({}), "a");
-  EXPECT_EQ(told({"enable_thinking=false"}), "a!");
-  EXPECT_EQ(told({"enable_thinking=true", "style=brief"}), "abrief");
-  EXPECT_EQ(told({"style=\"brief = short\""}), "abrief = short");
-  EXPECT_EQ(told({"style=brief = short"}), "abrief = short");
+  EXPECT_EQ(rendered({}), "a");
+  EXPECT_EQ(rendered({"enable_thinking=false"}), "a!");
+  EXPECT_EQ(rendered({"enable_thinking=true", "style=brief"}), "abrief");
+  EXPECT_EQ(rendered({"style=\"brief = short\""}), "abrief = short");
+  EXPECT_EQ(rendered({"style=brief = short"}), "abrief = short");
   EXPECT_NO_THROW(encoder.require_template_variables({{"style", 1}}, "s"));
-  EXPECT_EQ(told({"enable_thinking=False"}), "a!");
-  EXPECT_EQ(told({"enable_thinking= False"}), "a!");
+  EXPECT_EQ(rendered({"enable_thinking=False"}), "a!");
+  EXPECT_EQ(rendered({"enable_thinking= False"}), "a!");
   for (const char* unknown : {"enable_thinkng", "thinking", "enable", "style2", "content", "e"})
     EXPECT_THROW(encoder.require_template_variables({{unknown, false}}, "s"), Error) << unknown;
 }
 
-TEST(ChatEncoding, AWordThatATemplateWritesOrAssignsItselfIsNotAskedFor) {
+TEST(ChatEncoding, VariablesThatATemplateAssignsOrOnlyWritesAreRejected) {
   const std::string source =
       "{# legacy #}{% set tone = 'plain' %}{% macro say(text) %}<{{ text ~ end_mark }}>{% endmacro %}"
       "{% for m in messages if m.role not in skipped %}{{ say(m.content) }}{{ '<think></think>' }}{% endfor %}"
@@ -151,7 +151,7 @@ TEST(ChatEncoding, AWordThatATemplateWritesOrAssignsItselfIsNotAskedFor) {
     EXPECT_THROW(encoder.require_template_variables({{written, false}}, "s"), Error) << written;
 }
 
-TEST(ChatEncoding, WordsThatATemplateCannotBeToldAreRefused) {
+TEST(ChatEncoding, MalformedTemplateKwargsAreRejected) {
   for (const std::string wrong :
        {"enable_thinking", "=1", "messages=[]", "tools=[]", "add_generation_prompt=false", "enable_thinking=off",
         "enable_thinking=No", "enable_thinking= off", "enable_thinking=FALSE", "enable_thinking =false"})

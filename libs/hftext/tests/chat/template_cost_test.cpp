@@ -111,7 +111,7 @@ bool is_limit(const std::string& error) {
 /// Of the thread's own time, and many times what it takes.
 const double kSeconds = count(2, 4);
 
-TEST(TemplateCost, OfEveryOperationIsCounted) {
+TEST(TemplateCost, CountsEveryOperation) {
   ASSERT_EQ(cost_error_of(""), "no error");  // what they start from is within the limits
   for (const std::string expression : kExpressions) {
     SCOPED_TRACE(expression);
@@ -124,7 +124,7 @@ TEST(TemplateCost, OfEveryOperationIsCounted) {
   }
 }
 
-TEST(TemplateCost, OfWhatIsWrittenAndThrownAwayIsCounted) {
+TEST(TemplateCost, CountsDiscardedOutput) {
   const std::string forever = "{%- for i in range(100000) %}{% for j in range(100000) %}";
   const std::string end = "{% endfor %}{% endfor %}";
   for (const std::string& body :
@@ -141,7 +141,7 @@ TEST(TemplateCost, OfWhatIsWrittenAndThrownAwayIsCounted) {
   }
 }
 
-TEST(TemplateCost, OfOneSearchIsLinearAndItsAnswerIsPythons) {
+TEST(TemplateCost, SearchIsLinearAndAgreesWithPython) {
   const std::string text(4 << 20, 'a'), needle(2 << 20, 'a');
   const Json long_ones = Json::array({{{"role", "user"}, {"content", text + "c" + needle + "b"}},
                                       {{"role", "user"}, {"content", needle + "b"}},

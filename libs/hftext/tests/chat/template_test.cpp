@@ -195,8 +195,8 @@ TEST(ChatTemplate, RendersAsTransformersDoes) {
   }
 }
 
-// What is no template, or asks for what there is not: the message begins with the place and the line.
-const Row kRefused[] = {
+// Invalid templates and failing operations: the message begins with the location and the line.
+const Row kInvalid[] = {
     {"a\n{% if x %}", "t:2: the template ends where {% endif %} was expected"},
     {"{% endif %}", "t:1: unknown tag 'endif'"},
     {"{% for x in l %}{% endif %}{% endfor %}", "t:1: unknown or misplaced tag 'endif'; {% else %} was expected"},
@@ -247,15 +247,15 @@ const Row kRefused[] = {
     {"{% for i in l %}{{ loop(l) }}{% endfor %}", "needs a loop marked as recursive"},
 };
 
-TEST(ChatTemplate, RefusesWithThePlaceTheLineAndTheReason) {
-  for (const Row& row : kRefused) {
+TEST(ChatTemplate, ReportsLocationLineAndReasonOfAnError) {
+  for (const Row& row : kInvalid) {
     const std::string error = error_of(row.source);
     EXPECT_NE(error.find(row.expected), std::string::npos) << row.source << "\n  " << error;
     EXPECT_EQ(error.substr(0, 1), "t") << error;
   }
 }
 
-// Each would run for ever, fill the memory or the stack.
+// Each would run forever, or exhaust memory or the stack.
 const Row kUnlimited[] = {
     {"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps and was stopped"},
     {"{% for i in range(1000000000) %}{% endfor %}", "at most 100000 are allowed"},
@@ -293,8 +293,8 @@ const Row kUnlimited[] = {
     {"{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}", "steps and was stopped"},
 };
 
-TEST(ChatTemplate, StopsWhatHasNoEnd) {
-  RenderOptions options = at_fixed_time();  // smaller than the defaults, to take less time
+TEST(ChatTemplate, StopsAtTheLimitsOfStepsMemoryAndDepth) {
+  RenderOptions options = at_fixed_time();  // smaller than the defaults, to save time
   options.limits.steps = 1'000'000, options.limits.output_bytes = 1 << 20, options.limits.memory_bytes = 16 << 20;
   for (const Row& row : kUnlimited) {
     const std::string error = error_of(row.source, options);
@@ -308,7 +308,7 @@ std::string repeated(const std::string& text, size_t times) {
   return result;
 }
 
-TEST(ChatTemplate, RefusesDeepNestingInsteadOfOverflowingTheStack) {
+TEST(ChatTemplate, RejectsDeepNestingWithoutOverflowingTheStack) {
   constexpr size_t kDeep = 50'000;
   for (const std::string& source :
        {"{{ " + repeated("(", kDeep) + "1" + repeated(")", kDeep) + " }}",
@@ -323,7 +323,7 @@ TEST(ChatTemplate, RefusesDeepNestingInsteadOfOverflowingTheStack) {
   }
 }
 
-TEST(ChatTemplate, RefusesMoreNamesThanAnyoneNeeds) {
+TEST(ChatTemplate, RejectsMoreNamesThanTheLimit) {
   std::string call = "{{ f(", macro = "{% macro f(", sets;
   for (int i = 0; i < 100'000; ++i) {
     const std::string name = "a" + std::to_string(i);
@@ -336,7 +336,7 @@ TEST(ChatTemplate, RefusesMoreNamesThanAnyoneNeeds) {
   EXPECT_NE(error_of(std::string(kMaxTemplateBytes + 1, 'x')).find("at most 1048576 are read"), std::string::npos);
 }
 
-TEST(ChatTemplate, KeepsToSmallerLimitsWhenTold) {
+TEST(ChatTemplate, RespectsSmallerLimits) {
   RenderOptions options = at_fixed_time();
   options.limits.output_bytes = 10;
   EXPECT_NE(error_of("{{ 'x' * 11 }}", options).find("the 10 allowed"), std::string::npos);
@@ -344,7 +344,7 @@ TEST(ChatTemplate, KeepsToSmallerLimitsWhenTold) {
   EXPECT_NE(error_of("{% for i in range(99) %}{% endfor %}", options).find("more than 50 steps"), std::string::npos);
 }
 
-TEST(ChatTemplate, NeedsATimeOnlyWhenTheTemplateAsksForIt) {
+TEST(ChatTemplate, NeedsATimeOnlyForStrftimeNow) {
   EXPECT_NE(error_of("{{ strftime_now('%Y') }}", {}).find("none was given"), std::string::npos);
   EXPECT_EQ(error_of("{{ n }}", {}), "no error, but: 3");
 }
@@ -362,7 +362,7 @@ TEST(ChatTemplate, ReportsTheBytesOfGenerationBlocks) {
   EXPECT_EQ(chat.text.substr(begin, end - begin), "oké");
 }
 
-TEST(ChatTemplate, GivesToolsDocumentsAndThePromptFlagEvenWhenTheyAreLeftOut) {
+TEST(ChatTemplate, DefinesToolsDocumentsAndThePromptFlagByDefault) {
   const ChatTemplate parsed = ChatTemplate::parse("{{ tools }} {{ documents }} {{ add_generation_prompt }}", "t");
   EXPECT_EQ(parsed.render(messages()).text, "None None False");
 }
@@ -372,7 +372,7 @@ TEST(ChatTemplate, ReadsReasoningUnderItsOtherNames) {
   EXPECT_EQ(parsed.render(Json::parse(R"([{"role": "assistant", "reasoning": "hm"}])")).text, "hm");
 }
 
-TEST(ChatTemplate, RefusesWhatIsNoConversation) {
+TEST(ChatTemplate, RejectsInvalidConversations) {
   const ChatTemplate parsed = ChatTemplate::parse("x", "t");
   for (const char* bad : {"[]", "{}", "null", "[1]", "[[]]"})
     EXPECT_THROW(parsed.render(Json::parse(bad)), Error) << bad;
@@ -382,7 +382,7 @@ TEST(ChatTemplate, RefusesWhatIsNoConversation) {
   }
 }
 
-TEST(ChatTemplates, AreFoundInTheConfigurationOrInFilesWhichWin) {
+TEST(ChatTemplates, FilesOverrideTheConfiguration) {
   const TestFolder folder;
   create_directories(folder.path / "additional_chat_templates");
   EXPECT_TRUE(ChatTemplates::load(folder.path).empty());
@@ -400,7 +400,7 @@ TEST(ChatTemplates, AreFoundInTheConfigurationOrInFilesWhichWin) {
   EXPECT_EQ(ChatTemplates::load(folder.path).choose(false).source(), "file");
 }
 
-TEST(ChatTemplates, RefuseAConfigurationThatIsNone) {
+TEST(ChatTemplates, RejectInvalidConfigurations) {
   for (const char* bad : {"1", "[1]", "[{}]", "[{\"name\": 1, \"template\": \"\"}]", "\"{{\"", "{\"a\": 1}"}) {
     EXPECT_THROW(ChatTemplates::from_json(Json::parse(bad), "config"), Error) << bad;
   }

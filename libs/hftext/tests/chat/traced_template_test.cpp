@@ -24,7 +24,7 @@ std::string marked(const std::string& source) {
   return result + chat.text.substr(done);
 }
 
-TEST(TracedTemplate, FollowsTheBytesOfTheMessages) {
+TEST(TracedTemplate, TracksTheBytesOfMessages) {
   const std::pair<const char*, const char*> rows[] = {
       {"x{{ c }}y", "x[a b]y"},
       {"{{ bos_token }}{{ messages[0].role }}{{ tools[0].name }}", "<s>user[f]"},
@@ -64,7 +64,7 @@ TEST(TracedTemplate, FollowsTheBytesOfTheMessages) {
   for (const auto& [source, expected] : rows) EXPECT_EQ(marked(source), expected) << source;
 }
 
-TEST(TracedTemplate, CountsTheRangesItKeeps) {
+TEST(TracedTemplate, CountsTheMemoryOfRanges) {
   const ChatTemplate parsed =
       ChatTemplate::parse("{% for i in range(3000) %}{{ messages[0].content }}.{% endfor %}", "t");
   const Json messages = Json::parse(R"([{"role": "user", "content": "a"}])");

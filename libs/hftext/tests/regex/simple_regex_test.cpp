@@ -28,14 +28,14 @@ constexpr const char* kRanges = "[\u4E2D\u0400-\u052F\u00C0-\u024F\u00E9\u0500-\
 constexpr const char* kAll[] = {kGpt2,  kLlama3,   kQwen2,  kNemo,
                                 kGpt4o, kDeepSeek, kRanges, R"([^\S\n]+|\d{2,}x?|[a-f]{3})"};
 
-/// Where both engines cut the text.
+/// Split positions of both engines.
 void expect_same_cuts(const char* pattern, const std::string& text) {
   const Pattern simple(Regex::compile(pattern, "test"));
   const Pattern pcre2(Regex::compile_pcre2(to_pcre2(pattern, "test"), "test"));
   std::vector<Span> ours, theirs;
   RegexBudget budget;
-  simple.cut(text, ours, budget);
-  pcre2.cut(text, theirs, budget);
+  simple.split(text, ours, budget);
+  pcre2.split(text, theirs, budget);
   ASSERT_EQ(ours.size(), theirs.size()) << pattern << "\n" << text.substr(0, 400);
   for (size_t i = 0; i < ours.size(); ++i) {
     ASSERT_TRUE(ours[i].begin == theirs[i].begin && ours[i].end == theirs[i].end && ours[i].match == theirs[i].match)
@@ -44,7 +44,7 @@ void expect_same_cuts(const char* pattern, const std::string& text) {
   }
 }
 
-TEST(SimpleRegex, KnowsThePatternsOfRealTokenizers) {
+TEST(SimpleRegex, SupportsThePatternsOfRealTokenizers) {
   if (!has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   for (const char* pattern : kAll) EXPECT_TRUE(SimpleRegex::compile(pattern)) << pattern;
 }
@@ -60,7 +60,7 @@ TEST(SimpleRegex, LeavesTheRestToPcre2) {
   }
 }
 
-TEST(SimpleRegex, CutsEveryCharacterAsPcre2Does) {
+TEST(SimpleRegex, SplitsEveryCharacterLikePcre2) {
   if (!has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   std::string text;
   for (char32_t c = 1; c < 0x20000; ++c) {
@@ -74,7 +74,7 @@ TEST(SimpleRegex, CutsEveryCharacterAsPcre2Does) {
   for (const char* pattern : kAll) expect_same_cuts(pattern, text);
 }
 
-TEST(SimpleRegex, CutsRandomTextAsPcre2Does) {
+TEST(SimpleRegex, SplitsRandomTextLikePcre2) {
   if (!has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const std::vector<std::string> parts = {
       "a",  "B",      "'s",     "'S",     "'\u017F", "'ll",    "'",          " ",      "  ",     "\n",     "\r\n",
@@ -88,7 +88,7 @@ TEST(SimpleRegex, CutsRandomTextAsPcre2Does) {
   }
 }
 
-TEST(SimpleRegex, CutsLongRunsAsPcre2DoesAndInAMoment) {
+TEST(SimpleRegex, SplitsLongRunsLikePcre2AndInAMoment) {
   if (!has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   for (const char* run : {" ", "a", "\n", "1", "!", "\u4E2D", "A"}) {
     std::string text;

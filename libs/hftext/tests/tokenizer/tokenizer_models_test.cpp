@@ -86,7 +86,7 @@ TEST(Unigram, TakesThePiecesWithTheHighestScore) {
   EXPECT_EQ(unigram().decode(Ids{1, 0, 5, 4}), "<unk>ab a");
 }
 
-TEST(Unigram, ReadsScoresAsThePackageDoesWhereTheLastBitDecides) {
+TEST(Unigram, ParsesScoresLikeThePackageToTheLastBit) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const auto ids = [](const std::string& a, const std::string& b, const std::string& ab) {
     const std::string file = R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", )" + a +
@@ -102,7 +102,7 @@ TEST(Unigram, ReadsScoresAsThePackageDoesWhereTheLastBitDecides) {
   EXPECT_EQ(ids("-15e-1", "-0.25E+1", "-4.0000001"), (Ids{1, 2}));
 }
 
-TEST(Patterns, KnowScriptsLongNamesAndClassesInsideOfSets) {
+TEST(Patterns, SupportScriptsLongNamesAndNestedClasses) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const auto whole = [](const std::string& pattern, const std::string& character) {
     const auto match = text::Regex::compile(pattern, "test").find(character);
@@ -126,7 +126,7 @@ TEST(Patterns, KnowScriptsLongNamesAndClassesInsideOfSets) {
   }
 }
 
-TEST(SpecialTokens, AreFoundInATextOnlyWhenAskedFor) {
+TEST(SpecialTokens, AreFoundInATextOnlyWithParseSpecial) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const Tokenizer tokenizer = byte_level();
   EXPECT_EQ(tokenizer.encode("<s>abc <t>a"), (Ids{4, 10, 0}));  // characters without a token are left out here
@@ -142,7 +142,7 @@ TEST(SpecialTokens, AreFoundInATextOnlyWhenAskedFor) {
   EXPECT_EQ(tokenizer.size(), 11);
 }
 
-TEST(Tokenizer, GivesBackItsFilesByteForByte) {
+TEST(Tokenizer, ReturnsItsFilesByteForByte) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const TestFolder folder;
   const std::map<std::string, std::string> files = {
@@ -168,7 +168,7 @@ TEST(Tokenizer, KeepsSpacesBeforePunctuationAsTheModelWroteThem) {
   EXPECT_EQ(tokenizer.decode(Ids{1, 2, 3, 4}), "I do n't .");
 }
 
-TEST(Utf8, FindsWhatIsInvalidAndReplacesMaximalParts) {
+TEST(Utf8, ReplacesMaximalInvalidParts) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   // Python: bytes.decode("utf-8", "replace")
   const std::pair<std::string, std::string> rows[] = {{"a\xC3\xA9", "a\u00E9"},
@@ -207,7 +207,7 @@ TEST(PreTokenizer, SplitsAtAnEmptyPatternIntoCharacters) {
   EXPECT_EQ(ids(R"({"String": ""})", "Removed", "true"), Ids());  // what lies between is what is removed
 }
 
-TEST(Tokenizer, GivesThePieceOfTextThatEachTokenStandsFor) {
+TEST(Tokenizer, ReturnsTheTextOfEachToken) {
   using Pieces = std::vector<std::string>;
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   // The two bytes of e with an acute accent are tokens of their own.
@@ -219,7 +219,7 @@ TEST(Tokenizer, GivesThePieceOfTextThatEachTokenStandsFor) {
   EXPECT_EQ(words.pieces(Ids{0, 1, 7, 0}), (Pieces{"so", "2", "", "so"}));  // the space belongs to none of them
 }
 
-TEST(NormalForms, OrderTheMarksOfACharacterInLinearTime) {
+TEST(NormalForms, SortMarksOfACharacterInLinearTime) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   // Canonical combining classes: dot below 220, acute 230; Tibetan vowels 129 and 130, and U+0F73 is the two of them.
   const auto times = [](int count, const std::string& text) {
@@ -240,7 +240,7 @@ TEST(NormalForms, OrderTheMarksOfACharacterInLinearTime) {
   EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5);
 }
 
-TEST(AddedTokens, ThatTakeSpacesAlongTakeLinearTime) {
+TEST(AddedTokens, StripSpacesInLinearTime) {
   for (const std::string side : {"lstrip", "rstrip"}) {
     const Tokenizer tokenizer = Tokenizer::from_files({{"tokenizer.json", R"({
       "added_tokens": [{"id": 2, "content": " ", "normalized": false, ")" + side +

@@ -24,7 +24,7 @@ Tokenizer colours() {
 Json tokenizer_tree() { return Json::parse(colours().files().at("tokenizer.json")); }
 Json config_tree() { return Json::parse(colours().files().at("tokenizer_config.json")); }
 
-TEST(Tokenizer, GivesEveryWordTheIdOfItsPlace) {
+TEST(Tokenizer, NumbersWordsInOrder) {
   const Tokenizer tokenizer = colours();
   EXPECT_EQ(tokenizer.size(), 9);
   EXPECT_EQ(tokenizer.encode("<bos> green red = größe <eos>"), (Ids{1, 4, 3, 7, 6, 2}));
@@ -34,7 +34,7 @@ TEST(Tokenizer, GivesEveryWordTheIdOfItsPlace) {
   EXPECT_EQ(tokenizer.eos_id(), 2);
 }
 
-TEST(Tokenizer, JoinsWordsByOneSpaceAndLeavesSpecialTokensOutUnlessAsked) {
+TEST(Tokenizer, JoinsWordsByOneSpaceAndSkipsSpecialTokensByDefault) {
   const Tokenizer tokenizer = colours();
   EXPECT_EQ(tokenizer.decode(Ids{1, 4, 3, 2, 0}), "green red");
   EXPECT_EQ(tokenizer.decode(Ids{1, 4, 3, 2, 0}, /*skip_special=*/false), "<bos> green red <eos> <pad>");
@@ -48,18 +48,18 @@ TEST(Tokenizer, SplitsOnEveryUnicodeSpace) {
   EXPECT_THROW(colours().encode("red\u200Bred"), Error);  // the zero-width space is not white space
 }
 
-TEST(Tokenizer, FindsSpecialTokensInsideWordsWhenAsked) {
+TEST(Tokenizer, FindsSpecialTokensInsideWordsWithParseSpecial) {
   EXPECT_EQ(colours().encode("<bos>red<eos><eos>green", {.parse_special = true}), (Ids{1, 3, 2, 2, 4}));
   EXPECT_EQ(colours().encode("a<b", {.parse_special = true}), Ids{8});
 }
 
-TEST(Tokenizer, PrefersTheLongestSpecialTokenAtAPlace) {
+TEST(Tokenizer, PrefersTheLongestSpecialToken) {
   const Tokenizer tokenizer =
       Tokenizer::word_level({"<e", "<e>", "<e>>", "x"}, {.pad = "<e", .bos = "<e>>", .eos = "<e>"});
   EXPECT_EQ(tokenizer.encode("x<e>>x<e>x<ex", {.parse_special = true}), (Ids{3, 2, 3, 1, 3, 0, 3}));
 }
 
-TEST(Tokenizer, RefusesAnUnknownWordByName) {
+TEST(Tokenizer, NamesAnUnknownWordInItsError) {
   expect_error(ExitCode::kBadInput, {"\"purple\"", "9 tokens"}, [] { colours().encode("red purple green"); });
 }
 
@@ -69,13 +69,13 @@ TEST(Tokenizer, UsesTheUnknownTokenWhenTheFileHasOne) {
   EXPECT_EQ(Tokenizer::from_json(tree, config_tree(), "test").encode("red purple"), (Ids{3, 5}));
 }
 
-TEST(Tokenizer, PassesOverIdsWithoutATokenWhenDecodingButRefusesToNameThem) {
+TEST(Tokenizer, SkipsIdsWithoutATokenWhenDecoding) {
   EXPECT_EQ(colours().decode(Ids{3, 9, -1, 100000, 4}), "red green");
   expect_error(ExitCode::kBadInput, {"id 9", "0 to 8"}, [] { colours().token(9); });
   EXPECT_THROW(colours().token(-1), Error);
 }
 
-TEST(Tokenizer, HasOnlyTheRolesItWasGiven) {
+TEST(Tokenizer, HasOnlyTheGivenRoles) {
   const Tokenizer tokenizer = Tokenizer::word_level({"a", "end"}, {.pad = "", .bos = "", .eos = "end"});
   EXPECT_EQ(tokenizer.pad_id(), std::nullopt);
   EXPECT_EQ(tokenizer.bos_id(), std::nullopt);
@@ -83,7 +83,7 @@ TEST(Tokenizer, HasOnlyTheRolesItWasGiven) {
   EXPECT_EQ(Json::parse(tokenizer.files().at("special_tokens_map.json")), (Json{{"eos_token", "end"}}));
 }
 
-TEST(Tokenizer, RefusesAVocabularyThatCannotRoundTrip) {
+TEST(Tokenizer, RejectsAVocabularyThatCannotRoundTrip) {
   const auto make = [](std::vector<std::string> words, SpecialTokens special) {
     return [=] { Tokenizer::word_level(words, special); };
   };
@@ -94,7 +94,7 @@ TEST(Tokenizer, RefusesAVocabularyThatCannotRoundTrip) {
                make({"a"}, {.pad = "<pad>", .bos = "", .eos = ""}));
 }
 
-TEST(Tokenizer, IsTheSameAfterWritingAndLoadingAndItsFilesAreTheSameBytes) {
+TEST(Tokenizer, RoundTripsThroughItsFiles) {
   const TestFolder folder;
   for (const auto& [name, bytes] : colours().files()) folder.write(name, bytes);
   // Bytes, not meaning: a space more must survive.
@@ -108,8 +108,8 @@ TEST(Tokenizer, IsTheSameAfterWritingAndLoadingAndItsFilesAreTheSameBytes) {
   EXPECT_EQ(loaded.files().size(), 3u);
 }
 
-// What transformers writes after a call with padding=True and truncation=True.
-TEST(Tokenizer, NeitherCutsNorPadsWhateverTheFileSaysAndWritesItBack) {
+// transformers writes this after a call with padding=True and truncation=True.
+TEST(Tokenizer, IgnoresTruncationAndPaddingButWritesThemBack) {
   Json tree = tokenizer_tree();
   tree["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
   tree["padding"] = {
@@ -128,7 +128,7 @@ TEST(Tokenizer, NamesTheFileThatIsMissingOrBroken) {
   expect_error(ExitCode::kBadInput, {"tokenizer.json:2: "}, [&] { Tokenizer::load(folder.path); });
 }
 
-TEST(Tokenizer, RefusesIdsThatAreNotOneToOne) {
+TEST(Tokenizer, RejectsIdsThatAreNotOneToOne) {
   const auto with_vocabulary = [](Json vocabulary) {
     Json tree = tokenizer_tree();
     tree["added_tokens"] = Json::array();
@@ -142,7 +142,7 @@ TEST(Tokenizer, RefusesIdsThatAreNotOneToOne) {
   expect_error(ExitCode::kBadInput, {"model.vocab"}, with_vocabulary(Json::array({"a"})));
 }
 
-TEST(Tokenizer, ReadsRolesWrittenAsObjectsAndRefusesRolesWithoutAToken) {
+TEST(Tokenizer, ReadsRolesWrittenAsObjectsAndRejectsRolesWithoutAToken) {
   Json config = config_tree();
   config["eos_token"] = {{"content", "red"}, {"special", true}};
   config["pad_token"] = nullptr;

@@ -65,7 +65,7 @@ std::vector<Candidate> values_of(const Option& option) {
     return values;
   }
   if (option.path == "task.name") {  // has no fixed choices in the option table
-    for (const TaskEntry& task : task_table()) values.push_back({task.name, first_sentence(task.sentence)});
+    for (const TaskEntry& task : task_table()) values.push_back({task.name, first_sentence(task.summary)});
     return values;
   }
   const auto is = [&]<class T>(T*) {

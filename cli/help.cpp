@@ -42,7 +42,7 @@ class Topics {
     for (const Method& method : methods())
       if (method.name == name) texts.push_back(describe(method));
     for (const TaskEntry& task : task_table())
-      if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
+      if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.summary + "\n");
     for (const BuiltInReward& reward : built_in_rewards())
       if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.summary + "\n");
     if (const std::string external = compat::describe_key(name, compat::Names::kSuffixes); !external.empty())

@@ -58,10 +58,10 @@ ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcom
         std::to_string(comparison.same_seeds) +
         " runs have the variant and seed of a run in the other study, so they are not independent. Fix: use "
         "other seeds, as study.first_seed=100");
-  const bool agrees = comparison.least_p > kSignificance;
+  const bool agrees = comparison.min_p > kSignificance;
   console.result((agrees ? "the studies agree: the smallest p-value (Holm-corrected) is "
                          : "the studies differ: the smallest p-value (Holm-corrected) is ") +
-                 fixed(comparison.least_p, 4) + "; below " + fixed(kSignificance, 2) + " is a difference");
+                 fixed(comparison.min_p, 4) + "; below " + fixed(kSignificance, 2) + " is a difference");
   return agrees ? ExitCode::kDone : ExitCode::kAnsweredNo;
 }
 

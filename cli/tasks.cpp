@@ -21,8 +21,8 @@ struct TasksRequest {
 void print_table(bool json) {
   Json rows = Json::array();
   for (const TaskEntry& row : task_table()) {
-    if (!json) std::printf("%-12s %s\n", row.name.c_str(), row.sentence.c_str());
-    rows.push_back({{"name", row.name}, {"sentence", row.sentence}});
+    if (!json) std::printf("%-12s %s\n", row.name.c_str(), row.summary.c_str());
+    rows.push_back({{"name", row.name}, {"sentence", row.summary}});
   }
   if (json) std::printf("%s\n", json_line(rows).c_str());
 }
@@ -61,12 +61,12 @@ ExitCode show_tasks(const TasksRequest& request) {
   const std::unique_ptr<Task> task = make_task({.name = row.name});
   Console console;
   if (!request.json) {
-    console.line(row.name + ": " + row.sentence);
+    console.line(row.name + ": " + row.summary);
     console.line("  vocabulary of " + std::to_string(task->tokenizer().size()) + " tokens, completions of at most " +
                  std::to_string(task->max_completion_tokens()));
     for (const TaskPreset& preset : row.presets)
       console.line("  " + preset.name + ": modulus " + std::to_string(preset.options.modulus) + ", steps " +
-                   std::to_string(preset.options.steps) + " (" + preset.use + ")");
+                   std::to_string(preset.options.steps) + " (" + preset.purpose + ")");
   }
   for (int64_t i = 0; i < request.count; ++i) {
     const Demonstration shown = make_sample(*task, request, i);

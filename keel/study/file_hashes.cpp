@@ -15,48 +15,49 @@
 namespace keel {
 namespace {
 
-/// Another one where a file was written or replaced, whatever time it was given.
-std::string stamp_of(const std::string& file) {
-  struct stat seen {};
-  if (::stat(file.c_str(), &seen) != 0) return "";
-  return str_cat(seen.st_dev, " ", seen.st_ino, " ", seen.st_size, " ", seen.st_ctim.tv_sec, " ", seen.st_ctim.tv_nsec);
+/// Returns a stamp that changes whenever a file is written or replaced, whatever its modification time.
+std::string file_stamp(const std::string& file) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) return "";
+  return str_cat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_ctim.tv_sec, " ", info.st_ctim.tv_nsec);
 }
 
 }  // namespace
 
-void FileHashes::add_file(const std::filesystem::path& file, Json& found) {
+void FileHashes::add_file(const std::filesystem::path& file, Json& hashes) {
   const std::string name = full_path(file);
-  const std::string stamp = stamp_of(name);
-  Read& known = read_[name];
-  if (known.stamp != stamp || stamp.empty()) known = {stamp, sha256_of_file(name)};
-  found[name] = known.hash;
+  const std::string stamp = file_stamp(name);
+  CachedHash& cached = cache_[name];
+  if (cached.stamp != stamp || stamp.empty()) cached = {stamp, sha256_of_file(name)};
+  hashes[name] = cached.hash;
 }
 
-void FileHashes::add_model(const std::filesystem::path& model, Json& found) {
-  if (!is_folder(model)) return add_file(model, found);
-  std::error_code unseen;
+void FileHashes::add_model(const std::filesystem::path& model, Json& hashes) {
+  if (!is_folder(model)) return add_file(model, hashes);
+  std::error_code ignored;
   for (const std::string& name : list_directory(model))
-    if (!name.starts_with('.') && std::filesystem::is_regular_file(model / name, unseen)) add_file(model / name, found);
+    if (!name.starts_with('.') && std::filesystem::is_regular_file(model / name, ignored))
+      add_file(model / name, hashes);
 }
 
-Json FileHashes::of(Config config) {
-  Json found = Json::object();
-  const auto add = [&](const auto& what) {
+Json FileHashes::hash_files(Config config) {
+  Json hashes = Json::object();
+  const auto try_add = [&](const auto& add) {
     try {
-      what();
+      add();
     } catch (const Error&) {
-      // There is no such file, model or adapter.
+      // The file, model or adapter is missing.
     }
   };
   for (const std::vector<std::string>* names : data_file_lists(config))
-    add([&] {
-      for (const std::filesystem::path& file : expand_names(*names)) add_file(file, found);
+    try_add([&] {
+      for (const std::filesystem::path& file : expand_names(*names)) add_file(file, hashes);
     });
   if (!config.model.path.empty())
-    add([&] { add_model(locate_model(resolve_model(config.model.path, nullptr)), found); });
-  if (!config.lora.adapter.empty()) add([&] { add_model(resolve_adapter(config.lora.adapter, nullptr), found); });
-  found["reward.files"] = reward_files(config.reward);
-  return found;
+    try_add([&] { add_model(locate_model(resolve_model(config.model.path, nullptr)), hashes); });
+  if (!config.lora.adapter.empty()) try_add([&] { add_model(resolve_adapter(config.lora.adapter, nullptr), hashes); });
+  hashes["reward.files"] = reward_files(config.reward);
+  return hashes;
 }
 
 }  // namespace keel

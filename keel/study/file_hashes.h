@@ -9,22 +9,22 @@
 
 namespace keel {
 
-/// What is in the files that configurations name: rows, reward functions and their programs, the model and the adapter
-/// that a run starts from. A file is read again where it was changed since.
+/// Hashes of the files that configurations name: data, reward functions and their programs, model and adapter. A file
+/// is read again only if it was changed.
 class FileHashes {
  public:
-  /// Of each file its hash. What cannot be found is no error here: the run says what it misses.
-  Json of(Config config);
+  /// Returns the hash of each file. Ignores missing files, which are an error of the run.
+  Json hash_files(Config config);
 
  private:
-  void add_file(const std::filesystem::path& file, Json& found);
-  /// A model's folder, or a file of one.
-  void add_model(const std::filesystem::path& model, Json& found);
+  void add_file(const std::filesystem::path& file, Json& hashes);
+  /// Adds the files of a model folder, or a model file.
+  void add_model(const std::filesystem::path& model, Json& hashes);
 
-  struct Read {
+  struct CachedHash {
     std::string stamp, hash;
   };
-  std::map<std::string, Read> read_;
+  std::map<std::string, CachedHash> cache_;
 };
 
 }  // namespace keel

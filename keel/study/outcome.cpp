@@ -13,11 +13,11 @@
 namespace keel {
 namespace {
 
-constexpr size_t kWindow = 5;  // steps of the mean that a run's best is
+constexpr size_t kWindow = 5;  // steps of the moving average
 
 double mean_of(const double* first, size_t count) { return moments_of({first, count}).mean; }
 
-/// The mean of the steps up to each, five at a time; fewer at the beginning.
+/// Returns the moving average over kWindow steps, over fewer at the beginning.
 std::vector<double> running_means(const std::vector<double>& rewards) {
   std::vector<double> means;
   for (size_t i = 0; i < rewards.size(); ++i) {
@@ -27,9 +27,9 @@ std::vector<double> running_means(const std::vector<double>& rewards) {
   return means;
 }
 
-size_t end_of(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
+size_t steps_at_end(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
 
-std::vector<std::string> fields_of(const std::string& line) {
+std::vector<std::string> split_fields(const std::string& line) {
   std::vector<std::string> fields(1);
   for (const char c : line)
     if (c == ',')
@@ -45,7 +45,7 @@ bool has_collapsed(const std::vector<double>& rewards, int64_t last) {
   if (rewards.size() <= kWindow) return false;
   const std::vector<double> means = running_means(rewards);
   const double best = *std::max_element(means.begin() + kWindow - 1, means.end());
-  const size_t end = std::min(end_of(rewards.size(), last), means.size() - kWindow + 1);
+  const size_t end = std::min(steps_at_end(rewards.size(), last), means.size() - kWindow + 1);
   return best > 0 && std::all_of(means.end() - static_cast<std::ptrdiff_t>(end), means.end(),
                                  [&](double mean) { return mean < best / 2; });
 }
@@ -71,10 +71,9 @@ Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::v
         curves[metric].push_back(value->second);
   }
   if (outcome.rewards.empty())
-    fail(ExitCode::kBadInput, run.string(),
-         ": the run has no step with a reward, so that a study has nothing to measure");
+    fail(ExitCode::kBadInput, run.string(), ": the run has no step with a reward, so the study cannot measure it");
   const std::vector<double>& rewards = outcome.rewards;
-  const size_t end = end_of(rewards.size(), last);
+  const size_t end = steps_at_end(rewards.size(), last);
   const std::vector<double> means = running_means(rewards);
   outcome.measures[measure::kFinal] = mean_of(&rewards[rewards.size() - end], end);
   outcome.measures[measure::kEarly] = mean_of(rewards.data(), end);
@@ -107,8 +106,8 @@ Outcome parse_outcome(const Json& json, const std::string& place) {
       if (!outcome.variant.empty()) json.at("measures").at(name);
     return outcome;
   } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": not what a study writes about a run (", error.what(),
-         "); remove the file, and the run is measured again, or made again where its checkpoints are gone");
+    fail(ExitCode::kBadInput, place, ": not the outcome of a run (", error.what(),
+         "); remove the file to measure the run again");
   }
 }
 
@@ -143,7 +142,7 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::vector<std::string> fields = fields_of(text.substr(begin, end - begin));
+    const std::vector<std::string> fields = split_fields(text.substr(begin, end - begin));
     begin = end + 1;
     const std::string place = file.string() + ":" + std::to_string(++number);
     if (number == 1) {
@@ -173,7 +172,7 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
     }
     if (!runs.emplace(outcome.variant, outcome.seed).second)
       fail(ExitCode::kBadInput, place, ": has the run ", outcome.variant, "-", outcome.seed,
-           " a second time; a run is one measurement, remove one of the rows");
+           " twice; remove one of the rows");
     outcomes.push_back(std::move(outcome));
   }
   if (outcomes.empty()) fail(ExitCode::kBadInput, file.string(), ": has no runs; expected a study's runs.csv");

@@ -24,45 +24,43 @@ struct StudyOptions {
   void describe(OptionTable& t);
 };
 
-/// One way of doing what is studied: the common configuration with its own settings in it.
+/// A variant: the base configuration with changed settings.
 struct Variant {
   std::string name;
   ConfigTree tree;
 };
 
-/// Variants of one configuration, each run once from every seed.
+/// Variants of one configuration, each run once per seed.
 struct Study {
-  std::string name;  // of its file
-  std::string file;  // from the root folder on
+  std::string name;  // of its file, without extension
+  std::string file;  // absolute path
   StudyOptions options;
   std::vector<Variant> variants;   // in the file's order
-  std::vector<std::string> notes;  // what of the base's file is not taken
+  std::vector<std::string> notes;  // about ignored settings of the base file
 };
 
-/// The configuration that the variants share, where a study names its file.
+/// Reads the base configuration if `base` is the name of a file.
 std::optional<ConfigTree> read_base_file(const ConfigTree& tree);
 
-/// Reads a study: its sections are `study`, `base` (a configuration, or the name of its file, which is read
-/// already), `variants` (a name to settings) and `sizes` (a name to settings, of which `size` is put over the base).
-/// What was typed behind the file wins over all of them. A base's file may be one that a run was made with: the folder
-/// and the seed that it names are not taken.
+/// Reads a study. Its sections are `study`, `base` (a configuration, or a file name, with its contents in `base_file`),
+/// `variants` (settings by name) and `sizes` (settings by name; those of `size` override the base). The command line
+/// overrides all of them. run.dir and run.seed of a base file are ignored.
 Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_file, const std::string& size);
 
-/// Loads every variant's configuration, so that a mistake in one is told before the first run. Notes to print are
-/// returned.
+/// Loads every variant's configuration, so that errors appear before the first run. Returns notes to print.
 std::vector<std::string> check_variants(const Study& study);
 
-/// One process of a study: the configuration that `keel train` gets, and where it writes.
+/// One process of a study, with the configuration for `keel train`.
 struct StudyRun {
   std::string name;     // "dppo_tv-3"
-  std::string variant;  // empty for a warm-up
+  std::string variant;  // empty for a warm-up (supervised) run
   uint64_t seed = 0;
   Json config;
-  std::string warm_up = {};  // the name of the run that must be done before; empty for none
+  std::string warm_up = {};  // the run to start from, or empty
 };
 
-/// The runs of a study in the order they begin: a seed's warm-up, which all variants share that do not change what it
-/// does, then their runs.
+/// Returns the runs of a study in their order. For each seed, the supervised warm-up comes first; variants with the
+/// same warm-up settings share it.
 std::vector<StudyRun> plan_runs(const Study& study);
 
 }  // namespace keel

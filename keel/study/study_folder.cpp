@@ -14,41 +14,41 @@ constexpr const char* kOwner = "study.json";
 constexpr std::array kFolders = {"configs", "logs", "runs", "outcomes"};
 constexpr std::array kTables = {"table.md", "table.csv", "runs.csv", "study.html", "curves.svg"};
 
-/// The file of the study that a folder says it is of; nothing where it does not say.
-std::optional<std::string> owner_of(const std::filesystem::path& folder) {
+/// Returns the study file named in study.json, if there is one.
+std::optional<std::string> read_owner(const std::filesystem::path& folder) {
   if (!path_exists(folder / kOwner)) return std::nullopt;
   const Json json = read_json_file(folder / kOwner);
   const Json file = json.is_object() ? json.value("study", Json()) : Json();
   return file.is_string() ? file.get<std::string>() : "(" + std::string(kOwner) + " does not name it)";
 }
 
-/// Studies of one name in several folders would share studies/NAME, and a folder may hold anything.
-void require_own(const Study& study, const std::filesystem::path& folder) {
-  const std::string way_out = "; choose another study.dir, or replace what it has with --overwrite";
-  if (const std::optional<std::string> owner = owner_of(folder)) {
+/// Fails if the folder has files of another study, or of unknown origin.
+void require_same_study(const Study& study, const std::filesystem::path& folder) {
+  const std::string fix = "; choose another study.dir, or replace its contents with --overwrite";
+  if (const std::optional<std::string> owner = read_owner(folder)) {
     if (*owner != study.file)
-      fail(ExitCode::kBadConfiguration, "study.dir: ", study.options.dir, " holds the study ", *owner, ", and this is ",
-           study.file, way_out);
+      fail(ExitCode::kBadConfiguration, "study.dir: ", study.options.dir, " has the study ", *owner, ", and this is ",
+           study.file, fix);
     return;
   }
-  const auto refuse_taken = [&](const auto& names) {
+  const auto require_absent = [&](const auto& names) {
     for (const char* name : names)
       if (path_exists(folder / name))
         fail(ExitCode::kBadConfiguration, "study.dir: ", study.options.dir, " has ", name,
-             " in it, and nothing says that it is this study's", way_out);
+             " and no study.json, so it may not be this study's", fix);
   };
-  refuse_taken(kTables);
-  refuse_taken(kFolders);
+  require_absent(kTables);
+  require_absent(kFolders);
 }
 
-LockedDirectory locked(const Study& study, OldRuns old_runs) {
+LockedDirectory open_folder(const Study& study, OldRuns old_runs) {
   const std::filesystem::path folder = full_path(study.options.dir);
   create_directories(folder);
   std::optional<LockedDirectory> directory = LockedDirectory::lock(folder);
   if (!directory)
-    fail(ExitCode::kBadConfiguration, "study.dir: a study goes on in ", study.options.dir,
-         "; wait for its end, or choose another folder");
-  if (old_runs == OldRuns::kKept) require_own(study, folder);
+    fail(ExitCode::kBadConfiguration, "study.dir: another process runs a study in ", study.options.dir,
+         "; wait until it ends, or choose another folder");
+  if (old_runs == OldRuns::kKept) require_same_study(study, folder);
   write_atomically(folder / kOwner, json_line(Json{{"study", study.file}}) + "\n");
   for (const char* name : kFolders) create_directories(folder / name);
   return std::move(*directory);
@@ -56,14 +56,14 @@ LockedDirectory locked(const Study& study, OldRuns old_runs) {
 
 }  // namespace
 
-StudyFolder::StudyFolder(const Study& study, OldRuns old_runs) : directory_(locked(study, old_runs)) {}
+StudyFolder::StudyFolder(const Study& study, OldRuns old_runs) : directory_(open_folder(study, old_runs)) {}
 
-void StudyFolder::require_at_its_path() const {
+void StudyFolder::require_not_moved() const {
   const std::optional<std::filesystem::path> now = directory_.current_path();
   if (now == path()) return;
   fail(ExitCode::kHealthGuard, "study.dir: ", path().string(), " was ", now ? "moved to " + now->string() : "removed",
-       " while the study went on, which stops; what has the name now was left alone. ",
-       now ? "Move it back, and the same command goes on with it" : "The same command begins it anew");
+       " during the study, which stops; nothing at this path was changed. ",
+       now ? "Move it back and run the same command to continue" : "Run the same command to start again");
 }
 
 }  // namespace keel

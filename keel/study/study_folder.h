@@ -8,13 +8,13 @@
 
 namespace keel {
 
-/// Whether runs that were made with other settings are made anew, and what is another's in the folder is replaced.
+/// Selects whether to replace runs with other settings, and files of other studies (--overwrite).
 enum class OldRuns { kKept, kReplaced };
 
-/// The folder of a study, which names the study in study.json. One process at a time has it locked.
+/// The folder of a study. Its study.json names the study; one process at a time locks it.
 class StudyFolder {
  public:
-  /// Claims study.dir, which is made where there is none.
+  /// Creates study.dir if needed, and locks it.
   StudyFolder(const Study& study, OldRuns old_runs);
 
   const std::filesystem::path& path() const { return directory_.path(); }
@@ -23,9 +23,8 @@ class StudyFolder {
   std::filesystem::path log(const std::string& run) const { return path() / "logs" / (run + ".txt"); }
   std::filesystem::path run(const std::string& name) const { return path() / "runs" / name; }
 
-  /// An Error (kHealthGuard) where its path leads to it no longer: a run, which knows its folder by that path, must not
-  /// be begun then.
-  void require_at_its_path() const;
+  /// Fails (kHealthGuard) if the folder was moved or removed, since runs find their folders by path.
+  void require_not_moved() const;
 
  private:
   LockedDirectory directory_;

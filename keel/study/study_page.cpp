@@ -22,7 +22,7 @@ std::vector<ChartPoint> curve(const std::vector<double>& rewards) {
   return points;
 }
 
-/// Step by step over the runs that came so far.
+/// Returns the mean of each step over the runs that reached it.
 std::vector<double> mean_curve(const std::vector<const Outcome*>& runs) {
   std::vector<double> sums, counts;
   for (const Outcome* run : runs)
@@ -35,7 +35,7 @@ std::vector<double> mean_curve(const std::vector<const Outcome*>& runs) {
   return sums;
 }
 
-/// Markdown's table as HTML's.
+/// Converts a Markdown table to HTML.
 std::string html_table(const std::string& markdown) {
   std::string out = "<table>";
   size_t number = 0;
@@ -43,7 +43,7 @@ std::string html_table(const std::string& markdown) {
     const size_t end = markdown.find('\n', begin);
     const std::string line = markdown.substr(begin, end - begin);
     begin = end + 1;
-    if (number == 1) continue;  // the line under the head
+    if (number == 1) continue;  // the separator line
     const std::string tag = number == 0 ? "th" : "td";
     out += "<tr>";
     for (size_t cell = 2; cell < line.size();) {
@@ -58,17 +58,17 @@ std::string html_table(const std::string& markdown) {
 
 constexpr double kPanelWidth = 260, kPanelHeight = 170, kTitleHeight = 38, kTitleLeft = 56;
 constexpr size_t kColumns = 4;
-constexpr int kMostLetters = 26;  // of a bold name that is as wide as its panel, or less
+constexpr int kMaxTitleLength = 26;  // bold characters that fit the panel
 
-double highest_reward(const std::vector<Outcome>& outcomes) {
+double max_reward(const std::vector<Outcome>& outcomes) {
   double highest = 0;
   for (const Outcome& outcome : outcomes)
     for (const double reward : outcome.rewards) highest = std::max(highest, reward);
   return highest;
 }
 
-/// The runs of a variant faintly, those that collapsed in another colour, and their mean.
-Chart panel_of(const std::vector<const Outcome*>& runs, double highest) {
+/// Plots the runs of a variant faintly, collapsed ones in another colour, and their mean.
+Chart make_panel(const std::vector<const Outcome*>& runs, double highest) {
   Chart chart{.width = kPanelWidth, .height = kPanelHeight, .from_zero = true, .up_to = highest};
   for (const Outcome* run : runs)
     chart.lines.push_back({"", curve(run->rewards), run->measures.at(measure::kCollapsed) != 0 ? 1 : 0, true});
@@ -81,10 +81,10 @@ std::string title_line(double y, const std::string& attributes, const std::strin
          escape_html(text) + "</text>";
 }
 
-/// Above a variant's panel and no wider: its name, condensed where it is long, and how many of its runs collapsed.
+/// Returns the title of a panel: the name, condensed if it is long, and the number of collapsed runs.
 std::string panel_title(const std::string& variant, const std::vector<const Outcome*>& runs) {
   std::string name = " font-weight=\"600\"";
-  if (display_width(variant) > kMostLetters)
+  if (display_width(variant) > kMaxTitleLength)
     name += " textLength=\"" + svg_number(kPanelWidth - kTitleLeft - 8) + "\" lengthAdjust=\"spacingAndGlyphs\"";
   const auto collapsed =
       std::ranges::count_if(runs, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
@@ -99,7 +99,7 @@ std::string panel_title(const std::string& variant, const std::vector<const Outc
 std::string study_curves(const Study& study, const std::vector<Outcome>& outcomes) {
   std::map<std::string, std::vector<const Outcome*>> runs;
   for (const Outcome& outcome : outcomes) runs[outcome.variant].push_back(&outcome);
-  const double highest = highest_reward(outcomes);
+  const double highest = max_reward(outcomes);
   std::string panels;
   size_t count = 0;
   for (const Variant& variant : study.variants) {
@@ -109,7 +109,7 @@ std::string study_curves(const Study& study, const std::vector<Outcome>& outcome
     const double y = static_cast<double>(count / kColumns) * (kPanelHeight + kTitleHeight);
     panels += "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) + ")\">" +
               panel_title(variant.name, found->second) + "<g transform=\"translate(0 " + svg_number(kTitleHeight) +
-              ")\">" + chart_group(panel_of(found->second, highest)) + "</g></g>";
+              ")\">" + chart_group(make_panel(found->second, highest)) + "</g></g>";
     ++count;
   }
   const size_t rows = (count + kColumns - 1) / kColumns;
@@ -117,7 +117,7 @@ std::string study_curves(const Study& study, const std::vector<Outcome>& outcome
                     height = svg_number((kPanelHeight + kTitleHeight) * static_cast<double>(rows));
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " +
          width + " " + height + "\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\"><title>" +
-         escape_html(study.name) + ": mean reward over steps, each run and the mean of a variant's</title>" + panels +
+         escape_html(study.name) + ": mean reward over steps, of each run and averaged per variant</title>" + panels +
          "</svg>\n";
 }
 
@@ -127,9 +127,10 @@ std::string study_page(const Study& study, const std::vector<VariantSummary>& va
          "content=\"width=device-width\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "style-src 'unsafe-inline'\"><title>" +
          escape_html(study.name) + "</title><style>" + kStyle + "</style></head><body><h1>" + escape_html(study.name) +
-         "</h1><p>Means over seeds with 95 % intervals; collapsed: the runs that fell below half of their best five "
-         "steps and stayed there. The curves are mean rewards over steps: each run faintly, a collapsed one in another "
-         "colour, and the mean of the variant's.</p>" +
+         "</h1><p>Means over seeds with 95 % intervals; collapsed: runs that fell below half of their best five "
+         "steps and stayed there. The curves show the mean reward per step: each run faintly, collapsed runs in "
+         "another "
+         "colour, and the mean of the variant.</p>" +
          html_table(markdown_table(study, variants)) + "<figure>" + study_curves(study, outcomes) +
          "</figure></body></html>\n";
 }

@@ -13,34 +13,34 @@
 namespace keel {
 namespace {
 
-const std::vector<std::string> kCompared = {measure::kFinal, measure::kEarly};  // with the baseline's, seed by seed
+const std::vector<std::string> kCompared = {measure::kFinal, measure::kEarly};  // with the baseline, by seed
 
-Cell cell_of(const std::vector<double>& values) {
+Cell make_cell(const std::vector<double>& values) {
   return {moments_of(values).mean, mean_interval(values), static_cast<int64_t>(values.size())};
 }
 
-/// To three decimals, unless it has so many digits before them that nobody would count them.
-std::string shown(double value) {
+/// Formats a number with three decimals, or with four significant digits if it is huge.
+std::string format_cell(double value) {
   return std::abs(value) < 1e9 || std::isinf(value) ? fixed(value, 3) : format_number(value, 4);
 }
 
-std::string shown(const Cell& cell) {
+std::string format_cell(const Cell& cell) {
   const std::string interval =
-      cell.interval ? " [" + shown(cell.interval->first) + ", " + shown(cell.interval->second) + "]" : "";
-  return shown(cell.mean) + interval;
+      cell.interval ? " [" + format_cell(cell.interval->first) + ", " + format_cell(cell.interval->second) + "]" : "";
+  return format_cell(cell.mean) + interval;
 }
 
-/// A metric may be far below 0.001, where three decimals say nothing.
-std::string shown_metric(const Cell& cell) {
-  if (std::abs(cell.mean) >= 0.01 || cell.mean == 0) return shown(cell);
+/// Formats a metric, with two significant digits if it is small.
+std::string format_metric(const Cell& cell) {
+  if (std::abs(cell.mean) >= 0.01 || cell.mean == 0) return format_cell(cell);
   const std::string interval = cell.interval ? " [" + format_number(cell.interval->first, 2) + ", " +
                                                    format_number(cell.interval->second, 2) + "]"
                                              : "";
   return format_number(cell.mean, 2) + interval;
 }
 
-std::map<std::string, std::vector<double>> by_variant(const std::vector<Outcome>& outcomes,
-                                                      const std::string& measure) {
+std::map<std::string, std::vector<double>> values_by_variant(const std::vector<Outcome>& outcomes,
+                                                             const std::string& measure) {
   std::map<std::string, std::vector<double>> values;
   for (const Outcome& outcome : outcomes)
     if (const auto found = outcome.measures.find(measure); found != outcome.measures.end())
@@ -48,8 +48,8 @@ std::map<std::string, std::vector<double>> by_variant(const std::vector<Outcome>
   return values;
 }
 
-/// A table of Markdown that can be read as it is: its columns stand below each other.
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+/// Formats a Markdown table with aligned columns.
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size(), 3);
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -78,27 +78,27 @@ std::vector<std::string> table_measures(const Study& study) {
 
 std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outcome>& outcomes,
                                       const std::map<std::string, int64_t>& failed) {
-  std::map<uint64_t, const Outcome*> of_baseline;  // by seed
+  std::map<uint64_t, const Outcome*> baseline_runs;  // by seed
   for (const Outcome& outcome : outcomes)
-    if (outcome.variant == study.options.baseline) of_baseline[outcome.seed] = &outcome;
+    if (outcome.variant == study.options.baseline) baseline_runs[outcome.seed] = &outcome;
   std::vector<VariantSummary> summaries;
   for (const Variant& variant : study.variants) {
     VariantSummary summary{.name = variant.name};
-    if (const auto some = failed.find(variant.name); some != failed.end()) summary.failed = some->second;
+    if (const auto count = failed.find(variant.name); count != failed.end()) summary.failed = count->second;
     std::map<std::string, std::vector<double>> differences;
     for (const Outcome& outcome : outcomes) {
       if (outcome.variant != variant.name) continue;
       ++summary.runs;
       summary.collapsed += outcome.measures.at(measure::kCollapsed) != 0 ? 1 : 0;
-      const auto same_seed = of_baseline.find(outcome.seed);
-      if (same_seed == of_baseline.end() || variant.name == study.options.baseline) continue;
+      const auto same_seed = baseline_runs.find(outcome.seed);
+      if (same_seed == baseline_runs.end() || variant.name == study.options.baseline) continue;
       for (const std::string& name : kCompared)
         differences[name].push_back(outcome.measures.at(name) - same_seed->second->measures.at(name));
     }
     for (const std::string& name : table_measures(study))
-      if (const auto values = by_variant(outcomes, name); values.contains(variant.name))
-        summary.measures[name] = cell_of(values.at(variant.name));
-    for (const auto& [name, values] : differences) summary.differences[name] = cell_of(values);
+      if (const auto values = values_by_variant(outcomes, name); values.contains(variant.name))
+        summary.measures[name] = make_cell(values.at(variant.name));
+    for (const auto& [name, values] : differences) summary.differences[name] = make_cell(values);
     summaries.push_back(std::move(summary));
   }
   return summaries;
@@ -115,7 +115,7 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
   head.push_back("collapsed");
   for (const std::string& name : names) {
     head.push_back(name);
-    if (std::ranges::count(kCompared, name)) head.push_back(name + " less " + study.options.baseline + "'s");
+    if (std::ranges::count(kCompared, name)) head.push_back(name + " minus " + study.options.baseline);
   }
   std::vector<std::vector<std::string>> rows = {head};
   for (const VariantSummary& variant : variants) {
@@ -127,14 +127,14 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
                         : std::to_string(variant.collapsed) + " [" + fixed(low, 2) + ", " + fixed(high, 2) + "]");
     for (const std::string& name : names) {
       const auto cell = variant.measures.find(name);
-      cells.push_back(cell == variant.measures.end() ? "" : shown_metric(cell->second));
+      cells.push_back(cell == variant.measures.end() ? "" : format_metric(cell->second));
       const auto difference = variant.differences.find(name);
       if (std::ranges::count(kCompared, name))
-        cells.push_back(difference == variant.differences.end() ? "" : shown(difference->second));
+        cells.push_back(difference == variant.differences.end() ? "" : format_cell(difference->second));
     }
     rows.push_back(cells);
   }
-  return aligned(rows);
+  return format_table(rows);
 }
 
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants) {
@@ -167,49 +167,51 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   StudyComparison comparison;
   std::vector<std::string> all = {measure::kCollapsed};
   all.insert(all.end(), measures.begin(), measures.end());
-  std::set<std::string> one, other;
-  for (const Outcome& outcome : ours) one.insert(outcome.variant);
-  for (const Outcome& outcome : theirs) other.insert(outcome.variant);
-  std::ranges::set_symmetric_difference(one, other, std::back_inserter(comparison.only_in_one));
-  const std::set<std::string> here = collect_measure_names(ours), there = collect_measure_names(theirs);
-  std::ranges::set_symmetric_difference(here, there, std::back_inserter(comparison.only_in_one));
+  std::set<std::string> our_variants, their_variants;
+  for (const Outcome& outcome : ours) our_variants.insert(outcome.variant);
+  for (const Outcome& outcome : theirs) their_variants.insert(outcome.variant);
+  std::ranges::set_symmetric_difference(our_variants, their_variants, std::back_inserter(comparison.only_in_one));
+  const std::set<std::string> our_measures = collect_measure_names(ours),
+                              their_measures = collect_measure_names(theirs);
+  std::ranges::set_symmetric_difference(our_measures, their_measures, std::back_inserter(comparison.only_in_one));
   std::set<std::pair<std::string, uint64_t>> seeds;
   for (const Outcome& outcome : theirs) seeds.emplace(outcome.variant, outcome.seed);
   for (const Outcome& outcome : ours) comparison.same_seeds += seeds.contains({outcome.variant, outcome.seed}) ? 1 : 0;
   for (const std::string& measure : all) {
-    const auto a = by_variant(ours, measure), b = by_variant(theirs, measure);
+    const auto a = values_by_variant(ours, measure), b = values_by_variant(theirs, measure);
     for (const auto& [variant, values] : a) {
       const auto found = b.find(variant);
       if (found == b.end()) continue;
-      const bool counts = measure == measure::kCollapsed;
+      const bool is_count = measure == measure::kCollapsed;
       if (values.size() < 2 || found->second.size() < 2)
-        fail(ExitCode::kBadInput, variant, ": ", measure, " is known of ",
-             std::min(values.size(), found->second.size()), " run; a comparison wants at least two on each side");
+        fail(ExitCode::kBadInput, variant, ": ", measure, " has ", std::min(values.size(), found->second.size()),
+             " runs; a comparison needs at least two on each side");
       const auto count_of = [](const std::vector<double>& list) { return static_cast<int64_t>(list.size()); };
       const auto sum_of = [](const std::vector<double>& list) {
         return static_cast<int64_t>(std::accumulate(list.begin(), list.end(), 0.0));
       };
-      const auto shown_of = [&](const std::vector<double>& list) {
-        return counts ? std::to_string(sum_of(list)) + " of " + std::to_string(list.size()) : shown(cell_of(list));
+      const auto format_values = [&](const std::vector<double>& list) {
+        return is_count ? std::to_string(sum_of(list)) + " of " + std::to_string(list.size())
+                        : format_cell(make_cell(list));
       };
       p_values.push_back(
-          counts ? fisher_test(sum_of(values), count_of(values), sum_of(found->second), count_of(found->second))
-                 : welch_test(values, found->second));
-      tests.push_back({variant, measure, shown_of(values), shown_of(found->second)});
+          is_count ? fisher_test(sum_of(values), count_of(values), sum_of(found->second), count_of(found->second))
+                   : welch_test(values, found->second));
+      tests.push_back({variant, measure, format_values(values), format_values(found->second)});
     }
   }
   if (tests.empty())
-    fail(ExitCode::kBadInput, "the two have no variant and measure in common with two runs each; nothing to compare");
+    fail(ExitCode::kBadInput, "the two studies have no variant and measure in common with two runs each");
   const std::vector<double> corrected = holm_corrected(p_values);
   std::vector<size_t> order(tests.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return p_values[i]; });
   std::vector<std::vector<std::string>> rows = {{"variant", "measure", "here", "there", "p", "p, corrected"}};
-  for (const size_t at : order)
-    rows.push_back({tests[at].variant, tests[at].measure, tests[at].ours, tests[at].theirs,
-                    format_number(p_values[at], 2), format_number(corrected[at], 2)});
-  comparison.table = aligned(rows);
-  comparison.least_p = *std::ranges::min_element(corrected);
+  for (const size_t i : order)
+    rows.push_back({tests[i].variant, tests[i].measure, tests[i].ours, tests[i].theirs, format_number(p_values[i], 2),
+                    format_number(corrected[i], 2)});
+  comparison.table = format_table(rows);
+  comparison.min_p = *std::ranges::min_element(corrected);
   return comparison;
 }
 

@@ -9,23 +9,23 @@
 namespace keel {
 namespace {
 
-/// The regularised incomplete beta function, by its continued fraction (Lentz's method), for x below
+/// Computes the regularised incomplete beta function by its continued fraction (Lentz's method), for x below
 /// (a + 1) / (a + b + 2).
 double beta_fraction(double a, double b, double x) {
-  constexpr double kTiny = 1e-300, kEnough = 1e-15;
-  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), fraction = d;
+  constexpr double kTiny = 1e-300, kTolerance = 1e-15;
+  const auto non_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
+  double c = 1, d = 1 / non_zero(1 - (a + b) * x / (a + 1)), fraction = d;
   for (int m = 1; m < 1000; ++m) {
     const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
     const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
     double change = 1;
     for (const double term : {even, odd}) {
-      d = 1 / away_from_zero(1 + term * d);
-      c = away_from_zero(1 + term / c);
+      d = 1 / non_zero(1 + term * d);
+      c = non_zero(1 + term / c);
       change = c * d;
       fraction *= change;
     }
-    if (std::abs(change - 1) < kEnough) break;
+    if (std::abs(change - 1) < kTolerance) break;
   }
   return fraction *
          std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x)) / a;
@@ -41,30 +41,29 @@ double incomplete_beta(double a, double b, double x) {
 double welch_test(std::span<const double> one, std::span<const double> other) {
   const auto count_of = [](std::span<const double> values) { return static_cast<double>(values.size()); };
   const Moments a = moments_of(one), b = moments_of(other);
-  // By ratios to the error of the difference, since a square of what is very large or small is no number. Halves, since
-  // a difference may be twice the largest number.
+  // Ratios to the standard error and halves avoid overflow and underflow of squares and of the difference.
   const double error_a = a.deviation / 2 / std::sqrt(count_of(one)),
                error_b = b.deviation / 2 / std::sqrt(count_of(other)), error = std::hypot(error_a, error_b);
   if (error == 0) return a.mean == b.mean ? 1 : 0;
   const double t = (a.mean / 2 - b.mean / 2) / error;
-  const double freedom =
+  const double degrees_of_freedom =
       1 / (std::pow(error_a / error, 4) / (count_of(one) - 1) + std::pow(error_b / error, 4) / (count_of(other) - 1));
-  return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
+  return incomplete_beta(degrees_of_freedom / 2, 0.5, degrees_of_freedom / (degrees_of_freedom + t * t));
 }
 
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count) {
-  const int64_t all = successes + other_successes;
+  const int64_t total = successes + other_successes;
   const auto choose = [](int64_t n, int64_t k) {
     const auto f = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
     return f(n) - f(k) - f(n - k);
   };
   const auto probability = [&](int64_t k) {
-    return std::exp(choose(count, k) + choose(other_count, all - k) - choose(count + other_count, all));
+    return std::exp(choose(count, k) + choose(other_count, total - k) - choose(count + other_count, total));
   };
-  const double seen = probability(successes);
+  const double observed = probability(successes);
   double sum = 0;
-  for (int64_t k = std::max<int64_t>(0, all - other_count); k <= std::min(count, all); ++k)
-    if (const double p = probability(k); p <= seen * (1 + 1e-7)) sum += p;
+  for (int64_t k = std::max<int64_t>(0, total - other_count); k <= std::min(count, total); ++k)
+    if (const double p = probability(k); p <= observed * (1 + 1e-7)) sum += p;
   return std::min(1.0, sum);
 }
 
@@ -73,10 +72,10 @@ std::vector<double> holm_corrected(std::span<const double> p_values) {
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [&](size_t i) { return p_values[i]; });
   std::vector<double> corrected(p_values.size());
-  double least = 0;
+  double largest = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
-    least = std::max(least, std::min(1.0, p_values[order[rank]] * static_cast<double>(order.size() - rank)));
-    corrected[order[rank]] = least;
+    largest = std::max(largest, std::min(1.0, p_values[order[rank]] * static_cast<double>(order.size() - rank)));
+    corrected[order[rank]] = largest;
   }
   return corrected;
 }

@@ -12,12 +12,12 @@ constexpr std::string_view kPadWord = "<pad>", kBos = "<bos>", kEos = "<eos>", k
 constexpr std::array<char, 3> kChainOperators = {'+', '-', '*'};
 constexpr double kCarefulError = 0.01;
 
-// One chain in kHeldOutChains is held out. The smallest sizes have at least one held-out chain in 27, which kMaxChainDraws
-// draws miss with probability 1e-33; only a broken hash can reach the limit.
+// One chain in kHeldOutChains is held out. At the smallest sizes it is at least one in 27, which kMaxChainDraws draws
+// miss with probability 1e-33.
 constexpr uint32_t kHeldOutChains = 8;
 constexpr int kMaxChainDraws = 2000;
 
-// The first plain words; those behind them have numbers: word65, word66, ...
+// The first plain words. Further ones are word65, word66, ...
 constexpr std::array<std::string_view, 64> kWords = {
     "so",       "then",      "next",        "thus",         "now",         "hence",     "and",        "also",
     "first",    "here",      "well",        "okay",         "again",       "still",     "yet",        "further",
@@ -33,8 +33,8 @@ constexpr std::array<std::string_view, 12> kCarefulWords = {"carefully",    "che
 static_assert(kCarefulWords.size() == ChainsTask::kMaxCareful);
 
 std::string plain_word(int64_t rank) {
-  const auto at = static_cast<size_t>(rank);
-  return at < kWords.size() ? std::string(kWords[at]) : "word" + std::to_string(rank + 1);
+  const auto index = static_cast<size_t>(rank);
+  return index < kWords.size() ? std::string(kWords[index]) : "word" + std::to_string(rank + 1);
 }
 
 void check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
@@ -49,10 +49,10 @@ void validate(const TaskOptions& options) {
   check_range("careful", options.careful, 0, ChainsTask::kMaxCareful);
   if (options.careful >= options.words) {
     fail(ExitCode::kBadConfiguration, "task.careful is ", options.careful, " and task.words is ", options.words,
-         "; the careful words must be fewer than the words: lower careful or raise words");
+         ", but there must be fewer careful words than words; lower careful or raise words");
   }
   if (!(options.error >= 0 && options.error <= 1)) {
-    fail(ExitCode::kBadConfiguration, "task.error is ", options.error, "; a probability is between 0 and 1");
+    fail(ExitCode::kBadConfiguration, "task.error is ", options.error, "; expected a probability between 0 and 1");
   }
 }
 
@@ -67,7 +67,7 @@ int64_t chain_step(int64_t value, Chain::Step step, int64_t modulus) {
     case '*':
       return (value * step.operand) % modulus;
   }
-  fail(ExitCode::kInternal, "chain: '", step.op, "' is no operator; it must be one of + - *");
+  fail(ExitCode::kInternal, "chain: '", step.op, "' is not an operator; expected one of + - *");
 }
 
 int64_t chain_value(const Chain& chain, int64_t modulus) {
@@ -85,7 +85,7 @@ std::string chain_prompt(const Chain& chain) {
 }
 
 Split chain_split(const Chain& chain) {
-  // Changing the key would move problems between the splits of published numbers.
+  // The keys are part of published results: another key gives other splits.
   constexpr uint32_t kKey0 = 0x6B65656C, kKey1 = 0x73706C74;
   const auto mix = [](PhiloxBlock state, uint32_t op, int64_t number) {
     state.word[2] = op;
@@ -99,7 +99,7 @@ Split chain_split(const Chain& chain) {
 
 ChainsTask::ChainsTask(const TaskOptions& options) : options_(options) {
   validate(options);
-  // The careful words have the ranks just before the last.
+  // The careful words have the ranks before the last.
   const int64_t plain = options.words - options.careful;
   for (int64_t rank = 0; rank < plain - 1; ++rank) words_.push_back(plain_word(rank));
   words_.insert(words_.end(), kCarefulWords.begin(), kCarefulWords.begin() + options.careful);
@@ -135,7 +135,7 @@ Chain ChainsTask::draw_chain(Draws& draws, Split split) const {
     if (chain_split(chain) == split) return chain;
   }
   fail(ExitCode::kBadConfiguration, "task.modulus ", options_.modulus, " and task.steps ", options_.steps,
-       " make so few problems that none is ", split == Split::kTrain ? "left for training" : "held out",
+       " have so few problems that none is ", split == Split::kTrain ? "left for training" : "held out",
        "; raise modulus or steps");
 }
 
@@ -159,12 +159,12 @@ Demonstration ChainsTask::demonstrate(uint64_t seed, uint64_t index, bool noisy)
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const Chain::Step step = chain.steps[i];
     const int64_t word = draw_word(draws);
-    // Drawn whether noisy or not: the two demonstrations of an index have the same problem and the same words.
-    const double chance = draws.uniform();
-    const int64_t mistake = draws.below(static_cast<uint32_t>(options_.modulus));
+    // Always drawn, so that noisy and noise-free demonstrations of an index have the same problem and words.
+    const double uniform = draws.uniform();
+    const int64_t random_result = draws.below(static_cast<uint32_t>(options_.modulus));
     if (i == 0 || !options_.mode) careful = is_careful(word);
     const double error = careful ? std::min(kCarefulError, options_.error) : options_.error;
-    const int64_t result = noisy && chance < error ? mistake : chain_step(value, step, options_.modulus);
+    const int64_t result = noisy && uniform < error ? random_result : chain_step(value, step, options_.modulus);
     text += words_[word] + " " + std::to_string(value) + " " + step.op + " " + std::to_string(step.operand) + " = " +
             std::to_string(result) + " ; ";
     value = result;
@@ -177,14 +177,14 @@ double ChainsTask::check(const Problem& problem, std::string_view completion) co
   return problem.answer.is_number_integer() && answer(completion) == problem.answer.dump() ? 1 : 0;
 }
 
-/// The word between "ANS" and the stop word, at the very end of a completion that did not stop before.
+/// Returns the word between "ANS" and the EOS token, both at the end of the completion.
 std::string ChainsTask::answer(std::string_view completion) const {
   if (completion.find(kEos) != completion.size() - std::min(completion.size(), kEos.size())) return "";
   completion.remove_suffix(kEos.size());
   const auto take_word = [&]() -> std::string_view {
     if (!completion.ends_with(' ')) return {};
     completion.remove_suffix(1);
-    const size_t begin = completion.rfind(' ') + 1;  // 0 where there is none
+    const size_t begin = completion.rfind(' ') + 1;  // 0 if there is none
     const std::string_view word = completion.substr(begin);
     completion.remove_suffix(word.size());
     return word;
@@ -194,12 +194,13 @@ std::string ChainsTask::answer(std::string_view completion) const {
 }
 
 Tokenizer ChainsTask::tokenizer() const {
-  std::vector<std::string> words = {std::string(kPadWord),   std::string(kBos), std::string(kEos), "=", ";",
+  std::vector<std::string> words = {std::string(kPadWord), std::string(kBos), std::string(kEos), "=", ";",
                                     std::string(kAnswer)};
   for (const char op : kChainOperators) words.emplace_back(1, op);
   for (int64_t number = 0; number < options_.modulus; ++number) words.push_back(std::to_string(number));
   words.insert(words.end(), words_.begin(), words_.end());
-  return Tokenizer::word_level(words, {.pad = std::string(kPadWord), .bos = std::string(kBos), .eos = std::string(kEos)});
+  return Tokenizer::word_level(words,
+                               {.pad = std::string(kPadWord), .bos = std::string(kBos), .eos = std::string(kEos)});
 }
 
 }  // namespace keel

@@ -10,7 +10,7 @@
 
 namespace keel {
 
-/// x0 o1 b1 ... on bn: numbers 0..modulus-1 and operators '+', '-', '*', worked out from left to right.
+/// x0 o1 b1 ... on bn: numbers 0..modulus-1 and operators '+', '-', '*', evaluated from left to right.
 struct Chain {
   struct Step {
     char op;
@@ -27,13 +27,12 @@ int64_t chain_value(const Chain& chain, int64_t modulus);
 /// "<bos> x0 o1 b1 ... on bn =".
 std::string chain_prompt(const Chain& chain);
 
-/// One chain in eight, told by its contents alone: no seed, index or option can move a chain to the other split.
+/// Holds out one chain in eight. The split depends on the contents only, not on seed, index or options.
 Split chain_split(const Chain& chain);
 
-/// Worded arithmetic chains. A demonstration writes every step as "word a op b = c ;" and ends with "ANS c <eos>".
-/// The words follow Zipf's law, so a policy can change the probability of rare tokens that matter: after the rare
-/// careful words the demonstrations are nearly free of mistakes. The reward is 1 for the right answer, with no credit
-/// for steps.
+/// Arithmetic chains in words. A demonstration writes every step as "word a op b = c ;" and ends with "ANS c <eos>".
+/// Words follow Zipf's law. After the rare careful words demonstrations have few mistakes, so the policy can gain by
+/// raising the probability of rare tokens. The reward is 1 for the right answer, without credit for steps.
 class ChainsTask : public Task {
  public:
   static constexpr int64_t kMinModulus = 2, kMaxModulus = 10000, kMaxSteps = 1000, kMaxWords = 10000, kMaxCareful = 12;
@@ -47,10 +46,10 @@ class ChainsTask : public Task {
   Tokenizer tokenizer() const override;
   int64_t max_completion_tokens() const override { return 7 * options_.steps + 5; }
 
-  /// The connective words, the most used first.
+  /// The connective words, most frequent first.
   const std::vector<std::string>& words() const { return words_; }
 
-  /// Whether demonstrations make few mistakes after the word of this rank.
+  /// Returns whether demonstrations make few mistakes after the word of this rank.
   bool is_careful(int64_t rank) const;
 
  private:
@@ -60,7 +59,7 @@ class ChainsTask : public Task {
 
   TaskOptions options_;
   std::vector<std::string> words_;
-  std::vector<double> cumulative_;  // of the words' probabilities
+  std::vector<double> cumulative_;  // cumulative word probabilities
 };
 
 }  // namespace keel

@@ -7,8 +7,8 @@
 
 namespace keel {
 
-/// A vocabulary of the printable ASCII characters, the line feed and whole phrases, which are found first, the longest
-/// of them at each place. So a tiny model reads the fixed part of a prompt as one token and the rest digit by digit.
+/// Creates a vocabulary of printable ASCII characters, the line feed and whole phrases. Phrases are matched first,
+/// longest first. So fixed parts of a prompt are one token each, and numbers are split into digits.
 Tokenizer character_tokenizer(const std::vector<std::string>& phrases);
 
 }  // namespace keel

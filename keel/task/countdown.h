@@ -4,17 +4,17 @@
 
 namespace keel {
 
-/// Combine each of the numbers 3, 7 and 25 exactly once, with + - * / and brackets, to make 46. Any expression that
-/// does so is right; it is worked out in exact fractions. Every problem has a solution: the target is made from one.
-/// A prompt asks for "####" and the answer at the end; a demonstration is the solution, line by line. The reward is 1
-/// wherever a pretrained model puts the right answer (final_answer.h); the stop word is not required.
+/// "Combine each of the numbers 3, 7 and 25 exactly once, with + - * / and brackets, to make 46." Every problem has a
+/// solution, and any correct expression counts; it is evaluated in exact fractions. A prompt asks for "####" and the
+/// answer at the end. A demonstration is the solution, line by line. The reward is 1 if final_answer() is right; an EOS
+/// token is not required.
 class CountdownTask : public Task {
  public:
   static constexpr int64_t kMaxDifficulty = 5;
 
   struct Level {
-    int64_t numbers, largest, largest_target;
-    int64_t completion;
+    int64_t numbers, max_number, max_target;
+    int64_t max_completion_tokens;
   };
 
   explicit CountdownTask(int64_t difficulty);
@@ -24,13 +24,13 @@ class CountdownTask : public Task {
   double check(const Problem& problem, std::string_view completion) const override;
   std::string answer(std::string_view completion) const override;
   Tokenizer tokenizer() const override;
-  int64_t max_completion_tokens() const override { return level_.completion; }
+  int64_t max_completion_tokens() const override { return level_.max_completion_tokens; }
 
  private:
   const Level& level_;
 };
 
-/// Held out: one problem in eight. The identity alone decides; no seed, index or option can move it.
+/// Holds out one problem in eight. The split depends on `identity` only, not on seed, index or options.
 Split choose_split(std::string_view identity);
 
 }  // namespace keel

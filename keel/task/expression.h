@@ -7,15 +7,15 @@
 
 namespace keel {
 
-/// What an expression of whole numbers, + - * / and brackets is worth, and which numbers it uses.
+/// The value of an expression of integers, + - * / and brackets, and the numbers in it.
 struct ExpressionValue {
-  int64_t numerator = 0, denominator = 1;  // in lowest terms, the denominator above 0
-  std::vector<int64_t> numbers;            // in the order they are written
+  int64_t numerator = 0, denominator = 1;  // in lowest terms, denominator > 0
+  std::vector<int64_t> numbers;            // in their order in the text
 };
 
-/// Reads and works out an expression in exact fractions. Nothing when it is anything else (signs before a number,
-/// numbers side by side, leading zeros, powers), divides by zero, uses more than `most_numbers` numbers, or is too
-/// long, too deep or too large. \times, \cdot, \div and their signs are understood. Never throws.
-std::optional<ExpressionValue> evaluate_expression(std::string_view text, size_t most_numbers);
+/// Parses and evaluates an expression in exact fractions, including \times, \cdot, \div and their Unicode signs.
+/// Returns nullopt for anything else (unary signs, adjacent numbers, leading zeros, powers), division by zero, more
+/// than `max_numbers` numbers, or excessive length, depth or magnitude. Never throws.
+std::optional<ExpressionValue> evaluate_expression(std::string_view text, size_t max_numbers);
 
 }  // namespace keel

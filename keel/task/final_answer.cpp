@@ -18,14 +18,15 @@ std::string_view without_stop_token(std::string_view text) {
   return text;
 }
 
-/// Without one pair of marks around the whole text; the same text when there is none.
-std::string_view unwrapped(std::string_view text) {
-  struct Marks {
+/// Removes one pair of delimiters around the whole text, if there is one.
+std::string_view unwrap(std::string_view text) {
+  struct Delimiters {
     std::string_view open, close;
   };
-  constexpr Marks kMarks[] = {{"$", "$"},     {"\"", "\""},     {"'", "'"},         {"`", "`"},        {"**", "**"},
-                              {"\\(", "\\)"}, {"\\text{", "}"}, {"\\texttt{", "}"}, {"\\mathrm{", "}"}};
-  for (const auto& [open, close] : kMarks) {
+  constexpr Delimiters kDelimiters[] = {{"$", "$"},       {"\"", "\""},       {"'", "'"},
+                                        {"`", "`"},       {"**", "**"},       {"\\(", "\\)"},
+                                        {"\\text{", "}"}, {"\\texttt{", "}"}, {"\\mathrm{", "}"}};
+  for (const auto& [open, close] : kDelimiters) {
     if (text.size() >= open.size() + close.size() && text.starts_with(open) && text.ends_with(close))
       return trimmed(text.substr(open.size(), text.size() - open.size() - close.size()));
   }
@@ -39,7 +40,7 @@ std::string final_answer(std::string_view completion) {
   std::string_view answer = found ? *found : std::string_view();
   for (size_t before = answer.size() + 1; answer.size() < before;) {
     before = answer.size();
-    answer = unwrapped(answer);
+    answer = unwrap(answer);
   }
   return std::string(answer);
 }

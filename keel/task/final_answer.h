@@ -5,9 +5,9 @@
 
 namespace keel {
 
-/// The final answer of a completion, found as the math verifier finds it (\boxed{}, "####", <answer>, "answer is", else
-/// the last line) and freed of quotes, dollar signs and \text{} around it; empty when there is none. A stop token at
-/// the end, spelled <eos>, </s>, <end_of_turn> or <|...|>, is no part of it.
+/// Returns the final answer of a completion, or "". It is located as in the math verifier (\boxed{}, "####", <answer>,
+/// "answer is", else the last line). Surrounding quotes, dollar signs and \text{} are removed, and so is a stop token
+/// at the end: <eos>, </s>, <end_of_turn> or <|...|>.
 std::string final_answer(std::string_view completion);
 
 }  // namespace keel

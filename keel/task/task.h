@@ -12,55 +12,52 @@ namespace keel {
 
 class OptionTable;
 
-/// What ends a completion in texts; tokenizers have their own token for it.
+/// The EOS token in texts of tasks. A loaded model may have another one.
 inline constexpr std::string_view kEosText = "<eos>";
 
-/// Whether problems are for training or were never seen there; each problem belongs to one of the two, whatever the
-/// seed.
+/// Every problem belongs to one of two splits, whatever the seed.
 enum class Split { kTrain, kHeldOut };
 
-/// A prompt as text for the tokenizer, and what the checker needs to judge a completion.
+/// A prompt as text, and the data that check() needs.
 struct Problem {
   std::string prompt;
   Json answer;
 };
 
-/// A problem with a worked completion, which ends with the stop word.
+/// A problem with a completion that ends with kEosText.
 struct Demonstration {
   Problem problem;
   std::string completion;
 };
 
-/// A generator of verifiable problems. Everything is a pure function of its arguments; there is no generator state.
+/// A generator of verifiable problems. All functions are pure; there is no generator state.
 class Task {
  public:
   virtual ~Task() = default;
 
-  /// Problem number `index` of the stream that `seed` names.
+  /// Returns problem `index` of the stream of `seed`.
   virtual Problem problem(uint64_t seed, uint64_t index, Split split) const = 0;
 
-  /// Demonstration number `index`, always of a training problem; `noisy` allows the mistakes the task's options ask
-  /// for.
+  /// Returns demonstration `index`, of a training problem. `noisy` ones contain the mistakes set by the task's options.
   virtual Demonstration demonstrate(uint64_t seed, uint64_t index, bool noisy) const = 0;
 
-  /// The reward. `completion` includes the stop word if it was generated. Never throws: bad text is worth 0.
+  /// Returns the reward. `completion` includes kEosText if it was generated. Never throws: invalid text gets 0.
   virtual double check(const Problem& problem, std::string_view completion) const = 0;
 
-  /// The final answer that check() judges, in one spelling for all that mean the same to it; empty where it finds none.
-  /// Never throws.
+  /// Returns the final answer in a normal form, or "" if there is none. Never throws.
   virtual std::string answer(std::string_view completion) const = 0;
 
-  /// The largest reward that check() can give; the least is 0.
+  /// The maximum reward of check(); the minimum is 0.
   virtual double max_reward() const { return 1; }
 
-  /// A small vocabulary that covers prompts and demonstrations, for models made from nothing.
+  /// A small vocabulary that covers prompts and demonstrations, for randomly initialised models.
   virtual Tokenizer tokenizer() const = 0;
 
-  /// The number of tokens after which a completion is cut off.
+  /// The maximum number of tokens of a completion.
   virtual int64_t max_completion_tokens() const = 0;
 };
 
-/// Which task, and its size.
+/// Selects a task and its size.
 struct TaskOptions {
   std::string name = "chains";
   int64_t modulus = 5;
@@ -73,7 +70,7 @@ struct TaskOptions {
   void describe(OptionTable& table);
 };
 
-/// The tokens of a demonstration's completion: its text, and the model's own stop token for the stop word.
+/// Tokenizes a completion, with `stop_id` for kEosText.
 std::vector<int32_t> encode_completion(const Tokenizer& tokenizer, std::string_view completion, int32_t stop_id);
 
 }  // namespace keel

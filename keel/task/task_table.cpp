@@ -13,29 +13,28 @@ namespace keel {
 namespace {
 
 template <int64_t kDifficulty>
-TaskEntry countdown_row(const char* name, const char* sizes) {
+TaskEntry countdown_entry(const char* name, const char* sizes) {
   return {name,
           std::string("Combine ") + sizes + " with + - * / and brackets, each exactly once, to make a target.",
           {},
           [](const TaskOptions&) -> std::unique_ptr<Task> { return std::make_unique<CountdownTask>(kDifficulty); }};
 }
 
-/// A setting that the task does not read would change nothing, and someone meant something by it.
-void refuse_unread(const TaskOptions& options) {
+/// Fails if an option is set that the task ignores.
+void reject_ignored_options(const TaskOptions& options) {
   const TaskOptions defaults;
-  const auto refuse_if = [&](bool is_set, const char* key, const char* instead) {
+  const auto reject_if = [&](bool is_set, const char* key) {
     if (is_set)
       fail(ExitCode::kBadConfiguration, "task.", key, " is set, but the task ", options.name,
-           " does not read it; leave it out, ", instead);
+           " does not use it; remove it, and choose the size by name: countdown, countdown_2, ...");
   };
   if (options.name == "chains") return;
-  const char* instead = "its size is in its name: countdown, countdown_2, ...";
-  refuse_if(options.modulus != defaults.modulus, "modulus", instead);
-  refuse_if(options.steps != defaults.steps, "steps", instead);
-  refuse_if(options.words != defaults.words, "words", instead);
-  refuse_if(options.careful != defaults.careful, "careful", instead);
-  refuse_if(options.error != defaults.error, "error", instead);
-  refuse_if(options.mode != defaults.mode, "mode", instead);
+  reject_if(options.modulus != defaults.modulus, "modulus");
+  reject_if(options.steps != defaults.steps, "steps");
+  reject_if(options.words != defaults.words, "words");
+  reject_if(options.careful != defaults.careful, "careful");
+  reject_if(options.error != defaults.error, "error");
+  reject_if(options.mode != defaults.mode, "mode");
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ void refuse_unread(const TaskOptions& options) {
 const std::vector<TaskEntry>& task_table() {
   static const std::vector<TaskEntry> kTable = {
       {"chains",
-       "Worded arithmetic chains: work out x0 o1 b1 ... on bn modulo p, one worded step at a time.",
+       "Arithmetic chains in words: evaluate x0 o1 b1 ... on bn modulo p, one step at a time.",
        {
            {"T1",
             "studies, GPU size",
@@ -60,29 +59,29 @@ const std::vector<TaskEntry>& task_table() {
        },
        [](const TaskOptions& options) -> std::unique_ptr<Task> { return std::make_unique<ChainsTask>(options); },
        /*own_vocabulary=*/true},
-      countdown_row<1>("countdown", "three numbers up to 9"),
-      countdown_row<2>("countdown_2", "three numbers up to 25"),
-      countdown_row<3>("countdown_3", "four numbers up to 25"),
-      countdown_row<4>("countdown_4", "five numbers up to 50"),
-      countdown_row<5>("countdown_5", "six numbers up to 100"),
+      countdown_entry<1>("countdown", "three numbers up to 9"),
+      countdown_entry<2>("countdown_2", "three numbers up to 25"),
+      countdown_entry<3>("countdown_3", "four numbers up to 25"),
+      countdown_entry<4>("countdown_4", "five numbers up to 50"),
+      countdown_entry<5>("countdown_5", "six numbers up to 100"),
   };
   return kTable;
 }
 
 std::vector<std::string> task_names() {
   std::vector<std::string> names;
-  for (const TaskEntry& row : task_table()) names.push_back(row.name);
+  for (const TaskEntry& task : task_table()) names.push_back(task.name);
   return names;
 }
 
 const TaskEntry& find_task(std::string_view name) {
-  for (const TaskEntry& row : task_table())
-    if (row.name == name) return row;
+  for (const TaskEntry& task : task_table())
+    if (task.name == name) return task;
   static constexpr std::array<std::string_view, 6> kRemoved = {"arithmetic", "modular", "equations",
                                                                "letters",    "strings", "lists"};
   if (std::find(kRemoved.begin(), kRemoved.end(), name) != kRemoved.end())
     fail(ExitCode::kBadConfiguration, "task.name \"", name,
-         "\" is removed. Fix: use examples/reasoning_gym/, which has prompts and rewards of this kind");
+         "\" was removed. Fix: use examples/reasoning_gym/, which has prompts and rewards of this kind");
   const std::vector<std::string> names = task_names();
   const std::optional<std::string> near = nearest_name(name, names);
   fail(ExitCode::kBadConfiguration, "task.name \"", name, "\" is unknown; ", near ? "did you mean " + *near + "? " : "",
@@ -90,9 +89,9 @@ const TaskEntry& find_task(std::string_view name) {
 }
 
 std::unique_ptr<Task> make_task(const TaskOptions& options) {
-  const TaskEntry& row = find_task(options.name);
-  refuse_unread(options);
-  return row.make(options);
+  const TaskEntry& task = find_task(options.name);
+  reject_ignored_options(options);
+  return task.make(options);
 }
 
 }  // namespace keel

@@ -9,32 +9,31 @@
 
 namespace keel {
 
-/// Options that have a name, because documents and studies refer to them.
+/// Named options that documents and studies refer to.
 struct TaskPreset {
   std::string name;
-  std::string use;
+  std::string purpose;
   TaskOptions options;
 };
 
 /// One built-in task.
 struct TaskEntry {
   std::string name;
-  std::string sentence;
+  std::string summary;
   std::vector<TaskPreset> presets;
   std::unique_ptr<Task> (*make)(const TaskOptions&);
-  bool own_vocabulary = false;  // its prompts and answers are words of its own, and mean nothing to other models
+  bool own_vocabulary = false;  // prompts and answers use a vocabulary that pretrained models do not have
 };
 
-/// All built-in tasks; a new task is a new row.
+/// All built-in tasks; add a new task here.
 const std::vector<TaskEntry>& task_table();
 
 std::vector<std::string> task_names();
 
-/// The row of that name; an Error (kBadConfiguration) when there is none.
+/// Returns the task of that name, or fails (kBadConfiguration).
 const TaskEntry& find_task(std::string_view name);
 
-/// The task that the options name; an Error (kBadConfiguration) when there is none, its options make no sense, or they
-/// set what it does not read.
+/// Creates the task. Fails (kBadConfiguration) if the name is unknown, an option is invalid, or the task ignores it.
 std::unique_ptr<Task> make_task(const TaskOptions& options);
 
 }  // namespace keel

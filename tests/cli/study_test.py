@@ -71,7 +71,7 @@ class StudyTest(unittest.TestCase):
             differences = [own - base for own, base in zip(by_variant["grpo"], by_variant["dppo_tv"])]
             cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", f"{name}_less_dppo_tv"))
             self.assertAlmostEqual(float(cell["mean"]), statistics.mean(differences), places=7)
-            self.assertIn(f"{name} less dppo_tv's", (out / "table.md").read_text())
+            self.assertIn(f"{name} minus dppo_tv", (out / "table.md").read_text())
         # Both variants of a seed began with the same network, which was made once.
         self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
         before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
@@ -91,7 +91,7 @@ class StudyTest(unittest.TestCase):
         table = (out / "table.md").read_text()
         for run in (out / "runs").iterdir():
             run.rename(self.folder / run.name)
-        self.assertIn("6 of 6 runs are done already", self.run_study().stdout)
+        self.assertIn("6 of 6 runs are already done", self.run_study().stdout)
         self.assertEqual((out / "table.md").read_text(), table)
         # Another variant needs the warm-ups again.
         self.study["variants"]["ppo"] = {"objective": {"method": "ppo"}}
@@ -102,7 +102,7 @@ class StudyTest(unittest.TestCase):
             shutil.rmtree(run)
         del self.study["variants"]["ppo"]
         # Measured otherwise, runs that are there are measured again; of one that is gone it is told.
-        self.assertIn("is gone", self.run_study("study.last=3", "study.measures=[policy/kl_behavior]", code=2).stderr)
+        self.assertIn("is missing", self.run_study("study.last=3", "study.measures=[policy/kl_behavior]", code=2).stderr)
         for run in self.folder.glob("*-[01]"):
             run.rename(out / "runs" / run.name)
         self.run_study("study.last=3", "study.measures=[policy/kl_behavior]")
@@ -201,7 +201,7 @@ class StudyTest(unittest.TestCase):
         run.symlink_to(elsewhere)
         networks = sorted(elsewhere.rglob("*.safetensors"))
         result = self.run_study("study.keep_checkpoints=false")
-        self.assertIn(f"{run} leads out of the study's folder; the networks there stay", result.stdout + result.stderr)
+        self.assertIn(f"{run} is outside the study's folder", result.stdout + result.stderr)
         self.assertEqual(sorted(elsewhere.rglob("*.safetensors")), networks)
         self.assertEqual(list((self.folder / "out" / "runs" / "dppo_tv-0").rglob("*.safetensors")), [])
 
@@ -220,7 +220,7 @@ class StudyTest(unittest.TestCase):
         (self.folder / "base.yaml").write_text(yaml.safe_dump(base | named))
         told = self.run_study("study.seeds=1", "--explain").stdout
         for name, instead in (("run.dir", "study.dir"), ("run.seed", "study.first_seed")):
-            self.assertRegex(told, rf"base.yaml:\d+: {name} is not taken: a study gives every run its own \({instead}\)")
+            self.assertRegex(told, rf"base.yaml:\d+: {name} is ignored: a study sets it for every run \({instead}\)")
         self.assertIn("seeds 0 to 0", told)
         self.run_study("study.seeds=1")
         self.assertFalse((self.folder / "elsewhere").exists())
@@ -241,7 +241,7 @@ class StudyTest(unittest.TestCase):
         self.assertNotEqual([row["policy/entropy"] for row in self.rows()], entropy)
         # Another reward under the same name.
         reward.write_text("def own(completions, **columns):\n    return [2.0] * len(completions)\n")
-        self.assertIn("rewards", self.run_study("base.sft.steps=12", code=2).stderr)
+        self.assertIn("reward or model files", self.run_study("base.sft.steps=12", code=2).stderr)
         notes = self.folder / "out" / "runs" / "grpo-0" / "notes.txt"
         notes.write_text("mine")
         self.run_study("base.sft.steps=12", "--overwrite")
@@ -289,9 +289,9 @@ class StudyTest(unittest.TestCase):
         for file in (own, program, rows[1], weights, self.folder / "rows-2.jsonl"):
             before = file.read_bytes() if file.exists() else None
             file.write_bytes((before or rows[0].read_bytes()) + b"\n")
-            self.assertIn("changed since", self.run_study("study.seeds=1", code=2).stderr, file)
+            self.assertIn("changed data, reward or model files", self.run_study("study.seeds=1", code=2).stderr, file)
             file.write_bytes(before) if before else file.unlink()
-        self.assertIn("1 of 1 runs are done already", self.run_study("study.seeds=1").stdout)
+        self.assertIn("1 of 1 runs are already done", self.run_study("study.seeds=1").stdout)
 
     def test_what_is_changed_while_a_study_goes_on_is_not_mixed_with_what_was(self):
         """Before a run begins, and before it ends; and an old run does not pass for a new one when --overwrite was interrupted."""
@@ -311,7 +311,7 @@ class StudyTest(unittest.TestCase):
 
         def stopped(process, when):
             self.assertEqual(process.wait(60), 3, process.output.read_text())
-            self.assertIn(f"changed while the study went on, before {when};", process.output.read_text())
+            self.assertIn(f"changed during the study, before {when};", process.output.read_text())
 
         process = under_way("a-0")
         own.write_text(text.replace("1.0", "2.0"))
@@ -340,7 +340,7 @@ class StudyTest(unittest.TestCase):
         for name in ("table.md", "study.html", "logs/grpo-0.txt"):
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             (out / name).write_text("mine")
-            self.assertIn(f"has {name.split('/')[0]} in it", self.run_study(code=2).stderr)
+            self.assertIn(f"has {name.split('/')[0]} and no study.json", self.run_study(code=2).stderr)
             self.assertEqual([path.read_text() for path in out.rglob("*") if path.is_file()], ["mine"])
             shutil.rmtree(out)
         self.run_study("study.measures=[policy/entropyy]")
@@ -349,7 +349,7 @@ class StudyTest(unittest.TestCase):
         table, other = (out / "table.md").read_text(), shutil.copy(self.folder / "small.yaml", self.folder / "other" / "small.yaml")
         refused = keel("study", str(other))
         self.assertEqual(refused.returncode, 2)
-        self.assertIn(f"holds the study {self.folder / 'small.yaml'}, and this is {other}", refused.stderr)
+        self.assertIn(f"has the study {self.folder / 'small.yaml'}, and this is {other}", refused.stderr)
         self.assertEqual((out / "table.md").read_text(), table)
         # A measure that was mistyped.
         said = self.run_study("study.measures=[policy/entropyy]")
@@ -398,7 +398,7 @@ class StudyTest(unittest.TestCase):
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
         process = start(self.folder / "said.txt", "study", str(file))
         wait_for(process, lambda: (self.folder / "out" / "logs" / "warm-up-0.txt").exists())
-        self.assertIn("a study goes on", keel("study", str(file)).stderr)
+        self.assertIn("another process runs a study", keel("study", str(file)).stderr)
         self.assertEqual(process.wait(100), 0)
 
     def test_mistakes_are_told_before_the_first_run(self):
@@ -425,7 +425,7 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")
         refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
         refused(lambda s: s["base"]["train"].update(steps=0), "no RL")
-        refused(lambda s: s["base"].update(health={"on_alarm": "stop"}), "health.on_alarm is stop", "to their end")
+        refused(lambda s: s["base"].update(health={"on_alarm": "stop"}), "health.on_alarm is stop", "to the end")
         refused(lambda s: None, "--size", "long", arguments=("--size", "short"))
         refused(lambda s: s["variants"].update(grpo=3), "settings")
 

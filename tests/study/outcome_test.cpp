@@ -15,17 +15,17 @@ std::vector<double> rewards(std::initializer_list<std::pair<int, double>> parts)
   return result;
 }
 
-TEST(Collapse, IsAFallBelowHalfOfTheBestFromWhichARunDoesNotReturn) {
+TEST(Collapse, IsALastingFallBelowHalfOfTheBest) {
   EXPECT_FALSE(has_collapsed(rewards({{30, 0.3}, {30, 0.8}}), 20));
   EXPECT_TRUE(has_collapsed(rewards({{30, 0.8}, {30, 0.3}}), 20));
   EXPECT_FALSE(has_collapsed(rewards({{30, 0.8}, {30, 0.41}}), 20));            // above half
-  EXPECT_FALSE(has_collapsed(rewards({{30, 0.8}, {15, 0.1}, {15, 0.8}}), 20));  // it came back
-  EXPECT_FALSE(has_collapsed(rewards({{42, 0.8}, {18, 0.1}}), 20));             // too late to tell
-  EXPECT_FALSE(has_collapsed(rewards({{60, 0}}), 20));                          // it never rose
-  EXPECT_FALSE(has_collapsed(rewards({{4, 0.8}, {1, 0}}), 20));                 // shorter than the means
+  EXPECT_FALSE(has_collapsed(rewards({{30, 0.8}, {15, 0.1}, {15, 0.8}}), 20));  // it recovered
+  EXPECT_FALSE(has_collapsed(rewards({{42, 0.8}, {18, 0.1}}), 20));             // too short before the end
+  EXPECT_FALSE(has_collapsed(rewards({{60, 0}}), 20));                          // it was never above 0
+  EXPECT_FALSE(has_collapsed(rewards({{4, 0.8}, {1, 0}}), 20));                 // shorter than the window
 }
 
-TEST(Outcome, IsOfTheLastTheFirstAndTheBestSteps) {
+TEST(Outcome, SummarisesLastFirstAndBestSteps) {
   TestFolder folder;
   std::string rows = R"({"phase":"eval","step":0,"eval/accuracy":0.25,"eval/low":0.2,"eval/high":0.3,"eval/count":10})"
                      "\n";
@@ -46,7 +46,7 @@ TEST(Outcome, IsOfTheLastTheFirstAndTheBestSteps) {
   EXPECT_FALSE(outcome.measures.contains("not/there"));
 }
 
-TEST(OutcomeTable, IsReadBackAsItWasWritten) {
+TEST(OutcomeTable, SurvivesTheRoundTrip) {
   TestFolder folder;
   const std::vector<Outcome> written = {{"a", 3, {{"final", 0.1}, {"best", 1e-9}}}, {"b", 4, {{"final", 2}}}};
   const std::filesystem::path file = folder.path / "runs.csv";
@@ -59,7 +59,7 @@ TEST(OutcomeTable, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read[1].seed, 4u);
 }
 
-TEST(OutcomeTable, OfAnotherKindIsRefusedWithItsLine) {
+TEST(OutcomeTable, InvalidInputIsAnErrorWithItsLine) {
   TestFolder folder;
   const std::filesystem::path file = folder.path / "runs.csv";
   for (const char* text : {"", "a,b,c\n", "variant,seed,final\nx,1\n", "variant,seed,final\nx,1,nan\n",

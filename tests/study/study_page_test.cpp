@@ -11,7 +11,7 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(StudyCurves, TitlesAreNoWiderThanTheirPanels) {
+TEST(StudyCurves, TitlesFitTheirPanels) {
   Study study;
   study.name = "titles";
   const std::vector<std::string> names = {"minimal_mask_recomputed", "a_name_that_is_much_longer_than_its_panel",
@@ -23,7 +23,7 @@ TEST(StudyCurves, TitlesAreNoWiderThanTheirPanels) {
   }
   const std::string svg = study_curves(study, outcomes);
   for (const std::string& name : names) EXPECT_EQ(count_of(svg, ">" + name + "</text>"), 1u) << name;
-  // Panels are 260 wide and 208 high, of which the titles take 38; a line has some 7 for each bold letter.
+  // Panels are 260 wide and 208 high, 38 of them for titles; a bold letter is about 7 wide.
   EXPECT_NE(svg.find("viewBox=\"0 0 780 208\""), std::string::npos);
   EXPECT_NE(
       svg.find("<text x=\"56\" y=\"16\" fill=\"#768390\" font-weight=\"600\">minimal_mask_recomputed</text>"

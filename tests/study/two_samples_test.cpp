@@ -1,4 +1,4 @@
-// The expected numbers are those of scipy 1.17 (stats.ttest_ind without equal variances, stats.fisher_exact).
+// Expected values are from scipy 1.17 (stats.ttest_ind without equal variances, stats.fisher_exact).
 
 #include "keel/study/two_samples.h"
 
@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-TEST(WelchTest, HasTheProbabilitiesOfStudentsDistribution) {
+TEST(WelchTest, MatchesScipy) {
   const std::vector<double> one{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0},
       other{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4};
   EXPECT_NEAR(welch_test(one, other), 0.0793941401873583, 1e-12);
@@ -18,13 +18,13 @@ TEST(WelchTest, HasTheProbabilitiesOfStudentsDistribution) {
   EXPECT_EQ(welch_test(one, one), 1);
 }
 
-TEST(WelchTest, OfNumbersWithoutSpreadSaysWhetherTheyAreEqual) {
+TEST(WelchTest, OfConstantSamplesIsZeroOrOne) {
   EXPECT_EQ(welch_test(std::vector<double>{1, 1}, std::vector<double>{1, 1, 1}), 1);
   EXPECT_EQ(welch_test(std::vector<double>{1, 1}, std::vector<double>{2, 2}), 0);
 }
 
 TEST(WelchTest, DoesNotDependOnTheUnit) {
-  // Those of the first test, in units in which sums or squares are no numbers any more; and a difference that is none.
+  // The samples of the first test in units in which sums or squares overflow; and a difference that overflows.
   const auto in_unit = [](double unit, std::vector<double> values) {
     for (double& value : values) value *= unit;
     return values;
@@ -36,7 +36,7 @@ TEST(WelchTest, DoesNotDependOnTheUnit) {
               0.0004588208546185905, 1e-12);
 }
 
-TEST(FisherTest, IsExact) {
+TEST(FisherTest, MatchesScipy) {
   EXPECT_NEAR(fisher_test(3, 4, 1, 4), 0.48571428571428565, 1e-12);
   EXPECT_NEAR(fisher_test(10, 12, 2, 15), 0.00043523130075828965, 1e-14);
   EXPECT_NEAR(fisher_test(0, 8, 5, 8), 0.025641025641025633, 1e-12);
@@ -44,8 +44,8 @@ TEST(FisherTest, IsExact) {
   EXPECT_NEAR(fisher_test(8, 8, 8, 8), 1, 1e-12);
 }
 
-TEST(HolmCorrection, MultipliesByWhatIsLeftAndNeverFalls) {
-  // 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.04 x 1: the last two are below the one before.
+TEST(HolmCorrection, IsMonotonic) {
+  // 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.04 x 1: the last two are raised to the one before.
   const std::vector<double> corrected = holm_corrected(std::vector<double>{0.03, 0.01, 0.04, 0.02});
   EXPECT_NEAR(corrected[1], 0.04, 1e-15);
   EXPECT_NEAR(corrected[3], 0.06, 1e-15);

@@ -31,7 +31,7 @@ TaskOptions preset(const std::string& name) {
   throw std::runtime_error("no preset " + name);
 }
 
-/// Arithmetic of its own, in the widest type and with a mathematician's modulo.
+/// Independent arithmetic in the widest type, with a non-negative modulo.
 int64_t evaluate(int64_t a, const std::string& op, int64_t b, int64_t modulus) {
   const int64_t value = op == "+" ? a + b : op == "-" ? a - b : a * b;
   return (value % modulus + modulus) % modulus;
@@ -79,7 +79,7 @@ struct Rate {
   }
 };
 
-/// Expects a binomial count within four standard deviations.
+/// Expects a binomial count to be within four standard deviations.
 void expect_rate(const Rate& rate, double expected) {
   ASSERT_GT(rate.total, 1000);
   const double n = static_cast<double>(rate.total);
@@ -110,7 +110,7 @@ void expect_refused(const TaskOptions& options, const std::vector<std::string>& 
 }
 
 TEST(Chain, HasTheValueComputedByHand) {
-  // ((3 + 4) - 1) * 2 = 12 = 2 mod 5, from left to right: multiplication does not bind tighter.
+  // ((3 + 4) - 1) * 2 = 12 = 2 mod 5, from left to right: multiplication has no precedence.
   const Chain chain{3, {{'+', 4}, {'-', 1}, {'*', 2}}};
   EXPECT_EQ(chain_value(chain, 5), 2);
   EXPECT_EQ(chain_value(chain, 13), 12);
@@ -120,8 +120,8 @@ TEST(Chain, HasTheValueComputedByHand) {
   EXPECT_EQ(chain_value({1, {{'-', 1}, {'-', 1}, {'+', 1}}}, 2), 0);
 }
 
-// The texts come from a second implementation of the definition, written in Python with integers of any size.
-TEST(Chains, DrawsTheProblemsOfAnIndependentImplementation) {
+// The texts come from an independent Python implementation with unbounded integers.
+TEST(Chains, MatchTheProblemsOfAnIndependentImplementation) {
   const ChainsTask task(preset("Q5"));
   const auto expect = [](const Problem& problem, const char* prompt, int answer) {
     EXPECT_EQ(problem.prompt, prompt);
@@ -135,7 +135,7 @@ TEST(Chains, DrawsTheProblemsOfAnIndependentImplementation) {
   expect(ChainsTask(preset("T1")).problem(seed, index, Split::kTrain), "<bos> 1 + 8 + 11 - 8 - 5 + 0 + 6 =", 0);
 }
 
-TEST(Chains, DrawsTheDemonstrationsOfAnIndependentImplementation) {
+TEST(Chains, MatchTheDemonstrationsOfAnIndependentImplementation) {
   const ChainsTask task(preset("Q5"));
   EXPECT_EQ(task.demonstrate(7, 3, false).problem.prompt, "<bos> 4 - 2 + 4 + 3 - 2 =");
   EXPECT_EQ(task.demonstrate(7, 3, false).completion,
@@ -148,7 +148,7 @@ TEST(Chains, DrawsTheDemonstrationsOfAnIndependentImplementation) {
             "ANS 3 <eos>");
 }
 
-TEST(Chains, AreDeterminedBySeedAndIndexAndBySeedAndIndexOnly) {
+TEST(Chains, DependOnSeedAndIndexOnly) {
   const ChainsTask one(preset("T1")), two(preset("T1"));
   std::set<std::string> prompts;
   for (uint64_t index = 0; index < 200; ++index) {
@@ -156,13 +156,13 @@ TEST(Chains, AreDeterminedBySeedAndIndexAndBySeedAndIndexOnly) {
     EXPECT_EQ(prompt, two.problem(3, index, Split::kTrain).prompt);
     EXPECT_EQ(one.demonstrate(3, index, true).completion, two.demonstrate(3, index, true).completion);
     EXPECT_NE(prompt, one.problem(4, index, Split::kTrain).prompt);
-    EXPECT_NE(prompt, one.demonstrate(3, index, true).problem.prompt);  // streams do not meet
+    EXPECT_NE(prompt, one.demonstrate(3, index, true).problem.prompt);  // the streams differ
     prompts.insert(prompt);
   }
   EXPECT_EQ(prompts.size(), 200u);
 }
 
-TEST(Chains, WithoutNoiseAreRightAndScoreOne) {
+TEST(Chains, NoiseFreeDemonstrationsGetRewardOne) {
   for (const TaskPreset& row : task_table().at(0).presets) {
     const std::unique_ptr<Task> task = make_task(row.options);
     for (uint64_t index = 0; index < 2000; ++index) {
@@ -173,7 +173,7 @@ TEST(Chains, WithoutNoiseAreRightAndScoreOne) {
   }
 }
 
-TEST(Chains, HaveTheLengthsOfTheirDefinitionInTokens) {
+TEST(Chains, HaveTheDefinedLengthsInTokens) {
   for (const TaskPreset& row : task_table().at(0).presets) {
     const std::unique_ptr<Task> task = make_task(row.options);
     const Tokenizer tokenizer = task->tokenizer();
@@ -193,7 +193,7 @@ TEST(Chains, HaveTheLengthsOfTheirDefinitionInTokens) {
   }
 }
 
-TEST(Chains, HaveTheirVocabularyInTheDocumentedOrder) {
+TEST(Chains, HaveTheVocabularyInTheDocumentedOrder) {
   const Tokenizer tokenizer = ChainsTask(preset("Q5")).tokenizer();
   std::vector<int32_t> ids(26);
   for (int32_t id = 0; id < 26; ++id) ids[id] = id;
@@ -202,7 +202,7 @@ TEST(Chains, HaveTheirVocabularyInTheDocumentedOrder) {
       "<pad> <bos> <eos> = ; ANS + - * 0 1 2 3 4 so then next thus now hence and also carefully check verify first");
 }
 
-TEST(Chains, PlaceTheCarefulWordsJustBeforeTheLast) {
+TEST(Chains, HaveTheCarefulWordsBeforeTheLastWord) {
   const ChainsTask task(preset("Q5"));
   for (int64_t rank = 0; rank < 12; ++rank) EXPECT_EQ(task.is_careful(rank), rank >= 8 && rank <= 10) << rank;
   const TaskOptions many{.words = 64, .careful = 12};
@@ -213,7 +213,7 @@ TEST(Chains, PlaceTheCarefulWordsJustBeforeTheLast) {
   EXPECT_EQ(none.tokenizer().size(), 9 + 5 + 64);
 }
 
-TEST(Chains, MayHaveAVocabularyOfThousands) {
+TEST(Chains, SupportAVocabularyOfThousandsOfWords) {
   const ChainsTask task(TaskOptions{.modulus = 7, .words = 4000, .careful = 3});
   const std::vector<std::string>& words = task.words();
   EXPECT_EQ(std::set<std::string>(words.begin(), words.end()).size(), 4000u);
@@ -221,14 +221,14 @@ TEST(Chains, MayHaveAVocabularyOfThousands) {
   EXPECT_EQ(words[64], "word65");
   EXPECT_EQ(words[3995], "word3996");
   EXPECT_EQ(words[3996], "carefully");
-  EXPECT_EQ(words[3999], "word3997");  // the last plain word, behind the careful ones
+  EXPECT_EQ(words[3999], "word3997");  // the last plain word, after the careful ones
   EXPECT_EQ(task.tokenizer().size(), 9 + 7 + 4000);
-  // A word of the tail is one token, as every other.
+  // A rare word is one token, too.
   const Tokenizer tokenizer = task.tokenizer();
   EXPECT_EQ(tokenizer.encode("word3996 1 + 2 = 3 ;").size(), 7u);
 }
 
-TEST(Chains, UseWordsByZipfsLaw) {
+TEST(Chains, UseWordsWithZipfFrequencies) {
   const TaskOptions options = preset("T1");
   const ChainsTask task(options);
   std::map<std::string, int64_t> rank;
@@ -261,7 +261,7 @@ TEST(Chains, DrawNumbersAndOperatorsUniformly) {
   EXPECT_LT(chi_square(operators, std::vector<double>(3, 1.0 / 3)), 13.82);
 }
 
-TEST(Chains, MakeMistakesAtTheirRateAndFewAfterCarefulWords) {
+TEST(Chains, MakeMistakesAtTheSetRateAndFewAfterCarefulWords) {
   const TaskOptions options = preset("Q5");
   const ChainsTask task(options);
   const std::set<std::string> careful = {"carefully", "check", "verify"};
@@ -271,16 +271,16 @@ TEST(Chains, MakeMistakesAtTheirRateAndFewAfterCarefulWords) {
       (careful.contains(step.word) ? careful_rate : plain_rate).add(step.right);
     }
   }
-  // A mistake is a uniform number, which is right one time in five.
+  // A random result is right one time in five.
   expect_rate(plain_rate, 0.4 * 4 / 5);
   expect_rate(careful_rate, 0.01 * 4 / 5);
 }
 
-TEST(Chains, InModeVariantTheFirstWordDecidesForTheWholeDemonstration) {
+TEST(Chains, WithModeTheFirstWordDeterminesTheErrorRate) {
   const TaskOptions options = preset("T2");
   const ChainsTask task(options);
   const std::set<std::string> careful = {"carefully", "check", "verify", "slowly", "precisely", "exactly"};
-  std::map<std::pair<bool, bool>, Rate> rates;  // by whether the first word, and the step's own word, is careful
+  std::map<std::pair<bool, bool>, Rate> rates;  // key: whether the first word, and the word of the step, is careful
   for (uint64_t index = 0; index < 60000; ++index) {
     const std::vector<ParsedStep> steps = parse(task.demonstrate(2, index, true), options);
     for (const ParsedStep& step : steps) {
@@ -293,14 +293,14 @@ TEST(Chains, InModeVariantTheFirstWordDecidesForTheWholeDemonstration) {
   }
 }
 
-TEST(Chains, WithErrorZeroMakeNoMistakesEvenWhenNoisy) {
+TEST(Chains, NoisyDemonstrationsWithErrorZeroHaveNoMistakes) {
   const ChainsTask task(TaskOptions{.error = 0});
   for (uint64_t index = 0; index < 2000; ++index) {
     EXPECT_EQ(task.demonstrate(0, index, true).completion, task.demonstrate(0, index, false).completion);
   }
 }
 
-TEST(Chains, NeverShowAHeldOutProblemInTraining) {
+TEST(Chains, TrainingHasNoHeldOutProblem) {
   const ChainsTask task(preset("Q5"));  // 253,125 problems: draws repeat often
   std::set<std::string> seen, held_out;
   for (uint64_t index = 0; index < 50000; ++index) {
@@ -323,13 +323,13 @@ TEST(Chains, HoldOutOneProblemInEight) {
   expect_rate(kept, 1.0 / 8);
 }
 
-TEST(Chains, RewardOnlyTheRightAnswerAtTheVeryEnd) {
+TEST(Chains, RewardOnlyTheRightAnswerAtTheEnd) {
   const ChainsTask task(preset("T1"));
   const Problem problem{"<bos> 3 + 9 =", 12};
   const auto reward = [&](std::string_view completion) { return task.check(problem, completion); };
   EXPECT_EQ(reward("so 3 + 9 = 12 ; ANS 12 <eos>"), 1);
   EXPECT_EQ(reward("ANS 12 <eos>"), 1);
-  EXPECT_EQ(reward("so so = ANS 1 ANS 12 <eos>"), 1);  // no credit for steps, and no blame
+  EXPECT_EQ(reward("so so = ANS 1 ANS 12 <eos>"), 1);  // steps are neither rewarded nor penalised
   for (const char* wrong : {"",
                             " ",
                             "<eos>",
@@ -367,16 +367,16 @@ TEST(Chains, RewardOnlyTheRightAnswerAtTheVeryEnd) {
   EXPECT_EQ(task.check({"", "12"}, "ANS 12 <eos>"), 0);
 }
 
-TEST(Chains, ReadTheAnswerThatTheyJudge) {
+TEST(Chains, ExtractTheAnswerThatIsChecked) {
   const ChainsTask task(preset("T1"));
   EXPECT_EQ(task.answer("so 3 + 9 = 12 ; ANS 12 <eos>"), "12");
-  EXPECT_EQ(task.answer("ANS 1 ANS so <eos>"), "so");  // a vote, though no number
+  EXPECT_EQ(task.answer("ANS 1 ANS so <eos>"), "so");  // an answer for voting, though not a number
   for (const char* none : {"", "<eos>", "ANS 12", "12 <eos>", "ANS <eos>", "ANS 12<eos>", "ANS 1 2 <eos>",
                            "XANS 12 <eos>", "ANS 12 <eos> <eos>", "ANS 12 <eos> so"})
     EXPECT_EQ(task.answer(none), "") << none;
 }
 
-TEST(Chains, RefuseOptionsThatMakeNoSense) {
+TEST(Chains, RejectInvalidOptions) {
   expect_refused({.modulus = 1}, {"task.modulus is 1", "2 to"});
   expect_refused({.modulus = 10001}, {"task.modulus is 10001", "10000"});
   expect_refused({.steps = 0}, {"task.steps is 0"});
@@ -390,7 +390,7 @@ TEST(Chains, RefuseOptionsThatMakeNoSense) {
   expect_refused({.name = "mazes"}, {"\"mazes\"", "chains"});
 }
 
-TEST(Chains, HaveBothSplitsEvenAtTheSmallestSizes) {
+TEST(Chains, HaveBothSplitsAtTheSmallestSizes) {
   for (int64_t modulus = 2; modulus < 8; ++modulus) {
     const ChainsTask task(TaskOptions{.modulus = modulus, .steps = 1});
     std::set<std::string> train, held_out;
@@ -399,7 +399,7 @@ TEST(Chains, HaveBothSplitsEvenAtTheSmallestSizes) {
       held_out.insert(task.problem(0, index, Split::kHeldOut).prompt);
     }
     EXPECT_GE(held_out.size(), 1u) << modulus;
-    EXPECT_EQ(static_cast<int64_t>(train.size() + held_out.size()), 3 * modulus * modulus);  // every problem is drawn
+    EXPECT_EQ(static_cast<int64_t>(train.size() + held_out.size()), 3 * modulus * modulus);  // all problems were drawn
   }
 }
 
@@ -413,7 +413,7 @@ TEST(TaskTable, HasThePresetsOfTheStudies) {
               q5.careful == defaults.careful && q5.error == defaults.error && q5.mode == defaults.mode);
 }
 
-TEST(TaskOptions, DescribeThemselvesWithDefaultsInsideTheirLimits) {
+TEST(TaskOptions, HaveDefaultsWithinTheirLimits) {
   TaskOptions options;
   OptionTable table;
   table.section("task", "The built-in task.", options);

@@ -1,5 +1,5 @@
-// Demonstrations of countdown are worth 1 and fit, its tokenizer reads and writes its texts, splits never meet, and
-// only one final answer has a reward.
+// Countdown: demonstrations get reward 1 and fit, texts survive the tokenizer, splits are disjoint, and only a single
+// final answer gets a reward.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::unique_ptr<Task> countdown(int64_t difficulty = 1) {
   return make_task({.name = difficulty == 1 ? "countdown" : "countdown_" + std::to_string(difficulty)});
 }
 
-TEST(CountdownTask, DemonstratesSolutionsThatAreRightAndFit) {
+TEST(CountdownTask, DemonstrationsAreRightAndFit) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
     const auto made = countdown(difficulty);
     const Tokenizer tokenizer = made->tokenizer();
@@ -41,7 +41,7 @@ TEST(CountdownTask, DemonstratesSolutionsThatAreRightAndFit) {
   }
 }
 
-TEST(CountdownTask, AcceptsTheAnswerWhereverPretrainedModelsPutIt) {
+TEST(CountdownTask, AcceptsTheAnswerFormatsOfPretrainedModels) {
   const auto made = countdown(2);
   const Demonstration shown = made->demonstrate(1, 5, false);
   const size_t mark = shown.completion.find("#### ");
@@ -54,7 +54,7 @@ TEST(CountdownTask, AcceptsTheAnswerWhereverPretrainedModelsPutIt) {
     EXPECT_EQ(made->check(shown.problem, text), 1) << text;
 }
 
-TEST(CountdownTask, GivesNothingForAnythingButOneFinalAnswer) {
+TEST(CountdownTask, GivesNoRewardUnlessThereIsOneFinalAnswer) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
     const auto made = countdown(difficulty);
     for (uint64_t index = 0; index < 200; ++index) {
@@ -75,7 +75,7 @@ TEST(CountdownTask, GivesNothingForAnythingButOneFinalAnswer) {
   }
 }
 
-TEST(CountdownTask, ReadsAnyTextWithoutThrowing) {
+TEST(CountdownTask, ChecksAnyTextWithoutThrowing) {
   const auto made = countdown(5);
   const Problem problem = made->problem(1, 1, Split::kTrain);
   Draws draws(5, Stream::kShuffle, 1);
@@ -94,7 +94,7 @@ TEST(CountdownTask, ReadsAnyTextWithoutThrowing) {
   EXPECT_EQ(made->check(problem, "#### " + std::string(1 << 20, '(')), 0);
 }
 
-TEST(CountdownTask, IsDeterminedBySeedAndIndex) {
+TEST(CountdownTask, DependsOnSeedAndIndexOnly) {
   const auto one = countdown(3), two = countdown(3);
   std::set<std::string> prompts;
   for (uint64_t index = 0; index < 100; ++index) {
@@ -106,7 +106,7 @@ TEST(CountdownTask, IsDeterminedBySeedAndIndex) {
   EXPECT_GT(prompts.size(), 190u);
 }
 
-/// The problem without the order in which a countdown names its numbers.
+/// Identifies a problem up to the order of its numbers.
 std::string essence(const Problem& problem) {
   if (!problem.answer.is_object()) return problem.prompt;
   Json answer = problem.answer;
@@ -114,9 +114,9 @@ std::string essence(const Problem& problem) {
   return answer.dump();
 }
 
-TEST(CountdownTask, NeverShowsAHeldOutProblemInTraining) {
+TEST(CountdownTask, TrainingHasNoHeldOutProblem) {
   std::set<std::string> seen, held_out;
-  for (const int64_t difficulty : {1, 2}) {  // the smallest, in which draws repeat most
+  for (const int64_t difficulty : {1, 2}) {  // the smallest ones have the most repeated draws
     const auto made = countdown(difficulty);
     for (uint64_t index = 0; index < count<uint64_t>(1500, 4000); ++index) {
       seen.insert(essence(made->problem(index % 3, index, Split::kTrain)));
@@ -135,7 +135,7 @@ TEST(CountdownTask, HasFiveDifficulties) {
     EXPECT_NE(error_of(2, [&] { countdown(difficulty); }).find("is unknown"), std::string::npos);
 }
 
-TEST(CountdownTask, RefusesTheSettingsOfChains) {
+TEST(CountdownTask, RejectsTheSettingsOfChains) {
   EXPECT_NE(error_of(2, [&] { make_task({.name = "countdown", .modulus = 7}); }).find("task.modulus"),
             std::string::npos);
   EXPECT_NE(error_of(2, [&] { make_task({.name = "countdown", .error = 0.1}); }).find("task.error"), std::string::npos);
@@ -154,19 +154,19 @@ TEST(CountdownTask, WritesAFolderForTheTokenizerParityScript) {
   write_parity_folder(std::filesystem::path(folder) / "countdown", made->tokenizer(), texts);
 }
 
-TEST(CountdownTask, SpellsEqualAnswersEqually) {
+TEST(CountdownTask, NormalisesEquivalentAnswers) {
   for (const char* text : {"#### (3 + 7) * 2 = 20", "#### (3+7)*2<eos>", "\\boxed{(3+7) * 2}"})
     EXPECT_EQ(countdown()->answer(text), "(3+7)*2") << text;
   EXPECT_EQ(countdown()->answer(" <eos>"), "");
 }
 
-TEST(TaskTable, HelpsWithNamesAndSaysWhereRemovedTasksWent) {
+TEST(TaskTable, SuggestsNamesAndReplacementsOfRemovedTasks) {
   EXPECT_NE(error_of(2, [] { make_task({.name = "cuntdown"}); }).find("did you mean countdown?"), std::string::npos);
   for (const char* removed : {"arithmetic", "modular", "equations", "letters", "strings", "lists"})
     EXPECT_NE(error_of(2, [&] { make_task({.name = removed}); }).find("examples/reasoning_gym/"), std::string::npos);
 }
 
-TEST(SplitOf, HoldsOutOneInEight) {
+TEST(ChooseSplit, HoldsOutOneInEight) {
   int64_t held_out = 0;
   for (int i = 0; i < 80000; ++i) held_out += choose_split("problem " + std::to_string(i)) == Split::kHeldOut;
   EXPECT_NEAR(static_cast<double>(held_out) / 80000, 0.125, 4 * 0.0012);  // four standard deviations

@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-/// Whether the numbers, all of them, can make the target: every pair, every operation, over and over.
+/// Returns whether all numbers together can make the target, by exhaustive search.
 bool solvable(const std::vector<double>& numbers, double target) {
   if (numbers.size() == 1) return numbers[0] == target;
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -18,7 +18,7 @@ bool solvable(const std::vector<double>& numbers, double target) {
         if (k != i && k != j) rest.push_back(numbers[k]);
       const double a = numbers[i], b = numbers[j];
       for (const double made : {a + b, a - b, a * b, b == 0 ? -1.0 : a / b}) {
-        if (made <= 0 || made != static_cast<double>(static_cast<int64_t>(made))) continue;  // whole numbers suffice
+        if (made <= 0 || made != static_cast<double>(static_cast<int64_t>(made))) continue;  // integers suffice
         rest.push_back(made);
         if (solvable(rest, target)) return true;
         rest.pop_back();
@@ -28,7 +28,7 @@ bool solvable(const std::vector<double>& numbers, double target) {
   return false;
 }
 
-TEST(Countdown, HasASolutionInEveryProblemOfEitherSplit) {
+TEST(Countdown, EveryProblemHasASolution) {
   constexpr int kProblems[] = {1000, 1000, 300, 40, 5};
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
     const CountdownTask task(difficulty);
@@ -48,14 +48,14 @@ double reward(const std::string& text) {
   return kTask.check(problem, text);
 }
 
-TEST(Countdown, AcceptsEveryWayToWriteASolution) {
+TEST(Countdown, AcceptsAllNotationsOfASolution) {
   for (const char* text : {"#### 3 * 7 + 25", "#### 25+7*3", "#### (3 * 7) + 25 = 46", "\\boxed{25 + 3 \\times 7}",
                            "\\boxed{(3)*(7)+(25)}", "25 + 3 * 7 = 46", "The answer is 25 + 3 × 7.",
                            "#### ((25)) + ((3 * 7))<|eot_id|>", "\\boxed{25 + 3 \\cdot 7 = 46}", "#### $25 + 3 * 7$"})
     EXPECT_EQ(reward(text), 1) << text;
 }
 
-TEST(Countdown, CannotBeGamed) {
+TEST(Countdown, RejectsTricks) {
   for (const char* text : {"#### 46",
                            "#### 46 = 46",
                            "#### 25 + 21",
@@ -93,7 +93,7 @@ TEST(Countdown, CannotBeGamed) {
   EXPECT_EQ(reward("#### " + std::string(1 << 20, '(') + "3 * 7 + 25" + std::string(1 << 20, ')')), 0);
 }
 
-TEST(Expression, IsWorkedOutInExactFractions) {
+TEST(Expression, IsEvaluatedInExactFractions) {
   struct Row {
     const char* text;
     int64_t numerator, denominator;
@@ -111,7 +111,7 @@ TEST(Expression, IsWorkedOutInExactFractions) {
   EXPECT_FALSE(evaluate_expression("1 / (2 - 2)", 3));
 }
 
-TEST(Expression, RefusesWhatGrowsBeyondSixtyFourBits) {
+TEST(Expression, RejectsValuesBeyond64Bits) {
   std::string product = "999999";
   for (int i = 0; i < 20; ++i) product += " * 999999";
   EXPECT_FALSE(evaluate_expression(product, 100));

@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-TEST(FinalAnswer, IsFreedOfWhatStandsAroundIt) {
+TEST(FinalAnswer, IsStrippedOfDelimiters) {
   struct Row {
     const char *completion, *answer;
   };

@@ -52,7 +52,7 @@ GgufShape gguf_shape(const ModelConfig& c) {
           .tied = c.tie_word_embeddings};
 }
 
-/// What programs that read these files take for granted, since no key says fallback.
+/// Checks the properties that GGUF fixes for an architecture.
 void check_representable(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& location) {
   const bool gemma2 = architecture.name == "gemma2", llama = architecture.name == "llama";
   const auto require = [&](bool holds, const auto&... fault) {

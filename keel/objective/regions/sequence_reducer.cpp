@@ -15,7 +15,7 @@ Tensor mask_or_all_valid(const LossInputs& p) {
 }
 
 constexpr auto kAdd = [](const Tensor& x, const Tensor& y) { return x + y; };
-constexpr auto kMax = [](const Tensor& x, const Tensor& y) { return at::maximum(x, y); };
+constexpr auto kMaximum = [](const Tensor& x, const Tensor& y) { return at::maximum(x, y); };
 
 }  // namespace
 
@@ -70,7 +70,7 @@ Tensor SequenceReducer::sum(const Tensor& tokens) const { return at_ends(scan(to
 Tensor SequenceReducer::mean(const Tensor& tokens) const { return sum(tokens) / counts_.clamp_min(1); }
 
 Tensor SequenceReducer::max(const Tensor& tokens) const {
-  return at_ends(scan(tokens, -kUnlimited, kMax), -kUnlimited);
+  return at_ends(scan(tokens, -kUnlimited, kMaximum), -kUnlimited);
 }
 
 Tensor SequenceReducer::exclusive_cumsum(const Tensor& tokens) const {

@@ -69,7 +69,7 @@ class Examples(support.Test):
     def test_problems_and_scorers_of_reasoning_gym(self):
         folder = packages.PEERS / "reasoning-gym"
         if not packages.is_there("reasoning-gym"):
-            self.skipTest("reasoning-gym is not there; scripts/bootstrap.sh --tests brings it in where it can be had")
+            self.skipTest("reasoning-gym is missing; scripts/bootstrap.sh --tests installs it where it is available")
         environment = support.environment(PYTHONPATH=str(folder), PYTHONWARNINGS="ignore")
         for name, count, seed in (("train.jsonl", 12, 0), ("test.jsonl", 6, 1)):
             subprocess.run([PYTHON, "problems.py", name, str(count), str(seed)], cwd=self.place / "reasoning_gym", env=environment, check=True)

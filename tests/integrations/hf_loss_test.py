@@ -12,7 +12,7 @@ try:
     import peft
     import transformers
 except ImportError as error:
-    skip(f"{error.name} is not there; scripts/bootstrap.sh --tests brings it in")
+    skip(f"{error.name} is missing; scripts/bootstrap.sh --tests installs it")
 
 import keel.hf  # noqa: E402
 

@@ -1,5 +1,5 @@
 """What the tests of Keel inside other trainers share. They need the peer that they name (tests/parity/packages.py), and are
-skipped without it; `make test-integrations` brings it in and runs them at full length."""
+skipped without it; `make test-integrations` installs it and runs them at full length."""
 
 import importlib
 import pathlib

@@ -33,9 +33,6 @@ torch.set_num_threads(1)
 STEPS = count(5, 20)
 
 
-# Beside TRL ----------------------------------------------------------------------------------------------------------
-
-
 def the_ratio_clip_is_trls_own_to_rounding():
     """Loss, weights and clip metrics, with every average that is kept, the KL to a reference and an entropy bonus."""
     highest, clipped = 0.0, 0.0
@@ -68,9 +65,6 @@ def a_wrong_bound_is_noticed():
     theirs.train()
     ours.train()
     assert (tiny.weights(theirs) - tiny.weights(ours)).abs().max() > 1e-5
-
-
-# The gradient --------------------------------------------------------------------------------------------------------
 
 
 def scored_batch(made):
@@ -186,9 +180,6 @@ def tokens_that_the_sampler_could_not_score_have_a_ratio_of_1():
     assert math.isfinite(made._compute_loss(made.model, scored_batch(made)).item())
 
 
-# Several processes ---------------------------------------------------------------------------------------------------
-
-
 def forked(rank, size, port, file):
     """One of several processes, made by fork so that nothing is imported again; its weights after three updates go to the file."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
@@ -245,9 +236,6 @@ def one_two_and_four_processes_take_the_same_steps():
     return f"at most {highest:.1g} apart"
 
 
-# The examples --------------------------------------------------------------------------------------------------------
-
-
 def the_examples_run():
     """In this process; at full length also in two, as torchrun starts them."""
     kept, sys.argv = sys.argv, ["example", str(count(4, 40))]
@@ -264,9 +252,6 @@ def the_examples_run():
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", ROOT / "examples" / "trl_dppo.py", "20"],
                                   cwd=folder, env={**os.environ, "PYTHONPATH": ":".join(paths)}, capture_output=True, text=True)
         assert done.returncode == 0 and "step 20: reward" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
-
-
-# Bad input -----------------------------------------------------------------------------------------------------------
 
 
 def what_would_not_do_as_said_is_refused_before_the_first_step():

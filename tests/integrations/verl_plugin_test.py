@@ -70,9 +70,6 @@ def refusal(action, *words):
     raise AssertionError(f"was not refused: {words}")
 
 
-# The table -----------------------------------------------------------------------------------------------------------
-
-
 def every_row_of_token_or_sequence_scope_is_in_verls_table():
     table = {name for name in algos.POLICY_LOSS_REGISTRY if name.startswith("keel_")}
     fed = {name: row["requirements"] for name, row in keel.methods().items()}
@@ -101,9 +98,6 @@ def another_verl_is_refused():
         finally:
             verl.__version__ = found
     _rows.require_tested()
-
-
-# Beside verl's own ---------------------------------------------------------------------------------------------------
 
 
 def verls(loss, low, high, cap=OFF):
@@ -162,9 +156,6 @@ def rows_that_look_at_recomputed_log_probs_get_both():
         assert off <= 1e-9, f"{row}: {off:.3g}"
         refusal(lambda: gradient(config, batch), "rollout_is_weights are missing")
     refusal(lambda: gradient(keel_actor("dppo_tv"), batch, weights=weights), "rollout_is_weights are given", "bypass_mode")
-
-
-# Ranks ---------------------------------------------------------------------------------------------------------------
 
 
 class TinyPolicy:
@@ -239,9 +230,6 @@ def gradients_do_not_depend_on_the_number_of_ranks():
     return f"off by {worst:.2g} at most; divided by local counts by {naive[0]:.0%} and {naive[1]:.0%}"
 
 
-# The actor's loss ----------------------------------------------------------------------------------------------------
-
-
 def the_actors_loss_calls_the_row():
     """verl.workers.utils.losses.ppo_loss, which every engine of verl's calls, on its own batch of nested tensors."""
     stand_in("datasets", "pandas", "PIL", "PIL.Image")  # verl reads its data with them, and there is none here
@@ -295,8 +283,6 @@ def metrics_say_what_keel_says():
     for name, value in want.items():
         assert value is None or abs(metrics[name] - value) < 1e-8, (name, metrics[name], value)
 
-
-# Configuration -------------------------------------------------------------------------------------------------------
 
 LOSS = "actor_rollout_ref.actor.policy_loss"
 BASE = ["hydra.searchpath=[pkg://keel.verl]", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.model.path=m",

@@ -99,9 +99,6 @@ def judge_formats(folder):
     print(f"{len(list(folder.glob('*.v?.gguf')))} files of numbers: every bit equal")
 
 
-# What gguf_write_test.py uses, too -------------------------------------------------------------------------------------
-
-
 def interleaved(weights, heads):
     """What llama.cpp's converter does to llama's queries and keys."""
     return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
@@ -161,9 +158,6 @@ def byte_level(pre, normalizer=None):
 def split(pattern):
     return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-
-
-# SmolLM2 -------------------------------------------------------------------------------------------------------------
 
 
 def judge_smollm2(folder):

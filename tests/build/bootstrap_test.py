@@ -179,7 +179,7 @@ def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
     machine.file("no-network")
     for options, packages in ((), OPTIONAL), (("--tests",), OPTIONAL_FOR_TESTS):
         code, said, calls, _ = machine.bootstrap(*options, KEEL_TORCH=torch)
-        expect(code == 0 and said.count(f"going on without {packages},") == 1, code, said)
+        expect(code == 0 and said.count(f"continuing without {packages},") == 1, code, said)
     for options in (), ("--tests",):
         expect(machine.bootstrap(*options, KEEL_TORCH=torch)[:3] == (0, "", []), "it was mentioned again")
 

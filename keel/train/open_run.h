@@ -36,7 +36,8 @@ struct OpenedRun {
 /// Replaces runs named as model or adapter by their checkpoints, and prints which.
 Config resolve_run_paths(Config config, Console& console);
 
-/// Opens a new run in config.run.dir. Fails for an existing run unless `replace`; then nothing changes on the disk.
+/// Opens a new run in config.run.dir. Fails for an existing run unless `replace`. A failure changes nothing on the
+/// disk.
 OpenedRun open_new_run(const Config& config, bool replace, Console& console);
 
 /// Changes that the user accepts for a resumed run; other changes are errors.

@@ -1,4 +1,4 @@
-// rollout.bitwise on a GPU: the numbers of sampling are those of training, to the last bit.
+// rollout.bitwise on a GPU: sampling and training give bitwise equal results.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class GpuBitwise : public testing::TestWithParam<at::ScalarType> {
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuBitwise, testing::Values(at::kBFloat16, at::kHalf));
 
-TEST_P(GpuBitwise, MultipliesAsFloat64Does) {
+TEST_P(GpuBitwise, MatchesTheFloat64Product) {
   for (const int64_t inputs : {1, 7, 64, 200, 896})
     for (const int64_t outputs : {1, 33, 128, 1000})
       for (const int64_t rows : {1, 16, 130, 2000}) {
@@ -41,7 +41,7 @@ TEST_P(GpuBitwise, MultipliesAsFloat64Does) {
       }
 }
 
-TEST_P(GpuBitwise, MultipliesARowAlikeAmongOthers) {
+TEST_P(GpuBitwise, RowDoesNotDependOnTheOtherRows) {
   for (const int64_t inputs : {20, 896, 4864}) {
     const Tensor x = random({3000, inputs}, 3), weight = random({1500, inputs}, 4);
     const Tensor all = deterministic_linear(x, weight), wide = deterministic_linear_to_float32(x, weight);
@@ -58,14 +58,14 @@ TEST_P(GpuBitwise, MultipliesARowAlikeAmongOthers) {
   }
 }
 
-TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
+TEST_P(GpuBitwise, TrainerAndSamplerAreBitwiseEqualForEveryFamily) {
   std::vector<std::pair<const char*, ModelConfig>> shapes = bitwise_families();
-  ModelConfig wide = tiny_config(14, 2, true, 64);  // heads that tensor cores attend to
+  ModelConfig wide = tiny_config(14, 2, true, 64);  // heads with a tensor-core attention kernel
   wide.hidden_size = 896;
   wide.attention_bias = true;
   ModelConfig wider = tiny_config(4, 1, false, 128);
   wider.hidden_size = 256;
-  ModelConfig many = tiny_config(16, 1, false, 64);  // more heads for a key than one tile takes
+  ModelConfig many = tiny_config(16, 1, false, 64);  // more query heads per key head than one tile has
   many.hidden_size = 192;
   ModelConfig gemma = shapes.back().second;  // norms of float32 weights, a window and wide heads
   gemma.num_attention_heads = 4, gemma.num_key_value_heads = 1, gemma.head_dim = 256, gemma.hidden_size = 640;
@@ -82,7 +82,7 @@ TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
   EXPECT_GT(plainly_different, 0) << "without it the bits differ";
 }
 
-TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
+TEST_P(GpuBitwise, SamplerAppliesTheAdapterLikeTheTrainer) {
   ModelConfig wide = tiny_config(14, 2, true, 64);
   wide.hidden_size = 896;
   for (const ModelConfig& config : {tiny_config(6, 2, false), wide}) {
@@ -96,7 +96,7 @@ TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
   }
 }
 
-TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {
+TEST_P(GpuBitwise, GradientsEqualThoseOfTheDefaultKernels) {
   const std::vector<Prompt> prompts = tiny_prompts();
   ModelConfig config = tiny_config(14, 2, true, 64);
   config.hidden_size = 896;

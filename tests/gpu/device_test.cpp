@@ -1,4 +1,4 @@
-// What must hold on a GPU: the same network, the same noise, the same training loop as on the CPU.
+// A GPU has the same network, noise and training loop as the CPU.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ std::vector<Prompt> problems(const Task& task, int64_t count) {
   return prompts;
 }
 
-TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
+TEST(Sampling, DrawsTheSameTokensAsTheCpu) {
   const at::Device cuda = open_device("cuda");
   const int64_t rows = 512;
   for (const int64_t vocabulary : {26, 1000, 151936 / 8}) {
@@ -52,7 +52,7 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
     for (const double temperature : {0.0, 0.7, 1.0}) {
       const SampledTokens host = sample(logits, temperature, 42, ids, positions);
       const SampledTokens device = sample(logits.to(cuda), temperature, 42, ids.to(cuda), positions.to(cuda));
-      // The two logarithms differ in the last bit, which may decide between two nearly equal candidates.
+      // The logarithms may differ in the last bit, which can decide between nearly equal candidates.
       const int64_t equal = (host.tokens == device.tokens.cpu()).sum().item<int64_t>();
       EXPECT_GE(equal, rows - 2) << "vocabulary " << vocabulary << ", temperature " << temperature;
       const Tensor same = host.tokens == device.tokens.cpu();
@@ -61,7 +61,7 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
   }
 }
 
-TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
+TEST(Sampling, RoundsToLowPrecisionLikeTheCpu) {
   const at::Device cuda = open_device("cuda");
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const int64_t width : {1, 37, 96, 100, 4864}) {
@@ -82,7 +82,7 @@ TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
     }
 }
 
-TEST(Sampling, InEightBitsRoundsWhatHasNoLargestNumberAsOnTheCpu) {
+TEST(Sampling, RoundsNonFiniteRowsToEightBitsLikeTheCpu) {
   const at::Device cuda = open_device("cuda");
   Tensor x = at::randn({40, 30, 40});
   x[0][0][7] = NAN;
@@ -106,7 +106,7 @@ TEST(Sampling, InEightBitsRoundsWhatHasNoLargestNumberAsOnTheCpu) {
     }
 }
 
-TEST(Sampling, HasTheSameNoiseOnTheLogitsAsOnTheCpu) {
+TEST(Sampling, HasTheSameLogitNoiseAsTheCpu) {
   const at::Device cuda = open_device("cuda");
   const Tensor ids = at::arange(64, at::kLong) * 7919, positions = at::arange(64, at::kLong) % 50;
   for (const int64_t vocabulary : {26, 151936}) {
@@ -117,7 +117,7 @@ TEST(Sampling, HasTheSameNoiseOnTheLogitsAsOnTheCpu) {
   }
 }
 
-TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
+TEST(Normalisers, AreUnbiasedInHeadAndSampler) {
   const at::Device cuda = open_device("cuda");
   const int64_t rows = kDrawnForAMean;
   for (const std::string& kind : kHardLogits) {
@@ -134,11 +134,11 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
           return ((got.cpu() - want) / want).abs().max().item<double>();
         };
         EXPECT_LT(relative(drawn.other_logp, exact.other_logp), 1e-6);
-        // The hidden state of row i is the i-th unit vector, so that the logits are the given ones to the bit.
+        // Hidden state i is the i-th unit vector, so the logits are bitwise equal to the given ones.
         const LmHead head(Weight(logits.t().contiguous().to(cuda)), {.temperature = temperature, .chunk_rows = 64});
         const TokenStats stats =
             head.statistics(at::eye(rows).to(cuda), drawn.tokens, {.topk_ids = drawn.tokens.unsqueeze(1)});
-        EXPECT_TRUE(stats.logp.equal(drawn.logp));  // to the bit
+        EXPECT_TRUE(stats.logp.equal(drawn.logp));  // bitwise
         EXPECT_TRUE(stats.other_logp.equal(drawn.other_logp));
         EXPECT_TRUE(stats.topk_logp.squeeze(1).equal(drawn.logp));
         const NextTokenDistribution host(logits, temperature);
@@ -148,7 +148,7 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
   }
 }
 
-TEST(NextTokens, GiveTheCpusDivergencesAndGradients) {
+TEST(NextTokens, HaveTheCpusDivergencesAndGradients) {
   const at::Device cuda = open_device("cuda");
   const int64_t rows = 65;
   for (const int64_t vocab : {1, 2, 26, 255, 257, 49152}) {
@@ -170,7 +170,7 @@ TEST(NextTokens, GiveTheCpusDivergencesAndGradients) {
   }
 }
 
-TEST(NextTokens, NoticeRowsThatAreNoDistributions) {
+TEST(NextTokens, RejectRowsThatAreNotDistributions) {
   const at::Device cuda = open_device("cuda");
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& bad : std::vector<std::vector<float>>{
@@ -187,8 +187,8 @@ TEST(NextTokens, NoticeRowsThatAreNoDistributions) {
   EXPECT_EQ(only.log_probs(int64_tensor({0}).to(cuda)).logp.item<float>(), -inf);
 }
 
-TEST(Sampling, DrawsRareTokensWhereTheCpuDoes) {
-  // Keys whose second word is among the smallest; then a logit at which the second token is just drawn, or just not.
+TEST(Sampling, DrawsRareTokensLikeTheCpu) {
+  // Keys with a very small second word, and logits on both sides of the threshold of the second token.
   const at::Device cuda = open_device("cuda");
   int found = 0;
   for (uint64_t id = 0; found < 4; ++id) {
@@ -211,14 +211,14 @@ TEST(Network, HasTheCpusInitialWeights) {
   const auto want = host.parameters(), got = device.parameters();
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_TRUE(got[i].value.is_cuda());
-    // Their logarithms, sines and cosines may differ in the last bit of float64, which float32 seldom sees.
+    // Logarithms, sines and cosines may differ in the last bit of float64, which rarely changes a float32.
     const Tensor difference = (got[i].value.cpu() - want[i].value).abs();
     EXPECT_LT(difference.max().item<double>(), 1e-8) << want[i].name;
     EXPECT_LT(difference.ne(0).to(at::kDouble).mean().item<double>(), 1e-4) << want[i].name;
   }
 }
 
-TEST(Network, GivesTheCpusStatisticsAndGradients) {
+TEST(Network, HasTheCpusStatisticsAndGradients) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
@@ -247,7 +247,7 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
   }
 }
 
-/// Heads of 64, prompts of 9 tokens with four completions each of 3 to 18.
+/// Heads of 64; prompts of 9 tokens, each with four completions of 3 to 18 tokens.
 struct TrainingCase {
   std::vector<std::vector<int32_t>> prompts, completions;
   std::vector<TrainingSequence> sequences;
@@ -273,7 +273,7 @@ struct TrainingCase {
   }
 };
 
-TEST(Network, GivesTheGradientsOfFloat32InNarrowNumbers) {
+TEST(Network, HasFloat32GradientsUpToRoundingInLowPrecision) {
   const TrainingCase given;
   const ModelWeights host = ModelWeights::random(given.shape, 3, at::kCPU);
   const GradientSinks host_gradients(host.trainable());
@@ -291,7 +291,7 @@ TEST(Network, GivesTheGradientsOfFloat32InNarrowNumbers) {
   }
 }
 
-TEST(Training, HasTheSameBitsAgainWhereAskedFor) {
+TEST(Training, IsBitwiseReproducibleWithRunDeterministic) {
   const TrainingCase given;
   add_in_one_order(true);
   const auto trained = [&] {
@@ -309,7 +309,7 @@ TEST(Training, HasTheSameBitsAgainWhereAskedFor) {
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].value.equal(again[i].value)) << once[i].name;
 }
 
-TEST(Critic, LearnsAsOnTheCpu) {
+TEST(Critic, TrainsLikeOnTheCpu) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
   const std::vector<Prompt> prompts = problems(*task, 4);
@@ -338,17 +338,17 @@ TEST(Critic, LearnsAsOnTheCpu) {
     return at::tensor(values);
   };
   const Tensor host = trained(at::kCPU), device = trained(open_device("cuda"));
-  EXPECT_GT(host.abs().max().item<double>(), 1e-2);  // or nothing was learned
+  EXPECT_GT(host.abs().max().item<double>(), 1e-2);  // the weights have changed
   EXPECT_LT(((device - host).norm() / host.norm()).item<double>(), 1e-2);
 }
 
-/// Heads of 16, 64 and 128 dimensions, which different kernels attend to.
+/// Head sizes 16, 64 and 128, which use different attention kernels.
 const std::vector<ModelOptions> kShapes = {
     {.hidden_size = 96, .layers = 3, .heads = 6, .kv_heads = 2, .max_positions = 128},
     {.hidden_size = 256, .layers = 2, .heads = 4, .kv_heads = 2, .max_positions = 128},
     {.hidden_size = 384, .layers = 2, .heads = 3, .kv_heads = 1, .max_positions = 128}};
 
-TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
+TEST(Rollouts, HaveTheTrainersLogProbs) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
@@ -372,7 +372,7 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
       }
 }
 
-TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
+TEST(Rollouts, EqualTheCpusForAnyBatchPositionAndStopReason) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
@@ -393,7 +393,7 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
         EXPECT_EQ(got[i].id, want[i].id);
         EXPECT_EQ(got[i].tokens.topk_ids.size(), 3 * got[i].tokens.size());
         tokens += static_cast<int64_t>(got[i].tokens.size());
-        if (got[i].tokens.ids != want[i].tokens.ids) continue;  // a near tie went the other way
+        if (got[i].tokens.ids != want[i].tokens.ids) continue;  // a near tie was decided differently
         equal++;
         EXPECT_EQ(got[i].finish, want[i].finish);
         EXPECT_EQ(got[i].text, want[i].text);
@@ -409,7 +409,7 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
   }
 }
 
-TEST(Rollouts, GoOnWithHalfTheSequencesWhereMemoryDoesNotSuffice) {
+TEST(Rollouts, HalveTheBatchIfMemoryRunsOut) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
@@ -419,7 +419,7 @@ TEST(Rollouts, GoOnWithHalfTheSequencesWhereMemoryDoesNotSuffice) {
   const std::vector<Prompt> prompts = problems(*task, 5);
   std::vector<std::string> warnings;
   SamplingRequest request{.samples_per_prompt = 1000, .max_new_tokens = 1000, .stop_ids = {}, .max_sequences = 5000};
-  for (int32_t token = 0; token < 16; ++token) request.stop_ids.push_back(token);  // they end soon
+  for (int32_t token = 0; token < 16; ++token) request.stop_ids.push_back(token);  // short completions
   const std::vector<Rollout> rollouts =
       RolloutEngine(model, tokenizer).generate(prompts, request, {.warning = [&](const std::string& s) {
                                                  warnings.push_back(s);

@@ -1,4 +1,4 @@
-// The kernels of sampling and training on a GPU against float64, in every type that they take.
+// Compares the GPU kernels of sampling and training with float64, in every dtype.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-/// What one rounding may do, with room for a float32 sum.
+/// The tolerance of one rounding plus a float32 sum.
 double tolerance(at::ScalarType type) {
   return type == at::kFloat ? 3e-6 : type == at::kHalf ? 0x1p-11 * 1.1 : 0x1p-8 * 1.1;
 }
@@ -25,7 +25,7 @@ class GpuKernels : public testing::TestWithParam<at::ScalarType> {
   Tensor random(std::vector<int64_t> shape, uint64_t seed) const {
     return random_normal(shape, seed).to(cuda_, GetParam());
   }
-  /// The largest difference, beside the largest of the numbers around it.
+  /// The maximum difference relative to the maximum magnitude.
   double error(const Tensor& got, const Tensor& want) const {
     return relative_difference(got.cpu().to(at::kDouble), want);
   }
@@ -34,7 +34,7 @@ class GpuKernels : public testing::TestWithParam<at::ScalarType> {
   at::NoGradGuard no_grad_;
 };
 
-TEST_P(GpuKernels, AttendToBlocks) {
+TEST_P(GpuKernels, PagedAttention) {
   for (const int64_t width : {8, 20, 64, 80, 128, 256})
     for (const auto& [prompt, own] : {std::pair<int64_t, int64_t>{1, 3}, {15, 20}, {17, 33}, {270, 40}})
       for (const AttentionConfig& attention : kAttentionConfigs) {
@@ -44,7 +44,7 @@ TEST_P(GpuKernels, AttendToBlocks) {
       }
 }
 
-TEST_P(GpuKernels, NormRows) {
+TEST_P(GpuKernels, RmsNorm) {
   for (const int64_t width : {1, 33, 64, 896}) {
     const Tensor x = random({37, width}, 1) * 3, weight = random({width}, 2);
     const Tensor wide = x.cpu().to(at::kDouble);
@@ -53,7 +53,7 @@ TEST_P(GpuKernels, NormRows) {
   }
 }
 
-TEST_P(GpuKernels, NormSums) {
+TEST_P(GpuKernels, AddAndRmsNorm) {
   for (const int64_t width : {1, 33, 64, 896, 4864}) {
     const Tensor x = random({37, width}, 1) * 3, added = random({37, width}, 3), weight = random({width}, 2);
     const NormedSum got = add_and_norm(x, added, weight, 1e-5);
@@ -64,7 +64,7 @@ TEST_P(GpuKernels, NormSums) {
   }
 }
 
-TEST_P(GpuKernels, DropOutWhatACpuDoes) {
+TEST_P(GpuKernels, DropoutMaskEqualsTheCpus) {
   for (const int64_t width : {1, 33, 896}) {
     const Tensor rows = at::arange(37, at::kLong), x = random({37, width}, 1);
     Dropout dropout{.probability = 0.3,
@@ -80,12 +80,12 @@ TEST_P(GpuKernels, DropOutWhatACpuDoes) {
   }
 }
 
-TEST_P(GpuKernels, GateRows) {
+TEST_P(GpuKernels, GatedActivation) {
   const Tensor gate = random({37, 33}, 1) * 8, up = random({37, 33}, 2);
   const Tensor wide = gate.cpu().to(at::kDouble);
   EXPECT_LT(error(gated(Activation::kSilu, gate, up), wide * wide.sigmoid() * up.cpu().to(at::kDouble)),
             tolerance(GetParam()));
-  // Halves of longer rows, as one product gives them.
+  // The two halves of the output of one GEMM.
   const Tensor both = random({37, 96}, 3) * 8;
   const Tensor wide_gate = both.narrow(1, 0, 48).cpu().to(at::kDouble),
                wide_up = both.narrow(1, 48, 48).cpu().to(at::kDouble);
@@ -94,7 +94,7 @@ TEST_P(GpuKernels, GateRows) {
             2 * tolerance(GetParam()));
 }
 
-TEST_P(GpuKernels, MultiplyFewRows) {
+TEST_P(GpuKernels, SkinnyGemm) {
   for (const auto& [in, out] :
        {std::pair<int64_t, int64_t>{64, 8}, {128, 1152}, {896, 896}, {576, 200}, {4864, 896}, {256, 24576}})
     for (const int64_t rows : {1, 2, 7, 16, 33, 63, 64, 65, 100, 128, 150, 192, 193, 255, 256, 257}) {
@@ -105,7 +105,7 @@ TEST_P(GpuKernels, MultiplyFewRows) {
       EXPECT_LT(error(linear(x, weight, Tensor()), product), tolerance(GetParam()))
           << rows << ", " << in << " to " << out;
       EXPECT_LT(error(linear(x, weight, bias), product + wide(bias)), tolerance(GetParam())) << rows;
-      // As two products and the gate after them.
+      // Equals two GEMMs followed by the gate.
       const std::vector<Tensor> both = (product + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
       EXPECT_LT(
           error(gated_linear(Activation::kSilu, x, weight, bias), wide(gated(Activation::kSilu, both[0], both[1]))),
@@ -114,7 +114,7 @@ TEST_P(GpuKernels, MultiplyFewRows) {
     }
 }
 
-TEST_P(GpuKernels, MultiplyARowAlikeAmongOthers) {
+TEST_P(GpuKernels, GemmRowDoesNotDependOnTheOtherRows) {
   const Tensor x = random({256, 896}, 1), weight = random({1152, 896}, 2);
   if (GetParam() == at::kFloat) GTEST_SKIP() << "cuBLAS multiplies float32";
   for (const int64_t most : {64, 128, 192, 256}) {
@@ -158,7 +158,7 @@ TEST_P(GpuKernels, TurnHeads) {
   }
 }
 
-/// A function of tensors, and its gradients where `upstream` comes back to its results.
+/// A function of tensors, and its gradients for the `upstream` gradients of its results.
 struct Gradients {
   std::vector<Tensor> of;
   Gradients(const std::vector<Tensor>& inputs, const std::vector<Tensor>& upstream,
@@ -178,7 +178,7 @@ struct Gradients {
   }
 };
 
-TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
+TEST_P(GpuKernels, LayerGradients) {
   using Tensors = std::vector<Tensor>;
   const auto normed = [](const Tensor& x, const Tensor& weight) {
     return x / (x.square().mean(1, true) + 1e-5).sqrt() * weight;
@@ -191,7 +191,7 @@ TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
       EXPECT_LT(relative_difference(got.of[i], want.of[i]), 3 * tolerance(GetParam())) << name << ", input " << i;
   };
   for (const int64_t width : {33, 64, 896, 4864}) {
-    // More rows than one block of threads takes.
+    // More rows than one thread block.
     const Tensor x = random({1300, width}, 1) * 3, added = random({1300, width}, 2), weight = random({width}, 3);
     const Tensor first = random({1300, width}, 4), second = random({1300, width}, 5);
     compare(
@@ -204,7 +204,7 @@ TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
           return Tensors{both.sum, both.normed};
         },
         [&](const Tensors& t) {
-          // The norm sees the sum rounded, which no gradient knows of.
+          // The norm's input is the rounded sum, which the gradients ignore.
           const Tensor sum = t[0] + t[1], seen = sum + (sum.detach().to(GetParam()).to(at::kDouble) - sum.detach());
           return Tensors{sum, normed(seen, t[2])};
         });
@@ -223,7 +223,7 @@ TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
       });
 }
 
-TEST_P(GpuKernels, GiveTheSameGradientsOfRowsWhereANormsWeightIsFrozen) {
+TEST_P(GpuKernels, RowGradientsDoNotDependOnAFrozenNormWeight) {
   const Tensor x = random({300, 896}, 1), added = random({300, 896}, 2), weight = random({896}, 3),
                direction = random({300, 896}, 4);
   const at::AutoGradMode learning(true);
@@ -237,7 +237,7 @@ TEST_P(GpuKernels, GiveTheSameGradientsOfRowsWhereANormsWeightIsFrozen) {
   EXPECT_TRUE(gradients(false).equal(gradients(true)));
 }
 
-TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
+TEST_P(GpuKernels, LmHeadGradients) {
   for (const int64_t vocab : {37, 500, 5000}) {
     const int64_t rows = 45, width = 64;
     const Tensor hidden = random({rows, width}, 1), weight = random({vocab, width}, 2);
@@ -262,11 +262,11 @@ TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
   }
 }
 
-TEST_P(GpuKernels, AttendPackedSegmentsWithSharedPrompts) {
+TEST_P(GpuKernels, PackedAttentionWithSharedPrompts) {
   if (GetParam() == at::kFloat) GTEST_SKIP() << "flash attention takes narrow numbers";
   const AttentionConfig attention{.scale = 0.2};
-  // Two prompts with completions that come in turn, a prompt that nobody follows, a completion of one token, one whose
-  // prompt is its own.
+  // Two prompts with interleaved completions, a prompt without completions, a completion of one token, and one with
+  // its own prompt.
   const std::vector<Segment> segments = {{0, 40, 0, 0},   {40, 33, 0, 40},  {73, 7, 0, 0},  {80, 90, 73, 7},
                                          {170, 1, 0, 40}, {171, 64, 0, 40}, {235, 5, 0, 0}, {240, 12, 73, 7},
                                          {252, 9, 0, 0},  {261, 30, 252, 9}};

@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-/// Skips everything, with the return code CTest takes for "skipped", where there is no GPU.
+/// Without a GPU, skips all tests with CTest's return code for "skipped".
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (!at::hasCUDA()) {

@@ -1,4 +1,4 @@
-// PPO with a critic must learn: the values come to explain the returns, and the policy solves more problems.
+// PPO with a critic learns: the values explain the returns, and accuracy rises.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct Case {
   const char* body;
-  double explained;  // of the returns' variance, at least, at the end; half of it by the small network of make test
+  double explained;  // minimum explained variance at the end; half of it for the small network of make test
 };
 class PpoWithACritic : public testing::TestWithParam<Case> {};
 
@@ -25,13 +25,13 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   config.model.heads = count(2, 4);
   config.objective.method = "ppo_gae";
   config.critic.body = body;
-  if (!config.critic.has_separate_body()) {  // the policy's small body was not made for values, and has to give way
+  if (!config.critic.has_separate_body()) {  // the small shared body needs another setting
     config.critic.lr = 2e-2;
   }
   config.train.steps = count(40, 50);
   config.eval.prompts = count(250, 500);
   const Trained result = trained(config);
-  EXPECT_LT(result.before, 0.7);  // or there was little left to learn
+  EXPECT_LT(result.before, 0.7);  // there is room to improve
   EXPECT_GE(result.after - result.before, 0.2);
   const std::vector<ChartPoint> explained = metric_curve(result.run, "rl", "critic/explained_variance");
   ASSERT_GE(explained.size(), 40u);

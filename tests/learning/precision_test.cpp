@@ -1,4 +1,4 @@
-// What is learned in bf16 is learned: the quickstart's settings, cut short, with a network that computes in bf16.
+// Training in bf16 learns: the quickstart's settings with fewer steps.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ TEST(TrainingInBf16, RaisesHeldOutAccuracy) {
   config.eval.prompts = 200;
   config.record.certificate_every = 0;
   const Trained result = trained(config);
-  EXPECT_LT(result.before, 0.7);  // or there was little left to learn
+  EXPECT_LT(result.before, 0.7);  // there is room to improve
   EXPECT_GE(result.after - result.before, 0.1);
 }
 

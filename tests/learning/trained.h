@@ -8,13 +8,13 @@
 
 namespace keel {
 
-/// Accuracy on held-out problems before and after RL, and all that the run wrote down.
+/// Held-out accuracy before and after RL, and the run's metrics.
 struct Trained {
   double before, after;
   RunData run;
 };
 
-/// Trains from the start to the end, in a folder of its own.
+/// Trains a whole run in its own folder.
 inline Trained trained(Config config) {
   const TestFolder folder;
   config.run.dir = (folder.path / "run").string();

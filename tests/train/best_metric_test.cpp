@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-TEST(TheBestMetric, HasTheNameOfTheMeanInThisRun) {
+TEST(BestMetric, DefaultsToTheMeanMetricOfTheRun) {
   Config config = tiny_run("dppo_tv");
   const LoadedModel policy = starting_with(config, warm_model());
   const PromptSources prompt_sources(config, policy);

@@ -1,4 +1,4 @@
-// Groups of equal rewards are dropped, and further prompts sampled in their place.
+// Dynamic sampling drops groups of equal rewards and samples further prompts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// The first completion of a group is worth 1 and the others nothing; those of flat prompts are all worth the same.
+/// Rewards the first completion of a group with 1 and the others with 0; all completions of flat prompts with 0.
 class FirstWins : public Reward {
  public:
   explicit FirstWins(std::set<uint64_t> flat) : flat_(std::move(flat)) {}
@@ -29,13 +29,13 @@ class FirstWins : public Reward {
   std::set<uint64_t> flat_;
 };
 
-/// The prompts of the task at these places, or all in their order, of which some are flat.
-auto problems_with(std::set<uint64_t> flat, std::vector<uint64_t> places = {}) {
+/// The task's prompts with these indices, or all of them; some are flat.
+auto make_prompt_sources(std::set<uint64_t> flat, std::vector<uint64_t> indices = {}) {
   return [=](const Config& config, const LoadedModel& policy) {
     PromptSources of_task(config, policy);
     PromptStream all = of_task.training();
-    const auto prompt_at = [all, places](uint64_t place) mutable -> std::variant<Prompt, SkippedRow> {
-      all.seek(places.empty() ? place : places.at(place));
+    const auto prompt_at = [all, indices](uint64_t index) mutable -> std::variant<Prompt, SkippedRow> {
+      all.seek(indices.empty() ? index : indices.at(index));
       return all.next(1).at(0);
     };
     std::vector<RewardTerm> terms;
@@ -56,9 +56,9 @@ std::vector<uint64_t> ids_of(const std::vector<Prompt>& prompts) {
   return ids;
 }
 
-TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
-  ResumedTraining run(dynamic_run(), {warm_model()}, problems_with({0, 2, 4, 7}));
-  // 0 1 2 gives 1, 3 4 5 gives 3 and 5.
+TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {
+  ResumedTraining run(dynamic_run(), {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
+  // Of 0 1 2 it keeps 1, of 3 4 5 it keeps 3 and 5.
   StepResult outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(1, 3, 5));
   EXPECT_EQ(outcome.experience.rollouts.size(), 12);
@@ -69,9 +69,9 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
   EXPECT_EQ(row.at("rollout/groups_dropped"), 3);
   EXPECT_EQ(row.at("rollout/groups"), 3);
-  EXPECT_EQ(row.at("reward/zero_std_groups"), 0.5);  // of all that was sampled: 3 of 6
-  EXPECT_EQ(row.at("reward/mean"), 3.0 / 24);        // 3 of 24 completions are worth 1
-  // 6 7 8 gives two, and 9 of 9 10 11 the third: 10 and 11 are left to the next step.
+  EXPECT_EQ(row.at("reward/zero_std_groups"), 0.5);  // over all sampled groups: 3 of 6
+  EXPECT_EQ(row.at("reward/mean"), 3.0 / 24);        // 3 of 24 completions have reward 1
+  // It keeps two of 6 7 8, and 9 of 9 10 11: the next step gets 10 and 11.
   outcome = run.step();
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(6, 8, 9));
   EXPECT_EQ(run.state().rl.prompts, 10);
@@ -81,13 +81,13 @@ TEST(DynamicSampling, TakesTheNextPromptsWhoseRewardsDiffer) {
   EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/batches"), 1);
 }
 
-TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
+TEST(DynamicSampling, EqualsARunOnTheKeptPrompts) {
   for (const int64_t staleness : {0, 1}) {
     Config dynamic = dynamic_run(), plain = tiny_run("dppo_tv");
     dynamic.rollout.staleness = plain.rollout.staleness = staleness;
-    plain.train.steps = 3;  // of which the prompts are listed
-    ResumedTraining one(dynamic, {warm_model()}, problems_with({0, 2, 4, 7}));
-    ResumedTraining other(plain, {warm_model()}, problems_with({}, {1, 3, 5, 6, 8, 9, 10, 11, 12}));
+    plain.train.steps = 3;  // on the listed prompts
+    ResumedTraining one(dynamic, {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
+    ResumedTraining other(plain, {warm_model()}, make_prompt_sources({}, {1, 3, 5, 6, 8, 9, 10, 11, 12}));
     for (int step = 0; step < 3; ++step) {
       one.step();
       other.step();
@@ -97,20 +97,20 @@ TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
   }
 }
 
-/// Remembers what it is warned of, and what was passed over.
-struct Warned : StepWatcher {
+/// Records warnings and skipped rows.
+struct RecordingWatcher : StepWatcher {
   std::vector<std::string> sentences;
   std::vector<uint64_t> bad_rows;  // of each step
   void on_warning(const std::string& sentence) override { sentences.push_back(sentence); }
   void on_skipped_rows(const SkippedCounts& rows) override { bad_rows.push_back(rows.bad); }
 };
 
-TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
+TEST(DynamicSampling, CountsASkippedRowOnceThoughItIsReadTwice) {
   const auto every_second_row = [](const Config& config, const LoadedModel& policy) {
     PromptStream all = PromptSources(config, policy).training();
-    const auto prompt_at = [all](uint64_t place) mutable -> std::variant<Prompt, SkippedRow> {
-      if (place % 2 == 1) return SkippedRow{SkippedRow::Why::kBad, "odd"};
-      all.seek(place / 2);
+    const auto prompt_at = [all](uint64_t index) mutable -> std::variant<Prompt, SkippedRow> {
+      if (index % 2 == 1) return SkippedRow{SkippedRow::Why::kBad, "odd"};
+      all.seek(index / 2);
       return all.next(1).at(0);
     };
     std::vector<RewardTerm> terms;
@@ -119,9 +119,9 @@ TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
     return PromptSources(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
   };
   ResumedTraining run(dynamic_run(), {warm_model()}, every_second_row);
-  Warned watcher;
-  // The prompts of rows 0 2 4 give two, and that of row 6 the third: rows 8 and 10 were read as well, and 7 and 9 on
-  // the way to them. They are the next step's, which takes 8 10 12.
+  RecordingWatcher watcher;
+  // The step keeps two prompts of rows 0 2 4 and that of row 6. It also read rows 7 to 10, which the next step reads
+  // again, and keeps 8 10 12.
   run.step(watcher);
   EXPECT_EQ(run.state().rl.prompts, 7);
   run.step(watcher);
@@ -129,26 +129,26 @@ TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
   EXPECT_THAT(watcher.bad_rows, ElementsAre(3, 3));  // 1 3 5, and 7 9 11
 }
 
-TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
+TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
   Config config = dynamic_run();
   config.rollout.max_batches = 2;
-  config.train.sequences_per_update = 4;  // a group in each update
+  config.train.sequences_per_update = 4;  // one group per update
   config.train.shuffle = "prompts";
   config.train.epochs = 1;
   std::set<uint64_t> flat;
   for (uint64_t id = 0; id < 18; ++id)
     if (id != 4) flat.insert(id);
-  ResumedTraining run(config, {warm_model()}, problems_with(flat));
-  Warned warned;
+  ResumedTraining run(config, {warm_model()}, make_prompt_sources(flat));
+  RecordingWatcher warned;
   StepResult outcome = run.step(warned);
   EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(4));
   EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups"), 1);
   EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups_dropped"), 5);
-  EXPECT_EQ(run.state().rl.updates, 1);  // of three groups one is there
+  EXPECT_EQ(run.state().rl.updates, 1);  // one of three groups is left
   EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
   EXPECT_THAT(warned.sentences[0], HasSubstr("only 1 of 6 groups have differing rewards; expected 3"));
-  // Nothing at all: no update, and the run goes on behind those prompts.
+  // No group is left: no update, and the next step begins after these prompts.
   const SavedTraining before = run.saved();
   for (int step = 2; step <= 3; ++step) {
     outcome = run.step(warned);
@@ -159,15 +159,14 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   }
   EXPECT_EQ(run.state().rl.updates, 1);
   EXPECT_TRUE(same_weights(run.masters(), before.weights));
-  EXPECT_EQ(warned.sentences.size(), 1);  // told once
+  EXPECT_EQ(warned.sentences.size(), 1);  // one warning in total
   EXPECT_THAT(ids_of(run.step().experience.prompts), ElementsAre(18, 19, 20));
 }
 
-TEST(DynamicSampling, FewerUpdatesDoNotHoldUpTheLearningRate) {
-  // Five steps of three updates, linear down to 0: of the first step one group is there, of the next two none, of the
-  // fourth and the fifth all. The policy waits a step, so that twelve updates are planned for it and fifteen for the
-  // critic: the fourth step's last is their ninth and their twelfth, with 4/12 and 4/15 of the rate, which fall to 1/12
-  // and 1/15 in the fifth.
+TEST(DynamicSampling, SkippedUpdatesDoNotDelayTheLearningRate) {
+  // Five steps of three updates with linear decay to 0. The first step keeps one group, the next two none, the last two
+  // all. With one critic warm-up step, twelve updates are planned for the policy and fifteen for the critic. The last
+  // update of step four is their ninth and twelfth, with 4/12 and 4/15 of the rate; in step five 1/12 and 1/15.
   Config config = tiny_run("ppo_gae");
   config.rollout.dynamic_sampling = true;
   config.rollout.max_batches = 2;
@@ -182,13 +181,13 @@ TEST(DynamicSampling, FewerUpdatesDoNotHoldUpTheLearningRate) {
   std::set<uint64_t> flat;
   for (uint64_t id = 0; id < 18; ++id)
     if (id != 4) flat.insert(id);
-  ResumedTraining run(config, {warm_model()}, problems_with(flat));
+  ResumedTraining run(config, {warm_model()}, make_prompt_sources(flat));
   const StepResult waiting = run.step();
   EXPECT_EQ(waiting.metrics.critic->lr, 0.15);
   EXPECT_FALSE(waiting.metrics.lr);
   run.step();
   run.step();
-  ResumedTraining resumed(config, run.saved(), problems_with(flat));
+  ResumedTraining resumed(config, run.saved(), make_prompt_sources(flat));
   for (ResumedTraining* of : {&run, &resumed}) {
     StepResult outcome = of->step();
     EXPECT_NEAR(*outcome.metrics.lr, 0.004, 1e-15);

@@ -17,111 +17,111 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-StepMetrics sound_step() {
-  StepMetrics numbers;
-  numbers.tokens = TokenMetrics{};
-  numbers.tokens->entropy = 0.5;
-  numbers.rollouts = {.reward_mean = 0.5, .reward_std = 0.5, .zero_std_groups = 0.25, .truncated = 0.5};
-  return numbers;
+StepMetrics good_step() {
+  StepMetrics metrics;
+  metrics.tokens = TokenMetrics{};
+  metrics.tokens->entropy = 0.5;
+  metrics.rollouts = {.reward_mean = 0.5, .reward_std = 0.5, .zero_std_groups = 0.25, .truncated = 0.5};
+  return metrics;
 }
 
 class HealthAlarms : public testing::Test {
  protected:
-  std::vector<std::string> after(const StepMetrics& numbers) { return health_alarms(numbers, config_, counts_); }
-  /// That only the last of kAlarmSteps such steps in a row is told, and then of as many more.
-  void expect_told(const StepMetrics& ill, const std::string& what) {
-    for (int step = 1; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
-    EXPECT_THAT(after(sound_step()), IsEmpty());  // counts from the start again
+  std::vector<std::string> after(const StepMetrics& metrics) { return health_alarms(metrics, config_, counts_); }
+  /// Expects an alarm only after every kAlarmSteps consecutive steps.
+  void expect_alarm(const StepMetrics& bad, const std::string& what) {
+    for (int step = 1; step < kAlarmSteps; ++step) EXPECT_THAT(after(bad), IsEmpty());
+    EXPECT_THAT(after(good_step()), IsEmpty());  // resets the count
     for (int step = 1; step <= 2 * kAlarmSteps; ++step) {
       if (step % kAlarmSteps == 0)
-        EXPECT_THAT(after(ill), ElementsAre(AllOf(HasSubstr(what), HasSubstr(std::to_string(step) + " steps"))))
+        EXPECT_THAT(after(bad), ElementsAre(AllOf(HasSubstr(what), HasSubstr(std::to_string(step) + " steps"))))
             << step;
       else
-        EXPECT_THAT(after(ill), IsEmpty()) << step;
+        EXPECT_THAT(after(bad), IsEmpty()) << step;
     }
   }
 
-  void expect_silence(const StepMetrics& ill) {
-    for (int step = 0; step < kAlarmSteps; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  void expect_no_alarm(const StepMetrics& bad) {
+    for (int step = 0; step < kAlarmSteps; ++step) EXPECT_THAT(after(bad), IsEmpty());
   }
 
   Config config_;
   HealthCounts counts_;
 };
 
-TEST(NothingToLearn, WhereAllIsCutOffAndLeftOut) {
-  StepMetrics numbers = sound_step();
-  EXPECT_EQ(explain_missing_update(numbers), std::nullopt);
-  numbers.masked = 0.9;
-  EXPECT_EQ(explain_missing_update(numbers), std::nullopt);
-  numbers.masked = 1;
-  EXPECT_THAT(explain_missing_update(numbers),
+TEST(MissingUpdate, IsExplainedIfAllCompletionsAreMasked) {
+  StepMetrics metrics = good_step();
+  EXPECT_EQ(explain_missing_update(metrics), std::nullopt);
+  metrics.masked = 0.9;
+  EXPECT_EQ(explain_missing_update(metrics), std::nullopt);
+  metrics.masked = 1;
+  EXPECT_THAT(explain_missing_update(metrics),
               testing::Optional(AllOf(HasSubstr("train.mask_truncated"), HasSubstr("raise rollout.max_new_tokens"))));
 }
 
-TEST_F(HealthAlarms, SoundStepsGiveNone) {
-  for (int step = 0; step < 3 * kAlarmSteps; ++step) EXPECT_THAT(after(sound_step()), IsEmpty());
+TEST_F(HealthAlarms, AreNotRaisedForGoodSteps) {
+  for (int step = 0; step < 3 * kAlarmSteps; ++step) EXPECT_THAT(after(good_step()), IsEmpty());
 }
 
-TEST_F(HealthAlarms, TellOfAnEntropyThatStaysLow) {
-  StepMetrics ill = sound_step();
-  ill.tokens->entropy = 0.009;  // by default 0.01 is too low
-  expect_told(ill, "policy/entropy has been below 0.01 (0.009 now)");
+TEST_F(HealthAlarms, WarnOfLowEntropy) {
+  StepMetrics bad = good_step();
+  bad.tokens->entropy = 0.009;  // below kMinEntropy
+  expect_alarm(bad, "policy/entropy has been below 0.01 (0.009 now)");
 }
 
-TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
-  StepMetrics ill = sound_step();
-  ill.rollouts.zero_std_groups = 1;
-  expect_told(ill, "all rewards of every prompt have been equal (mean 0.5 now)");
-  config_.reference.kl_in_reward = 0.1;  // by which equal ones differ
-  expect_silence(ill);
+TEST_F(HealthAlarms, WarnOfEqualRewards) {
+  StepMetrics bad = good_step();
+  bad.rollouts.zero_std_groups = 1;
+  expect_alarm(bad, "all rewards of every prompt have been equal (mean 0.5 now)");
+  config_.reference.kl_in_reward = 0.1;  // makes equal rewards differ
+  expect_no_alarm(bad);
   config_.reference.kl_in_reward = 0;
-  // These learn from rewards that differ between prompts.
+  // These methods compare the rewards of different prompts.
   config_.objective.advantage = "reinforce_pp";
-  expect_silence(ill);
+  expect_no_alarm(bad);
   config_.objective.advantage = std::nullopt;
   config_.critic.body = "separate";
-  expect_silence(ill);
-  ill.rollouts.reward_std = 0;
-  expect_told(ill, "all rewards of the step have been equal");
+  expect_no_alarm(bad);
+  bad.rollouts.reward_std = 0;
+  expect_alarm(bad, "all rewards of the step have been equal");
 }
 
-TEST_F(HealthAlarms, TellOfCompletionsThatAreAllCutOff) {
-  StepMetrics ill = sound_step();
-  ill.rollouts.truncated = 1;
-  expect_told(ill, "every completion has been truncated");
+TEST_F(HealthAlarms, WarnOfTruncatedCompletions) {
+  StepMetrics bad = good_step();
+  bad.rollouts.truncated = 1;
+  expect_alarm(bad, "every completion has been truncated");
 }
 
-TEST_F(HealthAlarms, TellOfASamplerThatIsNotTheTrainer) {
-  StepMetrics ill = sound_step();
-  ill.tokens->mismatch_mean = 0.011;
-  expect_told(ill, "mismatch/abs_prob_mean has been above 0.01 (0.011 now)");
-  config_.rollout.weights = "fp8";  // meant to differ
-  expect_silence(ill);
+TEST_F(HealthAlarms, WarnOfMismatch) {
+  StepMetrics bad = good_step();
+  bad.tokens->mismatch_mean = 0.011;
+  expect_alarm(bad, "mismatch/abs_prob_mean has been above 0.01 (0.011 now)");
+  config_.rollout.weights = "fp8";  // differs on purpose
+  expect_no_alarm(bad);
 }
 
-TEST_F(HealthAlarms, TellOfARewardThatIsLostAgain) {
-  const auto window = [&](double mean) {  // half of it below the mean, half above
-    std::vector<std::string> told;
+TEST_F(HealthAlarms, WarnOfARewardCollapse) {
+  const auto window = [&](double mean) {  // alternating around the mean
+    std::vector<std::string> alarms;
     for (int step = 0; step < kAlarmSteps; ++step) {
-      StepMetrics numbers = sound_step();
-      numbers.rollouts.reward_mean = mean + (step % 2 == 0 ? -0.125 : 0.125);
-      for (const std::string& alarm : after(numbers)) told.push_back(alarm);
+      StepMetrics metrics = good_step();
+      metrics.rollouts.reward_mean = mean + (step % 2 == 0 ? -0.125 : 0.125);
+      for (const std::string& alarm : after(metrics)) alarms.push_back(alarm);
     }
-    return told;
+    return alarms;
   };
   EXPECT_THAT(window(0.125), IsEmpty());
   EXPECT_THAT(window(0.5), IsEmpty());   // the best
   EXPECT_THAT(window(0.25), IsEmpty());  // half of it
   EXPECT_THAT(window(0.1875), ElementsAre(HasSubstr("the last 20 steps is 0.1875, less than 0.5 of the best, 0.5")));
   EXPECT_EQ(counts_.best_reward, 0.5);
-  // Rewards below 0 have no shares.
+  // Negative rewards have no fraction to compare.
   counts_ = {};
   EXPECT_THAT(window(-1), IsEmpty());
   EXPECT_THAT(window(-9), IsEmpty());
 }
 
-TEST(Run, StopsSavedOnAnAlarmWhenAskedToAndCountsOnWhenResumed) {
+TEST(Run, SavesAndStopsOnAnAlarmAndKeepsCountingWhenResumed) {
   Config config = tiny_run("dppo_tv");
   config.eval.prompts = 0;
   config.train.steps = 2 * kAlarmSteps + 1;

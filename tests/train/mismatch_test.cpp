@@ -1,4 +1,4 @@
-// Samplers of low precision: every one of them trains, and each is as far from the trainer as its precision says.
+// Low-precision samplers: each one trains, with a mismatch that matches its precision.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ double mismatch_of(const std::string& weights, double logit_noise = 0) {
   return run.step().tokens->mismatch_mean;
 }
 
-TEST(Mismatch, GrowsAsPrecisionFalls) {
+TEST(Mismatch, GrowsWithLowerPrecision) {
   std::map<std::string, double> of;
   for (const SamplingPrecision& precision : sampling_precisions()) {
     of[precision.name] = mismatch_of(precision.name);
@@ -38,11 +38,11 @@ TEST(Mismatch, GrowsAsPrecisionFalls) {
   for (size_t i = 0; i + 1 < order.size(); ++i)
     EXPECT_LT(1.5 * of[order[i]], of[order[i + 1]]) << order[i] << " and " << order[i + 1];
   EXPECT_LT(2 * of["exact"], of["fp16"]);
-  EXPECT_LT(2 * of["fp16"], of["bf16"]);  // 11 bits of mantissa, and 8
+  EXPECT_LT(2 * of["fp16"], of["bf16"]);  // 11 and 8 bits of mantissa
   EXPECT_LT(2 * of["int8"], of["int4"]);
   EXPECT_LT(2 * of["fp8"], of["nvfp4"]);
   EXPECT_LT(1.2 * of["fp8"], of["fp8_full"]);
-  EXPECT_LT(1.2 * of["fp8_full"], of["fp8_e5m2_full"]);  // 4 bits of mantissa, and 3
+  EXPECT_LT(1.2 * of["fp8_full"], of["fp8_e5m2_full"]);  // 4 and 3 bits of mantissa
 }
 
 TEST(Mismatch, OfLogitNoiseGrowsWithItsDeviation) {
@@ -52,24 +52,24 @@ TEST(Mismatch, OfLogitNoiseGrowsWithItsDeviation) {
   EXPECT_LT(large, 25 * small);
 }
 
-TEST(Mismatch, StaysWhatItIsBecauseWeightsAreRoundedAnewInEveryStep) {
-  // A copy of the first step's would be as far away as the updates have moved the policy.
+TEST(Mismatch, StaysConstantBecauseEveryStepRoundsTheWeightsAgain) {
+  // A copy from the first step would differ by all updates since.
   TinyTraining run(low_precision_run("int8"), warm_model());
   const double first = run.step().tokens->mismatch_mean;
   for (int step = 0; step < 3; ++step) EXPECT_LT(run.step().tokens->mismatch_mean, 10 * first);
   EXPECT_GT(relative_difference(run.model().head().value(), warm_model().head().value()), 1e-3);
 }
 
-TEST(Mismatch, OfEveryKindIsTrainedWith) {
+TEST(Mismatch, OfEveryKindAllowsTraining) {
   for (const SamplingPrecision& precision : sampling_precisions()) {
     TinyTraining run(low_precision_run(precision.name, 0.1), warm_model());
     for (int step = 0; step < 2; ++step) {
-      const StepMetrics& numbers = run.step();
-      ASSERT_TRUE(numbers.tokens && numbers.gradients) << precision.name;
-      EXPECT_GT(numbers.gradients->mean, 0) << precision.name;
-      EXPECT_EQ(numbers.skipped_updates, 0) << precision.name;
-      EXPECT_EQ(numbers.tokens->invalid_tokens, 0) << precision.name;
-      const Json row = metrics_row(numbers);
+      const StepMetrics& metrics = run.step();
+      ASSERT_TRUE(metrics.tokens && metrics.gradients) << precision.name;
+      EXPECT_GT(metrics.gradients->mean, 0) << precision.name;
+      EXPECT_EQ(metrics.skipped_updates, 0) << precision.name;
+      EXPECT_EQ(metrics.tokens->invalid_tokens, 0) << precision.name;
+      const Json row = metrics_row(metrics);
       EXPECT_EQ(row.at("mismatch/weights"), precision.name);
       EXPECT_EQ(row.at("mismatch/logit_noise"), 0.1);
     }

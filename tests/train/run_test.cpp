@@ -12,10 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Run, StopsWhenUpdatesAreSkippedAndTheLogSaysWhichPrompts) {
+TEST(Run, StopsAfterSkippedUpdatesAndLogsTheirPrompts) {
   Config config = tiny_run("dppo_tv");
-  config.objective.entropy_coefficient = 0.1;  // there is a gradient, whatever the rewards are
-  config.optimizer.lr = 1e38;                  // after the first update nothing is finite
+  config.objective.entropy_coefficient = 0.1;  // a gradient for any rewards
+  config.optimizer.lr = 1e38;                  // NaN weights after the first update
   config.eval.prompts = 0;
   config.train.epochs = 5;
   Console console(stderr);

@@ -1,4 +1,4 @@
-// A sampler that is behind by a fixed number of steps and works beside the training.
+// A background sampler whose policy is a fixed number of steps old.
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -26,15 +26,14 @@ Config stale_run(const std::string& method, int64_t staleness) {
   return config;
 }
 
-/// One step of the loop that is written by hand below.
+/// One step of the single-threaded reference loop.
 struct HandWrittenStep {
   std::vector<Rollout> rollouts;
-  Tensor behavior_head;  // of the weights that sampled
-  ModelWeights left;     // the weights after it
+  Tensor behavior_head;  // LM head of the sampler
+  ModelWeights left;     // after the step
 };
 
-/// The loop of training in one thread, out of its parts: step t samples with a copy of the weights that step t - 1 -
-/// staleness left.
+/// The training loop in one thread: step t samples with a copy of the weights after step t - 1 - staleness.
 std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   const LoadedModel policy = starting_with(config, warm_model());
   PromptSources prompt_sources(config, policy);
@@ -43,7 +42,7 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   Optimizer optimizer(MasterWeights(policy.model.trainable()), config.optimizer);
   PromptStream stream = prompt_sources.training();
   std::vector<HandWrittenStep> done;
-  std::vector<uint64_t> updates{0};  // when each step began
+  std::vector<uint64_t> updates{0};  // at the start of each step
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t began_with = std::max<int64_t>(step - config.rollout.staleness, 0);
     const ModelWeights behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
@@ -80,11 +79,11 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
   return done;
 }
 
-/// The method, and what it takes from the weights that sampled: nothing but mu, the trainer's own log-probabilities of
-/// them, the likeliest tokens, or the whole distribution.
+/// Methods that need from the sampler: only mu, log-probs recomputed by the trainer, the top-K tokens, or the whole
+/// distribution.
 class StaleMethod : public testing::TestWithParam<std::tuple<const char*, int64_t>> {};
 
-TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
+TEST_P(StaleMethod, IsBitwiseEqualToTheReferenceLoop) {
   const auto& [method, staleness] = GetParam();
   const Config config = stale_run(method, staleness);
   constexpr int64_t kSteps = 5;
@@ -107,7 +106,7 @@ TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
     if (outcome.experience.behavior_head.defined()) {
       EXPECT_TRUE(outcome.experience.behavior_head.equal(expected[step].behavior_head));
     }
-    // Two updates in a step; the first steps are behind by fewer.
+    // Two updates per step; the first steps have a lower staleness.
     if (staleness > 0) {
       EXPECT_EQ(outcome.metrics.staleness, 2 * std::min(step, staleness));
       EXPECT_TRUE(outcome.metrics.wait_seconds);
@@ -122,8 +121,7 @@ INSTANTIATE_TEST_SUITE_P(, StaleMethod,
                          testing::Combine(testing::Values("dppo_tv", "tis", "dppo_topk_kl", "dppo_full_tv"),
                                           testing::Values(0, 1, 2)));
 
-/// Everything that a run with a sampler behind it must remember: one step behind, two, of masters that are rounded,
-/// with groups that are dropped.
+/// Runs with state to restore: staleness one and two, rounded masters, dropped groups.
 std::vector<Config> runs_to_resume() {
   Config rounded = stale_run("dppo_tv", 1), dynamic = stale_run("dppo_tv", 2);
   rounded.run.precision = "bf16";
@@ -132,7 +130,7 @@ std::vector<Config> runs_to_resume() {
   return {stale_run("dppo_tv", 1), stale_run("tis", 2), rounded, dynamic};
 }
 
-TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
+TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
   constexpr int64_t kSteps = 4;
   for (const Config& config : runs_to_resume()) {
     std::vector<SavedTraining> saved;
@@ -160,7 +158,7 @@ TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
   }
 }
 
-TEST(Staleness, KeepsOneCopyOfThePolicyForEachStepThatTheSamplerIsBehind) {
+TEST(Staleness, KeepsOnePolicyCopyPerStepOfStaleness) {
   ResumedTraining run(stale_run("dppo_tv", 2));
   const size_t weights = warm_model().parameters().size();
   for (int64_t step = 1; step <= 4; ++step) {
@@ -172,7 +170,7 @@ TEST(Staleness, KeepsOneCopyOfThePolicyForEachStepThatTheSamplerIsBehind) {
   }
 }
 
-/// Problems of the task, whose reward fails where a prompt's place is `bad`.
+/// Prompts of the task; the reward function fails for the prompt with index `bad`.
 auto failing_at(uint64_t bad) {
   return [bad](const Config& config, const LoadedModel& policy) {
     PromptSources of_task(config, policy);
@@ -188,15 +186,15 @@ auto failing_at(uint64_t bad) {
   };
 }
 
-TEST(Staleness, AFailureOfTheSamplersThreadIsThatOfTheStepWhoseBatchItIs) {
-  // Three prompts in a step: prompt 7 is of the third, which is sampled while the second is trained on.
+TEST(Staleness, ASamplerErrorIsRaisedInTheStepOfItsBatch) {
+  // Three prompts per step: prompt 7 is in the third batch, which is sampled during the second step.
   ResumedTraining run(stale_run("dppo_tv", 1), {warm_model()}, failing_at(7));
   run.step();
   run.step();
   const SavedTraining before = run.saved();
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
-  EXPECT_EQ(run.state().rl.steps, 2);  // it has not happened, and can be tried again
+  EXPECT_EQ(run.state().rl.steps, 2);  // the third step did not happen, and can be repeated
   EXPECT_TRUE(same_weights(run.masters(), before.weights));
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
               HasSubstr("prompt 7 is cursed"));
@@ -205,42 +203,42 @@ TEST(Staleness, AFailureOfTheSamplersThreadIsThatOfTheStepWhoseBatchItIs) {
 TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
   Config config = stale_run("dppo_tv", 2);
   config.train.steps = 3;
-  // Prompt 9 would be of the fourth step; a failure there is nobody's.
+  // Prompt 9 would be in the fourth step, which is never requested.
   ResumedTraining run(config, {warm_model()}, failing_at(9));
   for (int step = 0; step < 3; ++step) run.step();
   EXPECT_EQ(run.state().rl.prompts, 9);
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
 }
 
-TEST(Staleness, WithoutAThreadForTheSamplerItIsTheSameRunAndSaysSo) {
+TEST(Staleness, WithoutASamplerThreadTheRunIsTheSameAndWarns) {
   struct Warnings : StepWatcher {
-    void on_warning(const std::string& sentence) override { said.push_back(sentence); }
-    std::vector<std::string> said;
+    void on_warning(const std::string& text) override { messages.push_back(text); }
+    std::vector<std::string> messages;
   } warnings;
   const Config config = stale_run("dppo_tv", 2);
-  ResumedTraining beside(config);
-  std::optional<ResumedTraining> alone;
+  ResumedTraining with_thread(config);
+  std::optional<ResumedTraining> without_thread;
   {
     const NoThreads limit;
-    alone.emplace(config);
+    without_thread.emplace(config);
   }
   for (int step = 0; step < 3; ++step) {
-    beside.step();
-    alone->step(warnings);
-    EXPECT_TRUE(same_weights(alone->masters(), beside.masters())) << step;
+    with_thread.step();
+    without_thread->step(warnings);
+    EXPECT_TRUE(same_weights(without_thread->masters(), with_thread.masters())) << step;
   }
-  EXPECT_THAT(warnings.said, testing::ElementsAre(HasSubstr("ulimit -u")));
+  EXPECT_THAT(warnings.messages, testing::ElementsAre(HasSubstr("ulimit -u")));
   {
     const NoThreads limit;
-    alone.emplace(stale_run("dppo_tv", 1), SavedTraining{warm_model()}, failing_at(7));
+    without_thread.emplace(stale_run("dppo_tv", 1), SavedTraining{warm_model()}, failing_at(7));
   }
-  alone->step();
-  alone->step();
+  without_thread->step();
+  without_thread->step();
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_THAT(error_of(5, [&] { alone->step(); }), HasSubstr("prompt 7 is cursed"));
+    EXPECT_THAT(error_of(5, [&] { without_thread->step(); }), HasSubstr("prompt 7 is cursed"));
 }
 
-/// Changes what a checkpoint has of a run that is two steps behind: past.3 and past.4, after five steps.
+/// A change of the past policies past.3 and past.4 in a checkpoint with staleness 2 after five steps.
 struct PastChange {
   const char* name;
   std::function<void(SavedTraining&)> make;
@@ -258,11 +256,11 @@ void set_past_updates(SavedTraining& saved, const Tensor& value) {
     if (tensor.name == "past.4.updates") tensor.value = value;
 }
 
-TEST(Staleness, PastPoliciesThatDoNotFitAreABadInputFile) {
+TEST(Staleness, InvalidPastPoliciesAreABadInputFile) {
   const Config config = stale_run("dppo_tv", 2);
   ResumedTraining run(config);
   for (int step = 0; step < 5; ++step) run.step();
-  const SavedTraining sound = run.saved();
+  const SavedTraining valid = run.saved();
   const std::string weight = "past.4." + warm_model().parameters().front().name;
   const PastChange changes[] = {
       {"all gone", [](SavedTraining& s) { drop_tensors(s, "past."); }},
@@ -298,15 +296,15 @@ TEST(Staleness, PastPoliciesThatDoNotFitAreABadInputFile) {
   };
   for (const PastChange& change : changes) {
     SCOPED_TRACE(change.name);
-    SavedTraining saved = sound;
+    SavedTraining saved = valid;
     change.make(saved);
     EXPECT_THAT(error_of(3, [&] { ResumedTraining(config, saved); }),
                 testing::AllOf(HasSubstr("a test: "), HasSubstr("past"), HasSubstr("Move it away")));
   }
   Config further = config;
   further.rollout.staleness = 3;
-  error_of(3, [&] { ResumedTraining(further, sound); });
-  ResumedTraining(config, sound).step();
+  error_of(3, [&] { ResumedTraining(further, valid); });
+  ResumedTraining(config, valid).step();
 }
 
 }  // namespace

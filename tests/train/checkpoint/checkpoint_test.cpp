@@ -26,7 +26,7 @@ using testing::IsEmpty;
 
 class CheckpointTest : public testing::Test {
  protected:
-  /// A checkpoint of a small network whose numbers depend on the step.
+  /// A checkpoint of a small network whose weights depend on the step.
   static Checkpoint at_step(int64_t step) {
     const ModelConfig config = tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false);
     const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
@@ -39,7 +39,7 @@ class CheckpointTest : public testing::Test {
         .run = "0123456789abcdef"};
     checkpoint.state.phase = Phase::kRl;
     checkpoint.state.rl.steps = step;
-    checkpoint.state.sft.loss_average = 0.1 + 0.2;  // must come back to the last bit
+    checkpoint.state.sft.loss_average = 0.1 + 0.2;  // must be restored bitwise
     checkpoint.state.rl.thresholds = {0.15 * 1.1, 1e-4 / 3};
     checkpoint.state.rl.prompts = (uint64_t{1} << 53) + 1;
     return checkpoint;
@@ -61,7 +61,7 @@ class CheckpointTest : public testing::Test {
   const std::filesystem::path &folder_ = made_.path, checkpoints_ = folder_ / "checkpoints";
 };
 
-TEST_F(CheckpointTest, ComesBackToTheBit) {
+TEST_F(CheckpointTest, IsRestoredBitwise) {
   const Checkpoint saved = at_step(7);
   const Checkpoint loaded = load_checkpoint(save(7), at::kCPU);
   const auto before = saved.policy.model.parameters(), after = loaded.policy.model.parameters();
@@ -78,14 +78,14 @@ TEST_F(CheckpointTest, ComesBackToTheBit) {
   EXPECT_EQ(loaded.state.sft.loss_average, 0.1 + 0.2);
   EXPECT_EQ(loaded.state.rl.thresholds.value().low, 0.15 * 1.1);
   EXPECT_EQ(loaded.state.rl.thresholds.value().high, 1e-4 / 3);
-  EXPECT_EQ(loaded.state.rl.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
+  EXPECT_EQ(loaded.state.rl.prompts, 9007199254740993u);  // 2^53 + 1 is not a double
   EXPECT_THAT(loaded.lines.metrics, ElementsAre(0x0000000a, 0xffffffff));
   EXPECT_THAT(loaded.lines.samples, IsEmpty());
   EXPECT_THAT(loaded.lines.log, ElementsAre(0x12345678));
   EXPECT_EQ(loaded.config, saved.config);
 }
 
-TEST_F(CheckpointTest, HasTheNamesOfAHuggingFaceFolderAndAManifestOfThemAll) {
+TEST_F(CheckpointTest, HasHuggingFaceFileNamesAndACompleteManifest) {
   const std::filesystem::path path = save(7);
   EXPECT_EQ(path.filename(), "step-000007");
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000007\n");
@@ -94,11 +94,11 @@ TEST_F(CheckpointTest, HasTheNamesOfAHuggingFaceFolderAndAManifestOfThemAll) {
                                                 "state.json", "tokenizer.json", "tokenizer_config.json"));
   const Json manifest = Json::parse(read_file(path / "manifest.json"));
   EXPECT_EQ(manifest.at("step"), 7);
-  EXPECT_EQ(manifest.at("files").size(), 8u);  // all but itself
+  EXPECT_EQ(manifest.at("files").size(), 8u);  // all except the manifest
   EXPECT_EQ(find_damage(path), std::nullopt);
 }
 
-TEST_F(CheckpointTest, AnyDamagedByteOfAnyFileIsFound) {
+TEST_F(CheckpointTest, AnyDamagedByteIsDetected) {
   const std::filesystem::path path = save(7);
   for (const std::string& name : list_directory(path)) {
     if (name == "manifest.json") continue;
@@ -120,7 +120,7 @@ TEST_F(CheckpointTest, AnyDamagedByteOfAnyFileIsFound) {
   }
 }
 
-TEST_F(CheckpointTest, ADamagedManifestIsDamage) {
+TEST_F(CheckpointTest, ADamagedManifestIsDetected) {
   const std::filesystem::path path = save(7), manifest = path / "manifest.json";
   const std::string bytes = read_file(manifest);
   Json shorter = Json::parse(bytes);
@@ -135,16 +135,16 @@ TEST_F(CheckpointTest, ADamagedManifestIsDamage) {
   EXPECT_NE(find_damage(path), std::nullopt);
 }
 
-TEST_F(CheckpointTest, TheNewestIsTheLargestNumberAndNotTheLastName) {
-  EXPECT_EQ(newest(), "");  // not even a folder
-  // Renamed, for a save removes what seems to come after it.
+TEST_F(CheckpointTest, TheNewestHasTheLargestStepNotTheLastName) {
+  EXPECT_EQ(newest(), "");  // the folder does not exist
+  // Renamed, because a save removes later steps.
   rename_directory(save(3), folder_ / "aside");
   rename_directory(save(4), checkpoints_ / "step-999999");
   rename_directory(folder_ / "aside", checkpoints_ / "step-1000000");
-  EXPECT_EQ(newest(), "step-1000000");  // as text it comes before step-999999
+  EXPECT_EQ(newest(), "step-1000000");  // sorts before step-999999 as text
 }
 
-TEST_F(CheckpointTest, WhatIsNoCheckpointIsPassedOver) {
+TEST_F(CheckpointTest, OtherFilesAreIgnored) {
   save(3);
   for (const char* name : {"step-000009.partial", "step-", "step-00x", "step-99999999999999999999", "other"})
     create_directories(checkpoints_ / name);
@@ -154,7 +154,7 @@ TEST_F(CheckpointTest, WhatIsNoCheckpointIsPassedOver) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-TEST_F(CheckpointTest, ADamagedOneGivesWayToAnOlderOneWithANote) {
+TEST_F(CheckpointTest, ADamagedOneIsSkippedWithANote) {
   save(3);
   save(5);
   write_atomically(checkpoints_ / "step-000005/state.json", "{}");
@@ -173,7 +173,7 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000004"));
 }
 
-TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
+TEST_F(CheckpointTest, TheBestOneIsKeptAndLinked) {
   const auto save_with_best = [&](int64_t step, int64_t best) {
     Checkpoint checkpoint = at_step(step);
     checkpoint.state.best = {.step = best};
@@ -188,17 +188,17 @@ TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   EXPECT_EQ(newest(), "step-000003");
   EXPECT_EQ(save_with_best(4, 4), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
-  // A process that was killed before it moved the link; the resumed run moves it.
+  // A killed process did not move the link; the resumed run moves it.
   std::filesystem::remove(checkpoints_ / "best");
   std::filesystem::create_symlink("step-000002", checkpoints_ / "best");
   finish_save(checkpoints_ / "step-000004", BestEvaluation{.step = 4});
   EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best"), "step-000004");
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
-  save(5, /*keep=*/1);  // a run that keeps no best one any more
+  save(5, /*keep=*/1);  // the run does not keep a best one any more
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000005"));
 }
 
-TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAside) {
+TEST_F(CheckpointTest, AUsersFileNamedBestIsMovedAside) {
   const std::filesystem::path best = checkpoints_ / "best";
   create_directories(best / "thesis");
   Checkpoint checkpoint = at_step(1);
@@ -212,14 +212,14 @@ TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAside) {
   EXPECT_EQ(std::filesystem::read_symlink(best), "step-000001");
 }
 
-TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
+TEST_F(CheckpointTest, TheLinkNeverDangles) {
   const std::filesystem::path last = save(2);
   std::filesystem::create_symlink("step-000001", checkpoints_ / "best");
   finish_save(last, BestEvaluation{.step = 1});
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
 }
 
-TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
+TEST_F(CheckpointTest, ACopyDoesNotChangeWithTraining) {
   Checkpoint checkpoint = at_step(7);
   checkpoint.critic = Critic::create(checkpoint.policy.model, {}, /*own_body=*/true);
   const auto all_of = [](const Checkpoint& c) {
@@ -244,7 +244,7 @@ TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
 
 TEST_F(CheckpointTest, ACopyMustFitIntoMemory) {
   EXPECT_TRUE(has_room_for_copy(/*bytes=*/300, /*needed_again=*/600, /*available=*/1000));
-  EXPECT_FALSE(has_room_for_copy(301, 600, 1000));  // a tenth is to spare
+  EXPECT_FALSE(has_room_for_copy(301, 600, 1000));  // a tenth stays free
   EXPECT_FALSE(has_room_for_copy(0, 901, 1000));
   EXPECT_GT(available_memory_bytes(), 0);
   EXPECT_LE(available_memory_bytes(), machine_memory_bytes());
@@ -254,10 +254,10 @@ TEST_F(CheckpointTest, ACopyMustFitIntoMemory) {
   EXPECT_NEAR(static_cast<double>(held_memory_bytes() - before), kBytes, 10 << 20);
 }
 
-TEST_F(CheckpointTest, ACopyThatFindsNoMemoryLeavesAllAsItWas) {
+TEST_F(CheckpointTest, ACopyWithoutEnoughMemoryChangesNothing) {
   Checkpoint checkpoint = at_step(7);
-  constexpr int64_t kNumbers = int64_t{1} << 30;  // 4 GiB as a tensor of its own; here one number
-  checkpoint.optimizer.push_back({"large", at::zeros({1}).expand({kNumbers})});
+  constexpr int64_t kElements = int64_t{1} << 30;  // 4 GiB if copied; here an expanded scalar
+  checkpoint.optimizer.push_back({"large", at::zeros({1}).expand({kElements})});
   const std::vector<NamedTensor> before = checkpoint.optimizer;
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
@@ -276,16 +276,16 @@ TEST_F(CheckpointTest, ACopyThatFindsNoMemoryLeavesAllAsItWas) {
   EXPECT_FALSE(checkpoint.optimizer[0].value.is_same(before[0].value));
 }
 
-TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {
+TEST_F(CheckpointTest, ADamagedLaterOneNeverReplacesAValidOne) {
   save(3);
   save(9);
   write_atomically(checkpoints_ / "step-000009/state.json", "{}");
-  save(4, /*keep=*/1);  // a run that fell back to step 3 and was told to keep one
+  save(4, /*keep=*/1);  // the run resumed from step 3 and keeps one
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000004"));
   EXPECT_EQ(newest(), "step-000004");
 }
 
-TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
+TEST_F(CheckpointTest, TheNextSaveRemovesLeftoversOfKilledProcesses) {
   for (const std::string& name :
        {"step-000002." + at_step(2).run + ".partial", "step-000001." + at_step(1).run + ".replaced"}) {
     create_directories(checkpoints_ / name);
@@ -295,7 +295,7 @@ TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
 }
 
-TEST_F(CheckpointTest, ACheckpointWithAUsersFileInItStays) {
+TEST_F(CheckpointTest, ACheckpointWithAUsersFileIsKept) {
   write_atomically(save(2) / "notes.txt", "mine");
   create_directories(save(3) / "mine");
   write_atomically(checkpoints_ / "step-000003/mine/notes.txt", "mine");
@@ -306,7 +306,7 @@ TEST_F(CheckpointTest, ACheckpointWithAUsersFileInItStays) {
   EXPECT_EQ(read_file(checkpoints_ / "step-000003.other/mine/notes.txt"), "mine");
 }
 
-TEST_F(CheckpointTest, WhatHasTheNameOfOneAndCannotBeToldToBeAnybodysIsMovedAside) {
+TEST_F(CheckpointTest, AFolderWithoutAnOwnerIsMovedAside) {
   create_directories(checkpoints_ / "step-000003");
   write_atomically(checkpoints_ / "step-000003/state.json", "mine");
   save(3);
@@ -314,7 +314,7 @@ TEST_F(CheckpointTest, WhatHasTheNameOfOneAndCannotBeToldToBeAnybodysIsMovedAsid
   EXPECT_EQ(read_file(checkpoints_ / "step-000003.other/state.json"), "mine");
 }
 
-TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
+TEST_F(CheckpointTest, FoldersThatOnlyResembleLeftoversAreKept) {
   for (const char* name : {"thesis.partial", "step-x.partial", "notes.replaced", "step-000002.partial"}) {
     create_directories(checkpoints_ / name);
     write_atomically(checkpoints_ / name / "model.safetensors", "mine");
@@ -327,7 +327,7 @@ TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
   EXPECT_EQ(read_file(checkpoints_ / "thesis.partial/model.safetensors"), "mine");
 }
 
-TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
+TEST_F(CheckpointTest, CheckpointsOfOtherRunsAreKeptAndNotResumed) {
   write_atomically(folder_ / "used.json", Json{{"run.id", at_step(3).run}}.dump());
   save(2);
   Checkpoint another = at_step(900000);
@@ -348,7 +348,7 @@ TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
   EXPECT_EQ(read_run_id(checkpoints_ / "step-900000"), at_step(3).run);
 }
 
-TEST_F(CheckpointTest, AFlippedBitInTheRunsNameIsDamageAndNoOtherRun) {
+TEST_F(CheckpointTest, AFlippedBitInTheRunIdIsDamageAndNotAnotherRun) {
   save(2);
   const std::filesystem::path manifest = save(3) / "manifest.json";
   std::string bytes = read_file(manifest);
@@ -360,7 +360,7 @@ TEST_F(CheckpointTest, AFlippedBitInTheRunsNameIsDamageAndNoOtherRun) {
   EXPECT_EQ(find_damage(checkpoints_ / "step-000003"), std::nullopt);
 }
 
-TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
+TEST_F(CheckpointTest, NothingIsWrittenIfAllCheckpointsAreAnotherRuns) {
   save(2);
   Checkpoint another = at_step(5);
   another.run = "another";
@@ -368,11 +368,11 @@ TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
               HasSubstr("the folder has none of this run"));
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000002\n");
-  save_checkpoint(checkpoints_, another, 1, /*first=*/true);  // a new run where another's was left
+  save_checkpoint(checkpoints_, another, 1, /*first=*/true);  // a new run in a used folder
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002", "step-000005"));
 }
 
-TEST_F(CheckpointTest, WhereNothingTellsWhichRunIsMeantNoneIsTaken) {
+TEST_F(CheckpointTest, AnAmbiguousFolderHasNoNewestCheckpoint) {
   save(2);
   Checkpoint another = at_step(5);
   another.run = "another";
@@ -382,10 +382,10 @@ TEST_F(CheckpointTest, WhereNothingTellsWhichRunIsMeantNoneIsTaken) {
   EXPECT_EQ(newest(), "step-000002");
 }
 
-TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
+TEST_F(CheckpointTest, ResumingFinishesAKilledSave) {
   save(3);
   const std::filesystem::path path = save(5);
-  write_atomically(checkpoints_ / "LATEST", "step-000003\n");  // the folder had its name, LATEST was being written
+  write_atomically(checkpoints_ / "LATEST", "step-000003\n");  // killed between the rename and LATEST
   write_atomically(checkpoints_ / "LATEST.partial", "step-00");
   const auto directory = LockedDirectory::lock(folder_);
   finish_save(path);
@@ -393,7 +393,7 @@ TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003", "step-000005"));
 }
 
-TEST_F(CheckpointTest, TheSameStepSavedAgainReplacesTheFirst) {
+TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   const std::filesystem::path path = save(3);
   write_atomically(path / "state.json", "{}");
   save(3);
@@ -401,11 +401,11 @@ TEST_F(CheckpointTest, TheSameStepSavedAgainReplacesTheFirst) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
 }
 
-TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
+TEST_F(CheckpointTest, AFailedSaveLeavesOnlyTheOldCheckpoints) {
   save(3);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);  // as in main()
   const rlimit small{.rlim_cur = 600, .rlim_max = before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const std::string message = error_of(4, [&] { save(5); });
@@ -416,7 +416,7 @@ TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
   EXPECT_EQ(newest(), "step-000003");
 }
 
-TEST_F(CheckpointTest, OneOfAnOlderOrANewerProgramIsRefusedByItsFormat) {
+TEST_F(CheckpointTest, OtherFormatVersionsAreRefused) {
   const std::filesystem::path path = save(7), manifest = path / "manifest.json";
   const std::string bytes = read_file(manifest), own = Json::parse(bytes).at("format");
   EXPECT_EQ(own, "keel checkpoint 4");
@@ -445,14 +445,14 @@ TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
   }
 }
 
-TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
+TEST_F(CheckpointTest, AReferenceIsRestoredBitwiseAndDamageIsReported) {
   const ModelWeights model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
   const LoadedModel policy = at_step(1).policy;
   const std::filesystem::path folder = folder_ / "reference";
   create_directories(folder);
   write_atomically(folder / "paper.pdf", "mine");
   save_reference(folder, tiny_model(model.config(), 4), policy, "0123");
-  save_reference(folder, model, policy, "0123");  // RL starts again: the newer one holds
+  save_reference(folder, model, policy, "0123");  // RL starts again and replaces it
   EXPECT_THAT(list_directory(folder_), ElementsAre("reference", "reference.other"));
   EXPECT_EQ(read_file(folder_ / "reference.other/paper.pdf"), "mine");
   const ModelWeights back = load_reference(folder, policy);

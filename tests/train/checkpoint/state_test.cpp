@@ -14,13 +14,13 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Notes a row as of this step.
+/// Updates the best evaluation with a row of this step.
 bool note(TrainState& state, int64_t step, const Json& row, const std::string& metric = "eval/accuracy") {
   state.rl.steps = step;
   return state.update_best(row, metric);
 }
 
-TEST(TheBestEvaluation, IsTheFirstOfThoseWithTheLargestMean) {
+TEST(BestEvaluation, IsTheFirstOfEqualMaxima) {
   TrainState state;
   EXPECT_TRUE(note(state, 5, {{"eval/accuracy", 0.25}}));
   EXPECT_FALSE(note(state, 10, {{"eval/accuracy", 0.125}}));
@@ -30,26 +30,26 @@ TEST(TheBestEvaluation, IsTheFirstOfThoseWithTheLargestMean) {
   EXPECT_EQ(state.best->value, 0.5);
 }
 
-TEST(TheBestEvaluation, IsNeverOneThatSaysNothing) {
+TEST(BestEvaluation, IgnoresRowsWithoutTheMetric) {
   TrainState state;
-  EXPECT_FALSE(note(state, 1, {{"eval/count", 8}}));  // nothing was judged
+  EXPECT_FALSE(note(state, 1, {{"eval/count", 8}}));  // no completion has a reward
   EXPECT_FALSE(state.best);
   EXPECT_FALSE(note(state, 2, {{"eval/reward", std::numeric_limits<double>::quiet_NaN()}}, "eval/reward"));
-  EXPECT_TRUE(note(state, 3, {{"eval/reward", -2.5}}, "eval/reward"));  // a reward may be below 0
+  EXPECT_TRUE(note(state, 3, {{"eval/reward", -2.5}}, "eval/reward"));  // rewards may be negative
   EXPECT_EQ(state.best.value().step, 3);
 }
 
-TEST(TheBestEvaluation, IsByTheMetricThatIsNamed) {
+TEST(BestEvaluation, UsesTheConfiguredMetric) {
   TrainState state;
   EXPECT_TRUE(note(state, 1, {{"eval/accuracy", 0.9}, {"eval/pass@4", 0.5}}, "eval/pass@4"));
   EXPECT_FALSE(note(state, 2, {{"eval/accuracy", 1.0}, {"eval/pass@4", 0.25}}, "eval/pass@4"));
-  // A run that is resumed with another one begins to look anew.
+  // A run resumed with another metric starts without a best one.
   EXPECT_TRUE(note(state, 3, {{"eval/accuracy", 0.1}, {"eval/pass@4", 0.0}}, "eval/accuracy"));
-  EXPECT_FALSE(note(state, 4, {{"eval/accuracy", 0.5}}, "eval/pass@4"));  // too few were judged
+  EXPECT_FALSE(note(state, 4, {{"eval/accuracy", 0.5}}, "eval/pass@4"));  // too few completions have a reward
   EXPECT_EQ(state.best.value().step, 3);
 }
 
-TEST(TheState, KnowsTheBestEvaluationWhenItIsReadBack) {
+TEST(TrainState, RestoresTheBestEvaluation) {
   TrainState state;
   note(state, 7, {{"eval/reward", 0.1 + 0.2}}, "eval/reward");
   const TrainState back = state_from_json(to_json(state), "state.json");
@@ -57,7 +57,7 @@ TEST(TheState, KnowsTheBestEvaluationWhenItIsReadBack) {
   EXPECT_EQ(back.best.value().step, 7);
 }
 
-TEST(TheState, IsReadWholeOrNotAtAll) {
+TEST(TrainState, RefusesMissingFields) {
   const Json whole = to_json(TrainState{});
   for (const char* none : {"best_step", "last_evaluation", "loss_average", "data", "delta_low", "base_checksum"})
     EXPECT_TRUE(whole.at(none).is_null()) << none;
@@ -69,7 +69,7 @@ TEST(TheState, IsReadWholeOrNotAtAll) {
   }
 }
 
-TEST(TheState, RefusesWhatCannotBe) {
+TEST(TrainState, RefusesInvalidValues) {
   TrainState state{.phase = Phase::kRl, .best = BestEvaluation{}, .sft = {.steps = 6}, .rl = {.steps = 10}};
   const Json sound = Json::parse(to_json(state).dump());
   EXPECT_EQ(state_from_json(sound, "state.json").rl.steps, 10);

@@ -1,4 +1,4 @@
-// Dropout of an adapter's input in updates: whatever the batches, and none where nothing learns.
+// Dropout on adapter inputs in updates: independent of micro-batches, and off without gradients.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class AdapterDropoutUpdate : public testing::Test {
       weight.value.add_(random_normal(weight.value.sizes(), ++seed) * 0.3);
   }
 
-  /// The gradients of the likelihood of all sequences, in this order and cut into batches of so many tokens.
+  /// The gradients of the likelihood of all sequences, in this order and in batches of at most this many tokens.
   Tensor gradient(double share, uint64_t update, int64_t max_tokens, bool backwards = false) const {
     const GradientSinks gradients(model_.trainable());
     std::vector<TrainingSequence> sequences = sequences_;
@@ -45,7 +45,7 @@ class AdapterDropoutUpdate : public testing::Test {
   std::vector<TrainingSequence> sequences_;
 };
 
-TEST_F(AdapterDropoutUpdate, DoesNotDependOnHowTheUpdateIsCut) {
+TEST_F(AdapterDropoutUpdate, DoesNotDependOnMicroBatches) {
   const Tensor whole = gradient(0.3, 7, 1000);
   EXPECT_GT(relative_difference(whole, gradient(0, 7, 1000)), 0.1) << "nothing was left out";
   for (const int64_t max_tokens : {1, 12, 20, 30})
@@ -53,7 +53,7 @@ TEST_F(AdapterDropoutUpdate, DoesNotDependOnHowTheUpdateIsCut) {
   EXPECT_LT(relative_difference(gradient(0.3, 7, 20, /*backwards=*/true), whole), 2e-6);
 }
 
-TEST_F(AdapterDropoutUpdate, IsTheSameAgainAndAnotherInTheNextUpdate) {
+TEST_F(AdapterDropoutUpdate, IsReproducibleAndChangesWithTheUpdate) {
   EXPECT_TRUE(gradient(0.3, 7, 20).equal(gradient(0.3, 7, 20)));
   EXPECT_GT(relative_difference(gradient(0.3, 8, 20), gradient(0.3, 7, 20)), 0.1);
   EXPECT_TRUE(gradient(0, 7, 20).equal(gradient(0, 8, 20)));

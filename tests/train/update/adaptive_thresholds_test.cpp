@@ -11,14 +11,14 @@ namespace keel {
 namespace {
 
 Objective adaptive(double target, double low, double high) {
-  ObjectiveOptions options{.method = "dppo_kl", .delta_low = low, .delta_high = high};  // a KL may be above 1
+  ObjectiveOptions options{.method = "dppo_kl", .delta_low = low, .delta_high = high};  // a KL threshold may exceed 1
   options.parameters = {"target_kept=" + std::to_string(target)};
   return make_objective(options, 1);
 }
 
-TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
+TEST(AdaptiveThresholds, ScaleByTheErrorOfTheKeptFraction) {
   const Objective objective = adaptive(0.9, 0.1, 0.2);
-  // 5 % too many are kept, so that both shrink by exp(-0.05).
+  // The kept fraction is 5 % too high, so both shrink by exp(-0.05).
   const Thresholds next = adapt_thresholds(objective, {0.1, 0.2}, 0.95);
   EXPECT_NEAR(next.low, 0.1 * 0.951229424500714, 1e-15);
   EXPECT_NEAR(next.high, 0.2 * 0.951229424500714, 1e-15);
@@ -27,15 +27,15 @@ TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
   EXPECT_EQ(same.high, 0.2);
 }
 
-TEST(AdaptiveThresholds, StayBetweenBoundsThatHoldTheStart) {
+TEST(AdaptiveThresholds, StayWithinBoundsThatIncludeTheStart) {
   EXPECT_EQ(adapt_thresholds(adaptive(0.01, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
   EXPECT_EQ(adapt_thresholds(adaptive(1, 0.5, 3), {0.5, 3}, 0).low, 1);
   EXPECT_EQ(adapt_thresholds(adaptive(1, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
   EXPECT_EQ(adapt_thresholds(adaptive(0.01, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
-  EXPECT_EQ(adapt_thresholds(adaptive(0.5, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);   // and does not jump
+  EXPECT_EQ(adapt_thresholds(adaptive(0.5, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);   // does not jump
 }
 
-TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
+TEST(AdaptiveThresholds, FollowTheKeptFractionOfATrainer) {
   Config config = tiny_run("dppo_tv");
   config.objective.parameters = {"target_kept=0.5"};
   config.objective.delta_high = 0.3;
@@ -43,20 +43,20 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
   double low = 0.15, high = 0.3;
   bool blocked = false;
   for (int step = 0; step < 4; ++step) {
-    const StepMetrics& numbers = run.step();
-    EXPECT_NEAR(numbers.thresholds.value().low, low, 1e-12);
-    EXPECT_NEAR(numbers.thresholds.value().high, high, 1e-12);
-    const double masked = numbers.tokens.value().masked;
+    const StepMetrics& metrics = run.step();
+    EXPECT_NEAR(metrics.thresholds.value().low, low, 1e-12);
+    EXPECT_NEAR(metrics.thresholds.value().high, high, 1e-12);
+    const double masked = metrics.tokens.value().masked;
     blocked = blocked || masked > 0;
     low *= std::exp(0.5 - (1 - masked));
     high *= std::exp(0.5 - (1 - masked));
   }
   EXPECT_TRUE(blocked);
-  EXPECT_NEAR(run.state().rl.thresholds.value().low, low, 1e-12);  // where a run that is resumed goes on
+  EXPECT_NEAR(run.state().rl.thresholds.value().low, low, 1e-12);  // a resumed run continues from it
 }
 
-TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
-  // Half of the tokens are so sure that log pi rounds to 0 beside log mu = -1e-9; the others' divergences are spread.
+TEST(AdaptiveThresholds, DoNotReachTheirBoundBecauseOfConfidentTokens) {
+  // For half of the tokens log pi rounds to 0 although log mu is -1e-9; the divergences of the others are spread.
   const Tensor mu = at::full({10}, 0.5, at::kDouble), pi = mu + at::arange(1, 11, at::kDouble) * 0.02;
   const auto with = [](const Tensor& ordinary, double sure) {
     return at::cat({ordinary, at::full({10}, sure, at::kDouble)}).to(at::kFloat);
@@ -71,16 +71,16 @@ TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
     }
     return get_thresholds(objective.method.region).high;
   };
-  EXPECT_EQ(settled(), 1);  // without their others these tokens are infinitely far
+  EXPECT_EQ(settled(), 1);  // without other_logp the divergence of these tokens is infinite
   policy.other_logp = with((1 - pi).log(), std::log(0.9e-9));
   policy.behavior_other_logp = with((1 - mu).log(), std::log(1e-9));
-  // Two of twenty are to be outside: between the eighth and the ninth divergence.
+  // The target is two of twenty outside: between the eighth and the ninth divergence.
   const auto kl = [](double p) { return 0.5 * std::log(0.5 / p) + 0.5 * std::log(0.5 / (1 - p)); };
   EXPECT_GT(settled(), kl(0.66) * 0.9);
   EXPECT_LT(settled(), kl(0.68) * 1.1);
 }
 
-TEST(AdaptiveThresholds, AreWhatTheRegionUses) {
+TEST(AdaptiveThresholds, AreUsedByTheRegion) {
   Objective objective = adaptive(0.9, 0.1, 0.2);
   set_thresholds(objective, {0.01, 0.02});
   EXPECT_EQ(std::get<Dppo>(objective.method.region).low, 0.01);

@@ -1,4 +1,4 @@
-// A network that is sure of almost every token: at equal weights nothing may be infinitely far from anything.
+// A network that is confident of almost every token: at equal weights all divergences are finite.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ ModelWeights sure_model(double scale) {
   return model;
 }
 
-TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
+TEST(ConfidentTokens, HaveFiniteDivergencesAtEqualWeights) {
   for (const char* method : {"trm_max", "trm_avg", "dppo_kl", "dppo_topk_kl", "dppo_full_kl"}) {
     for (const double scale : {4.0, 16.0}) {
       Config config = tiny_run(method);
@@ -24,21 +24,21 @@ TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
       config.train.epochs = 1;
       const ModelWeights model = sure_model(scale);
       TinyTraining run(config, model);
-      int64_t sure = 0;
+      int64_t confident = 0;
       run.when_decided = [&](const TokenUpdate& tokens) {
-        sure += (tokens.policy.other_logp < -18).sum().item<int64_t>();
+        confident += (tokens.policy.other_logp < -18).sum().item<int64_t>();
         EXPECT_TRUE(tokens.decision.keep.all().item<bool>()) << method << " " << scale;
         EXPECT_LT(tokens.decision.divergence.max().item<double>(), 1e-4) << method << " " << scale;
       };
       run.step();
       if (scale == 16) {
-        EXPECT_GT(sure, 10) << method;  // 1 - p below 1e-8, which float32 has no room for beside 1
+        EXPECT_GT(confident, 10) << method;  // 1 - p below 1e-8, so p rounds to 1 in float32
       }
     }
   }
 }
 
-TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
+TEST(ConfidentTokens, KeepOtherLogpWithTheRecomputedAnchor) {
   Config config = tiny_run("dppo_kl");
   config.objective.anchor = "recomputed";
   config.train.epochs = 1;

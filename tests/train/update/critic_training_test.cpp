@@ -29,8 +29,8 @@ Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
   return rollout;
 }
 
-/// Surprises from the end: 1 - 0.8, 0.8 - 0.6, 0.6 - 0.5, each with half of what comes after; and 0 - 0.4.
-TEST(TokenAdvantages, OfGaeIsTheHandComputedOne) {
+/// TD errors from the end: 1 - 0.8, 0.8 - 0.6, 0.6 - 0.5, each plus half of the next advantage; and 0 - 0.4.
+TEST(TokenAdvantages, OfGaeEqualAHandComputedExample) {
   const std::vector<Rollout> rollouts{judged(1, {0.5, 0.6, 0.8}), judged(0, {0.4})};
   const CriticOptions options{.body = "separate", .lambda = 0.5};
   const TokenAdvantages whitened = compute_advantages("gae", rollouts, options);
@@ -44,28 +44,28 @@ TEST(TokenAdvantages, OfGaeIsTheHandComputedOne) {
                           ElementsAre(FloatNear(-1.488304, 1e-5))));
 }
 
-TEST(TokenAdvantages, OfAGroupIsOneNumberForAllTokensAndHasNoReturns) {
+TEST(TokenAdvantages, OfAGroupAreEqualForAllTokensAndHaveNoReturns) {
   const std::vector<Rollout> rollouts{judged(1, {0, 0, 0}), judged(0, {0})};
   const TokenAdvantages computed = compute_advantages("group_mean", rollouts, {});
   EXPECT_THAT(computed.advantages, ElementsAre(ElementsAre(0.5f, 0.5f, 0.5f), ElementsAre(-0.5f)));
   EXPECT_TRUE(computed.returns.empty());
 }
 
-TEST(TokenAdvantages, SaysHowMuchOfTheReturnsTheValuesExplain) {
+TEST(TokenAdvantages, HaveTheExplainedVarianceOfTheValues) {
   // lambda 1: the returns are the rewards, 1 1 0 0, mean 0.5, variance 0.25. Values 0.75 0.75 0.25 0.25 leave errors of
-  // variance 0.0625: three quarters are explained.
+  // variance 0.0625: the explained variance is 3/4.
   const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
-  const std::optional<ValueMetrics> numbers =
+  const std::optional<ValueMetrics> metrics =
       compute_value_metrics(rollouts, compute_advantages("gae", rollouts, options));
-  ASSERT_TRUE(numbers);
-  EXPECT_NEAR(numbers->explained_variance.value(), 0.75, 1e-6);
-  EXPECT_NEAR(numbers->value_mean, 0.5, 1e-6);
-  EXPECT_NEAR(numbers->return_mean, 0.5, 1e-6);
+  ASSERT_TRUE(metrics);
+  EXPECT_NEAR(metrics->explained_variance.value(), 0.75, 1e-6);
+  EXPECT_NEAR(metrics->value_mean, 0.5, 1e-6);
+  EXPECT_NEAR(metrics->return_mean, 0.5, 1e-6);
   const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
   const std::optional<ValueMetrics> equal = compute_value_metrics(flat, compute_advantages("gae", flat, options));
   ASSERT_TRUE(equal);
-  EXPECT_FALSE(equal->explained_variance);  // nothing to explain
+  EXPECT_FALSE(equal->explained_variance);  // the returns have no variance
   EXPECT_FALSE(compute_value_metrics(flat, compute_advantages("grpo", flat, {})));
 }
 
@@ -76,13 +76,13 @@ Config with_critic(const std::string& body) {
   return config;
 }
 
-/// A head that was trained would have weights; these come from nowhere.
+/// Random head weights, because a new head has only zeros.
 void shake_head(const Critic& critic, double size, uint64_t seed) {
   for (const auto& [name, weight] : critic.head.weights())
     weight.value().add_(random_normal(weight.shape(), ++seed), size);
 }
 
-/// The value loss as it is written down, by autograd through a network written again in float64.
+/// The value loss by autograd through a reference network in float64.
 Gradients plain_value_gradients(const TinyTraining& run, double clip) {
   const Critic& critic = run.critic();
   const ModelWeights weights = critic.body_or(run.model()).weights();
@@ -113,10 +113,10 @@ Gradients plain_value_gradients(const TinyTraining& run, double clip) {
   return result;
 }
 
-/// A step whose values have moved since they were recorded, some of them beyond the clip, before its first update. The
-/// critic's training is one of its own, on copies of the weights. The gradients that the step has are autograd's, too.
-void look_into_shaken_step(const Config& config,
-                           const std::function<void(TinyTraining&, CriticTraining&, const Gradients&)>& look) {
+/// Before the first update of a step, changes the critic so that some values move beyond the clip. `check` gets a
+/// separate CriticTraining with copies of the weights. Also compares the gradients of the step itself with autograd.
+void check_perturbed_step(const Config& config,
+                          const std::function<void(TinyTraining&, CriticTraining&, const Gradients&)>& check) {
   TinyTraining run(config, warm_model());
   Gradients want;
   shake_head(run.critic(), 0.2, 1);
@@ -126,7 +126,7 @@ void look_into_shaken_step(const Config& config,
     const Critic critic = run.critic().with_replaced([](const Weight& weight) { return weight.value().clone(); });
     CriticTraining training(critic, MasterWeights(critic.weights()), config.critic,
                             critic_optimizer_options(config.critic, config.optimizer));
-    look(run, training, want);
+    check(run, training, want);
     clear_gradients(run.model().trainable());
   };
   int updates = 0;
@@ -139,10 +139,10 @@ void look_into_shaken_step(const Config& config,
   EXPECT_EQ(updates, 2);
 }
 
-TEST(CriticTraining, OfASeparateBodyFollowsAutogradHoweverTheUpdateIsCut) {
+TEST(CriticTraining, OfASeparateBodyEqualsAutogradForAnyMicroBatches) {
   Config config = with_critic("separate");
   config.critic.value_clip = 0.1;
-  look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& want) {
+  check_perturbed_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& want) {
     for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
       clear_gradients(training.critic().weights());
       training.accumulate_gradients(run.experience().scored(), run.all_rollouts(), tokens_per_batch);
@@ -155,7 +155,7 @@ TEST(CriticTraining, OfASeparateBodyFollowsAutogradHoweverTheUpdateIsCut) {
 TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
   Config config = with_critic("shared");
   config.critic.value_clip = 0.1;
-  look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& value) {
+  check_perturbed_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& value) {
     const auto nobody = [](const TokenUpdate&) {};
     const Gradients policy = run.gradients(100000, nobody);
     for (const int64_t tokens_per_batch : {1, 60, 100000}) {
@@ -167,13 +167,14 @@ TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
         const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.1 * value.at(name);
         EXPECT_LT(relative_difference(gradient, want), 1e-4) << name << ", " << tokens_per_batch;
       }
-      for (const auto& [name, gradient] : gradients_of(training.critic().weights()))  // the head has the loss as it is
+      for (const auto& [name, gradient] :
+           gradients_of(training.critic().weights()))  // the head's gradient is not weighted
         EXPECT_LT(relative_difference(gradient, value.at(name)), 1e-4) << name;
     }
   });
 }
 
-/// Values start at 0, so the advantage of a token that is n tokens before the end is (gamma lambda)^n R, whitened.
+/// Values start at 0, so the advantage n tokens before the end is (gamma lambda)^n R, whitened.
 TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
   for (const char* body : {"shared", "separate"}) {
     SCOPED_TRACE(body);
@@ -181,7 +182,7 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
     config.critic.gamma = 0.9;
     config.critic.lambda = 0.8;
     TinyTraining run(config, warm_model());
-    const StepMetrics& numbers = run.step();
+    const StepMetrics& metrics = run.step();
     std::vector<double> expected, found;
     for (size_t i = 0; i < run.rollouts().size(); ++i) {
       const Rollout& rollout = run.rollouts()[i];
@@ -193,13 +194,13 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
     EXPECT_GT(*std::ranges::max_element(expected), 0);
     whiten(expected, std::vector<uint8_t>(expected.size(), 1));
     EXPECT_THAT(found, testing::Pointwise(testing::DoubleNear(1e-6), expected));
-    ASSERT_TRUE(numbers.values && numbers.critic);
-    EXPECT_NEAR(numbers.values->explained_variance.value(), 0, 1e-12);
-    EXPECT_EQ(numbers.values->value_mean, 0.0);
-    EXPECT_EQ(numbers.critic->lr, 1e-2);
-    EXPECT_GT(numbers.critic->loss, 0);
-    EXPECT_GT(numbers.critic->gradients.value().mean, 0);
-    EXPECT_GE(numbers.critic->clipped, 0);
+    ASSERT_TRUE(metrics.values && metrics.critic);
+    EXPECT_NEAR(metrics.values->explained_variance.value(), 0, 1e-12);
+    EXPECT_EQ(metrics.values->value_mean, 0.0);
+    EXPECT_EQ(metrics.critic->lr, 1e-2);
+    EXPECT_GT(metrics.critic->loss, 0);
+    EXPECT_GT(metrics.critic->gradients.value().mean, 0);
+    EXPECT_GE(metrics.critic->clipped, 0);
   }
 }
 
@@ -215,7 +216,7 @@ bool all_equal(const std::vector<Tensor>& before, const std::vector<NamedWeight>
   return true;
 }
 
-TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
+TEST(CriticTraining, UpdatesOnlyTheCriticDuringItsWarmUp) {
   for (const char* body : {"shared", "separate"}) {
     SCOPED_TRACE(body);
     Config config = with_critic(body);
@@ -232,7 +233,7 @@ TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
   }
 }
 
-TEST(CriticTraining, ThatBreaksSkipsUpdatesUntilTheRunStops) {
+TEST(CriticTraining, WithNanWeightsSkipsUpdatesUntilTheRunStops) {
   TinyTraining run(with_critic("separate"));
   run.critic().head.weights()[1].weight.value().fill_(std::nan(""));
   EXPECT_EQ(run.step().skipped_updates, 2);

@@ -12,8 +12,8 @@
 namespace keel {
 namespace {
 
-/// The 256 numbers in float64, as arXiv 2110.02861 describes them and bitsandbytes' create_dynamic_map makes them: of
-/// the tenth power 10^(e - 6) there are 2^e (or 2^(e + 1) without a sign) middles of equal parts of [0.1, 1].
+/// The codebook in float64, as in arXiv 2110.02861 and create_dynamic_map of bitsandbytes: for each power 10^(e - 6),
+/// the midpoints of 2^e (unsigned: 2^(e + 1)) equal parts of [0.1, 1].
 std::vector<double> written_out_map(bool is_signed) {
   std::vector<double> numbers{0, 1};
   for (int e = 0; e < 7; ++e) {
@@ -28,7 +28,7 @@ std::vector<double> written_out_map(bool is_signed) {
   return numbers;
 }
 
-TEST(EightBit, CodesStandForTheNumbersOfTheDynamicMap) {
+TEST(EightBitTensor, HasTheCodebookOfBitsandbytes) {
   for (const bool is_signed : {false, true}) {
     const std::vector<double> written = written_out_map(is_signed);
     const Tensor map = dynamic_map(is_signed);
@@ -40,7 +40,7 @@ TEST(EightBit, CodesStandForTheNumbersOfTheDynamicMap) {
   EXPECT_NEAR(dynamic_map(false)[1].item<double>(), 3.25e-7, 1e-13);    // (0.1 + 0.55) / 2 * 1e-6
 }
 
-TEST(EightBit, EveryNumberIsStoredAsTheNearestOfItsBlock) {
+TEST(EightBitTensor, StoresEveryElementAsTheNearestCode) {
   for (const bool is_signed : {false, true}) {
     constexpr int64_t kCount = 3 * 256 + 17;  // the last block is not full
     Tensor numbers = random_normal({kCount}, 5) * at::logspace(-6, 2, kCount, 10, at::kFloat);
@@ -59,7 +59,7 @@ TEST(EightBit, EveryNumberIsStoredAsTheNearestOfItsBlock) {
       for (const double share : map) nearest = std::min(nearest, std::abs(share * largest - number));
       EXPECT_NEAR(std::abs(got - number), nearest, 1e-6 * largest) << i << (is_signed ? " signed" : "");
     }
-    // A part that begins with a block can be read and written alone.
+    // Whole blocks can be read and written separately.
     EXPECT_TRUE(stored.read(512, 17).equal(read.narrow(0, 512, 17)));
     stored.write(512, at::zeros({kCount - 512}));
     EXPECT_TRUE(stored.read(0, 512).equal(read.narrow(0, 0, 512)));
@@ -67,7 +67,7 @@ TEST(EightBit, EveryNumberIsStoredAsTheNearestOfItsBlock) {
   }
 }
 
-/// A matrix large enough for 8 bits and a vector that is not, with gradients that a seed gives.
+/// A matrix large enough for 8 bits and a smaller vector, with seeded gradients.
 struct Large {
   Weight matrix{random_normal({65, 70}, 1) * 0.1}, vector{at::ones({70})};
   MasterWeights masters() const { return MasterWeights({{"matrix", matrix}, {"vector", vector}}); }
@@ -85,7 +85,7 @@ std::vector<NamedTensor> saved_copies(const std::vector<NamedTensor>& tensors) {
 
 const OptimizerOptions kSmall{.lr = 1e-2, .weight_decay = 0.1, .moments = "8bit"};
 
-TEST(EightBit, MomentsTakeAQuarterOfTheMemoryAndOneSixtyFourthMore) {
+TEST(EightBitTensor, MomentsTakeAQuarterOfTheMemoryPlusOneSixtyFourth) {
   const Large weights;
   const auto bytes = [&](const OptimizerOptions& options) {
     size_t sum = 0;
@@ -94,14 +94,14 @@ TEST(EightBit, MomentsTakeAQuarterOfTheMemoryAndOneSixtyFourthMore) {
     return sum;
   };
   EXPECT_EQ(bytes({}), 2u * 4 * 65 * 70);
-  EXPECT_EQ(bytes(kSmall), 2u * (18 * 256 + 18 * 4));  // 4550 numbers are 18 blocks
+  EXPECT_EQ(bytes(kSmall), 2u * (18 * 256 + 18 * 4));  // 4550 elements are 18 blocks
   for (const NamedTensor& tensor : Optimizer(weights.masters(), kSmall).state())
     EXPECT_TRUE(!tensor.name.starts_with("vector") || tensor.value.scalar_type() == at::kFloat) << tensor.name;
 }
 
-// One update of AdamW in float64 from moments as they are read: w (1 - lr decay) - lr m / (1 - b1^t) / (sqrt(v / (1 -
+// One AdamW update in float64 from the dequantized moments: w (1 - lr decay) - lr m / (1 - b1^t) / (sqrt(v / (1 -
 // b2^t)) + eps), with gradients divided by their norm, which is above 1.
-TEST(EightBit, AnUpdateIsAdamWsFromTheMomentsAsTheyAreStored) {
+TEST(EightBitTensor, UpdatesEqualAdamWOnTheStoredMoments) {
   const Large weights;
   Optimizer optimizer(weights.masters(), kSmall);
   EightBitTensor first(65 * 70, true, at::kCPU), second(65 * 70, false, at::kCPU);
@@ -121,7 +121,7 @@ TEST(EightBit, AnUpdateIsAdamWsFromTheMomentsAsTheyAreStored) {
   }
 }
 
-TEST(EightBit, GoesOnToTheSameBitsFromASavedStateAndSkipsWhatIsNotFinite) {
+TEST(EightBitTensor, ResumesBitwiseAndSkipsNonFiniteGradients) {
   const Large straight, resumed;
   Optimizer one(straight.masters(), kSmall);
   for (int t = 1; t <= 2; ++t) straight.set_gradients(t), one.step(1e-2);
@@ -144,7 +144,7 @@ TEST(EightBit, GoesOnToTheSameBitsFromASavedStateAndSkipsWhatIsNotFinite) {
   for (size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(left[i].value.equal(right[i].value)) << left[i].name;
 }
 
-TEST(EightBit, LearnsAboutAsFastAsFloat32) {
+TEST(EightBitTensor, ConvergesAboutAsFastAsFloat32) {
   // Least squares with 65 outputs from 70 inputs.
   const Tensor inputs = random_normal({200, 70}, 11), truth = random_normal({65, 70}, 12);
   const auto loss_after = [&](const std::string& moments, int updates) {

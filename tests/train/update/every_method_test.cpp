@@ -1,5 +1,5 @@
-// Every row of the table of methods trains: the sampler and the trainer supply what its region requires, and each
-// update's gradient is that of plain autograd on full logits.
+// Every method trains: sampler and trainer supply what its region requires, and each update's gradient equals autograd
+// on full logits.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 namespace keel {
 namespace {
 
-/// The log-probabilities [M, V] of every place of the rollouts' completions under some weights: Llama written again in
-/// float64, one sequence at a time, all logits at once, differentiable.
+/// The log-probs [M, V] at every position of the rollouts' completions: a differentiable float64 reference of Llama,
+/// one sequence at a time.
 Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining& run) {
   std::vector<Tensor> rows;
   for (const Rollout& rollout : run.rollouts()) {
@@ -30,7 +30,7 @@ Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining&
   return at::cat(rows);
 }
 
-/// One number of every rollout, at each of its tokens.
+/// Repeats one value per rollout for each of its tokens.
 template <class Value>
 Tensor at_tokens(const TinyTraining& run, const Value& value) {
   std::vector<double> result;
@@ -39,7 +39,7 @@ Tensor at_tokens(const TinyTraining& run, const Value& value) {
   return at::tensor(result, at::kDouble);
 }
 
-/// What the trainer should find out, from full logits and plain tensor operations.
+/// The expected results, from full logits and plain tensor operations.
 class PlainPolicy {
  public:
   explicit PlainPolicy(const TinyTraining& run) : run_(run) {
@@ -56,7 +56,7 @@ class PlainPolicy {
 
   Tensor sampled(const Tensor& rows) const { return rows.gather(1, targets_.unsqueeze(1)).squeeze(1); }
 
-  /// Everything that a region may ask for.
+  /// All inputs of a region.
   LossInputs policy(const Tensor& pi) const {
     const Requirements needs = run_.objective().requirements();
     std::vector<double> advantages;
@@ -78,7 +78,7 @@ class PlainPolicy {
     return p;
   }
 
-  /// The gradients of the loss as it is written down, by autograd.
+  /// The gradients of the loss by autograd.
   Gradients gradients() const {
     const ReferenceModel weights(run_.model());
     const Tensor pi = full_log_probabilities(weights, run_), logp = sampled(pi);
@@ -109,7 +109,7 @@ class PlainPolicy {
     return {};
   }
 
-  /// Exact, over top K, sampled and the rest, or of the sampled token alone: what the rollouts' records allow.
+  /// The total variation that the rollouts' records allow: exact, over the top K, or binary.
   Tensor recorded_total_variation(const Tensor& pi) const {
     const Requirements needs = run_.objective().requirements();
     if (needs.hidden_states) return total_variation(pi);
@@ -120,9 +120,8 @@ class PlainPolicy {
     return (difference.masked_fill(seen.logical_not(), 0).abs().sum(1) + rest) / 2;
   }
 
-  /// Theorem 3.2 of arXiv 2602.04879 for rewards of 0 to 1, so that xi is 1/2; the gain with the mean of the group's
-  /// other rewards as its baseline, and total variations that are lower bounds replaced by |r - 1|/2 (eq. 11) in the
-  /// sum.
+  /// Theorem 3.2 of arXiv 2602.04879 for rewards of 0 to 1, so that xi is 1/2. The gain uses the mean of the group's
+  /// other rewards as its baseline, and the sum uses |r - 1|/2 (eq. 11) instead of lower bounds of the total variation.
   void expect_certificate(const Json& row) const {
     const at::NoGradGuard no_grad;
     const Tensor pi = full_log_probabilities(ReferenceModel(run_.model()), run_);
@@ -151,7 +150,8 @@ class PlainPolicy {
  private:
   Tensor top(int64_t k) const { return std::get<1>(mu_.topk(std::min(k, mu_.size(1)), 1)); }
 
-  /// Of the mean over sequences of their sums of these: prompts are what is independent, all with as many completions.
+  /// The standard error of the mean over sequences of their sums; prompts are independent and have equally many
+  /// samples.
   double standard_error(const Tensor& tokens) const {
     std::map<int64_t, double> of_prompt;
     const double* token = tokens.const_data_ptr<double>();
@@ -177,7 +177,7 @@ class PlainPolicy {
 
   Tensor total_variation(const Tensor& pi) const { return (mu_.exp() - pi.detach().exp()).abs().sum(1) / 2; }
 
-  /// What a token counts for, by the words' meanings.
+  /// The aggregation weight of each token, from its definition.
   Tensor aggregation_weights() const {
     const std::string& kind = run_.objective().method.aggregation;
     const double sequences = static_cast<double>(run_.rollouts().size()),
@@ -194,7 +194,7 @@ class PlainPolicy {
   Tensor targets_, mu_, old_logp_, reference_logp_;
 };
 
-/// What a row of metrics says of the gradients of a step's updates.
+/// The gradient metrics of a step's row.
 void expect_norms(const Json& row, const std::vector<double>& norms, double max_grad_norm) {
   const double count = static_cast<double>(norms.size()),
                mean = std::accumulate(norms.begin(), norms.end(), 0.0) / count;
@@ -205,12 +205,12 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
   EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
 }
 
-/// Steps of two updates each, the second one off-policy: every update's gradient of every parameter is autograd's. So
-/// many steps, or more where tight thresholds let nothing pass at first.
+/// Runs steps of two updates, the second one off-policy, and compares each gradient with autograd. Runs more steps if
+/// tight thresholds block everything at first.
 void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   TinyTraining run(config, warm_model(), /*reference=*/load_starting_model(config, at::kCPU).model);
   std::optional<PlainPolicy> plain;
-  std::vector<double> norms;  // of each update's gradient, by autograd
+  std::vector<double> norms;  // of each update's gradient by autograd
   double moved = 0;
   run.when_ready = [&] { plain.emplace(run); };
   run.when_updating = [&] {
@@ -233,17 +233,17 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
     EXPECT_EQ(row.at("skipped_steps"), 0);
     plain->expect_certificate(row);
   }
-  EXPECT_GT(moved, 1);  // or all advantages were 0 and nothing was tested
+  EXPECT_GT(moved, 1);  // not all advantages were 0
 }
 
-TEST(EveryMethod, FollowsTheGradientOfPlainAutogradOnFullLogits) {
+TEST(EveryMethod, EqualsAutogradOnFullLogits) {
   for (const Method& row : methods()) {
     SCOPED_TRACE(row.name);
     expect_steps_of_autograd(tiny_run(row.name), count(1, 3));
   }
 }
 
-TEST(EveryMethod, FollowsItWithAnotherKAndWithThePublishedDelta) {
+TEST(EveryMethod, EqualsAutogradWithAnotherKAndThePublishedDelta) {
   const auto run_with = [](const char* method, const char* parameter) {
     SCOPED_TRACE(std::string(method) + " " + parameter);
     Config config = tiny_run(method);
@@ -252,12 +252,12 @@ TEST(EveryMethod, FollowsItWithAnotherKAndWithThePublishedDelta) {
   };
   run_with("dppo_topk_tv", "k=3");
   run_with("drpo_topk_kl", "k=1");
-  run_with("dppo_topk_kl", "k=64");  // more than the vocabulary has
+  run_with("dppo_topk_kl", "k=64");  // larger than the vocabulary
   run_with("drpo", "delta=12.5");
   run_with("minimal_mask", "anchor=recomputed");
 }
 
-TEST(EveryMethod, FollowsItWithAPullToTheReferenceAndAnEntropyBonus) {
+TEST(EveryMethod, EqualsAutogradWithAReferenceKlAndAnEntropyBonus) {
   for (const char* estimator : {"k1", "k2", "k3"}) {
     SCOPED_TRACE(estimator);
     Config config = tiny_run("dppo_tv");
@@ -267,21 +267,21 @@ TEST(EveryMethod, FollowsItWithAPullToTheReferenceAndAnEntropyBonus) {
     config.rollout.temperature = 0.9;
     expect_steps_of_autograd(config);
   }
-  Config batch = tiny_run("m2po");  // a wider scope goes another way through the head
+  Config batch = tiny_run("m2po");  // batch scope uses another path through the head
   batch.reference.kl_coefficient = 0.05;
   batch.objective.entropy_coefficient = 0.02;
   expect_steps_of_autograd(batch);
 }
 
-/// At equal parameters and with exact sampling pi is mu, so what compares the two must find nothing: top-K ids, hidden
-/// states, the sampler's head and the recomputed log-probabilities all have to arrive at the right token for that.
-TEST(EveryMethod, SeesNoDivergenceBeforeTheFirstUpdate) {
+/// With equal parameters and exact sampling, pi equals mu, so all divergences are 0. That requires top-K ids, hidden
+/// states, the sampler's head and the recomputed log-probs of the right tokens.
+TEST(EveryMethod, HasNoDivergenceBeforeTheFirstUpdate) {
   for (const char* method :
        {"dppo_tv", "dppo_kl", "dppo_topk_tv", "dppo_topk_kl", "dppo_full_tv", "dppo_full_kl", "minirl", "tvpo"}) {
     SCOPED_TRACE(method);
     Config config = tiny_run(method);
     config.rollout.weights = "exact";
-    config.train.epochs = 1;  // one update: everything is measured before it
+    config.train.epochs = 1;  // one update, which is measured before it is made
     TinyTraining run(config);
     const TokenMetrics tokens = run.step().tokens.value();
     EXPECT_LT(tokens.divergence_max, 1e-5);

@@ -24,7 +24,7 @@ class GradientsTest : public testing::TestWithParam<bool> {
     return {rows(weights_), rows(entropy_weights_)};
   }
 
-  /// The gradients of all sequences, cut into runs of `at_once` sequences, each packed.
+  /// The gradients of all sequences, packed in groups of `at_once` sequences.
   std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope,
                                                  at::ScalarType type = at::kFloat, double loss_scale = 1) const {
     ModelWeights model = tiny_model(config_);
@@ -61,10 +61,9 @@ class GradientsTest : public testing::TestWithParam<bool> {
   std::vector<TrainingSequence> sequences_;
 };
 
-// A product in bf16 rounds what it takes and what it gives, each by up to 2^-9. Two layers and back are some ten in a
-// row; the gradients of queries and keys are small differences of softmax's. fp16 has three digits more, and needs a
-// scale.
-TEST_P(GradientsTest, InLowPrecisionDifferFromFloat32ByRoundingAndLieInFloat32) {
+// A bf16 GEMM rounds its inputs and outputs by up to 2^-9 each. Forward and backward through two layers are about ten
+// GEMMs; gradients of queries and keys are small differences. fp16 has three more bits, and needs a loss scale.
+TEST_P(GradientsTest, InLowPrecisionEqualFloat32UpToRounding) {
   const auto exact = packed_gradients(8, 1000, Scope::kToken);
   for (const auto& [type, scale, limit] :
        {std::tuple{at::kBFloat16, 1.0, 20 * 0x1p-8}, {at::kHalf, 65536.0 / 256, 20 * 0x1p-11}}) {
@@ -78,7 +77,7 @@ TEST_P(GradientsTest, InLowPrecisionDifferFromFloat32ByRoundingAndLieInFloat32) 
   }
 }
 
-TEST_P(GradientsTest, OfPackedSequencesEqualAutogradThroughEachSequenceAlone) {
+TEST_P(GradientsTest, OfPackedSequencesEqualAutogradOfSingleSequences) {
   const ReferenceModel reference(tiny_model(config_));
   for (size_t i = 0; i < sequences_.size(); ++i) {
     const Tensor logps = reference.log_probabilities(whole(i), temperature_);
@@ -91,12 +90,12 @@ TEST_P(GradientsTest, OfPackedSequencesEqualAutogradThroughEachSequenceAlone) {
     EXPECT_LT(relative_difference(gradient, reference.at(name).grad()), 5e-6) << name;
 }
 
-TEST_P(GradientsTest, DoNotDependOnHowTheUpdateIsCut) {
+TEST_P(GradientsTest, DoNotDependOnMicroBatches) {
   const std::map<std::string, Tensor> want = packed_gradients(8, 1000, Scope::kToken);
   const auto expect_equal = [&](const std::map<std::string, Tensor>& got, const std::string& cut) {
     std::vector<Tensor> all_got, all_want;
     for (const auto& [name, gradient] : got) {
-      // One parameter's gradient may be a small difference of large numbers, and float32 has 6e-8.
+      // A gradient may be a small difference of large values, and float32 has a precision of 6e-8.
       EXPECT_LT(relative_difference(gradient, want.at(name)), 1e-5) << name << ", " << cut;
       all_got.push_back(gradient.flatten());
       all_want.push_back(want.at(name).flatten());
@@ -110,7 +109,7 @@ TEST_P(GradientsTest, DoNotDependOnHowTheUpdateIsCut) {
   expect_equal(packed_gradients(8, 1000, Scope::kSequence), "sequence scope");
 }
 
-TEST_P(GradientsTest, StatisticsEqualThoseOfEachSequenceAlone) {
+TEST_P(GradientsTest, StatisticsEqualThoseOfSingleSequences) {
   const ModelWeights model = tiny_model(config_);
   const ReferenceModel reference(model);
   std::vector<double> logp, entropy;

@@ -5,12 +5,12 @@
 namespace keel {
 namespace {
 
-TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterTwoThousandFiniteUpdatesInARow) {
+TEST(LossScale, HalvesAtAnOverflowAndDoublesAfter2000FiniteUpdates) {
   LossScale scale;
   EXPECT_EQ(scale.value(), 65536);
   for (int i = 0; i < 1999; ++i) scale.count_finite();
   EXPECT_EQ(scale.value(), 65536);
-  EXPECT_TRUE(scale.halve());  // and they are counted anew
+  EXPECT_TRUE(scale.halve());  // and resets the count
   EXPECT_EQ(scale.value(), 32768);
   for (int i = 0; i < 1999; ++i) scale.count_finite();
   EXPECT_EQ(scale.value(), 32768);
@@ -18,7 +18,7 @@ TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterTwoThousandFiniteUpdatesInARow)
   EXPECT_EQ(scale.value(), 65536);
 }
 
-TEST(LossScale, EndsAtOneWhereItIsNotToBlame) {
+TEST(LossScale, IsNeverBelowOne) {
   LossScale scale;
   for (int i = 0; i < 16; ++i) EXPECT_TRUE(scale.halve());
   EXPECT_EQ(scale.value(), 1);

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 Draws draws(uint64_t seed) { return Draws(seed, Stream::kShuffle, 0); }
 
-TEST(Minibatches, HoldEveryRolloutOnceAndGroupsWhole) {
+TEST(Minibatches, HaveEveryRolloutOnceAndKeepGroupsTogether) {
   for (const auto& [total, size, together] : {std::tuple{48, 16, 8}, {48, 16, 1}, {48, 48, 8}, {12, 4, 4}, {6, 6, 1}}) {
     std::set<int64_t> seen;
     for (const std::vector<int64_t>& minibatch : minibatches(total, size, together, draws(5))) {
@@ -39,7 +39,7 @@ TEST(Minibatches, HoldEveryRolloutOnceAndGroupsWhole) {
   }
 }
 
-TEST(Minibatches, PutGroupsIntoEveryOrderEquallyOften) {
+TEST(Minibatches, HaveEveryOrderOfGroupsEquallyOften) {
   std::map<std::vector<int64_t>, int> counts;
   for (uint64_t seed = 0; seed < 6000; ++seed) {
     std::vector<int64_t> order;
@@ -50,14 +50,14 @@ TEST(Minibatches, PutGroupsIntoEveryOrderEquallyOften) {
   for (const auto& [order, count] : counts) EXPECT_NEAR(count, 1000, 5 * std::sqrt(6000.0 / 6 * 5 / 6));
 }
 
-TEST(Minibatches, AreAFunctionOfTheDraws) {
+TEST(Minibatches, DependOnlyOnTheDraws) {
   EXPECT_EQ(minibatches(48, 16, 8, draws(1)), minibatches(48, 16, 8, draws(1)));
   EXPECT_NE(minibatches(48, 16, 8, draws(1)), minibatches(48, 16, 8, draws(2)));
   EXPECT_THAT(minibatches(4, 4, 1, draws(3)), ElementsAre(ElementsAre(0, 1, 2, 3)));
 }
 
-/// For each rollout of a step with 6 updates on 6 prompts of 4 samples: whether it was in the first of them, where the
-/// policy is still the one that sampled.
+/// For each rollout of a step with 6 updates on 6 prompts of 4 samples: whether it was in the first update, which is
+/// on-policy.
 std::vector<bool> in_first_update(const std::string& shuffle) {
   Config config = tiny_run("dppo_tv");
   config.task = {};
@@ -67,7 +67,7 @@ std::vector<bool> in_first_update(const std::string& shuffle) {
   config.train.sequences_per_update = 4;
   config.train.shuffle = shuffle;
   config.record.samples_per_step = 24;
-  config.objective.entropy_coefficient = 0.1;  // every update moves the policy, whatever the rewards are
+  config.objective.entropy_coefficient = 0.1;  // every update changes the policy, for any rewards
   config.train.steps = 1;
   config.eval.prompts = 0;
   Console console(stderr);
@@ -85,7 +85,7 @@ std::vector<bool> in_first_update(const std::string& shuffle) {
   return first;
 }
 
-TEST(Minibatches, AStepTrainsOnWholeGroupsUnlessItIsToldToMixThem) {
+TEST(Minibatches, AStepTrainsOnWholeGroupsUnlessConfiguredToMixThem) {
   for (const char* shuffle : {"prompts", "rollouts"}) {
     const std::vector<bool> first = in_first_update(shuffle);
     ASSERT_EQ(first.size(), 24u);

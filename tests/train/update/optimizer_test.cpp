@@ -13,7 +13,7 @@
 namespace keel {
 namespace {
 
-/// A matrix and a vector, and three rounds of gradients for them.
+/// A matrix and a vector, and their gradients of three steps.
 struct Weights {
   Weight matrix{at::tensor({0.5f, -0.25f, 1.0f, 2.0f}).view({2, 2})}, vector{at::tensor({1.0f, -1.0f})};
 
@@ -44,9 +44,9 @@ void expect_bitwise(const std::vector<NamedTensor>& got, const std::vector<Named
   }
 }
 
-// Made with torch.optim.AdamW of PyTorch 2.13 in float64: the matrix with weight_decay=0.3, the vector with 0; before
-// each step all gradients were multiplied by 1 / norm where their joint norm was above 1.
-TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
+// Results of torch.optim.AdamW in PyTorch 2.13 with float64: weight_decay=0.3 for the matrix, 0 for the vector;
+// gradients clipped to a global norm of 1.
+TEST(Optimizer, EqualsTorchAdamWWithClippingAndDecayOfMatrices) {
   const Weights weights;
   Optimizer optimizer(weights.masters(), kOptions);
   const std::vector<double> norms{13.0, 0.8003905296791061, 4.183300132670378};
@@ -70,7 +70,7 @@ TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
   }
 }
 
-TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
+TEST(Optimizer, SkipsNonFiniteGradientsAndChangesNothing) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
     const Weights weights, clean;
@@ -89,7 +89,7 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
     expect_bitwise(optimizer.state(), state);
     EXPECT_EQ(weights.vector.sink()->sum().abs().sum().item<double>(), 0) << "the poison must not stay";
 
-    // What follows is as if the skipped update had never been.
+    // Later updates do not depend on the skipped one.
     for (const Weights* w : {&weights, &clean}) w->set_gradients(2);
     optimizer.step(0.1);
     undisturbed.step(0.1);
@@ -98,20 +98,20 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
   }
 }
 
-TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
+TEST(GradientNorms, HaveMeanMaximumAndClippedFraction) {
   GradientNorms norms;
   EXPECT_FALSE(norms.metrics());
   norms.add({.grad_norm = 0.5});
   norms.add({.grad_norm = 4, .clipped = true});
   norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
   norms.add({.grad_norm = 1.5, .clipped = true});
-  const GradientMetrics numbers = norms.metrics().value();
-  EXPECT_EQ(numbers.mean, 2.0);
-  EXPECT_EQ(numbers.max, 4.0);
-  EXPECT_EQ(numbers.clipped, 2.0 / 3);
+  const GradientMetrics metrics = norms.metrics().value();
+  EXPECT_EQ(metrics.mean, 2.0);
+  EXPECT_EQ(metrics.max, 4.0);
+  EXPECT_EQ(metrics.clipped, 2.0 / 3);
 }
 
-TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
+TEST(Optimizer, ResumesBitwiseFromASavedState) {
   const Weights straight, resumed;
   Optimizer one(straight.masters(), kOptions);
   for (size_t round = 0; round < 2; ++round) {
@@ -130,7 +130,7 @@ TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
   expect_bitwise(other.state(), one.state());
 }
 
-TEST(Optimizer, RefusesAStateThatNoUpdateLeaves) {
+TEST(Optimizer, RefusesImpossibleStates) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Weights weights;
   Optimizer optimizer(weights.masters(), kOptions);
@@ -154,7 +154,7 @@ TEST(Optimizer, RefusesAStateThatNoUpdateLeaves) {
   }
 }
 
-TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
+TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesAnotherModels) {
   const Weights weights;
   Optimizer optimizer(weights.masters(), kOptions);
   std::vector<NamedTensor> state = copy_of(optimizer.state());
@@ -174,7 +174,7 @@ TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
   }
 }
 
-TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
+TEST(OptimizerOptions, WarmUpLinearlyToAConstantRate) {
   const OptimizerOptions options{.lr = 8.0, .warmup_updates = 4};
   EXPECT_EQ(options.lr_at(0, 100), 0);
   EXPECT_EQ(options.lr_at(1, 100), 2);
@@ -185,7 +185,7 @@ TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
 }
 
 // All updates of each schedule are compared with transformers in tests/parity/schedule_test.py.
-TEST(OptimizerOptions, LetTheLearningRateFallToItsFloorAtTheEndOfTheRun) {
+TEST(OptimizerOptions, DecayToTheMinimumRateAtTheEndOfTheRun) {
   const OptimizerOptions linear{.lr = 8.0, .schedule = "linear", .warmup_updates = 0.31};  // 3.72 of 12 updates
   EXPECT_EQ(linear.lr_at(3, 12), 6);
   EXPECT_EQ(linear.lr_at(4, 12), 8);
@@ -198,15 +198,15 @@ TEST(OptimizerOptions, LetTheLearningRateFallToItsFloorAtTheEndOfTheRun) {
   EXPECT_EQ(floored.lr_at(10, 10), 2);
   const OptimizerOptions cosine{.lr = 8.0, .schedule = "cosine", .min_lr_ratio = 0.5};
   EXPECT_EQ(cosine.lr_at(0, 12), 8);
-  EXPECT_NEAR(cosine.lr_at(4, 12), 7, 1e-14);  // cos 60 degrees is 1/2
+  EXPECT_NEAR(cosine.lr_at(4, 12), 7, 1e-14);  // cos(60 degrees) = 1/2
   EXPECT_NEAR(cosine.lr_at(6, 12), 6, 1e-14);
   EXPECT_EQ(cosine.lr_at(12, 12), 4);
   EXPECT_EQ(cosine.lr_at(30, 12), 4);
 }
 
 // verl 0.9.1: lr_lambda(step) of its get_constant_schedule_with_warmup and get_cosine_schedule_with_warmup, by hand,
-// for all mini-batches of a step; the warm-up of a share is int(share x steps).
-TEST(OptimizerOptions, MoveTheLearningRateOnceAStep) {
+// for all mini-batches of a step; a fractional warm-up is int(fraction * steps).
+TEST(OptimizerOptions, ChangeTheLearningRateOncePerStep) {
   const auto rates = [](const OptimizerOptions& options, int steps) {
     std::vector<double> result;
     for (int update = 0; update < 3 * steps; ++update) result.push_back(options.lr_at(update, 3 * steps, 3));
@@ -220,13 +220,13 @@ TEST(OptimizerOptions, MoveTheLearningRateOnceAStep) {
   const OptimizerOptions falls{.lr = 8.0, .schedule = "linear", .schedule_per = "step"};
   EXPECT_THAT(rates(falls, 4), ElementsAre(8, 8, 8, 6, 6, 6, 4, 4, 4, 2, 2, 2));
   const std::vector<double> cosine = rates({.lr = 8.0, .schedule = "cosine", .schedule_per = "step"}, 3);
-  EXPECT_NEAR(cosine[5], 6, 1e-14);  // cos 60 degrees is 1/2
+  EXPECT_NEAR(cosine[5], 6, 1e-14);  // cos(60 degrees) = 1/2
   EXPECT_EQ(cosine[3], cosine[5]);
   const OptimizerOptions by_updates{.lr = 8.0, .warmup_updates = 6};
   EXPECT_EQ(by_updates.lr_at(1, 12, 3), 8.0 / 6);
 }
 
-/// A weight of ones that is trained, in another compute type.
+/// A trainable weight of ones in another compute type.
 struct Ones {
   explicit Ones(at::ScalarType type) { weight.set_value(master.to(type)); }
   Tensor master = at::ones({2, 2});
@@ -234,10 +234,9 @@ struct Ones {
   MasterWeights masters{std::vector<NamedWeight>{{"weight", weight}}};
 };
 
-// Below 1 the numbers of bf16 are 2^-8 apart, so a step of 1e-4 is far below what it can tell. A constant gradient
-// makes every step of Adam the learning rate: after 19 of them 0.9981 is still nearest to 1, after 20 0.9980 to 1 -
-// 2^-8.
-TEST(Optimizer, LosesNoUpdateThatIsTooSmallForTheComputeType) {
+// Below 1, bf16 values are 2^-8 apart, so it cannot represent a step of 1e-4. With a constant gradient every Adam step
+// is the learning rate: after 19 steps 0.9981 rounds to 1, after 20 steps 0.9980 rounds to 1 - 2^-8.
+TEST(Optimizer, KeepsUpdatesThatAreTooSmallForTheComputeType) {
   const Ones ones(at::kBFloat16);
   Optimizer optimizer(ones.masters, {.eps = 1e-12});
   for (int update = 1; update <= 25; ++update) {
@@ -248,8 +247,8 @@ TEST(Optimizer, LosesNoUpdateThatIsTooSmallForTheComputeType) {
   }
 }
 
-// 0.5 / 1e-320 is beyond a float32, and 1e-320 is 0 there.
-TEST(Optimizer, MakesNumbersOfGradientsThatAreClippedToNextToNothing) {
+// In float32, 0.5 / 1e-320 overflows and 1e-320 is 0.
+TEST(Optimizer, StaysFiniteWithATinyMaxGradNorm) {
   const Ones ones(at::kFloat);
   Optimizer optimizer(ones.masters, {.weight_decay = 0, .max_grad_norm = 1e-320});
   for (const double gradient : {0.25, 0.0, 1e15}) {
@@ -275,7 +274,7 @@ TEST(Optimizer, DividesGradientsByTheLossScaleOfFloat16) {
   }
 }
 
-TEST(Optimizer, SkipsAnOverflowAndHalvesTheScaleAndBlamesItNoLongerThanItCan) {
+TEST(Optimizer, SkipsAnOverflowAndHalvesTheScaleDownToOne) {
   const Ones ones(at::kHalf);
   Optimizer optimizer(ones.masters, kOptions);
   for (int i = 15; i >= 0; --i) {

@@ -11,7 +11,7 @@ namespace {
 using Tokens = std::vector<int32_t>;
 using Numbers = std::vector<double>;
 
-/// Sequences with tokens of their own, so that spans have something to point at.
+/// Sequences that own the tokens of their spans.
 struct Sequences {
   struct Text {
     Tokens prompt, completion;
@@ -30,12 +30,12 @@ std::vector<std::vector<int64_t>> rows_of(const std::vector<Segment>& segments) 
   return result;
 }
 
-TEST(Pack, LaysThreeCompletionsOfTwoPromptsEndToEnd) {
+TEST(Pack, PacksThreeCompletionsOfTwoPrompts) {
   const Sequences sequences({{{1, 3, 4}, {5, 6, 2}, 0}, {{1, 3, 4}, {7}, 0}, {{1, 8}, {9, 2}, 6}});
   const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
   const PackedBatch& batch = batches[0];
-  // The first prompt stands once; the last token of a completion predicts nothing and is not there.
+  // The first prompt is packed once; the last token of a completion is not packed.
   EXPECT_EQ(to_vector(batch.tokens), (Numbers{1, 3, 4, 5, 6, 1, 8, 9}));
   EXPECT_EQ(to_vector(batch.positions), (Numbers{0, 1, 2, 3, 4, 0, 1, 2}));
   EXPECT_EQ(to_vector(batch.logits_indices), (Numbers{2, 3, 4, 2, 6, 7}));
@@ -47,18 +47,18 @@ TEST(Pack, LaysThreeCompletionsOfTwoPromptsEndToEnd) {
             (std::vector<std::vector<int64_t>>{{0, 3, 0, 0}, {3, 2, 0, 3}, {5, 0, 0, 3}, {5, 2, 0, 0}, {7, 1, 5, 2}}));
 }
 
-TEST(Pack, FindsThePromptAgainWhenGroupsAreInterleaved) {
+TEST(Pack, SharesThePromptOfInterleavedGroups) {
   const Sequences sequences({{{1, 3}, {4, 5}, 0}, {{1}, {6, 7}, 1}, {{1, 3}, {8, 9}, 0}});
   const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
-  // What shares a prompt stands together; targets stay in the order of the sequences.
+  // Completions of a prompt are contiguous; targets keep the order of the sequences.
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 8, 1, 6}));
   EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 2, 2, 0, 1}));
   EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1, 2, 4, 5, 1, 3}));
   EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 5, 6, 7, 8, 9}));
 }
 
-TEST(Pack, LaysSharedPromptsBeforeTheirCompletions) {
+TEST(Pack, PutsSharedPromptsBeforeTheirCompletions) {
   const Sequences sequences(
       {{{1, 3}, {4, 5}, 0}, {{2}, {6, 7}, 1}, {{8, 9}, {5, 5}, 2}, {{1, 3}, {8, 9}, 0}, {{2}, {3, 4, 5}, 1}});
   const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
@@ -76,13 +76,13 @@ TEST(Pack, LaysSharedPromptsBeforeTheirCompletions) {
                                                                              {10, 1, 8, 2}}));
 }
 
-TEST(Pack, DoesNotConfuseEqualPromptsOfDifferentKeys) {
+TEST(Pack, DoesNotShareEqualPromptsWithDifferentIds) {
   const Sequences sequences({{{1, 3}, {4}, 0}, {{1, 3}, {4}, 1}});
   EXPECT_EQ(pack(sequences.spans, 100, at::kCPU)[0].tokens.size(0), 4);
 }
 
-TEST(Pack, FillsABatchUpToTheLimitAndRepeatsThePromptInTheNextOne) {
-  // The prompt takes 3 tokens and each completion 2 more: two of them are 7, the third would make 9.
+TEST(Pack, FillsABatchToTheLimitAndRepeatsThePromptInTheNext) {
+  // The prompt has 3 tokens and each completion adds 2: two of them make 7, a third would make 9.
   const Sequences sequences({{{1, 3, 4}, {5, 6, 2}, 0}, {{1, 3, 4}, {7, 8, 2}, 0}, {{1, 3, 4}, {9, 5, 2}, 0}});
   for (const auto& [limit, sizes] : {std::pair<int64_t, std::vector<int64_t>>{9, {9}},
                                      {8, {7, 5}},
@@ -117,7 +117,7 @@ TEST(Pack, KeepsEmptyCompletionsWithoutTargets) {
   EXPECT_TRUE(pack({}, 100, at::kCPU).empty());
 }
 
-TEST(Pack, TakesOnlyTrainedTokensForTargets) {
+TEST(Pack, UsesOnlyTrainedTokensAsTargets) {
   const Tokens prompt{1, 3}, completion{4, 5, 6, 7, 8};
   const std::vector<uint8_t> trained{1, 0, 0, 1, 1};
   const std::vector<TrainingSequence> sequences{
@@ -125,7 +125,7 @@ TEST(Pack, TakesOnlyTrainedTokensForTargets) {
       {.prompt = prompt, .completion = completion, .prompt_id = 1, .id = 1}};
   const std::vector<PackedBatch> batches = pack(sequences, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
-  // What is not learned is seen all the same.
+  // Masked tokens are still context.
   EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 5, 6, 7, 1, 3, 4, 5, 6, 7}));
   EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 7, 8, 4, 5, 6, 7, 8}));
   EXPECT_EQ(to_vector(batches[0].logits_indices), (Numbers{1, 4, 5, 7, 8, 9, 10, 11}));

@@ -14,8 +14,8 @@ namespace keel {
 namespace {
 
 struct Update {
-  Tensor gradient;            // all parameters' one after the other
-  Tensor keep, coefficients;  // of every token, in the order of the rollouts
+  Tensor gradient;            // of all parameters, concatenated
+  Tensor keep, coefficients;  // of every token, in rollout order
 };
 
 Update update_of(const TinyTraining& run, int64_t tokens_per_batch) {
@@ -28,8 +28,8 @@ Update update_of(const TinyTraining& run, int64_t tokens_per_batch) {
   return {at::cat(gradient), at::cat(keep), at::cat(coefficients)};
 }
 
-/// Scopes of token, sequence and update: a group's and an update's tokens lie in several batches, a sequence's in one.
-TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
+/// Token, sequence and batch scope: tokens of a group or an update span several batches, those of a sequence do not.
+TEST(PolicyUpdate, HasTheSameGradientForAnyMicroBatches) {
   int masked = 0;
   for (const Method& row : methods()) {
     SCOPED_TRACE(row.name);
@@ -40,7 +40,7 @@ TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
     TinyTraining run(config, warm_model());
     int updates = 0;
     run.when_updating = [&] {
-      if (++updates < 3) return;  // far enough from the sampler for tokens to be blocked
+      if (++updates < 3) return;  // far enough from the sampler to block tokens
       const Update whole = update_of(run, 100000);
       masked += whole.keep.all().item<bool>() ? 0 : 1;
       if (requirements(row.region).scope == Scope::kBatch) {
@@ -59,22 +59,22 @@ TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
   EXPECT_GT(masked, 20);
 }
 
-TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
+TEST(PolicyUpdate, AppliesTheReferenceKlToBlockedTokens) {
   Config config = tiny_run("dppo_tv");
-  config.objective.delta = 1e-6;  // nearly everything that leads away is blocked
+  config.objective.delta = 1e-6;  // blocks nearly everything
   config.reference.kl_coefficient = 0.5;
   config.reference.estimator = "k2";
   config.train.tokens_per_batch = 1000;
   TinyTraining run(config, warm_model());
   int64_t blocked = 0, seen = 0;
   run.when_decided = [&](const TokenUpdate& tokens) {
-    if (++seen < 2) return;  // the first update is made where nothing has moved yet
+    if (++seen < 2) return;  // the first update is on-policy
     std::vector<float> reference;
     for (const Rollout& rollout : run.rollouts())
       reference.insert(reference.end(), rollout.tokens.reference_logp.begin(), rollout.tokens.reference_logp.end());
     const Tensor d = tokens.policy.logp - at::tensor(reference), held = tokens.decision.keep.logical_not();
     blocked += held.sum().item<int64_t>();
-    // -beta d for k2, and nothing of the method's own.
+    // Only the k2 term -beta d, without the method's coefficient.
     EXPECT_LT(largest_difference(tokens.decision.coefficient.masked_select(held), d.masked_select(held) * -0.5), 1e-6);
     EXPECT_LT(largest_difference(tokens.reference_kl, d * d / 2), 1e-6);
   };
@@ -83,13 +83,13 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
   EXPECT_GT(blocked, 10);
 }
 
-/// Scopes of token, sequence and update again: pi/mu of three tokens, and with a reference ref/pi of two.
-TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
+/// The same scopes: clamps pi/mu of three tokens, and with a reference ref/pi of two.
+TEST(PolicyUpdate, CountsEachClampOnceForAnyMicroBatches) {
   for (const char* method : {"pg", "dppo_tv", "vespo", "tvpo"}) {
     for (const double kl_coefficient : {0.0, 0.01}) {
       Config config = tiny_run(method);
       config.reference.kl_coefficient = kl_coefficient;
-      config.optimizer.lr = 0;  // the policy stays what sampled
+      config.optimizer.lr = 0;  // the policy stays the sampler's
       TinyTraining run(config, warm_model());
       run.step();
       std::vector<Rollout> rollouts = run.rollouts();
@@ -109,7 +109,7 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
   }
 }
 
-TEST(PolicyTokens, KeepTheirMask) {
+TEST(TokenInputs, KeepTheirMask) {
   TokenInputs known;
   known.policy.behavior_logp = at::zeros({3});
   known.policy.mask = at::tensor({1, 0, 1}).to(at::kBool);

@@ -31,7 +31,7 @@ const std::vector<Rollout> kRollouts{
 // Below: verl 0.9.1, trainer/ppo/core_algos.py and apply_kl_penalty of ray_trainer.py, run in float64 on these
 // rollouts.
 
-TEST(RewardPenalty, IsTheKlOfEveryTokenBeforeTheUpdatesTimesItsWeight) {
+TEST(RewardPenalty, IsTheCoefficientTimesTheKlOfEachTokenBeforeTheUpdates) {
   const auto of = [](KlEstimator estimator) {
     return reward_penalty({.coefficient = 0.1, .estimator = estimator}, kRollouts).value();
   };
@@ -69,26 +69,26 @@ TEST(RewardPenalty, ChangesAdvantagesAsInVerl) {
                           ElementsAre(near(-1.873012046)), ElementsAre(near(1.117845389), near(1.083067977)),
                           ElementsAre(near(0.074523028))));
   EXPECT_TRUE(reinforce.returns.empty());
-  // Of a group the sum over the tokens: 1.05 and -0.2, 1.95 and 1.2.
+  // With groups, the sums over tokens: 1.05 and -0.2, 1.95 and 1.2.
   EXPECT_THAT(computed("group_mean").advantages,
               ElementsAre(ElementsAre(near(0.625), near(0.625), near(0.625)), ElementsAre(near(-0.625)),
                           ElementsAre(near(0.375), near(0.375)), ElementsAre(near(-0.375))));
   EXPECT_THAT(computed("grpo").advantages[2], ElementsAre(near(0.707105448), near(0.707105448)));
 }
 
-TEST(RewardPenalty, IsMovedToItsTargetAsInVerl) {
+TEST(RewardPenalty, AdaptsItsCoefficientAsInVerl) {
   RewardKlPenalty kl{.coefficient = 0.05, .target = 0.1};
   for (const auto& [observed, next] :
        {std::pair{0.3, 0.050024000000000006}, {0.095, 0.050017997120000005}, {-0.4, 0.0499939884813824}}) {
     kl.coefficient = next_kl_coefficient(kl, observed, 24);
     EXPECT_NEAR(kl.coefficient, next, 1e-15);
   }
-  EXPECT_EQ(next_kl_coefficient(kl, NAN, 24), kl.coefficient);  // a batch that overflowed moves nothing
+  EXPECT_EQ(next_kl_coefficient(kl, NAN, 24), kl.coefficient);  // an overflow changes nothing
   kl.target = std::nullopt;
   EXPECT_EQ(next_kl_coefficient(kl, 5, 24), kl.coefficient);
 }
 
-TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
+TEST(RewardPenalty, IsSubtractedFromTheRewardsAndItsCoefficientIsSaved) {
   for (const char* method : {"dppo_tv", "ppo_gae"}) {
     SCOPED_TRACE(method);
     Config config = tiny_run(method);
@@ -98,8 +98,8 @@ TEST(RewardPenalty, OfAStepIsTakenOffItsRewardsAndItsWeightIsRemembered) {
     TinyTraining run(config, warm_model());
     const StepMetrics first = run.step();
     EXPECT_EQ(first.reward_kl->coefficient, 0.5);
-    EXPECT_NEAR(first.reward_kl->kl, 0, 1e-6);  // the reference is the policy still
-    // 12 completions, the KL far below its target.
+    EXPECT_NEAR(first.reward_kl->kl, 0, 1e-6);  // the policy still equals the reference
+    // 12 completions; the KL is far below its target.
     EXPECT_NEAR(run.state().rl.kl_coefficient.value(), 0.5 * (1 - 0.2 * 12 / 40), 1e-9);
     const StepMetrics second = run.step();
     EXPECT_EQ(second.reward_kl->coefficient, 0.5 * (1 - 0.2 * 12 / 40));

@@ -14,7 +14,7 @@ namespace {
 
 // Two rewards a = 0 and b = 2e-4: mean 1e-4, standard deviation (n - 1) sqrt(2) 1e-4. With TRL's 1e-4 in the divisor
 // the advantage is 1 / (1 + sqrt(2)) = sqrt(2) - 1, with verl's 1e-6 it is 1 / (sqrt(2) + 0.01).
-TEST(TokenAdvantages, OfGrpoIsDividedByTheDeviationAndWhatIsAddedToIt) {
+TEST(TokenAdvantages, OfGrpoAreDividedByTheDeviationPlusEps) {
   std::vector<Rollout> rollouts(2);
   for (Rollout& rollout : rollouts) rollout.tokens.append({{1, 2, 3}}, /*are_trained=*/true);
   rollouts[1].reward = 2e-4;
@@ -22,8 +22,8 @@ TEST(TokenAdvantages, OfGrpoIsDividedByTheDeviationAndWhatIsAddedToIt) {
   EXPECT_FLOAT_EQ(compute_advantages("grpo", rollouts, {}).advantages[1][2], 1 / (std::sqrt(2.0f) + 0.01f));
 }
 
-// Between its sampled tokens 5, 6 and 2 the second completion was given 7 and 8, as by a tool; the first sampled all.
-TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
+// The second completion has tool tokens 7 and 8 between its sampled tokens 5, 6 and 2; the first has only sampled ones.
+TEST(ToolTokens, AreContextAndNeitherTrainedNorCounted) {
   std::vector<Rollout> rollouts(2);
   for (Rollout& rollout : rollouts) rollout.tokens.prompt = prompt_columns({{1, 3, 4}});
   rollouts[0].tokens.append({{5, 6, 7, 8, 2}}, /*are_trained=*/true);
@@ -47,7 +47,7 @@ TEST(GivenTokens, AreReadAndNeitherTrainedNorCounted) {
   EXPECT_EQ(known.advantages.size(0), 3);
 }
 
-TEST(TokenAdvantages, OfARunHasWhatItsConfigurationAdds) {
+TEST(TokenAdvantages, OfARunUseTheConfiguredEps) {
   Config config = tiny_run("dppo_tv");
   config.objective.advantage = "grpo";
   config.objective.advantage_eps = 0.5;

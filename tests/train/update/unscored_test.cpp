@@ -22,13 +22,13 @@ Rollout rollout(int64_t prompt, std::optional<double> reward, size_t tokens) {
   return result;
 }
 
-/// A group of which two were judged, and one of which one was.
+/// Two groups, with two and with one scored completion.
 std::vector<Rollout> partly_judged() {
   return {rollout(0, 1, 1),  rollout(0, std::nullopt, 5), rollout(0, 0, 1), rollout(0, std::nullopt, 2),
           rollout(1, {}, 3), rollout(1, {}, 1),           rollout(1, 2, 2), rollout(1, {}, 1)};
 }
 
-TEST(Unjudged, AreLeftOutAndTheOthersCloseRanks) {
+TEST(Unscored, AreRemovedAndTheOthersReindexed) {
   std::vector<Rollout> rollouts = partly_judged();
   const auto now = remove_unscored(rollouts);
   ASSERT_EQ(rollouts.size(), 3u);
@@ -38,7 +38,7 @@ TEST(Unjudged, AreLeftOutAndTheOthersCloseRanks) {
   EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 3, 4}, now), ElementsAre());
 }
 
-TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
+TEST(Unscored, DoNotAffectMeansDeviationsAndCounts) {
   std::vector<Rollout> rollouts = partly_judged();
   remove_unscored(rollouts);
   const auto firsts = [&](const char* advantage) {
@@ -59,14 +59,14 @@ TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
   EXPECT_THAT(firsts("reinforce_pp_baseline"), ElementsAre(near(1.224745), near(-1.224745), near(0)));
 }
 
-class UnjudgedStep : public testing::Test {
+class UnscoredStep : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(function_); }
 
-  /// The row of a step whose completions are judged by the function.
+  /// The row of a step with this reward function.
   Json step_with(const std::string& method, const std::string& function) {
     Config config = tiny_run(method);
-    config.objective.entropy_coefficient = 0.1;  // moves what has no advantage, too
+    config.objective.entropy_coefficient = 0.1;  // also changes tokens without advantage
     function_ = config.run.dir + ".py";
     config.reward.functions = {"python:" + function_};
     write_atomically(function_, function);
@@ -86,7 +86,7 @@ class UnjudgedStep : public testing::Test {
   std::optional<ModelWeights> before_;
 };
 
-TEST_F(UnjudgedStep, ThatNobodyJudgedTeachesNothing) {
+TEST_F(UnscoredStep, WithoutRewardsMakesNoUpdate) {
   for (const char* method : {"grpo", "ppo_gae", "cppo"}) {
     const Json row = step_with(method, "def reward(completions, **k): return [None] * len(completions)\n");
     EXPECT_FALSE(has_learned()) << method;
@@ -99,7 +99,7 @@ TEST_F(UnjudgedStep, ThatNobodyJudgedTeachesNothing) {
   }
 }
 
-TEST_F(UnjudgedStep, ThatWasJudgedInPartIsTheStepOfThatPart) {
+TEST_F(UnscoredStep, WithSomeRewardsEqualsTheStepOfThoseRollouts) {
   const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 3, None]\n");
   EXPECT_TRUE(has_learned());
   EXPECT_EQ(row.at("reward/unscored"), 6);
@@ -108,8 +108,8 @@ TEST_F(UnjudgedStep, ThatWasJudgedInPartIsTheStepOfThatPart) {
   EXPECT_EQ(row.at("reward/zero_std_groups"), 0);
 }
 
-TEST_F(UnjudgedStep, HasTheCertificateOfWhatWasJudged) {
-  // All judged ones are worth 1: nothing to gain, and a range of rewards of width 0, which any other worth would widen.
+TEST_F(UnscoredStep, HasTheCertificateOfTheScoredRollouts) {
+  // All scored rollouts have reward 1: no gain, and a reward range of width 0, which any other reward would widen.
   const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 1, None]\n");
   EXPECT_TRUE(has_learned());
   for (const char* name : {"gain", "max_penalty", "average_penalty", "bound", "improved"})

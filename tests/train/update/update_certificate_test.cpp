@@ -1,5 +1,5 @@
-// The numbers of a certificate are checked against full enumeration in tests/objective and against float64 logits, for
-// every method, in every_method_test.cpp. Here: when there is one.
+// When a step has a certificate. Its values are compared with full enumeration in tests/objective, and with float64
+// logits for every method in every_method_test.cpp.
 
 #include "keel/train/update/update_certificate.h"
 
@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-TEST(UpdateCertificate, ComesWithTheFirstStepAndThenEverySoMany) {
+TEST(UpdateCertificate, IsComputedInTheFirstStepAndAtEachInterval) {
   for (const int64_t every : {0, 1, 3}) {
     Config config = tiny_run("dppo_tv");
     config.record.certificate_every = every;
@@ -26,14 +26,14 @@ TEST(UpdateCertificate, ComesWithTheFirstStepAndThenEverySoMany) {
   }
 }
 
-TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
+TEST(UpdateCertificate, OfUnchangedWeightsHasNoGainAndNoPenalty) {
   Config config = tiny_run("dppo_full_tv");
   config.rollout.weights = "exact";
   TinyTraining run(config, warm_model());
   std::optional<ImprovementCertificate> certificate;
   run.when_ready = [&] {
     certificate = compute_certificate(run.model(), run.experience().scored(), run.objective().requirements(),
-                                 {1.0, 60, RewardRange{0, 1}, run.max_completion_tokens()});
+                                      {1.0, 60, RewardRange{0, 1}, run.max_completion_tokens()});
   };
   run.step();
   ASSERT_TRUE(certificate);
@@ -42,7 +42,7 @@ TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
   EXPECT_EQ(certificate->divergence, "full_tv");
 }
 
-TEST(UpdateCertificate, SeesNoImprovementInARunThatDoesNotLearn) {
+TEST(UpdateCertificate, ShowsNoImprovementWithoutLearning) {
   Config config = tiny_run("dppo_tv");
   config.optimizer.lr = 0;
   config.rollout.weights = "exact";
@@ -54,13 +54,12 @@ TEST(UpdateCertificate, SeesNoImprovementInARunThatDoesNotLearn) {
     taught += row.at("reward/zero_std_groups").get<double>() < 1;
     EXPECT_EQ(row.at("certificate/improved"), 0) << row.dump();
   }
-  EXPECT_GT(above, 5);  // rounding alone puts the bound on either side of 0
+  EXPECT_GT(above, 5);  // rounding puts the bound on either side of 0
   EXPECT_GT(taught, 20);
 }
 
-TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItExceedsThePenalty) {
-  // Many completions and one small step: what it gains is beyond the error, and still smaller than what the theorem
-  // takes off for steps of this length.
+TEST(UpdateCertificate, ShowsNoImprovementUnlessTheGainExceedsThePenalty) {
+  // Many completions and one small step: the gain exceeds the error, but not the penalty of the theorem.
   Config config = tiny_run("pg_is");
   config.rollout.weights = "exact";
   config.train.prompts_per_step = 64;
@@ -78,7 +77,7 @@ TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItEx
   EXPECT_EQ(row.at("certificate/improved"), 0);
 }
 
-TEST(UpdateCertificate, IsLeftOutWhereNumbersAreNotFinite) {
+TEST(UpdateCertificate, IsMissingForNonFiniteLogProbs) {
   TinyTraining run(tiny_run("dppo_tv"), warm_model());
   run.step();
   const ModelWeights broken = copy_of(run.model());

@@ -1,5 +1,5 @@
-"""`pip install .` builds the program `keel` and the module `keel` with CMake against the torch of the Python that installs it;
-`KEEL_PROGRAM=OFF pip install .` builds the module alone, in a fraction of the time."""
+"""`pip install .` builds the program and the module `keel` with CMake for the torch of the installing Python.
+`KEEL_PROGRAM=OFF pip install .` builds only the module, much faster."""
 
 import importlib.util
 import os
@@ -15,10 +15,10 @@ BUILD = os.path.join(ROOT, "build-pip")
 
 
 def torch_folder():
-    """Where this Python's torch is. Asked in a process of its own, because pip hides installed packages from a build."""
+    """The folder of this Python's torch, found in a subprocess because pip hides installed packages from builds."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    question = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-    folder = subprocess.run([sys.executable, "-c", question], env=environment, stdout=subprocess.PIPE, text=True,
+    script = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    folder = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True,
                             check=True, cwd=os.path.sep).stdout.strip()
     if not folder:
         sys.exit(f"{sys.executable} has no torch. Install one first (pip install 'torch>=2.11'): keel is compiled against it.")
@@ -26,16 +26,16 @@ def torch_folder():
 
 
 def require_wheel():
-    """Setuptools has the command since 70.1; before, the package wheel brings it. pip installs what is missing, unless it is told not to."""
+    """Requires bdist_wheel: in setuptools from 70.1, else in the package wheel. pip installs it unless --no-build-isolation is set."""
     if not any(importlib.util.find_spec(name) for name in ("wheel", "setuptools.command.bdist_wheel")):
-        sys.exit(f"{sys.executable} has no wheel. Install it first (pip install wheel), or leave out --no-build-isolation.")
+        sys.exit(f"{sys.executable} has no wheel. Install it first (pip install wheel), or remove --no-build-isolation.")
 
 
 def with_program():
-    said = os.environ.get("KEEL_PROGRAM", "ON")
-    if said not in ("ON", "OFF"):
-        sys.exit(f"KEEL_PROGRAM is {said!r}; expected ON, or OFF for the Python module alone.")
-    return said == "ON"
+    setting = os.environ.get("KEEL_PROGRAM", "ON")
+    if setting not in ("ON", "OFF"):
+        sys.exit(f"KEEL_PROGRAM is {setting!r}; expected ON, or OFF for only the Python module.")
+    return setting == "ON"
 
 
 class BuildWithCMake(build_py):
@@ -51,19 +51,19 @@ class BuildWithCMake(build_py):
         for name in ("libkeel_ops.so", "_built_with.py"):
             self.copy_file(os.path.join(BUILD, "python", "keel", name), os.path.join(self.build_lib, "keel", name))
         programs = os.path.join(self.build_lib, "keel", "bin")
-        shutil.rmtree(programs, ignore_errors=True)  # of a build before
+        shutil.rmtree(programs, ignore_errors=True)  # of an earlier build
         if with_program():
             os.makedirs(programs)
             self.copy_file(os.path.join(BUILD, "keel"), os.path.join(programs, "keel"))
 
 
 class CompiledDistribution(Distribution):
-    def has_ext_modules(self):  # the wheel is this machine's, not everyone's
+    def has_ext_modules(self):  # the wheel is platform-specific
         return True
 
 
 if not {"sdist", "egg_info"} & set(sys.argv):
-    torch_folder()  # what is missing is told at once, and not after minutes of compilation
+    torch_folder()  # report missing packages before the compilation
     with_program()
     require_wheel()
 os.makedirs(BUILD, exist_ok=True)

@@ -1,13 +1,13 @@
-# The .cu files: raw pointers and sizes only, so they compile wherever nvcc is, with any or no torch.
+# The .cu files use only raw pointers and sizes, so nvcc compiles them with any or no torch.
 #
-# KEEL_CUDA is on when torch is a CUDA build and nvcc exists; then the kernels are linked. With nvcc alone the target
-# cuda_kernels still compiles them, so that a machine without a GPU notices a broken one. -DKEEL_NVCC=OFF hides an nvcc.
+# KEEL_CUDA is on if torch is a CUDA build and nvcc exists; then the kernels are linked. With nvcc only, the target
+# cuda_kernels still compiles them as a check. -DKEEL_NVCC=OFF ignores nvcc.
 
 find_program(KEEL_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
 cmake_dependent_option(KEEL_CUDA "Link the CUDA kernels" ON "KEEL_TORCH_HAS_CUDA;KEEL_NVCC" OFF)
-set(KEEL_CUDA_ARCHITECTURE "90" CACHE STRING "Compute capability the kernels are compiled for (PTX of it is kept too)")
+set(KEEL_CUDA_ARCHITECTURE "90" CACHE STRING "Compute capability the kernels are compiled for (with its PTX)")
 
-# Files with instructions that only Hopper has; other devices do without them.
+# Files with Hopper-only instructions; other devices use fallbacks.
 set(hopper_sources skinny_gemm)
 
 set(KEEL_CUDA_OBJECTS)

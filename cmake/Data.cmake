@@ -1,8 +1,7 @@
-# Arrow C++ reads data files that are not JSON: CSV, gzip, zstd and Parquet. Without it these are refused with the fix,
-# and everything else works. Its headers are given to the sources that use them alone, so that no other source is
-# compiled again when it appears.
+# Arrow C++ reads CSV, gzip, zstd and Parquet files. Without it these are errors that name the fix. Only the sources that
+# use Arrow get its headers, so that installing it recompiles no others.
 
-# Arrow comes in the Python package pyarrow, headers and libraries: that beside torch, else python3's.
+# Headers and libraries of Arrow are in the Python package pyarrow: in torch's site-packages, else python3's.
 set(KEEL_PYARROW "" CACHE PATH "Folder of a pyarrow package (with include/ and libparquet.so.*)")
 set(arrow_folder "${KEEL_PYARROW}")
 if(NOT arrow_folder)
@@ -19,7 +18,7 @@ set(ARROW_FOUND OFF)
 if(EXISTS "${arrow_folder}/include/parquet/arrow/reader.h" AND arrow_count EQUAL 2)
   file(STRINGS "${arrow_folder}/include/arrow/util/config.h" arrow_version REGEX "define ARROW_VERSION_MAJOR")
   string(REGEX MATCH "[0-9]+" arrow_version "${arrow_version}")
-  if(arrow_version GREATER_EQUAL 21)  # readers that return a Result
+  if(arrow_version GREATER_EQUAL 21)  # its readers return a Result
     set(ARROW_FOUND ON)
   endif()
 endif()
@@ -29,12 +28,12 @@ if(NOT KEEL_ARROW)
   message(STATUS "Data files: Arrow is off (KEEL_ARROW is OFF, or pyarrow was not found); JSON lines and lists work")
 endif()
 
-# keel_use_in(DEFINITION INCLUDE SOURCE...): with a library's headers and its definition. Without the precompiled
-# header, which was made without them.
+# keel_use_in(DEFINITION INCLUDE SOURCE...): compiles sources with a library's headers and definition, without the
+# precompiled header, which lacks them.
 function(keel_use_in definition include)
   foreach(source ${ARGN})
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS ${definition})
-    if(NOT include IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)  # named again, the compiler would lose its own
+    if(NOT include IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)  # -isystem would reorder the implicit ones
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS "-isystem${include}")
     endif()
     set_property(SOURCE ${source} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
@@ -49,7 +48,7 @@ function(keel_link_data target)
       keel/data/rows/data_format.cpp keel/data/rows/decompressor.cpp keel/data/rows/parquet_rows.cpp
       keel/record/tokens/token_columns.cpp keel/record/tokens/token_file.cpp keel/record/tokens/token_reader.cpp)
   if(KEEL_UNITY)
-    # Arrow's headers take the compiler four seconds: all sources that see them are one object.
+    # One object, since Arrow's headers take four seconds to compile.
     set(arrow_batch ${CMAKE_BINARY_DIR}/batches/${target}/arrow.cpp)
     list(TRANSFORM arrow_sources PREPEND ${CMAKE_SOURCE_DIR}/)
     keel_unity_file(${arrow_batch} ${arrow_sources})

@@ -1,7 +1,7 @@
-# LibTorch as the target keel::torch, made from the package's own folders.
+# LibTorch as the target keel::torch, from the folders of the package.
 #
-# TorchConfig.cmake is not used: for a CUDA build of torch it insists on a CUDA toolkit, and a machine that has none must
-# still build for and run on the CPU.
+# TorchConfig.cmake is not used, since it requires a CUDA toolkit for a CUDA build of torch. Without a toolkit, Keel builds
+# for the CPU.
 
 set(KEEL_TORCH "" CACHE PATH "Folder of a torch package or of an unpacked libtorch (with include/ and lib/)")
 include(${CMAKE_CURRENT_LIST_DIR}/TorchFolder.cmake)
@@ -24,8 +24,8 @@ add_library(keel_torch INTERFACE)
 add_library(keel::torch ALIAS keel_torch)
 target_include_directories(keel_torch SYSTEM INTERFACE "${KEEL_TORCH_FOLDER}/include"
                            "${KEEL_TORCH_FOLDER}/include/torch/csrc/api/include")
-# --no-as-needed: libtorch_cuda registers the CUDA backend when it is loaded, though no symbol of it is named.
-# --allow-shlib-undefined: its own dependencies (cuBLAS, ...) are found by its run path, not by our linker.
+# --no-as-needed: libtorch_cuda registers the CUDA backend when loaded, although none of its symbols are used.
+# --allow-shlib-undefined: its dependencies (cuBLAS, ...) are found by its run path, not by the linker.
 target_link_options(keel_torch INTERFACE "LINKER:--allow-shlib-undefined")
 target_link_libraries(keel_torch INTERFACE "-Wl,--push-state,--no-as-needed" ${torch_libraries} "-Wl,--pop-state"
                       "-Wl,-rpath,${torch_lib}")

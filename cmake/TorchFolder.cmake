@@ -1,9 +1,8 @@
-# Where LibTorch is. Included by Torch.cmake; scripts/bootstrap.sh runs it with `cmake -P`, which prints the folder, so that
-# there is one search order.
+# Finds LibTorch. Torch.cmake includes this file, and scripts/bootstrap.sh runs it with `cmake -P` to print the folder.
 #
 # KEEL_TORCH (cache, then environment; a torch package or an unpacked libtorch), the folder this build folder already uses,
-# CMAKE_PREFIX_PATH, .deps/venv, python3. The first one with a version from 2.11 on is taken. A build keeps its LibTorch
-# when another appears in .deps/venv later, since changing it means compiling everything again.
+# CMAKE_PREFIX_PATH, .deps/venv, python3. The first one with version 2.11 or later is used. A build keeps its LibTorch
+# if another appears later, since a change would recompile everything.
 
 # Sets `result` to the version of the LibTorch in `folder`, or to nothing.
 function(keel_torch_version folder result)
@@ -19,7 +18,7 @@ function(keel_torch_version folder result)
   endforeach()
 endfunction()
 
-# Sets KEEL_TORCH_FOLDER and KEEL_TORCH_VERSION; both empty when there is no LibTorch from 2.11 on.
+# Sets KEEL_TORCH_FOLDER and KEEL_TORCH_VERSION; both are empty if LibTorch 2.11 or later was not found.
 function(keel_find_torch)
   set(candidates)
   foreach(folder ${KEEL_TORCH} $ENV{KEEL_TORCH})

@@ -1,4 +1,4 @@
-// Beside what the plain rooms have: LibTorch.
+// Adds LibTorch to the header of the modules without tensors.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 

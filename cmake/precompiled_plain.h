@@ -1,4 +1,4 @@
-// What nearly every file needs and what is slow to parse. Files still include what they use.
+// Common headers that are slow to parse. Files still include what they use.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Beside what the library has: GoogleTest.
+// Adds GoogleTest to the header of the library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

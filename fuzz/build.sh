@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the fuzz targets with clang: fuzz/build.sh TARGET... leaves build-fuzz/TARGET (all of them without an argument).
-# Only Keel's own sources carry the sanitizers. The programs need nothing but libc where they run. For another machine:
+# Builds fuzz targets with clang: fuzz/build.sh TARGET... writes build-fuzz/TARGET (default: all targets). Only Keel's
+# sources are compiled with sanitizers. The programs need only libc. For another machine:
 # CXX="clang++ --target=x86_64-linux-gnu --sysroot=..." fuzz/build.sh
 set -eu
 cd "$(dirname "$0")/.."
 all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_verifier_fuzz data_rows_fuzz json_reader_fuzz
   model_config_fuzz reward_reply_fuzz run_files_fuzz configuration_fuzz"
-# Counters of edges without traces of comparisons, which take half of the time: the dictionaries know the words.
+# Edge counters only: comparison tracing takes half of the time, and the dictionaries contain the tokens.
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
 json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
@@ -16,7 +16,7 @@ options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
 tokenizers="libs/hftext/characters/*.cpp libs/hftext/regex/*.cpp libs/hftext/tokenizer/*.cpp"
 mkdir -p build-fuzz/objects
 
-# The sources of a target; what else it is compiled and linked with goes to `headers` and `libraries`.
+# Sets the sources of a target, and its `headers` and `libraries`.
 choose() {
   headers= libraries=
   case $1 in
@@ -59,7 +59,7 @@ for target in ${*:-$all}; do
     ${CXX:-clang++} $flags $headers -c "$source" -o "$object"
     objects="$objects $object"
   done
-  # At a fixed address: the sanitizer of clang 14 fails at random where addresses are chosen from 2^32 pages.
+  # -no-pie: the sanitizer of clang 14 fails at random with address randomisation over 2^32 pages.
   ${CXX:-clang++} -fsanitize=fuzzer,address,undefined -fno-sanitize=vptr -no-pie -static-libstdc++ -static-libgcc $objects \
     $libraries -o "build-fuzz/$target"
 done

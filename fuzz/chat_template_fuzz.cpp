@@ -1,8 +1,7 @@
-// libFuzzer target: any bytes as a chat template, with any JSON as its variables. Whatever comes in, the answer is a
-// text or an Error, within the limits.
-// Build and run: fuzz/README.md.
+// libFuzzer target: any bytes as a chat template with any JSON as its variables. The result is a text or an Error,
+// within the limits. Build and run: fuzz/README.md.
 //
-// The input is the template, then a zero byte, then {"messages": [...], ...}; without the latter a small conversation.
+// The input is the template, a NUL byte and {"messages": [...], ...}, by default a small conversation.
 
 #include <cstdint>
 #include <string>
@@ -44,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     keel::ChatTemplate::parse(input.substr(0, zero), "fuzz").render(*the_messages, *the_extra, options);
   } catch (const keel::Error&) {
-    // an answer, as good as a text
+    // an Error is a valid result
   }
   return 0;
 }

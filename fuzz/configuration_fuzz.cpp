@@ -1,5 +1,5 @@
-// Any bytes as a configuration, in YAML and in JSON, and as a setting of the command line: refused as a bad
-// configuration, or a tree of which every value has its place. Build and run: fuzz/README.md.
+// Any bytes as a configuration in YAML and JSON, and as a setting of the command line. The result is an Error
+// (kBadConfiguration), or a tree with a line for every value. Build and run: fuzz/README.md.
 
 #include <cstdint>
 #include <cstdlib>

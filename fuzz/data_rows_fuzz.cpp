@@ -1,5 +1,5 @@
-// Any bytes as a file of JSON lines: every row is refused with a place or read, and what is read can be told apart into
-// prompt, answer and the rest. No LibTorch.
+// Any bytes as a JSONL file: every row is read or rejected with its line, and valid rows are split into prompt, answer
+// and other columns. Needs no LibTorch.
 
 #include <cstdlib>
 

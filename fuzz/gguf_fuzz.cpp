@@ -1,5 +1,5 @@
-// Any bytes as a GGUF file: it is refused with an Error that means bad input, or every tensor can be read; and where it
-// holds a model or a tokenizer, those can be made of it or are refused the same way. Build and run: fuzz/README.md.
+// Any bytes as a GGUF file: it is rejected as bad input, or every tensor can be read. A model and a tokenizer in it are
+// loaded or rejected in the same way. Build and run: fuzz/README.md.
 
 #include <cstdlib>
 #include <vector>

@@ -1,5 +1,5 @@
-// Any bytes as JSON: the tree is the library's own, or both refuse; what is nested deep or made inexact is refused,
-// never a crash.
+// Any bytes as JSON: Keel's reader and nlohmann's give the same tree or both fail; Keel's also rejects deep nesting and
+// inexact numbers.
 // Build and run: fuzz/README.md.
 
 #include <cstdint>

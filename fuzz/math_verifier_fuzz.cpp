@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t newline = text.find('\n');
   const std::string_view gold = text.substr(0, newline);
   const std::string_view answer = newline == std::string_view::npos ? gold : text.substr(newline + 1);
-  // A small budget: running out of it takes the same path as running out of the full one, four hundred times sooner.
+  // A small budget, to exceed it often: the code path is the same as for the full budget.
   constexpr uint64_t kSteps = 50'000;
   if (keel::verify_math(gold, answer, kSteps).steps > kSteps) std::abort();
   return 0;

@@ -6,7 +6,7 @@
 
 namespace keel::fuzz {
 
-/// Bad input may be refused as such, with this code; anything else that an action throws is a finding.
+/// Runs an action, which may only throw an Error with this code.
 template <class Action>
 void may_be_refused(const Action& action, ExitCode code = ExitCode::kBadInput) {
   try {

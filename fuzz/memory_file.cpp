@@ -26,13 +26,13 @@ InputFile InputFile::open(const std::filesystem::path& path) {
   return file;
 }
 
-/// A read past the end is the reader's mistake here: it knows the size.
+/// A read past the end is a bug of the reader, which knows the size.
 void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   if (offset > input.size() || to.size() > input.size() - offset) std::abort();
   if (!to.empty()) std::memcpy(to.data(), input.data() + offset, to.size());
 }
 
-// Writers are in the same sources as the readers, but no target writes.
+// Needed to link: the readers' sources also contain writers.
 DurableFile::DurableFile(std::filesystem::path) { std::abort(); }
 void DurableFile::write(std::span<const std::byte>) { std::abort(); }
 void DurableFile::commit() { std::abort(); }

@@ -1,5 +1,5 @@
-// Any bytes as config.json or as adapter_config.json: refused with an Error that means bad input, or a shape whose
-// products are numbers and whose layers can be asked for. Build and run: fuzz/README.md.
+// Any bytes as config.json or adapter_config.json: rejected as bad input, or a valid shape without overflow. Build and
+// run: fuzz/README.md.
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Any bytes as the answer of a reward server, of a reward program, and as the tests in a prompt's answer: every
-// completion has a number, none, or a reason; never a crash. Build and run: fuzz/README.md.
+// Any bytes as the reply of a reward server or program, and as the tests in a prompt's answer: every completion gets a
+// reward, none, or an error. Build and run: fuzz/README.md.
 //
-// The first byte says how many completions were asked about.
+// The first byte is the number of completions.
 
 #include <cstdint>
 #include <cstdlib>
@@ -50,7 +50,7 @@ void answer(std::string_view bytes, size_t count) {
 
 namespace keel {
 
-// No program is run here.
+// Replaces the functions that start programs.
 PythonSandbox::PythonSandbox(const std::string&, const SandboxLimits&) { std::abort(); }
 SandboxRun PythonSandbox::run(std::string_view, std::string_view, double) const { std::abort(); }
 CheckReport run_checks(const PythonSandbox&, std::string_view, const std::vector<Json>&) { std::abort(); }

@@ -1,7 +1,7 @@
 // Any bytes as a file of a run: metrics.jsonl, samples.jsonl and config.yaml, which the report reads, or the
-// manifest.json and the state of a checkpoint. Refused as bad input, or read. Build and run: fuzz/README.md.
+// manifest.json and the state of a checkpoint. They are read, or rejected as bad input. Build and run: fuzz/README.md.
 //
-// The first byte says which file.
+// The first byte selects the file.
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file: it is refused with an Error that means bad input, or every tensor can be read.
+// Any bytes as a safetensors file: it is rejected as bad input, or every tensor can be read.
 // Build and run: fuzz/README.md.
 
 #include <cstdlib>

@@ -1,8 +1,8 @@
-// libFuzzer: bytes as tokenizer.json and a text. Whatever the file says, loading, encoding and decoding end with a
-// result or with an Error, in bounded time and memory. Build and run: fuzz/README.md.
+// Any bytes as tokenizer.json and a text: loading, encoding and decoding give a result or an Error, in bounded time and
+// memory. Build and run: fuzz/README.md.
 //
-// The input is the text, a zero byte and the file; a file that is no object is put into a small one, so that the
-// components are reached.
+// The input is the text, a NUL byte and the file. A file that is not an object is wrapped into one, to reach the
+// components.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -19,7 +19,7 @@
 namespace sandbox {
 namespace {
 
-constexpr char kOld[] = "/old";  // where the machine's root is while ours is built
+constexpr char kOld[] = "/old";  // the host's root while the new one is built
 constexpr unsigned kFirstUser = 0x70000000;
 
 void check(long result, const std::string& what) {
@@ -40,12 +40,12 @@ void make_folders(const std::string& path) {
   }
 }
 
-/// Shows a folder or file at the same place as in the old root; read-only unless it is a device.
-void show(const Shown& entry) {
+/// Mounts a folder or file at the same path as in the old root, read-only unless it is a device.
+void mount_path(const VisiblePath& entry) {
   const std::string &path = entry.path, old = kOld + path;
   if (!entry.link.empty()) return check(symlink(entry.link.c_str(), path.c_str()), "symlink " + path);
   struct stat status;
-  if (stat(old.c_str(), &status) != 0) stop("looking at " + path);
+  if (stat(old.c_str(), &status) != 0) stop("stat " + path);
   if (S_ISDIR(status.st_mode)) {
     make_folders(path);
   } else {
@@ -62,8 +62,8 @@ void show(const Shown& entry) {
         "mount_setattr " + path);
 }
 
-/// What a link says; empty where it is none.
-std::string link_of(const std::string& path) {
+/// The target of a link; empty for other files.
+std::string read_link(const std::string& path) {
   char target[4096];
   const ssize_t length = readlink(path.c_str(), target, sizeof(target));
   return length < 0 ? "" : std::string(target, static_cast<size_t>(length));
@@ -87,39 +87,39 @@ void stop(const std::string& what) {
 }
 
 void unshare_everything() {
-  constexpr int kWorlds = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  constexpr int kNamespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   if (geteuid() == 0) {
-    check(unshare(kWorlds), "unshare (root, but perhaps in a container that may not do this)");
+    check(unshare(kNamespaces), "unshare (root, but perhaps in a container without this permission)");
     return;
   }
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
-  check(unshare(kWorlds | CLONE_NEWUSER), "unshare (are user namespaces allowed here?)");
+  check(unshare(kNamespaces | CLONE_NEWUSER), "unshare (are user namespaces allowed here?)");
   write_text("/proc/self/setgroups", "deny");
   write_text("/proc/self/uid_map", std::to_string(kUser) + " " + user + " 1");
   write_text("/proc/self/gid_map", std::to_string(kUser) + " " + group + " 1");
 }
 
-std::vector<Shown> what_to_show(const std::vector<std::string>& folders) {
-  std::vector<Shown> shown = {{"/usr", ""}};
+std::vector<VisiblePath> list_visible_paths(const std::vector<std::string>& folders) {
+  std::vector<VisiblePath> paths = {{"/usr", ""}};
   for (const char* folder : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"})
-    if (access(folder, F_OK) == 0) shown.push_back({folder, link_of(folder)});  // a link into /usr stays one
+    if (access(folder, F_OK) == 0) paths.push_back({folder, read_link(folder)});  // links into /usr stay links
   for (const char* file : {"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"})
-    if (access(file, F_OK) == 0) shown.push_back({file, ""});
+    if (access(file, F_OK) == 0) paths.push_back({file, ""});
   for (const char* device : {"null", "zero", "full", "random", "urandom"})
-    shown.push_back({std::string("/dev/") + device, "", true});
-  shown.push_back({"/dev/shm", "/tmp"});  // where Python's multiprocessing keeps its semaphores
-  std::vector<std::string> seen = {"/usr"};
+    paths.push_back({std::string("/dev/") + device, "", true});
+  paths.push_back({"/dev/shm", "/tmp"});  // for the semaphores of Python's multiprocessing
+  std::vector<std::string> listed = {"/usr"};
   for (const std::string& folder : folders) {
-    bool there = false;
-    for (const std::string& other : seen) there = there || is_below(folder, other);
-    if (!there) shown.push_back({folder, ""});
-    seen.push_back(folder);
+    bool is_listed = false;
+    for (const std::string& other : listed) is_listed = is_listed || is_below(folder, other);
+    if (!is_listed) paths.push_back({folder, ""});
+    listed.push_back(folder);
   }
-  return shown;
+  return paths;
 }
 
 void build_root(const std::vector<std::string>& folders, const Limits& limits) {
-  const std::vector<Shown> shown = what_to_show(folders);
+  const std::vector<VisiblePath> paths = list_visible_paths(folders);
   check(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "making mounts private");
   check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m"), "mounting a new root");
   check(mkdir("/tmp/old", 0700), "mkdir");
@@ -128,7 +128,7 @@ void build_root(const std::vector<std::string>& folders, const Limits& limits) {
   make_folders("/tmp");
   const std::string options = "mode=1777,nr_inodes=4096,size=" + std::to_string(limits.tmp_bytes);
   check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()), "mounting /tmp");
-  for (const Shown& entry : shown) show(entry);
+  for (const VisiblePath& entry : paths) mount_path(entry);
   check(umount2(kOld, MNT_DETACH), "leaving the old root");
   check(rmdir(kOld), "rmdir");
   check(mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr),
@@ -154,9 +154,9 @@ void leave_root(pid_t unique) {
   if (setresuid(user, user, user) != 0) check(setresuid(kUser, kUser, kUser), "setresuid");
 }
 
-void drop_rights(const Limits& limits, pid_t unique) {
+void drop_privileges(const Limits& limits, pid_t unique) {
   rlim_t processes = static_cast<rlim_t>(limits.processes);
-  if (geteuid() != 0) processes += 2;  // our own two are of the same user
+  if (geteuid() != 0) processes += 2;  // two of our own processes have the same user
   if (geteuid() == 0) leave_root(unique);
   check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.cpu_seconds), "RLIMIT_CPU");
@@ -167,7 +167,7 @@ void drop_rights(const Limits& limits, pid_t unique) {
   limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
   limit(RLIMIT_MEMLOCK, 0, "RLIMIT_MEMLOCK");
   limit(RLIMIT_MSGQUEUE, 0, "RLIMIT_MSGQUEUE");
-  forbid_system_calls();
+  install_seccomp_filter();
 }
 
 }  // namespace sandbox

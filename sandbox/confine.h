@@ -1,7 +1,7 @@
 #pragma once
 
-// What stands between a program that nobody has read and the machine. Each step either holds or ends the process with
-// a line on standard error: there is no running with half of it.
+// Isolation of untrusted code. Each step either succeeds or ends the process with a line on standard error, so the code
+// never runs with partial isolation.
 
 #include <sys/types.h>
 
@@ -10,50 +10,48 @@
 
 namespace sandbox {
 
-/// Ends the process, with "failed WHAT: the system's word" on standard error.
+/// Ends the process with "failed WHAT: strerror" on standard error.
 [[noreturn]] void stop(const std::string& what);
 
 struct Limits {
   long cpu_seconds = 10;
-  long memory_bytes = 512L << 20;  // of addresses, for each process
+  long memory_bytes = 512L << 20;  // address space, per process
   long processes = 8;
   long file_bytes = 16L << 20;
   long tmp_bytes = 64L << 20;
 };
 
-/// Who the program is: a user who owns nothing.
+/// The user id of the program: nobody.
 constexpr unsigned kUser = 65534;
 
-/// Something of the machine that the program can see, at its own place: a link, else a file or a folder with everything
-/// below it.
-struct Shown {
-  std::string path, link;  // what it links to; empty: it is no link
-  bool is_device = false;  // else nothing can be written there
+/// A path of the host that the program can access: a link, a file, or a folder with its contents.
+struct VisiblePath {
+  std::string path, link;  // target of the link; empty: not a link
+  bool is_device = false;  // writable; others are read-only
 };
 
-/// The system's folders, five devices and `folders`.
-std::vector<Shown> what_to_show(const std::vector<std::string>& folders);
+/// The system folders, five devices and `folders`.
+std::vector<VisiblePath> list_visible_paths(const std::vector<std::string>& folders);
 
-/// Leaves the machine's users (unless we are root), mounts, processes, network, messages and names behind. The next
-/// child is process 1 of a world of its own, and everything in that world ends with it.
+/// Creates namespaces for users (unless root), mounts, processes, network, IPC and host names. The next child is
+/// process 1 of the PID namespace; all processes in it are killed when that ends.
 void unshare_everything();
 
-/// A root of read-only system folders and `folders`, a /dev of five devices, an empty /tmp, and nothing else: no /proc,
-/// no home, no data.
+/// Builds a root file system with only read-only system folders and `folders`, five devices and an empty /tmp.
 void build_root(const std::vector<std::string>& folders, const Limits& limits);
 
-/// Copies what can be read from `descriptor` into a new file.
+/// Copies the data of `descriptor` into a new file.
 void write_file(const char* path, int descriptor);
 
-/// Root becomes a user of whom there is no other process: the number of processes is counted by user, and root's is not
-/// limited at all. Where this machine's root may not become it (in a container with few users), it is kUser.
+/// Changes root to a user id that no other process has, since RLIMIT_NPROC counts per user and does not apply to root.
+/// Falls back to kUser if the id is not mapped (in some containers).
 void leave_root(pid_t unique);
 
-/// For the program, last of all before exec: another user, no way to gain rights, limits, and the system calls that
-/// matter only to break out are gone.
-void drop_rights(const Limits& limits, pid_t unique);
+/// The last step before exec: changes the user, disables privilege gains, sets limits, and blocks dangerous system
+/// calls.
+void drop_privileges(const Limits& limits, pid_t unique);
 
-/// The filter of system calls (seccomp.cpp).
-void forbid_system_calls();
+/// Installs the seccomp filter (seccomp.cpp).
+void install_seccomp_filter();
 
 }  // namespace sandbox

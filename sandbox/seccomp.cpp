@@ -17,15 +17,15 @@
 #elif defined(__aarch64__)
 #define SANDBOX_ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#error "the filter of system calls knows x86-64 and aarch64"
+#error "the seccomp filter supports x86-64 and aarch64"
 #endif
 
 namespace sandbox {
 namespace {
 
-constexpr int kMemfdSecret = 447;  // on every architecture; older headers do not name it
+constexpr int kMemfdSecret = 447;  // on every architecture; missing in older headers
 
-/// Calls that a program under test has no honest use for and that breaking out begins with. They fail with EPERM.
+/// System calls that tested programs do not need and exploits start with. They fail with EPERM.
 constexpr int kForbidden[] = {
     SYS_ptrace,
     SYS_process_vm_readv,
@@ -77,11 +77,11 @@ constexpr int kForbidden[] = {
     SYS_mbind,
     SYS_migrate_pages,
     SYS_move_pages,
-    SYS_setpriority,  // these could be asked for on behalf of whoever keeps hold of the program
+    SYS_setpriority,  // these could target the supervising process
     SYS_ioprio_set,
     SYS_vhangup,
     SYS_lookup_dcookie,  //
-    SYS_shmget,          // memory that no limit counts, from here on
+    SYS_shmget,          // from here on: memory that no limit counts
     SYS_msgget,
     SYS_semget,
     SYS_mq_open,
@@ -89,47 +89,47 @@ constexpr int kForbidden[] = {
     kMemfdSecret,
 };
 
-/// Calls about a process, which are allowed where it is the caller itself (0).
-constexpr int kOnlyOfItself[] = {SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam,
-                                 SYS_sched_setscheduler};
+/// System calls on a process that are only allowed on the caller itself (0).
+constexpr int kOnlyOnSelf[] = {SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam,
+                               SYS_sched_setscheduler};
 
-constexpr unsigned kNewWorlds =
+constexpr unsigned kNewNamespaces =
     CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWUSER;
 
 sock_filter load(size_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset)); }
-sock_filter answer(unsigned what) { return BPF_STMT(BPF_RET | BPF_K, what); }
-sock_filter refuse(unsigned error) { return answer(SECCOMP_RET_ERRNO | error); }
-/// The next instruction runs only if the value just loaded passes the test; else `skipped` ones are passed over.
+sock_filter return_action(unsigned what) { return BPF_STMT(BPF_RET | BPF_K, what); }
+sock_filter refuse(unsigned error) { return return_action(SECCOMP_RET_ERRNO | error); }
+/// Continues with the next instruction if the loaded value passes the test, else skips `skipped` instructions.
 sock_filter only_if(unsigned test, unsigned value, unsigned char skipped) {
   return BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, skipped);
 }
 
 }  // namespace
 
-void forbid_system_calls() {
-  constexpr size_t kArgument = offsetof(seccomp_data, args);  // the low half on these machines, which is all we test
+void install_seccomp_filter() {
+  constexpr size_t kArgument = offsetof(seccomp_data, args);  // the low half on these architectures
   std::vector<sock_filter> program = {load(offsetof(seccomp_data, arch)),
                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SANDBOX_ARCHITECTURE, 1, 0),
-                                      answer(SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
+                                      return_action(SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
   const auto add = [&](std::initializer_list<sock_filter> code) { program.insert(program.end(), code); };
 #if defined(__x86_64__)
-  add({only_if(BPF_JGE, 0x40000000, 1), refuse(ENOSYS)});  // the x32 interface has other numbers for the same calls
+  add({only_if(BPF_JGE, 0x40000000, 1), refuse(ENOSYS)});  // the x32 ABI has other numbers for the same calls
 #endif
   for (const int call : kForbidden) add({only_if(BPF_JEQ, static_cast<unsigned>(call), 1), refuse(EPERM)});
-  // clone3 hides its flags in memory, where a filter cannot look; libraries fall back on clone.
+  // The flags of clone3 are in memory, which a filter cannot read. libc falls back to clone.
   add({only_if(BPF_JEQ, SYS_clone3, 1), refuse(ENOSYS)});
-  add({only_if(BPF_JEQ, SYS_clone, 4), load(kArgument), only_if(BPF_JSET, kNewWorlds, 1), refuse(EPERM),
-       answer(SECCOMP_RET_ALLOW)});
+  add({only_if(BPF_JEQ, SYS_clone, 4), load(kArgument), only_if(BPF_JSET, kNewNamespaces, 1), refuse(EPERM),
+       return_action(SECCOMP_RET_ALLOW)});
   const auto only_with = [&](int call, unsigned first_argument) {
     add({only_if(BPF_JEQ, static_cast<unsigned>(call), 4), load(kArgument),
-         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first_argument, 1, 0), refuse(EPERM), answer(SECCOMP_RET_ALLOW)});
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first_argument, 1, 0), refuse(EPERM), return_action(SECCOMP_RET_ALLOW)});
   };
   only_with(SYS_socket, AF_UNIX);
-  for (const int call : kOnlyOfItself) only_with(call, 0);
-  // What waits in a socket is memory that no limit counts: it stays at the default size, 208 KiB.
+  for (const int call : kOnlyOnSelf) only_with(call, 0);
+  // No limit counts socket buffers, so they stay at the default size, 208 KiB.
   add({only_if(BPF_JEQ, SYS_setsockopt, 4), load(kArgument + 2 * sizeof(__u64)), only_if(BPF_JEQ, SO_SNDBUF, 1),
-       refuse(EPERM), answer(SECCOMP_RET_ALLOW)});
-  add({answer(SECCOMP_RET_ALLOW)});
+       refuse(EPERM), return_action(SECCOMP_RET_ALLOW)});
+  add({return_action(SECCOMP_RET_ALLOW)});
   const sock_fprog whole = {static_cast<unsigned short>(program.size()), program.data()};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole, 0, 0) != 0) stop("seccomp");
 }

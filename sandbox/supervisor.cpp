@@ -23,10 +23,10 @@
 namespace sandbox {
 namespace {
 
-constexpr int kCaller = 3;
+constexpr int kCallerSocket = 3;
 
-/// The parent of every process that this one can see.
-std::map<pid_t, pid_t> parents() {
+/// The parent of every process in /proc.
+std::map<pid_t, pid_t> read_parents() {
   std::map<pid_t, pid_t> result;
   DIR* folder = opendir("/proc");
   if (folder == nullptr) return result;
@@ -35,7 +35,7 @@ std::map<pid_t, pid_t> parents() {
     if (process <= 0) continue;
     FILE* file = fopen(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), "re");
     if (file == nullptr) continue;
-    char text[256] = {};  // PID (NAME) STATE PARENT: a name has at most 64 bytes, and may hold a bracket
+    char text[256] = {};  // PID (NAME) STATE PARENT; NAME has at most 64 bytes and may contain brackets
     const size_t size = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
     const size_t bracket = std::string_view(text, size).rfind(')');
@@ -46,9 +46,9 @@ std::map<pid_t, pid_t> parents() {
   return result;
 }
 
-/// Everything that descends from this process.
+/// All descendants of this process.
 std::set<pid_t> descendants() {
-  const std::map<pid_t, pid_t> parent_of = parents();
+  const std::map<pid_t, pid_t> parent_of = read_parents();
   std::set<pid_t> found = {getpid()};
   for (size_t before = 0; before != found.size();) {
     before = found.size();
@@ -59,7 +59,7 @@ std::set<pid_t> descendants() {
   return found;
 }
 
-/// Until nobody is left: who is killed leaves its children to us, and may have made another one just before.
+/// Kills descendants until none is left, since a process may fork before it is killed.
 void kill_all() {
   int status;
   for (pid_t ended = 0; ended >= 0 || errno == EINTR;) {
@@ -69,7 +69,7 @@ void kill_all() {
   }
 }
 
-/// Collects the dead; whether the program, whose status this leaves, is one of them.
+/// Reaps ended children. Returns true and sets `status` if the program is one of them.
 bool has_ended(pid_t program, int& status) {
   bool result = false;
   int ending;
@@ -81,8 +81,8 @@ bool has_ended(pid_t program, int& status) {
   return result;
 }
 
-/// So that the caller sees what became of the program.
-[[noreturn]] void end_like(int status) {
+/// Exits with the program's exit code or signal.
+[[noreturn]] void exit_like(int status) {
   if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
   const rlimit none = {};
   setrlimit(RLIMIT_CORE, &none);
@@ -91,9 +91,9 @@ bool has_ended(pid_t program, int& status) {
   _exit(128 + WTERMSIG(status));
 }
 
-/// A group of its own, and death when this process is killed. The error number of a failure comes back by `error`.
+/// Starts the program in its own process group, to be killed with this process. Sets `error` to errno on failure.
 pid_t start(char** command, const sigset_t& signals, volatile int& error) {
-  const pid_t program = vfork();  // shares our memory until it is the program or has given up
+  const pid_t program = vfork();  // the child shares our memory until execvp or _exit
   if (program != 0) return program;
   setpgid(0, 0);
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
@@ -106,32 +106,33 @@ pid_t start(char** command, const sigset_t& signals, volatile int& error) {
 }  // namespace
 
 void supervise(char** command) {
-  sigset_t dying;
-  sigemptyset(&dying);
-  sigaddset(&dying, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &dying, nullptr);
-  const int deaths = signalfd(-1, &dying, SFD_CLOEXEC);
-  if (deaths < 0 || fcntl(kCaller, F_SETFD, FD_CLOEXEC) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
-    stop("keeping hold of a reward program");
+  sigset_t child_signals;
+  sigemptyset(&child_signals);
+  sigaddset(&child_signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child_signals, nullptr);
+  const int child_events = signalfd(-1, &child_signals, SFD_CLOEXEC);
+  if (child_events < 0 || fcntl(kCallerSocket, F_SETFD, FD_CLOEXEC) != 0 ||
+      prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    stop("supervising a reward program");
   volatile int error = 0;
-  const pid_t program = start(command, dying, error);
+  const pid_t program = start(command, child_signals, error);
   const int result = program < 0 ? errno : error;
-  if (write(kCaller, &result, sizeof(result)) != sizeof(result) || result != 0) {
+  if (write(kCallerSocket, &result, sizeof(result)) != sizeof(result) || result != 0) {
     kill_all();
     _exit(127);
   }
-  close(STDIN_FILENO);  // the program's, and its end must be seen
+  close(STDIN_FILENO);  // only the program may hold these pipes, or the caller would not see their end
   close(STDOUT_FILENO);
   int status = SIGKILL;
   while (true) {
-    pollfd files[2] = {{kCaller, POLLIN, 0}, {deaths, POLLIN, 0}};
+    pollfd files[2] = {{kCallerSocket, POLLIN, 0}, {child_events, POLLIN, 0}};
     if (poll(files, 2, -1) < 0) continue;
     signalfd_siginfo ignored;
-    if (files[1].revents != 0 && read(deaths, &ignored, sizeof(ignored)) > 0 && has_ended(program, status)) break;
+    if (files[1].revents != 0 && read(child_events, &ignored, sizeof(ignored)) > 0 && has_ended(program, status)) break;
     if (files[0].revents != 0) break;
   }
   kill_all();
-  end_like(status);
+  exit_like(status);
 }
 
 }  // namespace sandbox

@@ -2,11 +2,11 @@
 
 namespace sandbox {
 
-/// Runs a reward program of the user's and keeps hold of everything it starts: a process that left its parent, group
-/// and session becomes a child of this one. When the program ends, or descriptor 3, a socket, is closed at its other
-/// end (which happens by itself when the caller is killed), all of them are killed. Ends as the program ended.
+/// Runs a user's reward program as a child subreaper, so that all its descendants remain below this process. Kills them
+/// when the program ends or the other end of descriptor 3, a socket, is closed (also by the death of the caller). Exits
+/// with the status of the program.
 ///
-/// Writes to descriptor 3 first: an int, 0 or the error number of a program that could not be started.
+/// Writes an int to descriptor 3 first: 0, or the errno of a program that could not be started.
 [[noreturn]] void supervise(char** command);
 
 }  // namespace sandbox

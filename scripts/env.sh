@@ -1,9 +1,9 @@
 # To be sourced, from bash or zsh, from any folder:  source scripts/env.sh
 #
-# Puts build/ (the program keel) on PATH, build/python (the module keel) on PYTHONPATH, and in front of PATH the python3
-# whose torch build/ was compiled against: the module works with no other.
+# Adds build/ (the program keel) to PATH, build/python (the module keel) to PYTHONPATH, and the python3 with the torch
+# that build/ was compiled against to the front of PATH.
 
-# _keel_prepend DIRECTORY LIST: the colon-separated list with the directory once, in front.
+# _keel_prepend DIRECTORY LIST: moves or adds the directory to the front of a colon-separated list.
 _keel_prepend() {
   _keel_rest=$(printf '%s' "$2" | tr ':' '\n' | grep -vxF -e "$1" | paste -sd : -) || true
   printf '%s' "$1${_keel_rest:+:$_keel_rest}"
@@ -15,7 +15,7 @@ _keel_torch_of() {
 }
 
 if [ -n "${ZSH_VERSION:-}" ]; then
-  eval '_keel_file=${(%):-%x}'  # bash cannot parse it
+  eval '_keel_file=${(%):-%x}'  # zsh syntax that bash cannot parse
 else
   _keel_file=${BASH_SOURCE[0]}
 fi

@@ -1,9 +1,9 @@
-"""Writes libs/hftext/jinja/objects/python_str_tables.cpp: what Python's str knows about characters, as sorted tables.
+"""Writes libs/hftext/jinja/objects/python_str_tables.cpp: the character properties of Python's str as sorted tables.
 
     python3 scripts/make_unicode_tables.py > libs/hftext/jinja/objects/python_str_tables.cpp
 
-Chat templates are written against Python strings, so the tables come from Python itself: str.upper, str.isprintable and
-their kin, asked about every code point.
+Chat templates rely on Python strings, so the tables come from str.upper, str.isprintable and other methods for every
+code point.
 """
 
 import sys
@@ -13,7 +13,7 @@ LAST = 0x110000
 
 
 def run_lengths(holds):
-    """Lengths of the runs of code points with the same answer, beginning with a run for which holds() is false."""
+    """Lengths of the runs of code points with the same answer, starting with a run for which holds() is false."""
     result, before, begin = [], False, 0
     for code in range(LAST):
         now = holds(chr(code))
@@ -60,7 +60,7 @@ def write(kind, name, items):
 
 
 def is_case_ignorable(char):
-    # str.lower() decides on a final sigma by the character before it.
+    # str.lower() ignores these characters when it decides whether a sigma is final.
     return ("a" + char + "\u03a3").lower().endswith("\u03c2") and ("." + char + "\u03a3").lower().endswith("\u03c3")
 
 

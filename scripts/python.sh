@@ -1,6 +1,6 @@
 #!/bin/sh
-# The Python of the tests: that of .deps/venv where scripts/bootstrap.sh --tests made it, else python3.
-unset PYTHONDONTWRITEBYTECODE  # many containers set it, and each test would then compile torch and transformers for ten seconds
+# The Python of the tests: .deps/venv if scripts/bootstrap.sh --tests installed it, else python3.
+unset PYTHONDONTWRITEBYTECODE  # some containers set it, which would recompile torch and transformers in every test (10 s)
 venv="$(dirname "$0")/../.deps/venv"
 if [ -f "$venv/keel-tests.stamp" ]; then exec "$venv/bin/python" "$@"; fi
 exec python3 "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the lines of code by module: the code files that git tracks, the working tree's text.
+# Prints the lines of code by module, for the code files that git tracks.
 #
 #   scripts/size.sh            a table: each module, then the sums
 set -euo pipefail

@@ -1,7 +1,7 @@
 #pragma once
 
-// Takes the place of LibTorch in the fuzz targets, which only read numbers into memory: a build without it runs on any
-// machine, and the sanitizers see every byte of a tensor.
+// Replaces LibTorch in the fuzz targets, which only fill tensors: builds run on any machine, and sanitizers check every
+// byte of a tensor.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,7 +32,7 @@ struct TensorOptions {
   TensorOptions dtype(ScalarType wanted) const { return {wanted}; }
 };
 
-/// Memory with a type; where a shape would matter the code under test has it itself.
+/// Memory with a dtype and without a shape, which the code under test checks itself.
 class Tensor {
  public:
   Tensor(size_t numel, ScalarType dtype, std::shared_ptr<std::byte[]> bytes)
@@ -54,7 +54,7 @@ class Tensor {
     return {
         static_cast<size_t>(count), dtype_, {bytes_, bytes_.get() + start * static_cast<int64_t>(elementSize(dtype_))}};
   }
-  /// Reads and writes every element's memory; what a conversion makes of it is LibTorch's own.
+  /// Touches the memory of every element; converted values do not matter.
   const Tensor& copy_(const Tensor& from) const {
     if (from.numel_ != numel_) std::abort();
     const size_t width = std::min(elementSize(dtype_), elementSize(from.dtype_));

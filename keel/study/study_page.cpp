@@ -129,8 +129,7 @@ std::string study_page(const Study& study, const std::vector<VariantSummary>& va
          escape_html(study.name) + "</title><style>" + kStyle + "</style></head><body><h1>" + escape_html(study.name) +
          "</h1><p>Means over seeds with 95 % intervals; collapsed: runs that fell below half of their best five "
          "steps and stayed there. The curves show the mean reward per step: each run faintly, collapsed runs in "
-         "another "
-         "colour, and the mean of the variant.</p>" +
+         "another colour, and the mean of the variant.</p>" +
          html_table(markdown_table(study, variants)) + "<figure>" + study_curves(study, outcomes) +
          "</figure></body></html>\n";
 }

@@ -438,7 +438,7 @@ class ModelFolder(support.Test):
                           "rollout: {max_new_tokens: 50}\nreward: {functions: [math]}\n")
         positions = json.loads((self.base / "config.json").read_text())["max_position_embeddings"]
         result = keel("train", config)
-        self.assert_refused(result, 3, f"max_position_embeddings, {positions}", "rollout.max_new_tokens, 50", str(positions - 50))
+        self.assert_refused(result, 3, f"max_position_embeddings ({positions})", "rollout.max_new_tokens (50)", str(positions - 50))
         self.assertNotIn("max_prompt_tokens", result.stderr)
         self.assert_refused(keel("train", config, "data.max_prompt_tokens=9"), 3, "data.max_prompt_tokens is 9")
 

@@ -21,20 +21,20 @@ struct RowLengths {
 };
 
 /// Rounds a number of rows or steps up, to at least 1, with a tolerance for floating-point error (0.1 x 30 is 3).
-int64_t round_up_epochs(double exact);
+int64_t round_up_epochs(double count);
 
 /// The sequences of the supervised phase: rows of the user's files, or demonstrations of a built-in task.
 class Demonstrations {
  public:
   Demonstrations(const Config& config, const LoadedModel& policy);
 
-  /// Returns the sequences of the next update and advances the state, unless a bad row throws.
+  /// Returns the sequences of the next update and advances the state. If a bad row throws, the state does not change.
   std::vector<SupervisedSequence> next(SftState& state);
 
   /// Returns whether all updates were made.
   bool done(const SftOptions& options, const SftState& state) const;
 
-  /// Rows to measure the loss on, or null. The stream holds one epoch; go_back_to() its beginning before use.
+  /// Rows to measure the loss on, or null. The stream ends after one epoch; rewind it with go_back_to({}) before use.
   RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
 
   /// Fails if there is no training row, or no held-out row though some are configured.

@@ -47,9 +47,8 @@ void check_vocabulary(const Config& config, const Task& task, const LoadedModel&
   if (!has_vocabulary(policy, task.tokenizer(), prompt))
     fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) has its own vocabulary, in which a ",
          "prompt is \"", prompt,
-         "\", and the model has another one; set data.files, another task (`keel tasks` lists them), or a model "
-         "trained ",
-         "for ", config.task.name, " of this size",
+         "\", and the model has another one; set data.files, another task (`keel tasks` lists them), or a model ",
+         "trained for ", config.task.name, " of this size",
          config.sft.files.empty() ? "" : "; for supervised training only, set train.steps=0 (`keel sft`)");
 }
 
@@ -115,11 +114,11 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
   std::string limit = "data.max_prompt_tokens";
   if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > max_prompt) {
     options.max_prompt_tokens = max_prompt;
-    limit = "the model's max_position_embeddings, " + std::to_string(policy.model.config().max_position_embeddings) +
-            ", minus rollout.max_new_tokens, " + std::to_string(resolve_max_new_tokens(config)) + ",";
+    limit = "max_position_embeddings (" + std::to_string(policy.model.config().max_position_embeddings) +
+            ") minus rollout.max_new_tokens (" + std::to_string(resolve_max_new_tokens(config)) + ")";
   }
   prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
-  limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
+  limit_name_ = limit + ", " + std::to_string(prompt_limit_);
   reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, resolve_max_new_tokens(config)));
   OpenedDataset opened = open_dataset(
       options, config.run.seed, policy.tokenizer, policy.templates,
@@ -131,8 +130,7 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
   if (opened.misses_template)
     warnings_.push_back(
         "data: the prompts are plain texts, so the model's chat template is not used; set data.chat=always to make "
-        "each a "
-        "user message, or data.chat=never to keep them as they are");
+        "them user messages, or data.chat=never to keep them as they are");
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);

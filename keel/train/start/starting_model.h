@@ -16,7 +16,7 @@ LoadedModel load_starting_model(const Config& config, at::Device device);
 /// Returns the compute dtype, and replaces run.precision=auto by it.
 at::ScalarType resolve_precision(RunOptions& run, at::Device device);
 
-/// Does the same for checks before loading: a model folder gets zero weights, which take no memory.
+/// Returns the starting model for checks before loading: a model folder gets zero weights, which take no memory.
 LoadedModel starting_model_without_weights(const Config& config);
 
 /// Returns the architecture of the starting model.

@@ -6,36 +6,36 @@ namespace keel {
 
 void RowFiles::describe_files(OptionTable& table) {
   table.add("files", files,
-            "Files of rows to train on: JSON lines, JSON lists, CSV (plain, gzip, zstd) or Parquet; names may have * "
-            "and ?. Without any, the built-in task.");
-  table.add("eval_files", eval_files, "Files of rows for evaluation, in the order in which they stand.");
+            "Training files: JSON lines, JSON lists, CSV (plain, gzip, zstd) or Parquet; names may contain * and ?. "
+            "Empty: the built-in task.");
+  table.add("eval_files", eval_files, "Evaluation files, read in order.");
   table.add("held_out", held_out,
-            "Share of the rows of files that is kept for evaluation and never trained on; a row's prompt decides.",
+            "Fraction of the rows of `files` that is held out for evaluation, chosen by a hash of the prompt.",
             at_least(0).below(1));
   table.add("prompt_key", prompt_key,
-            "Column of the prompt, a text or a conversation; empty: recognised. a.b is b in a.");
+            "Column of the prompt, a text or a conversation. Empty: detected. a.b is the field b of column a.");
 }
 
 void DataOptions::describe(OptionTable& table) {
   describe_files(table);
-  table.add("answer_key", answer_key, "Column of the answer that the reward compares with; empty: recognised.");
-  table.add("source_key", source_key, "Column that names where a row comes from; empty: recognised.");
-  table.add("chat", chat,
-            "Which prompts go through the model's chat template: auto: conversations, and texts where there is a "
-            "system_prompt; always: a text becomes the user's message; never: texts only, as they are.",
-            one_of({"auto", "always", "never"}));
-  table.add("system_prompt", system_prompt, "Put in front of conversations that have no system message.");
-  table.add("chat_template_kwargs", chat_template_kwargs,
-            "What else the chat template is told, each as name=value: enable_thinking=false for Qwen3. One that the "
-            "template does not know is refused.");
-  table.add("max_prompt_tokens", max_prompt_tokens,
-            "Longer prompts are left out and counted, never cut; 0 means no limit.", at_least(0));
-  table.add("shuffle", shuffle, "Another order in each pass, from run.seed; false: as the rows stand.");
+  table.add("answer_key", answer_key, "Column of the reference answer for the reward. Empty: detected.");
+  table.add("source_key", source_key, "Column with the name of a row's data source. Empty: detected.");
   table.add(
-      "bad_rows", bad_rows,
-      "What a row that cannot be used does: stop the run, or be skipped and counted. Every row is read before the "
-      "run starts; with stop_late and skip_late a bad row is found when it is drawn.",
-      one_of({"stop", "skip", "stop_late", "skip_late"}));
+      "chat", chat,
+      "Which prompts go through the model's chat template. auto: conversations, and texts if system_prompt is set. "
+      "always: texts too, as the user's message. never: none; prompts must be texts.",
+      one_of({"auto", "always", "never"}));
+  table.add("system_prompt", system_prompt, "System message for conversations without one.");
+  table.add("chat_template_kwargs", chat_template_kwargs,
+            "Variables of the chat template, each as name=value: enable_thinking=false for Qwen3. A variable that the "
+            "template does not use is an error.");
+  table.add("max_prompt_tokens", max_prompt_tokens,
+            "Prompts with more tokens are skipped and counted, never cut. 0: no limit.", at_least(0));
+  table.add("shuffle", shuffle, "Shuffle the rows in each epoch, with run.seed. false: keep the order of the files.");
+  table.add("bad_rows", bad_rows,
+            "What to do with unusable rows: stop the run, or skip and count them. Every row is checked before the run "
+            "starts; stop_late and skip_late check a row when it is drawn.",
+            one_of({"stop", "skip", "stop_late", "skip_late"}));
 }
 
 }  // namespace keel

@@ -8,21 +8,21 @@ namespace keel {
 
 class OptionTable;
 
-/// The date for chat templates that ask for one: fixed, so that a run can be repeated.
+/// The date that chat templates get: fixed, so that runs are reproducible.
 inline constexpr const char* kTemplateDate = "2024-07-26";
 
-/// Which rows of which files, and the columns that hold what is read; sections `data` and `sft` have them.
+/// Data files and their columns; part of the sections `data` and `sft`.
 struct RowFiles {
   std::vector<std::string> files;
   std::vector<std::string> eval_files;
   double held_out = 0;
   std::string prompt_key;
-  std::string answer_key;  // in section sft completion_key
-  std::string text_key;    // in section sft alone
+  std::string answer_key;  // completion_key in section sft
+  std::string text_key;    // section sft only
   void describe_files(OptionTable& table);
 };
 
-/// Section `data`: prompts out of files. Without files a run trains on the built-in task.
+/// Section `data`: prompts from files. Without files a run trains on the built-in task.
 struct DataOptions : RowFiles {
   std::string source_key;
   std::string chat = "auto";

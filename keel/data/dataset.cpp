@@ -15,26 +15,26 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void stop_at(const BadRow& bad) { fail(ExitCode::kBadInput, bad.what()); }
+[[noreturn]] void fail_on(const BadRow& bad) { fail(ExitCode::kBadInput, bad.what()); }
 
-/// "gsm8k/train.jsonl.gz" is "train".
-std::string plain_name(const std::filesystem::path& path) {
+/// Returns the file name without endings: "train" of "gsm8k/train.jsonl.gz".
+std::string base_name(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   return name.substr(0, name.find('.', 1));
 }
 
-/// The columns of the file's first row that has some; the rows before it are bad.
-std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options, RowKind kind,
-                                  const std::string& text) {
+/// The columns of the first usable row of the file.
+std::optional<Columns> find_columns(const RowFile& file, const DataOptions& options, RowKind kind,
+                                    const std::string& text) {
   constexpr uint64_t kRowsTried = 1000;
   for (uint64_t number = 0; number < std::min(file.rows(), kRowsTried); ++number) {
     try {
       Row row = file.read(number);
-      Columns columns = recognise(row, options, kind, text);
-      if (options.reads_rows_late()) columns.add_row(example_of(std::move(row), columns).extra);
+      Columns columns = detect_columns(row, options, kind, text);
+      if (options.reads_rows_late()) columns.add_row(make_example(std::move(row), columns).extra);
       return columns;
     } catch (const BadRow& bad) {
-      if (!options.skips_bad_rows()) stop_at(bad);
+      if (!options.skips_bad_rows()) fail_on(bad);
     }
   }
   return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
 
 }  // namespace
 
-std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
+std::vector<std::filesystem::path> expand_globs(const std::vector<std::string>& names) {
   std::vector<std::filesystem::path> paths;
   for (const std::string& name : names) {
     if (name.find_first_of("*?[") == std::string::npos || path_exists(name)) {
@@ -53,7 +53,7 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
     const int result = glob(name.c_str(), 0, nullptr, &found);
     if (result == 0) paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
     globfree(&found);
-    if (result != 0) fail(ExitCode::kBadInput, "no file is called ", name);
+    if (result != 0) fail(ExitCode::kBadInput, "no file matches ", name);
   }
   return paths;
 }
@@ -64,10 +64,10 @@ Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& 
   dataset.kind_ = kind;
   dataset.check_ = std::move(check);
   dataset.options_ = options;
-  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, text);
+  for (const std::filesystem::path& path : expand_globs(names)) dataset.add_file(path, text);
   dataset.name_sources();
   if (dataset.rows_ == 0)
-    fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
+    fail(ExitCode::kBadInput, joined(names), ": the data set is empty. Fix: give files with rows");
   if (options.reads_rows_late())
     dataset.note_columns();
   else
@@ -77,31 +77,32 @@ Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& 
 
 void Dataset::add_file(const std::filesystem::path& path, const std::string& text) {
   if (is_folder(path))
-    fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
+    fail(ExitCode::kBadInput, path.string(), " is a folder. Fix: name its files, for instance ",
          (path / "*.jsonl").string());
   const bool is_hub_name =
       path.is_relative() && path.has_parent_path() && !path.has_extension() && !path.string().starts_with('~');
   if (is_hub_name && !path_exists(path))
-    fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
-         "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");
+    fail(ExitCode::kBadInput, "there is no file ", path.string(),
+         ". Fix: download a data set of the Hugging Face hub first and name its ", "files: hf download ", path.string(),
+         " --repo-type dataset --local-dir FOLDER");
   Part part{RowFile::open(path), rows_, std::nullopt, path, "", {}};
-  part.columns = columns_of(part.file, options_, kind_, text);
+  part.columns = find_columns(part.file, options_, kind_, text);
   rows_ += part.file.rows();
   parts_.push_back(std::move(part));
 }
 
 void Dataset::note_columns() {
   for (const Part& part : parts_) {
-    const std::string note = part.columns ? part.columns->sentence() : "";
+    const std::string note = part.columns ? part.columns->note() : "";
     if (!note.empty() && std::ranges::count(notes_, note) == 0) notes_.push_back(note);
   }
 }
 
-/// Each by its file's name, and by as many folders in front of it as tell it from the others: gsm8k/test and math/test.
+/// Names each source after its file, with parent folders until the names differ: gsm8k/test and math/test.
 void Dataset::name_sources() {
   std::vector<std::filesystem::path> folders;
   for (Part& part : parts_) {
-    part.source = plain_name(part.path);
+    part.source = base_name(part.path);
     folders.push_back(std::filesystem::absolute(part.path).lexically_normal().parent_path());
   }
   for (bool alike = true; std::exchange(alike, false);) {
@@ -123,7 +124,7 @@ std::vector<uint64_t> Dataset::first_rows() const {
   return rows;
 }
 
-std::vector<std::string> Dataset::files_behind(uint64_t count) const {
+std::vector<std::string> Dataset::files_after(uint64_t count) const {
   std::vector<std::string> files;
   for (const Part& part : parts_)
     if (part.first_row >= count && part.file.rows() > 0) files.push_back(part.path.string());
@@ -136,14 +137,14 @@ void Dataset::check_rows() {
   uint64_t bad_rows = 0, good_rows = 0;
   std::string first;
   const auto on_bad = [&](const BadRow& bad) {
-    if (!options_.skips_bad_rows()) stop_at(bad);
+    if (!options_.skips_bad_rows()) fail_on(bad);
     if (bad_rows == 0) first = bad.what();
     bad_rows += bad.rows();
   };
   for (Part& part : parts_) {
     ColumnNames names;
     const auto on_row = [&](Row row) {
-      if (!part.columns) return on_bad(without_columns(row));
+      if (!part.columns) return on_bad(missing_columns(row));
       try {
         const Example good = example(std::move(row), part);
         ++good_rows;
@@ -168,26 +169,26 @@ void Dataset::check_rows() {
 
 Example Dataset::read(uint64_t row) const {
   const auto after = std::upper_bound(parts_.begin(), parts_.end(), row,
-                                      [](uint64_t wanted, const Part& part) { return wanted < part.first_row; });
+                                      [](uint64_t index, const Part& part) { return index < part.first_row; });
   const Part& part = *(after - 1);
   Row found = part.file.read(row - part.first_row);
-  if (!part.columns) throw without_columns(found);
+  if (!part.columns) throw missing_columns(found);
   return example(std::move(found), part);
 }
 
-/// Why a row of a file whose first rows have no prompt is bad: what is missing in this one, and what it has instead.
-BadRow Dataset::without_columns(const Row& row) const {
+/// The BadRow of a row in a file without recognised columns: what is missing, and which columns the row has.
+BadRow Dataset::missing_columns(const Row& row) const {
   try {
-    example_of(row, recognise(row, options_, kind_));
+    make_example(row, detect_columns(row, options_, kind_));
   } catch (const BadRow& bad) {
     return bad;
   }
-  return BadRow(row.place, std::string("none of the first rows of the file has what this one has. Fix: set ") +
+  return BadRow(row.place, std::string("the first rows of the file have other columns. Fix: set ") +
                                (kind_ == RowKind::kSupervised ? "sft" : "data") + ".prompt_key to its column");
 }
 
 Example Dataset::example(Row row, const Part& part) const {
-  Example result = example_of(std::move(row), *part.columns);
+  Example result = make_example(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
   const std::string answer_error = check_ ? check_(result.answer, result.source) : "";
@@ -196,7 +197,7 @@ Example Dataset::example(Row row, const Part& part) const {
   throw BadRow(result.place, answer_error +
                                  (column.empty() ? "; no column was recognised as the answer. Fix: set data.answer_key"
                                                  : "; the answer is column \"" + column +
-                                                       "\". Fix: mend it, or set data.answer_key to another") +
+                                                       "\". Fix: correct it, or set data.answer_key to another") +
                                  "; data.bad_rows=skip skips it");
 }
 

@@ -15,43 +15,42 @@
 
 namespace keel {
 
-/// Why the rewards cannot judge by this answer of a row from this source; empty: they can.
+/// Returns why the rewards cannot use this answer of a row from this source; empty if they can.
 using AnswerCheck = std::function<std::string(const Json& answer, const std::string& source)>;
 
-/// The rows of several files behind each other, by number.
+/// The concatenated rows of several files, by index.
 class Dataset {
  public:
-  /// `names` are the files, or eval_files, of section data or sft. Reads the first row of each
-  /// file, or every row (data.bad_rows). One whose answer `check` objects to is bad. `text` is what notes() call
-  /// prompts that are texts.
+  /// `names`: files or eval_files of section data or sft. Reads every row, or the first of each file (data.bad_rows). A
+  /// row whose answer `check` rejects is bad. `text` describes text prompts in notes().
   static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {},
                       const std::string& text = "a text", RowKind kind = RowKind::kPrompts);
 
   uint64_t rows() const { return rows_; }
-  /// The first row of each file that has some.
+  /// The index of the first row of each non-empty file.
   std::vector<uint64_t> first_rows() const;
-  /// The files of which all rows stand behind the first `count` ones.
-  std::vector<std::string> files_behind(uint64_t count) const;
-  /// A BadRow where the row cannot be used.
+  /// The files none of whose rows are among the first `count`.
+  std::vector<std::string> files_after(uint64_t count) const;
+  /// Throws BadRow if the row cannot be used.
   Example read(uint64_t row) const;
 
-  /// Sentences to print: how each kind of file is read, which texts the model does not see, and which rows are bad.
+  /// Notes to print: how each kind of file is read, which texts are not used, and which rows are bad.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Where the rows come from; nothing where they were not all read or come from too many places.
+  /// The data sources of the rows; none if not every row was read or there are too many.
   const std::optional<std::set<std::string>>& sources() const { return sources_; }
-  /// A hash of each row's prompt, to find copies; none where the rows were not all read.
+  /// A hash of each row's prompt, to find duplicates; empty if not every row was read.
   const std::vector<size_t>& prompt_hashes() const { return prompt_hashes_; }
-  /// Changes with every byte of the rows: positions in another dataset mean other rows.
+  /// A hash of the rows' content. A saved position is valid only for the same fingerprint.
   std::string fingerprint() const;
 
  private:
   struct Part {
     RowFile file;
     uint64_t first_row;
-    std::optional<Columns> columns;  // none where the file has no row that can be used
+    std::optional<Columns> columns;  // none if the file has no usable row
     std::filesystem::path path;
-    std::string source;  // for rows that name none: the file
-    ColumnNames names;   // none where its rows were not all read
+    std::string source;  // default for rows without a source: the file
+    ColumnNames names;   // empty if not every row was read
   };
 
   void add_file(const std::filesystem::path& path, const std::string& text);
@@ -59,7 +58,7 @@ class Dataset {
   void check_rows();
   void note_columns();
   Example example(Row row, const Part& part) const;
-  BadRow without_columns(const Row& row) const;
+  BadRow missing_columns(const Row& row) const;
 
   std::vector<Part> parts_;
   uint64_t rows_ = 0;
@@ -71,8 +70,7 @@ class Dataset {
   RowKind kind_ = RowKind::kPrompts;
 };
 
-/// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an
-/// Error.
-std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names);
+/// Expands glob patterns, each in alphabetical order. A pattern without a match is an Error.
+std::vector<std::filesystem::path> expand_globs(const std::vector<std::string>& names);
 
 }  // namespace keel

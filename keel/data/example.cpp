@@ -1,4 +1,4 @@
-// Rows to examples: what a column must hold, in RL and in SFT.
+// Converts rows to examples and checks what their columns hold, for RL and SFT.
 
 #include <algorithm>
 #include <set>
@@ -11,12 +11,12 @@
 namespace keel {
 namespace {
 
-constexpr size_t kMaxFields = 1000;  // of a message; each is searched for among all
+constexpr size_t kMaxFields = 1000;  // of a message; lookup is linear
 
 const Json& required_column(const Row& row, const std::string& path, const std::string& key) {
   const Json* value = find_column(row.value, path);
   const bool parquet = row.place.find(", row group ") != std::string::npos;
-  const char* null = parquet ? " is null, or bytes that are no text" : " is null";
+  const char* null = parquet ? " is null, or bytes that are not text" : " is null";
   if (value == nullptr || value->is_null())
     throw BadRow(row.place, "column " + printable(path) + (value == nullptr ? " is missing" : null) + "; the row has " +
                                 column_names(row.value) + ". Fix: set " + key +
@@ -24,7 +24,7 @@ const Json& required_column(const Row& row, const std::string& path, const std::
   return *value;
 }
 
-/// Columns that would change what the model is given: without them it would be trained on something else.
+/// Rejects columns that would change the model's input but are not supported.
 void refuse_unread(const Row& row, const Columns& columns) {
   static const std::set<std::string> kMedia = {"image", "images", "video", "videos", "audio", "audios"};
   for (const auto& [name, value] : row.value.items()) {
@@ -32,11 +32,13 @@ void refuse_unread(const Row& row, const Columns& columns) {
     if (value.empty() || value == "" || (value.is_object() && std::all_of(value.begin(), value.end(), is_null)))
       continue;
     std::string problem;
-    if (kMedia.contains(lower_case(name))) problem = ", and Keel reads texts only. Fix: remove the column";
+    if (kMedia.contains(lower_case(name))) problem = ", but Keel reads only texts. Fix: remove the column";
     if (name == "functions" && columns.kind == RowKind::kSupervised)
-      problem = ", which no chat template is given. Fix: write the functions as tools";
+      problem = ", which chat templates do not get. Fix: write the functions as tools";
     if (name == "chat_template_kwargs")
-      problem = ", and the chat template gets one for all rows. Fix: set data.chat_template_kwargs, and remove the column";
+      problem =
+          ", but the chat template gets the same variables for all rows. Fix: set data.chat_template_kwargs, and "
+          "remove the column";
     if (!problem.empty())
       throw BadRow(row.place, "the row has " + name + problem + "; data.bad_rows=skip skips the row");
   }
@@ -47,8 +49,8 @@ void refuse_unread(const Row& row, const Columns& columns) {
   throw BadRow(place, "message " + std::to_string(index + 1) + " of " + of + " " + what);
 }
 
-/// Returns the message without the fields that are null: a Parquet file gives every message the fields of all. One that
-/// calls functions (tool_calls), where that is allowed, may have no content.
+/// Returns the message without null fields, which Parquet files add. A message with tool_calls may have no content if
+/// `calls_allowed`.
 Json checked_message(Json message, size_t index, const std::string& of, const std::string& place, bool calls_allowed) {
   if (!message.is_object())
     refuse_message(place, index, of,
@@ -69,8 +71,8 @@ Json checked_message(Json message, size_t index, const std::string& of, const st
   return message;
 }
 
-/// Whether a text is a conversation that a program wrote down, as JSON or as Python shows it, as it is in CSV files.
-bool is_written_conversation(std::string_view text) {
+/// Detects a conversation serialised as JSON or Python text, as CSV files hold it.
+bool is_serialised_conversation(std::string_view text) {
   const auto names = [&](const std::string& field) {
     return text.find("\"" + field + "\"") != std::string_view::npos ||
            text.find("'" + field + "'") != std::string_view::npos;
@@ -95,7 +97,7 @@ Json checked_part(Json value, const std::string& what, const std::string& place,
     throw BadRow(place, what + " is neither a text nor a list of messages but " + value.type_name());
   const std::string_view text = trimmed(value.get_ref<const std::string&>());
   if (text.empty()) throw BadRow(place, what + " is empty");
-  if (!named && is_written_conversation(text))
+  if (!named && is_serialised_conversation(text))
     throw BadRow(place, what + " is a conversation written as a text, brackets and all. Fix: write JSON lines or " +
                             "Parquet, where a list of messages stays one");
   return value;
@@ -130,13 +132,13 @@ Json answer_after_hashes(const Json& value, const std::string& place) {
   return answer;
 }
 
-/// open-instruct writes ["math"] for "math".
+/// Accepts a list of one name, as open-instruct writes it: ["math"].
 std::string source_of(const Json& value) {
   if (value.is_array() && value.size() == 1 && value[0].is_string()) return value[0].get<std::string>();
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Functions that may be called: a list, also one written as a text, as TRL's data sets have it; null: none.
+/// The row's tools: a list, or JSON text of a list as in TRL data sets; null if there are none.
 Json tools_of(const Row& row) {
   const Json* column = find_column(row.value, "tools");
   if (column == nullptr) return nullptr;
@@ -158,7 +160,7 @@ void read_prompt_row(Example& example, const Row& row, const Columns& columns) {
   const Json& prompt = required_column(row, columns.prompt, "data.prompt_key");
   example.prompt = checked_part(prompt, what, row.place, /*named=*/false, columns.kind);
   if (example.prompt.is_array() && example.prompt.back()["role"] == "assistant")
-    throw BadRow(row.place, what + " ends with the assistant's words. Fix: remove its last message");
+    throw BadRow(row.place, what + " ends with an assistant message. Fix: remove it");
   if (columns.answer_named) required_column(row, columns.answers[0], "data.answer_key");
   const std::string column = filled_column(row.value, columns.answers);
   const Json* answer = find_column(row.value, column);
@@ -182,15 +184,16 @@ void read_supervised_row(Example& example, Row& row, const Columns& columns) {
     throw BadRow(row.place, what + " is a list. Fix: sft.prompt_key=" + columns.prompt + " reads it as a conversation");
   if (alone && !columns.whole_text && !example.prompt.is_array())
     throw BadRow(row.place, what + " is a text (expected a list of messages). Fix: set sft.completion_key to the " +
-                                "column of what is to be said; or sft.text_key=" + columns.prompt + " learns it whole");
+                                "column of the completion; or sft.text_key=" + columns.prompt +
+                                " trains on the whole text");
   if (!alone) {
     const Json& answer = required_column(row, columns.answers[0], columns.answer_key());
     example.answer = checked_part(answer, "the completion (" + printable(columns.answers[0]) + ")", row.place,
                                   columns.answer_named, columns.kind);
     if (!columns.answer_named && is_written_nothing(example.answer))
       throw BadRow(row.place, "the completion is " + example.answer.dump() +
-                                  ", which tables have where there is none. Fix: sft.completion_key=" +
-                                  columns.answers[0] + " if it is meant");
+                                  ", which usually means that there is none. Fix: sft.completion_key=" +
+                                  columns.answers[0] + " if it is intended");
   }
   if (example.prompt.is_array() || example.answer.is_array()) {
     example.tools = tools_of(row);
@@ -200,7 +203,7 @@ void read_supervised_row(Example& example, Row& row, const Columns& columns) {
 
 }  // namespace
 
-Example example_of(Row row, const Columns& columns) {
+Example make_example(Row row, const Columns& columns) {
   Example example;
   example.place = row.place;
   refuse_unread(row, columns);

@@ -16,11 +16,10 @@ namespace {
 
 enum class Part { kAll, kTraining, kHeldOut };
 
-/// Whether a row is kept for evaluation: decided by its question alone, so that rows with one question stay together
-/// and every seed has the same ones.
-bool is_held_out(const Json& question, double share) { return crc32c(question.dump()) < share * 4294967296.0; }
+/// Decides by a hash of the question, so that equal questions stay together and the split does not depend on the seed.
+bool is_held_out(const Json& question, double fraction) { return crc32c(question.dump()) < fraction * 4294967296.0; }
 
-/// The prompt by which a row is held out or not; of a whole conversation what precedes the assistant's first words.
+/// The text that decides whether a row is held out: the prompt, or a conversation up to the first assistant message.
 Json question_of(const Example& example, RowKind kind) {
   if (kind == RowKind::kPrompts || !example.answer.is_null() || !example.prompt.is_array()) return example.prompt;
   const auto reply = std::find_if(example.prompt.begin(), example.prompt.end(),
@@ -28,12 +27,12 @@ Json question_of(const Example& example, RowKind kind) {
   return Json(Json::array_t(example.prompt.begin(), reply));
 }
 
-/// From a row to what it gives.
+/// Converts a row to an item of the stream.
 template <class Item>
 struct RowEncoder {
   RowKind kind;
-  const RowPrompts* prompts;                                       // which `encode` keeps alive
-  std::function<Item(Example example, uint64_t position)> encode;  // a BadRow where it cannot
+  const RowPrompts* prompts;                                       // kept alive by `encode`
+  std::function<Item(Example example, uint64_t position)> encode;  // may throw BadRow
   std::function<size_t(const Item&)> length;                       // in tokens
   RowWords words = {};
 
@@ -88,21 +87,21 @@ RowStream<Item> stream_of(RowSource<Item> source, bool repeats) {
   return RowStream<Item>([shared](uint64_t position) { return shared->at(position); }, rows, repeats, words);
 }
 
-/// Of a fault that all rows have the first row is told, and not the one that happens to be drawn first.
+/// Encodes row 0, so that an error that all rows have names the first row and not a random one.
 template <class Item>
-void try_first_row(const RowSource<Item>& source) {
+void check_first_row(const RowSource<Item>& source) {
   RowSource<Item> in_order = source;
   in_order.shuffle_seed = std::nullopt, in_order.part = Part::kAll;
   if (!source.options.reads_rows_late()) in_order.at(0);
 }
 
-/// Whether the first row of a file is so, if it can be read.
-bool any_first_row(const Dataset& dataset, const std::function<bool(const Example&)>& is_so) {
+/// Whether the predicate holds for the first readable row of any file.
+bool any_first_row(const Dataset& dataset, const std::function<bool(const Example&)>& predicate) {
   const std::vector<uint64_t> rows = dataset.first_rows();
   return std::any_of(rows.begin(), rows.end(), [&](uint64_t row) {
     try {
-      return is_so(dataset.read(row));
-    } catch (const BadRow&) {  // is told where it is met
+      return predicate(dataset.read(row));
+    } catch (const BadRow&) {  // reported when the row is drawn
       return false;
     }
   });
@@ -112,18 +111,18 @@ template <class Item>
 OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> how, const AnswerCheck& check,
                            const std::string& limit) {
   const std::string& section = how.words.section;
-  if (options.files.empty()) fail(ExitCode::kBadConfiguration, section, ".files is empty; name at least one file");
+  if (options.files.empty()) fail(ExitCode::kBadConfiguration, section, ".files is empty. Fix: name at least one file");
   const auto encoder = std::make_shared<const RowEncoder<Item>>(std::move(how));
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
   const auto open = [&](const std::vector<std::string>& files) {
     return std::make_shared<const Dataset>(
-        Dataset::open(files, options, check, encoder->prompts->word_of_text(), encoder->kind));
+        Dataset::open(files, options, check, encoder->prompts->text_description(), encoder->kind));
   };
   const auto dataset = open(options.files);
   const RowSource<Item> training{dataset, encoder, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
-  try_first_row(training);
+  check_first_row(training);
   OpenedRows<Item> opened{.train = stream_of(training, true),
                           .held_out = std::nullopt,
                           .notes = dataset->notes(),
@@ -132,8 +131,9 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
                           .sources = dataset->sources(),
                           .identity = {.train = dataset->fingerprint(), .rows = dataset->rows()},
                           .eval_files = nullptr};
-  const bool asked = any_first_row(*dataset, [&](const Example& example) { return encoder->is_chat(example); });
-  if (const std::string note = encoder->prompts->template_note(asked); !note.empty()) opened.notes.push_back(note);
+  const bool uses_template = any_first_row(*dataset, [&](const Example& example) { return encoder->is_chat(example); });
+  if (const std::string note = encoder->prompts->template_note(uses_template); !note.empty())
+    opened.notes.push_back(note);
   if (splits)
     opened.held_out = stream_of(RowSource<Item>{dataset, encoder, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
@@ -169,7 +169,7 @@ OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t s
                                           const std::string& limit) {
   const auto rows = std::make_shared<const SupervisedRows>(given);
   const auto encode = [rows](const Example& example, uint64_t) { return rows->row(example); };
-  const auto length = [](const SupervisedRow& row) { return row.longest(); };
+  const auto length = [](const SupervisedRow& row) { return row.max_length(); };
   return open_rows<SupervisedRow>(
       options, seed, {RowKind::kSupervised, &rows->prompts(), encode, length, {.item = "a sequence", .section = "sft"}},
       {}, limit);

@@ -17,29 +17,28 @@
 
 namespace keel {
 
-/// What the rows of files give, to train and to evaluate on.
+/// Opened data files: streams to train and evaluate on.
 template <class Item>
 struct OpenedRows {
-  RowStream<Item> train;                         // endless, a pass over all rows after the other
-  std::optional<RowStream<Item>> held_out;       // one pass, in the files' order; none without eval_files and held_out
+  RowStream<Item> train;                         // endless: epoch after epoch
+  std::optional<RowStream<Item>> held_out;       // one pass in file order; none without eval_files and held_out
   std::vector<std::string> notes;                // to print: "read as: verl; ..."
   bool misses_template = false;                  // RowPrompts::misses_template()
-  std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
+  std::optional<std::set<std::string>> sources;  // of all rows, including eval_files; none if unknown
   DataIdentity identity;
-  std::shared_ptr<const Dataset> eval_files;     // none without
-  uint64_t eval_rows_in_training = 0;                       // rows of eval_files whose prompts the training files have as well
+  std::shared_ptr<const Dataset> eval_files;  // null without eval_files
+  uint64_t eval_rows_in_training = 0;         // rows of eval_files whose prompts are also in the training files
 };
 
 using OpenedDataset = OpenedRows<Prompt>;
 
-/// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for
-/// options. `limit` says where options.max_prompt_tokens comes from, if not from the configuration.
+/// Prompt i depends only on the seed, i and the files. Errors: kBadInput for files, kBadConfiguration for options.
+/// `limit` names the setting of options.max_prompt_tokens in messages.
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
                            const ChatTemplates& templates, const AnswerCheck& check = {},
                            const std::string& limit = "data.max_prompt_tokens");
 
-/// The same of rows to be imitated; options.answer_key is the completion's column, and max_prompt_tokens the longest
-/// sequence.
+/// Opens supervised rows: options.answer_key is the completion's column, max_prompt_tokens the maximum sequence length.
 OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t seed, const SupervisedRows& rows,
                                           const std::string& limit = "sft.max_tokens");
 

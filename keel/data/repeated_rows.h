@@ -7,9 +7,8 @@
 
 namespace keel {
 
-/// For each prompt which problem it is, counted from 0 in order of first appearance: rows of files with the same
-/// source, prompt and answer are one problem, however often they are written. What a task draws again it has drawn
-/// anew.
-std::vector<size_t> problem_numbers(std::span<const Prompt> prompts);
+/// The problem index of each prompt, from 0 in order of first appearance. Rows of files with equal source, prompt and
+/// answer are one problem; prompts of a built-in task are all distinct.
+std::vector<size_t> problem_indices(std::span<const Prompt> prompts);
 
 }  // namespace keel

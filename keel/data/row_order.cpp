@@ -8,10 +8,10 @@
 namespace keel {
 
 uint64_t shuffled_row(uint64_t seed, uint64_t pass, uint64_t index, uint64_t rows) {
-  // Each round pairs all rows, x with key - x, and swaps a pair or not by the toss of a coin that both of it share.
+  // Each round pairs row x with row key - x and swaps the pair or not, by a random bit of the pair.
   const unsigned rounds = 6 * static_cast<unsigned>(std::bit_width(rows)) + 6;
   for (unsigned round = 1; round <= rounds; ++round) {
-    const auto draw = [&](uint64_t id) {  // block 0 is that of other shuffles
+    const auto draw = [&](uint64_t id) {  // block 0 belongs to other shuffles
       return random_block(seed, Stream::kShuffle, id, static_cast<unsigned>(pass), round);
     };
     const PhiloxBlock words = draw(~uint64_t{0});

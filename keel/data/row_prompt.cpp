@@ -14,22 +14,22 @@ bool has_system_message(const Json& messages) {
 
 }  // namespace
 
-TemplateVariables words_of(const DataOptions& options) {
+TemplateVariables template_variables(const DataOptions& options) {
   return {parse_date(kTemplateDate, "the date of chat templates"),
           parse_template_kwargs(options.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
-std::vector<std::string> texts_for_values(const DataOptions& options) {
-  const Json words = words_of(options).kwargs;
+std::vector<std::string> quoted_literals(const DataOptions& options) {
+  const Json kwargs = template_variables(options).kwargs;
   std::vector<std::string> texts;
-  for (const auto& [name, word] : words.items())
+  for (const auto& [name, word] : kwargs.items())
     if (is_quoted_literal(word)) texts.push_back(name + "=" + word.dump());
   return texts;
 }
 
-std::string template_sentence(const PromptEncoder& encoder, const TemplateVariables& words) {
-  const std::string told = encoder.describe(words);
-  return told.empty() ? "" : "the chat template is told " + told;
+std::string template_variables_note(const PromptEncoder& encoder, const TemplateVariables& variables) {
+  const std::string list = encoder.describe(variables);
+  return list.empty() ? "" : "chat template variables: " + list;
 }
 
 RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
@@ -37,23 +37,24 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::s
       section_(std::move(section)),
       chat_(options.chat),
       system_prompt_(options.system_prompt),
-      words_(words_of(options)) {
+      variables_(template_variables(options)) {
   if (chat_ == "never" && !system_prompt_.empty())
-    fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
-  if (chat_ == "never" && !words_.kwargs.empty())
     fail(ExitCode::kBadConfiguration,
-         "data.chat_template_kwargs is for the chat template, and data.chat is never; drop one");
-  encoder_.require_template_variables(words_.kwargs, "data.chat_template_kwargs");
+         "data.system_prompt needs a chat template, but data.chat is never. Fix: remove one of them");
+  if (chat_ == "never" && !variables_.kwargs.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.chat_template_kwargs needs a chat template, but data.chat is never. Fix: remove one of them");
+  encoder_.require_template_variables(variables_.kwargs, "data.chat_template_kwargs");
 }
 
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
   if (prompt.is_array() && chat_ == "never")
-    fail(ExitCode::kBadConfiguration, place, ": the prompt is a conversation, and data.chat is never; set ",
-         "data.chat to auto or ", section_, ".prompt_key to a column of texts");
+    fail(ExitCode::kBadConfiguration, place, ": the prompt is a conversation, but data.chat is never. Fix: set ",
+         "data.chat to auto, or ", section_, ".prompt_key to a column of texts");
   if (!prompt.is_array() && !texts_are_chat()) return false;
   if (!encoder_.has_template())
-    fail(ExitCode::kBadConfiguration, place, ": the prompt is to be rendered as a conversation, and the ",
-         "model has no chat template; take a model that has one, or texts with data.chat=never");
+    fail(ExitCode::kBadConfiguration, place, ": the prompt needs a chat template, but the model has ",
+         "none. Fix: use a model with a chat template, or texts with data.chat=never");
   return true;
 }
 
@@ -72,16 +73,16 @@ bool RowPrompts::misses_template(const Example& example) const {
   return encoder_.text(text, /*parse_special=*/true).tokens == encoder_.text(text).tokens;
 }
 
-std::string RowPrompts::word_of_text() const {
+std::string RowPrompts::text_description() const {
   if (texts_are_chat()) return "a text, as the user's message";
   return encoder_.has_template() ? "a text, given as it is" : "a text";
 }
 
-std::string RowPrompts::template_note(bool asked) const {
-  if (asked) return template_sentence(encoder_, words_);
-  return words_.kwargs.empty()
+std::string RowPrompts::template_note(bool uses_template) const {
+  if (uses_template) return template_variables_note(encoder_, variables_);
+  return variables_.kwargs.empty()
              ? ""
-             : "data.chat_template_kwargs is for the chat template, and the first row of no file goes through it";
+             : "data.chat_template_kwargs has no effect: the first row of no file goes through the chat template";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {
@@ -92,13 +93,13 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
   prompt.extra = std::move(example.extra);
   const bool as_chat = is_chat(example.prompt, example.place);
   if (as_chat) {
-    const bool of_text = example.prompt.is_string();
-    if (of_text) prompt.row_text = example.prompt;
+    const bool is_text = example.prompt.is_string();
+    if (is_text) prompt.row_text = example.prompt;
     example.prompt = conversation(example.prompt);
-    if (!of_text) prompt.messages = example.prompt;
+    if (!is_text) prompt.messages = example.prompt;
   }
   try {
-    EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, words_)
+    EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, variables_)
                                     : encoder_.text(example.prompt.get<std::string>(), /*parse_special=*/true);
     prompt.text = std::move(encoded.text);
     prompt.tokens = std::move(encoded.tokens);

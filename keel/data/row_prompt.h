@@ -9,42 +9,42 @@
 
 namespace keel {
 
-/// What the chat template is told, as section `data` says.
-TemplateVariables words_of(const DataOptions& options);
+/// The variables of the chat template from section `data`.
+TemplateVariables template_variables(const DataOptions& options);
 
-/// "the chat template is told enable_thinking=false"; empty where it is told nothing.
-std::string template_sentence(const PromptEncoder& encoder, const TemplateVariables& words);
+/// A note such as "chat template variables: enable_thinking=false"; empty without variables.
+std::string template_variables_note(const PromptEncoder& encoder, const TemplateVariables& variables);
 
-/// Words of data.chat_template_kwargs that are texts and only spell a value, which a template takes for true.
-std::vector<std::string> texts_for_values(const DataOptions& options);
+/// Settings of data.chat_template_kwargs that are quoted literals such as "false": a template treats the text as true.
+std::vector<std::string> quoted_literals(const DataOptions& options);
 
-/// Rows to what a model is given.
+/// Renders and encodes rows as prompts.
 class RowPrompts {
  public:
-  /// An Error (kBadConfiguration) where the options contradict the model or each other.
-  /// `section` of the configuration names the files and their columns.
+  /// Options that contradict the model or each other are an Error (kBadConfiguration). `section` of the configuration
+  /// names the files and their columns.
   RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section = "data");
 
-  /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
+  /// The row's prompt, rendered and encoded. Throws BadRow if the chat template or the tokenizer fails.
   Prompt prompt(Example example, uint64_t id) const;
 
-  /// Whether the row goes to the model without the chat template that it has, and nobody has said that it should: a
-  /// text that does not spell out its special tokens either.
+  /// Whether a text bypasses the model's chat template by default (data.chat=auto) although it contains no special
+  /// tokens: probably a mistake of the user.
   bool misses_template(const Example& example) const;
 
-  /// Whether a prompt goes through the chat template; an Error where it must and may not, or cannot.
+  /// Whether a prompt goes through the chat template. A conversation that cannot is an Error.
   bool is_chat(const Json& prompt, const std::string& place) const;
 
-  /// A prompt as messages, with data.system_prompt where they have no system message.
+  /// The prompt as messages, with data.system_prompt if there is no system message.
   Json conversation(const Json& prompt) const;
 
   const PromptEncoder& encoder() const { return encoder_; }
-  const TemplateVariables& words() const { return words_; }
+  const TemplateVariables& variables() const { return variables_; }
 
-  /// What becomes of prompts that are texts: "a text, as the user's message".
-  std::string word_of_text() const;
-  /// What the chat template is told; that it is not asked, where words are for it.
-  std::string template_note(bool asked) const;
+  /// How text prompts are used: "a text, as the user's message".
+  std::string text_description() const;
+  /// A note on the template's variables, or that they have no effect because no prompt uses the template.
+  std::string template_note(bool uses_template) const;
 
  private:
   bool texts_are_chat() const;
@@ -52,7 +52,7 @@ class RowPrompts {
   PromptEncoder encoder_;
   std::string section_;
   std::string chat_, system_prompt_;
-  TemplateVariables words_;
+  TemplateVariables variables_;
 };
 
 }  // namespace keel

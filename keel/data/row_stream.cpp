@@ -16,13 +16,11 @@ void SkippedCounts::add(const SkippedRow& row) {
 void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const RowWords& words) {
   const std::string kept = skipped.other_split == 0
                                ? ""
-                               : ", " + std::to_string(skipped.other_split) + " are kept for evaluation (" +
-                                     words.section +
-                                     ".held_out, by the prompt, so that rows of one prompt stay together); lower it, "
-                                     "or name " +
-                                     words.section + ".eval_files in its place";
-  fail(ExitCode::kBadInput, "none of the ", pass, " rows gives ", words.item, "; ", skipped.too_long, " are too long, ",
-       skipped.bad, " are bad", kept, skipped.first.empty() ? "" : "; the first: ", skipped.first);
+                               : ", " + std::to_string(skipped.other_split) + " are held out for evaluation (" +
+                                     words.section + ".held_out, chosen by the prompt). Fix: lower it, or set " +
+                                     words.section + ".eval_files instead";
+  fail(ExitCode::kBadInput, "none of the ", pass, " rows is usable as ", words.item, "; ", skipped.too_long,
+       " are too long, ", skipped.bad, " are bad", kept, skipped.first.empty() ? "" : "; the first: ", skipped.first);
 }
 
 }  // namespace keel

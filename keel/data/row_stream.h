@@ -11,7 +11,7 @@
 
 namespace keel {
 
-/// A place in the stream that gives nothing, and why.
+/// A position of the stream without an item, and the reason.
 struct SkippedRow {
   enum class Why { kBad, kTooLong, kOtherSplit };
   Why why;
@@ -19,38 +19,38 @@ struct SkippedRow {
   uint64_t rows = 1;
 };
 
-/// What was passed over since the stream was opened, each row once: further passes over the data find the same ones.
+/// Rows skipped since the stream was opened. Each row counts once, in the first pass.
 struct SkippedCounts {
   uint64_t bad = 0, too_long = 0;
-  uint64_t other_split = 0;  // as they should be, and worth a word only where nothing else is there
-  std::string first;         // reason of those that are bad or too long
+  uint64_t other_split = 0;  // rows of the other split, not a problem; reported only if no row is left
+  std::string first;         // reason of the first bad or too long row
 
   void add(const SkippedRow& row);
 };
 
-/// What errors call the rows of a stream.
+/// Names for error messages.
 struct RowWords {
-  std::string item = "a prompt";  // that a row gives
-  std::string section = "data";   // of the configuration, that names the files
+  std::string item = "a prompt";  // what a row becomes
+  std::string section = "data";   // the section of the configuration with the files
 };
 
 [[noreturn]] void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const RowWords& words);
 
-/// What rows give, in a fixed order. The position is one global counter, so a resumed run goes on with exactly the next
-/// one; it counts what is skipped as well.
+/// Items made from rows in a fixed order. The position is one global counter that includes skipped rows, so a resumed
+/// run continues with exactly the next item.
 template <class Item>
 class RowStream {
  public:
-  /// What stands at a place: a pure function.
+  /// A pure function from a position to its item.
   using Source = std::function<std::variant<Item, SkippedRow>(uint64_t)>;
 
-  /// `pass` is the number of places in one pass over the data; 0 where there is no end. A stream that does not repeat
-  /// ends after one pass.
+  /// `pass` is the number of positions per pass over the data; 0: unlimited. A stream that does not repeat ends after
+  /// one pass.
   explicit RowStream(Source item_at, uint64_t pass = 0, bool repeats = true, RowWords words = {})
       : item_at_(std::move(item_at)), pass_(pass), repeats_(repeats), words_(std::move(words)) {}
 
-  /// The next ones; fewer than asked for at the end of a stream that does not repeat. A whole pass without a single one
-  /// is an Error.
+  /// Returns the next `count` items; fewer at the end of a stream that does not repeat. A whole pass without an item is
+  /// an Error.
   std::vector<Item> next(int64_t count) {
     std::vector<Item> items;
     SkippedCounts skipped_here;
@@ -72,12 +72,12 @@ class RowStream {
     return items;
   }
 
-  /// What one pass gives, whatever its order, and what it passes over.
+  /// The number of items and skipped rows of one pass.
   struct Survey {
     uint64_t items = 0;
     SkippedCounts skipped = {};
   };
-  /// Reads and encodes every row. Interrupted when someone asks to stop.
+  /// Reads and encodes every row. Throws Interrupted on a stop request.
   Survey survey() const {
     Survey found;
     for (uint64_t position = 0; position < pass_; ++position) {
@@ -95,16 +95,16 @@ class RowStream {
   void seek(uint64_t position) { position_ = position; }
   const SkippedCounts& skipped() const { return skipped_; }
 
-  /// Where the stream stands, with what it has passed over up to there.
-  struct Place {
+  /// A position of the stream with the counts of skipped rows up to there.
+  struct Bookmark {
     uint64_t position = 0;
     SkippedCounts skipped = {};
   };
-  Place place() const { return {position_, skipped_}; }
-  /// As if nothing behind that place had been looked at.
-  void go_back_to(const Place& place) {
-    position_ = place.position;
-    skipped_ = place.skipped;
+  Bookmark bookmark() const { return {position_, skipped_}; }
+  /// Returns to a bookmark.
+  void rewind(const Bookmark& bookmark) {
+    position_ = bookmark.position;
+    skipped_ = bookmark.skipped;
   }
 
  private:

@@ -10,12 +10,12 @@ namespace {
 
 constexpr size_t kMaxColumns = 1000;
 
-/// In files of any schema; verl's rows have the first.
+/// Source columns of all schemas; verl rows have the first.
 const std::vector<std::string> kSources = {"data_source", "source"};
 
 bool has_any(const Json& row, const std::vector<std::string>& paths) { return !filled_column(row, paths).empty(); }
 
-/// A prompt that the configuration names may be anywhere.
+/// With `prompt_named`, the prompt column need not match.
 const Schema* find_schema(const Json& row, RowKind kind, bool prompt_named = false) {
   const auto& table = schemas(kind);
   const auto found = std::find_if(table.begin(), table.end(), [&](const Schema& schema) {
@@ -111,10 +111,10 @@ std::string column_names(const Json& row) {
   std::vector<std::string> names;
   for (const auto& [name, value] : row.items()) names.push_back(printable(name));
   if (names.size() > 20) names.resize(20);
-  return names.empty() ? "no columns at all" : joined(names);
+  return names.empty() ? "no columns" : joined(names);
 }
 
-Columns recognise(const Row& row, const DataOptions& options, RowKind kind, const std::string& text) {
+Columns detect_columns(const Row& row, const DataOptions& options, RowKind kind, const std::string& text) {
   Columns columns;
   columns.kind = kind, columns.schema = "the configured columns";
   if (kind == RowKind::kSupervised)
@@ -139,27 +139,27 @@ void Columns::add_row(const Json& others) {
     const auto holds = [&, &column = name](const std::string& path) {
       return path == column || path.starts_with(column + ".");
     };
-    if (std::none_of(read.begin(), read.end(), holds) && std::ranges::count(unseen, name) == 0 && has_text(value))
-      unseen.push_back(name);
-    if (unseen.size() >= kMaxColumns) return;
+    if (std::none_of(read.begin(), read.end(), holds) && std::ranges::count(unused, name) == 0 && has_text(value))
+      unused.push_back(name);
+    if (unused.size() >= kMaxColumns) return;
   }
 }
 
-std::string Columns::sentence() const {
+std::string Columns::note() const {
   const bool supervised = kind == RowKind::kSupervised;
-  std::string sentence = "read as: ";
+  std::string note = "read as: ";
   if (supervised && answers.empty()) {
-    sentence += (whole_text ? "a text, learned whole and as it is, from " : "a conversation, from ") + prompt;
+    note += (whole_text ? "a text, trained on as a whole, from " : "a conversation, from ") + prompt;
   } else {
-    sentence += schema + "; ";
-    sentence += answer.empty() ? "no answer" : (supervised ? "completion from " : "answer from ") + answer;
-    if (answer_after_hashes) sentence += " (after ####)";
-    sentence += prompt.empty() ? ", no prompt" : ", prompt from " + prompt + " (" + form + ")";
-    if (!source.empty()) sentence += ", source from " + source;
+    note += schema + "; ";
+    note += answer.empty() ? "no answer" : (supervised ? "completion from " : "answer from ") + answer;
+    if (answer_after_hashes) note += " (after ####)";
+    note += prompt.empty() ? ", no prompt" : ", prompt from " + prompt + " (" + form + ")";
+    if (!source.empty()) note += ", source from " + source;
   }
   std::vector<std::string> names;
-  for (const std::string& name : unseen) names.push_back(printable(name));
-  return names.empty() ? sentence : sentence + "; texts that the model does not see: " + joined(names);
+  for (const std::string& name : unused) names.push_back(printable(name));
+  return names.empty() ? note : note + "; unused text columns: " + joined(names);
 }
 
 void ColumnNames::add(const Json& row) {

@@ -12,51 +12,51 @@
 
 namespace keel {
 
-/// What rows are for: prompts of RL, or conversations and completions to be imitated (SFT).
+/// The use of rows: prompts for RL, or conversations and completions for SFT.
 enum class RowKind { kPrompts, kSupervised };
 
-/// A documented form of rows. Columns are paths: a.b is b in a.
+/// A documented row format. Columns are paths: a.b is the field b of column a.
 struct Schema {
   std::string name;
-  std::vector<std::string> prompts;  // the first that a row has
-  std::vector<std::string> answers;  // the one that a row fills; in SFT the completion
-  bool needs_answer = false;         // a row without any of `answers` has another form
+  std::vector<std::string> prompts;  // candidates; the first present one is used
+  std::vector<std::string> answers;  // candidates; the first non-null one is used (SFT: the completion)
+  bool needs_answer = false;         // a row without any of `answers` does not match
 };
 
-/// The schemas of a kind, in the order in which they are tried.
+/// The schemas of a kind, in the order of detection.
 const std::vector<Schema>& schemas(RowKind kind);
 
-/// The columns of a file that are read, known from a row of it. Empty: none.
+/// The columns that are read from a file, detected from one of its rows. Empty: none.
 struct Columns {
   RowKind kind = RowKind::kPrompts;
   std::string schema;
   std::string prompt;
   std::vector<std::string> answers, sources;
-  bool prompt_named = false, answer_named = false, source_named = false;  // by a key of the configuration
-  bool answer_after_hashes = false;                                       // GSM8K: the result follows "####"
-  bool whole_text = false;                                                // SFT: the prompt is a text, learned whole
-  std::string form = "a text";                                            // of that row's prompt, for the sentence
-  std::string answer, source;                                             // in the first row that has one
-  std::vector<std::string> unseen = {};  // columns with texts that are neither prompt, answer nor source
+  bool prompt_named = false, answer_named = false, source_named = false;  // set by the configuration
+  bool answer_after_hashes = false;                                       // GSM8K: the answer follows "####"
+  bool whole_text = false;               // SFT: trains on the whole text of the prompt column
+  std::string form = "a text";           // form of the prompt, for the note
+  std::string answer, source;            // of the first row that has them
+  std::vector<std::string> unused = {};  // text columns that are neither prompt, answer nor source
 
   /// The section of the configuration that names files and columns.
   std::string section() const { return kind == RowKind::kSupervised ? "sft" : "data"; }
   std::string answer_key() const { return kind == RowKind::kSupervised ? "sft.completion_key" : "data.answer_key"; }
 
-  /// Completes `answer`, `source` and `unseen` by one more row; `others` are its columns but the prompt.
+  /// Updates `answer`, `source` and `unused` with a row; `others` are its columns except the prompt.
   void add_row(const Json& others);
 
   /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."
-  std::string sentence() const;
+  std::string note() const;
 };
 
-/// The columns of rows like this one; keys of the options come first. `text` is what the sentence calls prompts that
-/// are texts. A BadRow where the row has no documented form.
-Columns recognise(const Row& row, const DataOptions& options, RowKind kind = RowKind::kPrompts,
-                  const std::string& text = "a text");
+/// Detects the columns from a row; configured columns come first. `text` describes text prompts in the note. Throws
+/// BadRow if no schema matches.
+Columns detect_columns(const Row& row, const DataOptions& options, RowKind kind = RowKind::kPrompts,
+                       const std::string& text = "a text");
 
-/// The columns of all rows of a file: what a row lacks is null, as in a table. Where there are more than a thousand the
-/// names are data themselves, and every row keeps to its own.
+/// The union of the columns of a file's rows. complete() adds missing columns as null, unless there are more than 1,000
+/// columns, which are then data themselves.
 class ColumnNames {
  public:
   void add(const Json& row);
@@ -67,26 +67,26 @@ class ColumnNames {
   std::unordered_set<std::string> known_;
 };
 
-/// The content of a row, before it is rendered.
+/// The content of a row before rendering.
 struct Example {
   Json prompt;         // a string, or messages: a list of {role, content, ...}
-  Json answer;         // null where the row has none; SFT: the completion, null where the prompt is all there is
-  std::string source;  // empty where the row has none
-  Json extra;          // all columns but that of the prompt
-  Json tools = {};     // SFT: that the chat template is to show; null: none
-  std::string place;
+  Json answer;         // null if absent; SFT: the completion, null if the prompt column is the whole example
+  std::string source;  // empty if absent
+  Json extra;          // all columns except the prompt
+  Json tools = {};     // SFT: tools for the chat template; null: none
+  std::string place;   // file and row, for messages
 };
 
-/// A BadRow where a column is missing or is not what it should be.
-Example example_of(Row row, const Columns& columns);
+/// Throws BadRow if a column is missing or has a wrong type.
+Example make_example(Row row, const Columns& columns);
 
-/// The value of a column; "a.b" is b in a, unless a column has that very name. Null where there is none.
+/// The value of a column; "a.b" is the field b of column a, unless a column has that name. Null if absent.
 const Json* find_column(const Json& row, std::string_view path);
 
-/// The first of the columns that holds something, else the first that is there.
+/// The first non-null column, else the first present one.
 std::string filled_column(const Json& row, const std::vector<std::string>& paths);
 
-/// Up to 20 names, for errors.
+/// Up to 20 column names, for messages.
 std::string column_names(const Json& row);
 
 }  // namespace keel

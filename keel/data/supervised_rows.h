@@ -8,50 +8,48 @@
 
 namespace keel {
 
-/// Tokens, and which of them are to be learned.
+/// Tokens with their loss mask.
 struct SupervisedSequence {
   std::vector<int32_t> tokens;
-  std::vector<uint8_t> trained;  // 1 or 0 for each; the first, which nothing predicts, never is
+  std::vector<uint8_t> trained;  // loss mask; always 0 for the first token, which has no prediction
 
   int64_t trained_count() const;
 };
 
-/// What a row is to teach: one sequence, or one for each of the assistant's turns where the chat template rewrites
-/// earlier ones.
+/// The sequences of a row: one, or one per assistant turn if the chat template rewrites earlier turns.
 struct SupervisedRow {
   std::vector<SupervisedSequence> sequences;
 
-  size_t longest() const;
+  size_t max_length() const;
 };
 
-/// Which tokens are learned: what the assistant says; what stands behind the prompt, and all where a row has none, as
-/// in TRL; all. A text that is no prompt is always learned whole.
+/// Tokens with a loss: assistant messages; the completion (all tokens without a completion, as in TRL); all tokens. A
+/// plain text always has a loss on all tokens.
 enum class LossOn { kAssistant, kCompletion, kAll };
 
-/// Rows to what a model learns.
+/// Converts rows to training sequences.
 class SupervisedRows {
  public:
-  /// `stop_ids` end what the model says; a completion that is a text gets the first of them behind it.
+  /// `stop_ids` end a completion; the first is appended to text completions.
   SupervisedRows(RowPrompts prompts, std::vector<int32_t> stop_ids, LossOn loss_on)
       : prompts_(std::move(prompts)), stop_ids_(std::move(stop_ids)), loss_on_(loss_on) {}
 
-  /// Of an example of kSupervisedRows. What the model learns to say stands behind exactly those tokens that it is given
-  /// when it is to say it, and ends with the first stop token: what the template writes behind that, it never says. A
-  /// BadRow where there is nothing to learn.
+  /// Converts one example. Each trained turn follows exactly the prompt tokens that generation would use and ends with
+  /// the first stop token; what the template writes after it is dropped. Throws BadRow if no token has a loss.
   SupervisedRow row(const Example& example) const;
 
   const RowPrompts& prompts() const { return prompts_; }
 
  private:
-  SupervisedSequence of_text(const Example& example) const;
-  SupervisedSequence of_texts(const Example& example) const;
-  SupervisedSequence of_whole(const Json& messages, const Example& example) const;
-  SupervisedSequence of_completion(const Json& messages, size_t first, const Example& example) const;
-  /// Learned from is what the assistant says from message `first` on; the row has not the `added` ones at the front.
-  std::vector<SupervisedSequence> of_turns(const Json& messages, size_t first, size_t added,
-                                           const Example& example) const;
-  void refuse_unseen(const Json& messages, const Example& example) const;
-  void refuse_other_marks(const Json& messages, size_t first, size_t added, const std::string& place) const;
+  SupervisedSequence encode_text(const Example& example) const;
+  SupervisedSequence encode_text_pair(const Example& example) const;
+  SupervisedSequence encode_conversation(const Json& messages, const Example& example) const;
+  SupervisedSequence encode_completion(const Json& messages, size_t first, const Example& example) const;
+  /// Trains on the assistant messages from `first` on. The first `added` messages are not from the row.
+  std::vector<SupervisedSequence> encode_turns(const Json& messages, size_t first, size_t added,
+                                               const Example& example) const;
+  void require_rendered(const Json& messages, const Example& example) const;
+  void check_loss_marks(const Json& messages, size_t first, size_t added, const std::string& place) const;
   bool is_stop(int32_t token) const;
 
   RowPrompts prompts_;

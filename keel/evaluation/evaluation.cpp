@@ -38,7 +38,7 @@ bool score_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
 
 /// Groups the samples by problem: repeated rows of one problem share their samples.
 std::vector<ScoredPrompt> group_by_problem(std::span<const Prompt> prompts, const Evaluation& result) {
-  const std::vector<size_t> problems = problem_numbers(prompts);
+  const std::vector<size_t> problems = problem_indices(prompts);
   std::vector<ScoredPrompt> scored;
   for (size_t i = 0; i < prompts.size(); ++i)
     if (problems[i] == scored.size()) scored.push_back({.source = prompts[i].source, .samples = {}});

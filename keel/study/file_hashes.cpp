@@ -51,7 +51,7 @@ Json FileHashes::hash_files(Config config) {
   };
   for (const std::vector<std::string>* names : data_file_lists(config))
     try_add([&] {
-      for (const std::filesystem::path& file : expand_names(*names)) add_file(file, hashes);
+      for (const std::filesystem::path& file : expand_globs(*names)) add_file(file, hashes);
     });
   if (!config.model.path.empty())
     try_add([&] { add_model(locate_model(resolve_model(config.model.path, nullptr)), hashes); });

@@ -87,12 +87,12 @@ void BatchSampler::sample_dynamically(const RolloutEngine& engine, PromptStream&
   std::vector<Rollout> sampled;  // for the metrics
   while (batch.prompts.size() < needed && batch.groups.batches < config_.rollout.max_batches) {
     std::vector<Prompt> prompts;
-    std::vector<PromptStream::Place> ends;  // stream position after each prompt
+    std::vector<PromptStream::Bookmark> ends;  // stream position after each prompt
     while (prompts.size() < needed) {
       std::vector<Prompt> next = stream.next(1);
       if (next.empty()) break;  // the stream has ended and does not repeat
       prompts.push_back(std::move(next.front()));
-      ends.push_back(stream.place());
+      ends.push_back(stream.bookmark());
     }
     if (prompts.empty()) break;
     std::vector<Rollout> rollouts = sample_and_score(engine, prompts, batch, events);
@@ -109,9 +109,9 @@ void BatchSampler::sample_dynamically(const RolloutEngine& engine, PromptStream&
         batch.rollouts.push_back(std::move(rollout));
       }
       batch.prompts.push_back(std::move(prompts[i]));
-      stream.go_back_to(ends[i]);
+      stream.rewind(ends[i]);
     }
-    if (batch.prompts.size() < needed) stream.go_back_to(ends.back());
+    if (batch.prompts.size() < needed) stream.rewind(ends.back());
   }
   batch.groups.sampled = static_cast<int64_t>(sampled.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());

@@ -32,7 +32,7 @@ void refuse_to_replace_inputs(Config config) {
   refuse("model.path", config.model.path, kConvert);
   refuse("lora.adapter", config.lora.adapter, kConvert);
   for (const std::vector<std::string>* files : data_file_lists(config))
-    for (const std::filesystem::path& file : expand_names(*files))  // other files in the folder stay
+    for (const std::filesystem::path& file : expand_globs(*files))  // other files in the folder stay
       if (RunFolder::belongs_to_run(file))
         refuse("a file of rows", file.string(), "copy the file to another folder first");
 }

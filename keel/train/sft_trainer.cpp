@@ -109,7 +109,7 @@ std::optional<SftEvalLoss> SftTrainer::held_out_loss() {
   constexpr int64_t kRowsPerBatch = 64;
   RowStream<SupervisedRow>* rows = demonstrations_.held_out();
   if (rows == nullptr) return std::nullopt;
-  rows->go_back_to({});
+  rows->rewind({});
   SftEvalLoss result;
   double negative_logp = 0;
   while (true) {

@@ -1,4 +1,4 @@
-"""What the chat template is told beside the conversation: said at a run's start, in --explain and in log.txt, and refused where
+"""What chat template variables: beside the conversation: said at a run's start, in --explain and in log.txt, and refused where
 it would say nothing."""
 
 import json
@@ -41,14 +41,14 @@ class TemplateWords(support.Test):
         return " ".join(result.stdout.split())
 
     def test_a_run_says_what_the_template_is_told(self):
-        told = "the chat template is told enable_thinking=false"
+        told = "chat template variables: enable_thinking=false"
         word = "data.chat_template_kwargs=[enable_thinking=False]"
         self.assertIn(told, self.explained(word))
         result = self.train(word)
         self.assert_exit(result, 0)
         for where in (result.stdout + result.stderr, (self.folder / "run" / "log.txt").read_text()):
             self.assertIn(told, " ".join(where.split()))
-        self.assertNotIn("chat template is told", self.explained())
+        self.assertNotIn("chat template variables", self.explained())
 
     def test_an_evaluation_with_other_words_than_the_runs_is_told_so(self):
         word = "data.chat_template_kwargs=[enable_thinking=false]"
@@ -64,7 +64,7 @@ class TemplateWords(support.Test):
     def test_a_date_is_said_where_the_template_asks_for_it(self):
         self.assertNotIn("today is", self.explained())
         self.template(DATED)
-        self.assertIn("the chat template is told today is 2024-07-26", self.explained())
+        self.assertIn("chat template variables: today is 2024-07-26", self.explained())
 
     def test_a_text_that_spells_a_value_is_said_to_be_a_text(self):
         """transformers takes it for true, as every text: `is false` does not hold for it."""
@@ -75,9 +75,9 @@ class TemplateWords(support.Test):
     def test_words_that_no_first_prompt_goes_by_are_told_so(self):
         """Later rows may be conversations, so that nothing is said of all of them."""
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
-        self.assertIn("data.chat_template_kwargs is for the chat template, and the first row of no file goes through it",
+        self.assertIn("data.chat_template_kwargs has no effect: the first row of no file goes through the chat template",
                       self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
-        self.assertIn("the chat template is told enable_thinking=false", self.explained("data.chat_template_kwargs=[enable_thinking=false]", "data.chat=always"))
+        self.assertIn("chat template variables: enable_thinking=false", self.explained("data.chat_template_kwargs=[enable_thinking=false]", "data.chat=always"))
 
     def test_a_model_without_a_template_is_told_so(self):
         self.template("")
@@ -90,7 +90,7 @@ class TemplateWords(support.Test):
 
     def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
         settings = ("task.name=countdown", "data.chat_template_kwargs=[enable_thinking=false]")
-        self.assertIn("the chat template is told enable_thinking=false", self.explained(*settings, files=False))
+        self.assertIn("chat template variables: enable_thinking=false", self.explained(*settings, files=False))
         lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=countdown", *more, files=False))[1])
                    for more in ((), settings[1:])]
         self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # a token for each byte

@@ -474,7 +474,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """
         self.reward = self.write("meddling.py", reward)
         result = self.train("run", eval={"prompts": 0}, train={"steps": 8})
-        self.assert_refused(result, 3, str(self.data), "others than when it was first read", "do not change files")
+        self.assert_refused(result, 3, str(self.data), "have changed since it was first read", "restore the old content")
         self.reward = self.write("touching.py", reward.replace('"<bos> 3"', '"<bos> 1"'))
         self.data.write_text(self.data.read_text().replace("<bos> 3", "<bos> 1"))
         self.assert_exit(self.train("touched", eval={"prompts": 0}, train={"steps": 8}), 0)

@@ -14,14 +14,14 @@ class SftRows(own_rows.Test):
     def test_rows_that_cannot_be_right_are_refused(self):
         talk, ask = TALKS[0], TALKS[0][:1]
         for row, settings, sentence in [
-                ({"messages": talk, "tools": [TOOL]}, [], "chat template does not show them"),
-                ({"messages": talk, "tools": json.dumps([TOOL])}, [], "chat template does not show them"),
-                ({"messages": [*ask, CALL]}, [], "chat template does not write them"),
-                ({"messages": [*ask, talk[1] | {"reasoning_content": "one more"}]}, [], "does not write it; write it into its content"),
+                ({"messages": talk, "tools": [TOOL]}, [], "chat template does not render them"),
+                ({"messages": talk, "tools": json.dumps([TOOL])}, [], "chat template does not render them"),
+                ({"messages": [*ask, CALL]}, [], "chat template does not render them"),
+                ({"messages": [*ask, talk[1] | {"reasoning_content": "one more"}]}, [], "does not render it. Fix: move it into the content"),
                 ({"messages": [*ask, talk[1] | {"loss": "no"}]}, [], 'message 2 has the loss "no"'),
                 ({"messages": [*ask, talk[1] | {"loss": True, "weight": 0}]}, [], "contradict each other"),
-                ({"messages": [ask[0] | {"loss": True}, talk[1]]}, [], "message 1 is marked to be learned"),
-                ({"messages": [*ask, talk[1] | {"loss": False}]}, [], "no message of the assistant's that is learned"),
+                ({"messages": [ask[0] | {"loss": True}, talk[1]]}, [], "message 1 has a loss mark"),
+                ({"messages": [*ask, talk[1] | {"loss": False}]}, [], "no assistant message with a loss"),
                 ({"messages": [*ask, talk[1] | {"loss": False}]}, ["sft.loss_on=all"], "set sft.loss_on=assistant"),
                 ({"messages": [*ask, talk[1] | {"weight": 0}]}, ["sft.loss_on=completion"], "set sft.loss_on=assistant"),
                 ({"messages": talk, "tools": "add"}, [], "a text that is not JSON"),
@@ -31,7 +31,7 @@ class SftRows(own_rows.Test):
                 ({"story": ""}, ["sft.text_key=story"], "the text (\"story\") is empty"),
                 ({"conversations": [{"from": "human", "value": "a"}]}, ["sft.prompt_key=conversations"], "has no role"),
                 ({"text": "story"}, ["sft.text_key=tale"], "column \"tale\" is missing"),
-                ({"prompt": ask, "completion": ask}, ["sft.loss_on=completion"], "does not begin with a message of the assistant"),
+                ({"prompt": ask, "completion": ask}, ["sft.loss_on=completion"], "does not begin with an assistant message"),
                 ({"words": "a"}, [], "expected messages, or prompt and completion")]:
             with self.subTest(row=row):
                 self.assertIn(sentence, self.refused(3, f"data.files=[{self.write('bad.jsonl', [row])}]", *settings))
@@ -48,10 +48,10 @@ class SftRows(own_rows.Test):
         texts, pairs = self.write("texts.jsonl", [{"text": "a story"}]), self.write("pairs.jsonl", [{"prompt": "a", "completion": "b", "id": "c"}])
         result = self.sft(f"data.files=[{texts}]", "sft.text_key=text", "sft.steps=1")
         self.assert_exit(result, 0)
-        self.assertIn("read as: a text, learned whole and as it is, from text", result.stdout)
+        self.assertIn("read as: a text, trained on as a whole, from text", result.stdout)
         told = self.sft(f"data.files=[{pairs}]", run="pairs").stdout
         self.assertIn('read as: prompt and completion; completion from completion, prompt from prompt (a text, given as it is); '
-                      'texts that the model does not see: "id"', told)
+                      'unused text columns: "id"', told)
         self.assertIn("the model's chat template is not used", told)
 
     def test_estimates_time_and_memory(self):

@@ -224,16 +224,16 @@ class Sft(own_rows.Test):
     def test_refuses_rows_that_teach_nothing(self):
         user, said = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
         for row, sentence in [
-                ({"messages": [user, {"role": "gpt", "content": "ho"}]}, 'no message of the assistant\'s that is learned; its roles: "gpt", "user"'),
-                ({"messages": [said, user]}, "begins with the assistant's words"),
+                ({"messages": [user, {"role": "gpt", "content": "ho"}]}, 'no assistant message with a loss; its roles: "gpt", "user"'),
+                ({"messages": [said, user]}, "begins with an assistant message"),
                 ({"messages": [user, {"role": "assistant", "content": " "}]}, "message 2, the assistant's, is empty"),
                 ({"messages": [user, {"role": "assistant"}]}, "message 2 of the conversation (\"messages\") has no content"),
                 ({"messages": []}, "is an empty conversation"),
                 ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
-                ({"messages": [user, {**said, "function_call": {"name": "f"}}]}, "does not write it. Fix: write tool_calls"),
-                ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
+                ({"messages": [user, {**said, "function_call": {"name": "f"}}]}, "does not render it. Fix: write tool_calls"),
+                ({"prompt": [user], "completion": [user]}, "no assistant message")]:
             bad = self.write("bad.jsonl", [row])
             message = self.refused(3, f"data.files=[{bad}]")
             self.assertIn("bad.jsonl:1: ", message)
@@ -269,7 +269,7 @@ class Sft(own_rows.Test):
     def test_a_turn_without_an_end_is_refused(self):
         config = self.model / "tokenizer_config.json"
         config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("<|im_end|>", "")}))
-        self.assertIn("has no stop token at its end", self.refused(3, f"data.files=[{self.rows}]"))
+        self.assertIn("does not end with a stop token", self.refused(3, f"data.files=[{self.rows}]"))
         config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("assistant\n{% endif", "assistant:\n{% endif")}))
         self.assertIn("chat template begins the assistant message differently", self.refused(3, f"data.files=[{self.rows}]"))
 

@@ -48,7 +48,7 @@ TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
   const std::string name = folder.path.filename().string();
   const std::vector<std::string> wanted = {"gsm8k/test", name + "/math/test", "more/math/test", "train", "gsm8k/test"};
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(dataset.read(i).source, wanted[i]);
-  EXPECT_EQ(dataset.files_behind(3), (std::vector<std::string>{names[3], names[0]}));
+  EXPECT_EQ(dataset.files_after(3), (std::vector<std::string>{names[3], names[0]}));
 }
 
 TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
@@ -199,11 +199,11 @@ TEST(Dataset, RefusesWhatHasNoRows) {
   const TestFolder folder;
   const std::string empty = folder.write("empty.jsonl", "\n\n");
   EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the dataset is empty"), std::string::npos);
-  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file is called"),
+  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file matches"),
             std::string::npos);
   EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/gone.jsonl"}, {}); }).find("gone.jsonl"),
             std::string::npos);
-  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string()}, {}); }).find("is a folder; name its files"),
+  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string()}, {}); }).find("is a folder. Fix: name its files"),
             std::string::npos);
   const std::string bad = folder.write("bad.jsonl", "x\ny\n");
   EXPECT_NE(error_of(3, [&] { Dataset::open({bad}, with("skip")); })

@@ -103,7 +103,7 @@ TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
   EXPECT_NE(data.train.skipped().first.find("rows.jsonl:11: a prompt of 10 tokens"), std::string::npos);
   options.max_prompt_tokens = 3;
   OpenedDataset none = open(options);
-  EXPECT_NE(error_of(3, [&] { none.train.next(1); }).find("none of the 11 rows gives a prompt; 11 are too long"),
+  EXPECT_NE(error_of(3, [&] { none.train.next(1); }).find("none of the 11 rows is usable as a prompt; 11 are too long"),
             std::string::npos);
 }
 
@@ -115,7 +115,7 @@ TEST(OpenDataset, SaysWhereAllRowsAreHeldOut) {
   options.held_out = 0.9999;
   OpenedDataset data = open(options);
   EXPECT_THAT(error_of(3, [&] { data.train.next(1); }),
-              testing::AllOf(testing::HasSubstr("0 are bad, 3 are kept for evaluation (data.held_out"),
+              testing::AllOf(testing::HasSubstr("0 are bad, 3 are held out for evaluation (data.held_out"),
                              testing::HasSubstr("lower it, or name data.eval_files")));
 }
 
@@ -202,7 +202,7 @@ TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
   EXPECT_NE(error_of(2, [&] { rendered(chat, "never", ""); }).find("chat.jsonl:1: the prompt is a conversation"),
             std::string::npos);
   EXPECT_NE(error_of(2, [&] { rendered(text, "never", "x"); }).find("data.system_prompt"), std::string::npos);
-  EXPECT_NE(error_of(2, [&] { open(options_for(chat), 1, {}).train.next(1); }).find("the model has no chat template"),
+  EXPECT_NE(error_of(2, [&] { open(options_for(chat), 1, {}).train.next(1); }).find("the prompt needs a chat template"),
             std::string::npos);
 }
 

@@ -11,12 +11,12 @@ constexpr RowKind kSft = RowKind::kSupervised;
 
 Row row_of(const std::string& text) { return {Json::parse(text), "f:1"}; }
 
-Columns columns_of(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
-  return recognise(row_of(row), options, kind);
+Columns find_columns(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
+  return detect_columns(row_of(row), options, kind);
 }
 
 Example read(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
-  return example_of(row_of(row), columns_of(row, options, kind));
+  return make_example(row_of(row), find_columns(row, options, kind));
 }
 
 std::string schema_refusal(const std::string& row, const DataOptions& options = {}, RowKind kind = RowKind::kPrompts) {
@@ -124,8 +124,8 @@ const Dialect kDialects[] = {
 
 TEST(Schema, RecognisesTheDocumentedFormsAndTheConfiguredColumns) {
   for (const Dialect& dialect : kDialects) {
-    const Columns columns = columns_of(dialect.row, dialect.options, dialect.kind);
-    EXPECT_EQ(columns.sentence(), "read as: " + dialect.sentence);
+    const Columns columns = find_columns(dialect.row, dialect.options, dialect.kind);
+    EXPECT_EQ(columns.note(), "read as: " + dialect.sentence);
     const Example example = read(dialect.row, dialect.options, dialect.kind);
     EXPECT_EQ(example.prompt, Json::parse(dialect.prompt)) << dialect.sentence;
     EXPECT_EQ(example.answer, Json::parse(dialect.answer)) << dialect.sentence;
@@ -158,7 +158,7 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(chat(R"([{"role": "user"}])")), "message 1 of the prompt (prompt) has no content"},
       {schema_refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")),
        "content that is not a text but array"},
-      {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with the assistant's words"},
+      {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with an assistant message"},
       {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
       {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})", keys("prompt")), "Fix: remove the column"},
       {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")), "data.chat_template_kwargs"},
@@ -172,8 +172,8 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(R"({"question": "a", "answer": "b"})", {}, kSft), "set sft.prompt_key and sft.completion_key"},
       {schema_refusal(R"({"text": "a"})", {}, kSft), "expected messages, or prompt and completion"},
       {schema_refusal(R"({"prompt": "a"})", {}, kSft), "no known schema"},
-      {schema_refusal(R"({"prompt": "a", "completion": "nan"})", {}, kSft), "which tables have where there is none"},
-      {schema_refusal(R"({"story": "a"})", keys("story"), kSft), "sft.text_key=story learns it whole"},
+      {schema_refusal(R"({"prompt": "a", "completion": "nan"})", {}, kSft), "which usually means that there is none"},
+      {schema_refusal(R"({"story": "a"})", keys("story"), kSft), "sft.text_key=story trains on the whole text"},
       {schema_refusal(R"({"story": )" + kChat + "}", text_key, kSft),
        "sft.prompt_key=story reads it as a conversation"},
   };
@@ -181,11 +181,11 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
     EXPECT_TRUE(got.starts_with("f:1: ")) << got;
     EXPECT_NE(got.find(wanted), std::string::npos) << got << " / " << wanted;
   }
-  const Columns gsm8k = columns_of(R"({"question": "q", "answer": "#### 1"})");
+  const Columns gsm8k = find_columns(R"({"question": "q", "answer": "#### 1"})");
   const Row bare = row_of(R"({"question": "q", "answer": "1"})");
-  EXPECT_NE(bad_row_of([&] { example_of(bare, gsm8k); }).find("has no \"####\""), std::string::npos);
+  EXPECT_NE(bad_row_of([&] { make_example(bare, gsm8k); }).find("has no \"####\""), std::string::npos);
   const Row parquet{Json{{"prompt", nullptr}}, "rows.parquet, row group 1, row 1 (both from 1)"};
-  EXPECT_NE(bad_row_of([&] { example_of(parquet, recognise(parquet, {})); }).find("null, or bytes that are no text; "),
+  EXPECT_NE(bad_row_of([&] { make_example(parquet, detect_columns(parquet, {})); }).find("null, or bytes that are not text; "),
             std::string::npos);
 }
 
@@ -215,15 +215,15 @@ TEST(Schema, ReadsRowsWhoseOddColumnsAreEmptyEqualOrMeant) {
             Json::parse(kChat));
 }
 
-TEST(Schema, NamesEveryTextThatTheModelDoesNotSee) {
+TEST(Schema, ListsUnusedTextColumns) {
   const std::string row = R"({"prompt": "How many?", "answer": "51", "context": "a pack", "id": "chal-1", "empty": " ",
       "source": "here", "level": 3, "notes": [{"by": "me"}], "choices": {"A": "51"}, "none": null})";
-  Columns columns = columns_of(row);
+  Columns columns = find_columns(row);
   columns.add_row(read(row).extra);
   columns.add_row(Json{{"id", "again"}, {"later", "only in another row"}});
-  EXPECT_EQ(columns.sentence(),
-            "read as: TRL; answer from answer, prompt from prompt (a text), source from source; texts that the model "
-            "does not see: \"context\", \"id\", \"notes\", \"choices\", \"later\"");
+  EXPECT_EQ(columns.note(),
+            "read as: TRL; answer from answer, prompt from prompt (a text), source from source; unused text columns: "
+            "\"context\", \"id\", \"notes\", \"choices\", \"later\"");
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ Json uuid_of(std::string_view bytes) {
 /// The value at an index of an array of any type.
 struct ValueVisitor {
   int64_t index;
-  int64_t& room;
+  int64_t& budget;
   Json value = {};
 
   void take(size_t bytes) {
-    if (static_cast<uint64_t>(room) < bytes) throw RowTooLarge();
-    room -= static_cast<int64_t>(bytes);
+    if (static_cast<uint64_t>(budget) < bytes) throw RowTooLarge();
+    budget -= static_cast<int64_t>(bytes);
   }
 
   template <class Array>
@@ -77,12 +77,12 @@ struct ValueVisitor {
       Json pairs = Json::array();
       const int64_t begin = array.value_offset(index), end = begin + array.value_length(index);
       for (int64_t i = begin; i < end; ++i)
-        pairs.push_back(Json::array({json_of(*array.keys(), i, room), json_of(*array.items(), i, room)}));
+        pairs.push_back(Json::array({json_of(*array.keys(), i, budget), json_of(*array.items(), i, budget)}));
       return pairs;
     } else if constexpr (arrow::is_list_like_type<Type>::value || arrow::is_list_view_type<Type>::value) {
       Json list = Json::array();
       const int64_t begin = array.value_offset(index), end = begin + array.value_length(index);
-      for (int64_t i = begin; i < end; ++i) list.push_back(json_of(*array.values(), i, room));
+      for (int64_t i = begin; i < end; ++i) list.push_back(json_of(*array.values(), i, budget));
       return list;
     } else if constexpr (arrow::is_struct_type<Type>::value) {
       Json object = Json::object();
@@ -90,14 +90,14 @@ struct ValueVisitor {
       for (int i = 0; i < array.num_fields(); ++i) {
         const std::string& name = array.type()->field(i)->name();
         take(name.size());
-        entries.emplace_back(name, json_of(*array.field(i), index, room));
+        entries.emplace_back(name, json_of(*array.field(i), index, budget));
       }
       return object;
     } else if constexpr (arrow::is_dictionary_type<Type>::value) {
-      return json_of(*array.dictionary(), array.GetValueIndex(index), room);
+      return json_of(*array.dictionary(), array.GetValueIndex(index), budget);
     } else if constexpr (arrow::is_extension_type<Type>::value) {
       const auto& type = static_cast<const arrow::ExtensionType&>(*array.type());
-      if (type.extension_name() != "arrow.uuid") return json_of(*array.storage(), index, room);
+      if (type.extension_name() != "arrow.uuid") return json_of(*array.storage(), index, budget);
       return uuid_of(static_cast<const arrow::FixedSizeBinaryArray&>(*array.storage()).GetView(index));
     } else {  // none of the types that Parquet files are known to have
       throw std::runtime_error("values of the Arrow type " + array.type()->ToString() +
@@ -108,8 +108,8 @@ struct ValueVisitor {
 
 }  // namespace
 
-Json json_of(const arrow::Array& array, int64_t index, int64_t& room) {
-  ValueVisitor visitor{index, room};
+Json json_of(const arrow::Array& array, int64_t index, int64_t& budget) {
+  ValueVisitor visitor{index, budget};
   visitor.take(2);  // the least: a digit and a comma
   if (array.IsNull(index)) return nullptr;
   const arrow::Status status = arrow::VisitArrayInline(array, &visitor);

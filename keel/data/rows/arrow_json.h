@@ -11,15 +11,15 @@ class Array;
 
 namespace keel {
 
-/// A row whose tree would take too much memory.
+/// A row whose JSON value would take too much memory.
 class RowTooLarge : public std::runtime_error {
  public:
   RowTooLarge() : std::runtime_error("the row is too large") {}
 };
 
-/// One value of an Arrow array as Json: what pyarrow's to_pylist() gives, where Json has a word for it. Throws where
-/// the type has no form in Json. `room` is how many bytes of JSON text the value may take, about; what it takes is
-/// subtracted, and a RowTooLarge is thrown when there is none left: a list of a billion nulls is a few bytes in a file.
-Json json_of(const arrow::Array& array, int64_t index, int64_t& room);
+/// Converts one value of an Arrow array to Json, as pyarrow's to_pylist() does. Throws if the type has no JSON form.
+/// `budget` is the approximate number of bytes of JSON text left; the value's size is subtracted, and RowTooLarge is
+/// thrown at 0: a list of a billion nulls is a few bytes in a file.
+Json json_of(const arrow::Array& array, int64_t index, int64_t& budget);
 
 }  // namespace keel

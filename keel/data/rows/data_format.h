@@ -7,23 +7,23 @@ namespace keel {
 
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// How a data file is packed, by its first bytes.
+/// The container of a data file, by its first bytes.
 enum class DataFormat { kText, kGzip, kZstd, kParquet };
 
-/// What the text of a data file is, packed or not.
+/// The format of the (unpacked) text of a data file.
 enum class TextFormat { kJsonLines, kJsonList, kCsv };
 
-/// Fails where the name promises another format than the bytes hold, and for other kinds of archives.
+/// Fails if the file name contradicts the content, and for unsupported archives.
 DataFormat data_format(const std::filesystem::path& path);
 
-/// Decides by the beginning of the text and, for CSV, by the name (`rows.csv`, also packed as `rows.csv.gz`). Fails
-/// where the name promises CSV and the text is JSON, and for tables of other kinds (.tsv, .xlsx, ...).
+/// Decides by the beginning of the text and, for CSV, by the name (`rows.csv` or `rows.csv.gz`). Fails if a .csv file
+/// holds JSON, and for other tables (.tsv, .xlsx, ...).
 TextFormat text_format(const std::filesystem::path& path, std::string_view beginning);
 
-/// Whether this build has Arrow, which reads everything but JSON lines and JSON lists.
+/// Whether this build has Arrow, which reads everything except JSON lines and JSON lists.
 bool has_arrow();
 
-/// Fails without Arrow, naming the file, `what` is in it, and the fix.
+/// Fails if this build has no Arrow; the message names the file, its format `what` and the fix.
 void require_arrow(const std::filesystem::path& path, std::string_view what);
 
 }  // namespace keel

@@ -9,8 +9,8 @@
 
 namespace keel {
 
-/// Decompresses a gzip or zstd file of any number of members or frames and passes the bytes on, piece by piece.
-/// Returns why it stopped before the end of the data; empty: the file is whole.
+/// Decompresses a gzip or zstd file of any number of members or frames and passes the bytes on in pieces.
+/// Returns why the data ended early; empty if the file is complete.
 std::string decompress(const std::filesystem::path& path, DataFormat format,
                        const std::function<void(std::string_view piece)>& visit);
 

@@ -13,25 +13,25 @@
 
 namespace keel {
 
-/// Bytes of one line that are read at most; longer lines are bad rows. As a tree, a row takes up to 20 times its size.
+/// Maximum bytes of a line; longer lines are bad rows. A parsed row takes up to 20 times its size.
 constexpr uint64_t kMaxLineBytes = uint64_t{16} << 20;
 
 /// One line that is not blank.
 struct TextLine {
-  std::string text;     // without its newline; cut where the line is longer than kMaxLineBytes
+  std::string text;     // without its newline; truncated at kMaxLineBytes
   uint64_t size = 0;    // of the whole line
   uint64_t number = 0;  // from 1, blank lines counted
 };
 
-/// Rows as lines of text, found again by number without holding the file: an index has the first of every 64 KB.
+/// The lines of a text file by index. Keeps an index with one entry per 64 KB instead of the file.
 class LineFile {
  public:
-  /// Reads the file once, for the index. Rows read later must be those of then.
+  /// Reads the file once to build the index. The file must not change afterwards.
   static LineFile open(const std::filesystem::path& path);
 
   uint64_t rows() const { return rows_; }
   uint64_t bytes() const { return file_->size(); }
-  /// Changes with every byte of the file.
+  /// A checksum of the file's content.
   uint32_t checksum() const { return checksum_.value(); }
   TextLine read(uint64_t row) const;
   void for_each(const std::function<void(const TextLine&)>& visit) const;

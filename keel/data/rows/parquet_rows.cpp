@@ -21,7 +21,7 @@ std::unique_ptr<parquet::arrow::FileReader> open_sound(const std::filesystem::pa
   std::unique_ptr<parquet::arrow::FileReader> reader;
   const std::string problem = arrow_problem([&] { return open_parquet(path, memory, kRowsAtOnce).Value(&reader); });
   if (!problem.empty())
-    fail(ExitCode::kBadInput, path.string(), ": not a sound Parquet file: ", problem, "; get the file again");
+    fail(ExitCode::kBadInput, path.string(), ": not a valid Parquet file: ", problem, ". Fix: download the file again");
   return reader;
 }
 

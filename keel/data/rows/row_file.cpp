@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-/// Where the text of a file goes: JSON lines into the spool as they are, other rows through what cuts them apart.
+/// Receives the text of a file: writes JSON lines to the spool unchanged, other formats through a TextRows.
 class TextSink {
  public:
   TextSink(const std::filesystem::path& path, Spool& spool) : path_(path), spool_(spool) {}
@@ -34,7 +34,7 @@ class TextSink {
     else
       spool_.write(piece);
   }
-  /// What is wrong with the end of the text.
+  /// Returns the error at the end of the text, if any.
   std::optional<BadRow> finish() { return rows_ ? rows_->finish() : std::nullopt; }
   TextFormat format() const { return format_; }
 
@@ -46,7 +46,7 @@ class TextSink {
   std::unique_ptr<TextRows> rows_;
 };
 
-/// The format of a text that is not packed.
+/// The format of an unpacked text.
 TextFormat text_format_of(const std::filesystem::path& path) {
   constexpr uint64_t kBeginning = 4096;
   const InputFile file = InputFile::open(path);
@@ -55,7 +55,7 @@ TextFormat text_format_of(const std::filesystem::path& path) {
   return text_format(path, beginning);
 }
 
-/// Passes the text of a file to the sink; returns what ends it before its end.
+/// Passes the text of a file to the sink. Returns the error if it is truncated.
 std::optional<BadRow> read_text(const InputFile& file, DataFormat format, TextSink& sink, const Spool& spool) {
   const std::string path = file.path().string();
   if (format != DataFormat::kText) {
@@ -72,14 +72,14 @@ std::optional<BadRow> read_text(const InputFile& file, DataFormat format, TextSi
   return std::nullopt;
 }
 
-/// Parquet's columns that hardly vary take next to no room: a long prompt that all rows share, for instance.
+/// Parquet compresses repeated values well, such as a long prompt that all rows share, so its limits are higher.
 UnpackLimits limits_for(DataFormat format) {
   UnpackLimits limits;
   if (format == DataFormat::kParquet) limits.expansion = 1000;
   return limits;
 }
 
-/// The number in front of `text`, which is taken off with the space behind it.
+/// Removes a leading number and the following space from `text`; returns the number.
 uint64_t take_number(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -88,7 +88,7 @@ uint64_t take_number(std::string_view& text) {
   return number;
 }
 
-/// Whether a line looks as if it named the columns of a table.
+/// Whether a line looks like a CSV header.
 bool is_header(std::string_view text) {
   return !text.empty() && is_letter(text[0]) && text.find(',') != std::string_view::npos;
 }
@@ -96,7 +96,7 @@ bool is_header(std::string_view text) {
 void refuse_long(const TextLine& line, const std::string& place) {
   if (line.size > kMaxLineBytes)
     throw BadRow(place, "a row of at least " + std::to_string(line.size) + " bytes (at most 16 MiB are read). Fix: " +
-                            "shorten it, or keep what is large in a file that the reward reads");
+                            "shorten it, or move large content to a file that the reward reads");
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ Row RowFile::parse(const TextLine& line) const {
   std::string_view text = line.text;
   if (line.number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (line.number == 1 && is_header(text))
-    throw BadRow(row.place, "not JSON. Fix: the name of a CSV file must end in .csv");
+    throw BadRow(row.place, "not JSON. Fix: if it is a CSV file, rename it to .csv");
   row.value = parse_row(text, row.place);
   return row;
 }

@@ -13,27 +13,27 @@
 
 namespace keel {
 
-/// One row and where it stands: "train.jsonl:17", "train.parquet, row group 1, row 17 (both from 1)".
+/// One row and its place: "train.jsonl:17", "train.parquet, row group 1, row 17 (both from 1)".
 struct Row {
   Json value;
   std::string place;
 };
 
-/// The rows of one data file, by number. JSON lines are read where they lie; lists, CSV, compressed files and Parquet
-/// are unpacked once, into a temporary file. Blank lines are no rows.
+/// The rows of one data file, by index. JSON lines are read in place; lists, CSV, compressed files and Parquet are
+/// unpacked once into a temporary file. Blank lines are skipped.
 class RowFile {
  public:
-  /// `limits` are for packed files; without them those of its format.
+  /// `limits` apply to packed files; default: those of the format.
   static RowFile open(const std::filesystem::path& path, std::optional<UnpackLimits> limits = std::nullopt);
 
   const std::filesystem::path& path() const { return path_; }
-  /// Bad ones included.
+  /// The number of rows, including bad ones.
   uint64_t rows() const { return lines_.rows() + (damage_ ? 1 : 0); }
-  /// Of the rows as text: a file that was only compressed in another way has the same.
+  /// A hash of the rows as text, which does not depend on the compression.
   std::string fingerprint() const;
-  /// A BadRow where there is none to be had.
+  /// Throws BadRow if the row is unreadable.
   Row read(uint64_t row) const;
-  /// All rows in order, bad ones as what is wrong with them.
+  /// Visits all rows in order; unreadable ones go to `on_bad`.
   void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
 
   /// Whether the rows are the file's own lines, and not what another format was unpacked to.
@@ -50,7 +50,7 @@ class RowFile {
   DataFormat format_;
   TextFormat text_;
   LineFile lines_;
-  std::optional<BadRow> damage_;  // where a compressed file broke off; counts as its last row
+  std::optional<BadRow> damage_;  // of a truncated compressed file; counts as its last row
 };
 
 }  // namespace keel

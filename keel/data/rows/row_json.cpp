@@ -9,16 +9,17 @@ namespace keel {
 namespace {
 
 constexpr const char* kOverLines =
-    "; does the row go on in the next line? Wanted is one object per line, or a list of objects; is the file an object "
-    "that has the rows in it? Save the list alone";
+    "; expected one object per line, or a list of objects. Fix: write each row on one line; if the file is an object "
+    "that "
+    "contains the rows, save only the list";
 
 }  // namespace
 
 Json parse_row(std::string_view text, const std::string& place) {
-  // Asked first: the library would pass over a byte order mark, and the lexer's words for a bad byte are many.
-  if (text.starts_with("\xef\xbb\xbf")) throw BadRow(place, "a byte order mark inside the file; remove it");
+  // Checked first: the JSON library skips a byte order mark, and its messages about bad bytes are long.
+  if (text.starts_with("\xef\xbb\xbf")) throw BadRow(place, "a byte order mark inside the file. Fix: remove it");
   if (const auto bad = first_bad_utf8(text))
-    throw BadRow(place, "not UTF-8: byte " + std::to_string(*bad + 1) + " of the row; save the file as UTF-8");
+    throw BadRow(place, "not UTF-8: byte " + std::to_string(*bad + 1) + " of the row. Fix: save the file as UTF-8");
   Json row;
   try {
     row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true, .nul = false});
@@ -28,8 +29,8 @@ Json parse_row(std::string_view text, const std::string& place) {
     throw BadRow(place, std::string(fault.what()) + (goes_on ? kOverLines : ""));
   }
   if (!row.is_object())
-    throw BadRow(place, std::string("a row is an object, {...}; got ") + row.type_name() +
-                            (row.is_array() ? "; write a list of rows as one object per line" : ""));
+    throw BadRow(place, std::string("expected an object, {...}; got ") + row.type_name() +
+                            (row.is_array() ? ". Fix: write one object per line" : ""));
   return row;
 }
 

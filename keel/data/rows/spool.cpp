@@ -32,7 +32,7 @@ Spool::Spool(const std::filesystem::path& origin, uint64_t origin_bytes, const U
 void Spool::refuse(int error) const {
   fail(ExitCode::kHealthGuard, origin_, ": unpacking it into a temporary file in ", folder_,
        " failed: ", std::strerror(error),
-       ". Fix: make room there, set TMPDIR to a folder on a larger disk, or unpack it to JSON lines yourself");
+       ". Fix: free space there, set TMPDIR to a folder on a larger disk, or unpack it to JSON lines yourself");
 }
 
 void Spool::write(std::string_view bytes) {
@@ -49,9 +49,9 @@ void Spool::flush() {
   const bool unfolds = bytes() > limits_.harmless && bytes() / limits_.expansion > origin_bytes_;
   if (unfolds || bytes() > limits_.total)
     fail(ExitCode::kBadInput, origin_, ": its ", origin_bytes_, " bytes unpack to more than ", bytes(), " (at most ",
-         unfolds ? std::to_string(limits_.expansion) + " times as many, since files made to fill disks have more"
+         unfolds ? std::to_string(limits_.expansion) + " times, as a guard against decompression bombs"
                  : std::to_string(limits_.total),
-         "). Fix: if it is sound, unpack it yourself; JSON lines have no limit");
+         "). Fix: if the file is trusted, unpack it yourself; JSON lines have no limit");
   std::string_view rest = pending_;
   while (!rest.empty()) {
     const ssize_t written = ::write(handle_.get(), rest.data(), rest.size());

@@ -9,27 +9,27 @@
 
 namespace keel {
 
-/// How much a packed file may unfold to, on a disk that others use too. JSON lines have no such limit.
+/// Limits on the unpacked size of a file. JSON lines have no limit.
 struct UnpackLimits {
-  uint64_t harmless = uint64_t{256} << 20;  // whatever the file's size
-  uint64_t expansion = 200;                 // times the file's size, beyond that
+  uint64_t harmless = uint64_t{256} << 20;  // always allowed
+  uint64_t expansion = 200;                 // beyond `harmless`: maximum ratio to the file size
   uint64_t total = uint64_t{64} << 30;
 };
 
-/// A temporary file of lines without a name: the system removes it when the process ends, whatever way it ends. It is
-/// in TMPDIR, else /var/tmp, which unlike /tmp is a disk.
+/// An unlinked temporary file of lines, which the system removes when the process ends. It is in TMPDIR, else in
+/// /var/tmp, which unlike /tmp is on a disk.
 class Spool {
  public:
-  /// `origin` is the data file whose rows it takes, of so many bytes; errors name it.
+  /// `origin` is the data file that is unpacked, for messages and limits.
   Spool(const std::filesystem::path& origin, uint64_t origin_bytes, const UnpackLimits& limits);
 
-  /// An Error (kBadInput) beyond the limits.
+  /// Exceeding the limits is an Error (kBadInput).
   void write(std::string_view bytes);
-  /// Lines that were ended by a newline so far.
+  /// The number of complete lines so far.
   uint64_t whole_lines() const { return whole_lines_; }
 
   enum class LastLine { kKeep, kDropUnlessWhole };
-  /// A file that broke off has, at its end, a part of a line that says nothing.
+  /// kDropUnlessWhole drops the incomplete last line of a truncated file.
   LineFile finish(LastLine last_line);
 
  private:

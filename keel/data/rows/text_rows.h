@@ -11,14 +11,14 @@
 
 namespace keel {
 
-/// Cuts a text that is not JSON lines into rows. Each becomes a line of the spool: the line of the text that it starts
-/// at, a space, and its JSON object; or "!1 " and what is wrong with it in place of the object.
+/// Splits a text that is not JSON lines into rows. Each becomes a line of the spool: its line number, a space, and its
+/// JSON object, or "!1 " and the error instead of the object.
 class TextRows {
  public:
   virtual ~TextRows() = default;
-  /// Takes the next piece of the text, of any length.
+  /// Adds the next piece of the text.
   virtual void add(std::string_view piece) = 0;
-  /// Returns what is wrong with the end of the text; nothing: it is whole.
+  /// Returns the error at the end of the text, if it is incomplete.
   virtual std::optional<BadRow> finish() = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{16} << 10;  // a row is found again by reading a few of them
+constexpr uint64_t kPiece = uint64_t{16} << 10;  // a row spans few pieces
 constexpr uint64_t kAtOnce = 64 * kPiece;
 
 }  // namespace
@@ -33,10 +33,9 @@ void UnchangingFile::read_at(uint64_t offset, std::span<std::byte> to) const {
     const std::span<std::byte> piece = std::span(buffer).first(std::min(kPiece, size() - begin));
     file_.read_at(begin, piece);
     if (crc32c(piece) != checksums_[number])
-      fail(
-          ExitCode::kBadInput, "cannot read ", file_.path(), ": its bytes ", begin, " to ", begin + piece.size() - 1,
-          " are others than when it was first read; do not change files that are being read. Put the old content back ",
-          "to go on, or start anew with the new one");
+      fail(ExitCode::kBadInput, "cannot read ", file_.path(), ": its bytes ", begin, " to ", begin + piece.size() - 1,
+           " have changed since it was first read. Fix: restore the old content to continue, ",
+           "or start a new run with the new content");
     const size_t skipped = static_cast<size_t>(offset - begin), taken = std::min(to.size(), piece.size() - skipped);
     std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(skipped), taken, to.begin());
     to = to.subspan(taken);

@@ -12,12 +12,11 @@
 
 namespace keel {
 
-/// A file that is read again and again and must stay as it was. What is read is compared with checksums of the first
-/// reading: rows that were overwritten in place are an Error (kBadInput), whatever the file's time and size say, and a
-/// file that was only touched is none.
+/// A file that must not change between reads. Compares what is read with checksums of the first reading: changed
+/// content is an Error (kBadInput), a changed modification time alone is not.
 class UnchangingFile {
  public:
-  /// Reads all of it once and gives it to `visit`, piece by piece.
+  /// Reads all of it once and passes it to `visit` in pieces.
   UnchangingFile(const std::filesystem::path& path, const std::function<void(std::string_view piece)>& visit);
 
   uint64_t size() const { return file_.size(); }

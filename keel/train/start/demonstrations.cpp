@@ -54,7 +54,7 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
   if (!config.sft.has_steps()) return;
   if (config.sft.files.empty()) {
     demonstrate_ = [task = std::shared_ptr<const Task>(make_task(config.task)), policy, seed = config.run.seed,
-                    variables = words_of(config.data)](uint64_t index, bool noisy) {
+                    variables = template_variables(config.data)](uint64_t index, bool noisy) {
       return encode_demonstration(task->demonstrate(seed, index, noisy), policy, variables);
     };
     return;
@@ -94,7 +94,7 @@ bool Demonstrations::done(const SftOptions& options, const SftState& state) cons
 void Demonstrations::require_rows() {
   if (!files_) return;
   files_->train.next(1);
-  files_->train.go_back_to({});
+  files_->train.rewind({});
   if (!files_->held_out || !files_->held_out->next(1).empty()) return;
   const std::string skipped = describe_skipped(files_->held_out->skipped());
   if (files_->eval_files)
@@ -138,9 +138,9 @@ RowLengths Demonstrations::lengths() {
   constexpr int64_t kSample = 1000;
   const int64_t max_train = std::min<int64_t>(kSample, static_cast<int64_t>(files_->identity.rows));  // no row twice
   const auto mean = [&](RowStream<SupervisedRow>& rows, double& count, int64_t max_rows) {
-    rows.go_back_to({});
+    rows.rewind({});
     const std::vector<SupervisedRow> sample = rows.next(max_rows);
-    rows.go_back_to({});
+    rows.rewind({});
     double tokens = 0;
     for (const SupervisedRow& row : sample)
       for (const SupervisedSequence& sequence : row.sequences) tokens += static_cast<double>(sequence.tokens.size());

@@ -72,9 +72,9 @@ void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
   const PromptEncoder encoder(policy.tokenizer, policy.templates);
-  const TemplateVariables variables = words_of(config.data);
+  const TemplateVariables variables = template_variables(config.data);
   encoder.require_template_variables(variables.kwargs, "data.chat_template_kwargs");
-  if (const std::string note = template_sentence(encoder, variables); !note.empty()) notes_.push_back(note);
+  if (const std::string note = template_variables_note(encoder, variables); !note.empty()) notes_.push_back(note);
   const size_t longest = keel::longest_prompt(
       *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, variables); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
@@ -155,7 +155,7 @@ HeldOutPrompts PromptSources::held_out(int64_t count) {
   const uint64_t position = held_out_->position();
   if (eval_files_) {
     result.rows = eval_files_->rows();
-    result.unused_files = eval_files_->files_behind(position);
+    result.unused_files = eval_files_->files_after(position);
   }
   if (task_ == nullptr) result.remaining_rows = (eval_files_ ? result.rows : data_.rows) - position;
   if (result.prompts.empty() && !result.note().empty())
@@ -173,7 +173,7 @@ std::string HeldOutPrompts::extent() const {
   if (remaining_rows > 0) reasons.push_back("eval.prompts");
   if (skipped.too_long > 0) reasons.push_back(std::to_string(skipped.too_long) + " too long");
   if (skipped.bad > 0) reasons.push_back(std::to_string(skipped.bad) + " bad");
-  const std::vector<size_t> numbers = problem_numbers(prompts);
+  const std::vector<size_t> numbers = problem_indices(prompts);
   const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
   const bool repeats = problems < prompts.size();
   const std::string count = std::to_string(prompts.size()), listed = " (" + joined(reasons) + ")",

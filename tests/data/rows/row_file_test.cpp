@@ -209,7 +209,7 @@ TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
     EXPECT_EQ(file.read(10).value["n"], 10);  // far from it
     EXPECT_EQ(file.read(2990).value["n"], 2990);
     const std::string message = error_of(3, [&] { file.read(1500); });
-    for (const char* part : {path.c_str(), "others than when it was first read", "do not change files"})
+    for (const char* part : {path.c_str(), "have changed since it was first read", "restore the old content"})
       EXPECT_NE(message.find(part), std::string::npos) << message;
     error_of(3, [&] { file.for_each([](const Row&) {}, [](const BadRow&) {}); });
     overwrite(path, changed, "1");  // the old content is back
@@ -238,7 +238,7 @@ TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
   const std::string again = folder.write("again.jsonl", text);
   const RowFile cut = RowFile::open(again);
   std::filesystem::resize_file(again, text.size() - 1);
-  EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("do not change files that are being read"), std::string::npos);
+  EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("restore the old content"), std::string::npos);
 }
 
 TEST(RowFile, HasTheFingerprintOfItsRows) {
@@ -269,7 +269,7 @@ TEST(RowFile, RefusesAParquetFileWithoutItsEnd) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("a.parquet", "PAR1 and then nothing of the kind");
-  EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": not a sound Parquet file"), std::string::npos);
+  EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": not a valid Parquet file"), std::string::npos);
 }
 
 }  // namespace

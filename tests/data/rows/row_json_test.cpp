@@ -50,7 +50,7 @@ TEST(RowJson, NamesThePlaceAndWhatIsWrong) {
 // What json.dump(..., indent=1) and a list in an object begin with; a row that was cut off is something else.
 TEST(RowJson, AsksAboutRowsOverSeveralLines) {
   for (const char* line : {"{", " {\r", "{\"data\": [", "{\"a\": 1,"})
-    EXPECT_NE(refusal(line).find("is the file an object that has the rows in it?"), std::string::npos) << line;
+    EXPECT_NE(refusal(line).find("if the file is an object that contains the rows"), std::string::npos) << line;
   EXPECT_EQ(refusal("{\"a\": 1").find("next line"), std::string::npos);
 }
 

@@ -76,9 +76,9 @@ void SampleRecorder::add(const PackedBatch& batch, std::span<const int64_t> roll
     TokenValues& values = found->second;
     values.keep.resize(batch.lengths[s]);
     const int64_t from = std::max(first, begin), count = std::min(first + batch.lengths[s], end) - from;
-    const auto copy = [&](const Tensor& values, auto& to) {
+    const auto copy = [&](const Tensor& chunk, auto& to) {
       to.resize(batch.lengths[s]);
-      const Tensor part = values.narrow(0, from - begin, count).to(at::kFloat).cpu().contiguous();
+      const Tensor part = chunk.narrow(0, from - begin, count).to(at::kFloat).cpu().contiguous();
       std::copy_n(part.const_data_ptr<float>(), count, to.begin() + (from - first));
     };
     copy(policy.logp, values.logp);

@@ -52,7 +52,7 @@ int64_t count_elements(const std::vector<NamedTensor>& tensors) {
   return count;
 }
 
-void resolve_model(Settings& used, const Config& config, const LoadedModel& policy) {
+void fill_model(Settings& used, const Config& config, const LoadedModel& policy) {
   const ModelConfig& shape = policy.model.config();
   used["model.type"] = shape.model_type;
   used["model.layers"] = shape.num_hidden_layers;
@@ -80,7 +80,7 @@ void resolve_model(Settings& used, const Config& config, const LoadedModel& poli
     if (policy.adapter.contains(key)) used[std::string("lora.") + name] = policy.adapter[key];
 }
 
-void resolve_prompts(Settings& used, const Config& config, const PromptSources& prompt_sources) {
+void fill_prompts(Settings& used, const Config& config, const PromptSources& prompt_sources) {
   if (config.data.files.empty()) {
     used.drop("data.");
     if (config.task.name != "chains")
@@ -102,7 +102,7 @@ void resolve_prompts(Settings& used, const Config& config, const PromptSources& 
 }
 
 /// Replaces null by the method's own values.
-void resolve_objective(Settings& used, const Config& config) {
+void fill_objective(Settings& used, const Config& config) {
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   used["objective.method"] = objective.method.name;
@@ -129,14 +129,14 @@ void resolve_objective(Settings& used, const Config& config) {
     used.drop_all({"reference.kl_in_reward_target", "reference.kl_in_reward_horizon"});
 }
 
-void resolve_critic(Settings& used, const Config& config) {
+void fill_critic(Settings& used, const Config& config) {
   if (!config.critic.enabled()) return used.drop("critic.");
   used["critic.lr"] = critic_optimizer_options(config.critic, config.optimizer).lr;
   if (!config.critic.value_clip) used["critic.value_clip"] = "none";
 }
 
 /// Resolves the supervised phase. A run without RL drops all settings of RL.
-void resolve_sft(Settings& used, const Config& config, const Demonstrations& demonstrations) {
+void fill_sft(Settings& used, const Config& config, const Demonstrations& demonstrations) {
   if (!config.sft.has_steps()) return used.drop("sft.");
   used["sft.lr"] = config.sft_optimizer().lr;
   if (!demonstrations.from_files()) {
@@ -166,11 +166,11 @@ Json resolved_config(const Config& config, const LoadedModel& policy, const Prom
   used["run.threads"] = at::get_num_threads();
   used["rollout.max_new_tokens"] = resolve_max_new_tokens(config);
   used["train.sequences_per_update"] = config.sequences_per_update();
-  resolve_model(used, config, policy);
-  resolve_prompts(used, config, prompt_sources);
-  resolve_objective(used, config);
-  resolve_critic(used, config);
-  resolve_sft(used, config, demonstrations);
+  fill_model(used, config, policy);
+  fill_prompts(used, config, prompt_sources);
+  fill_objective(used, config);
+  fill_critic(used, config);
+  fill_sft(used, config, demonstrations);
   used.drop_empty();
   return used.take();
 }

@@ -1,9 +1,9 @@
-"""DPPO in a PyTorch loop of one's own: a small network learns, from rewards alone, to answer a digit with that digit's double.
+"""DPPO in a PyTorch loop: a small network learns from rewards to double a digit.
 
-    . scripts/env.sh && scripts/python.sh examples/policy_loss_loop.py        (or any Python where `pip install .` was done)
+    . scripts/env.sh && scripts/python.sh examples/policy_loss_loop.py        (or any Python with `pip install .`)
 
-Sampling and training are plain PyTorch; `keel.policy_loss` is the trust region. Tensors are padded [B, T], as most trainers have
-them, and a mask says which tokens are there. About ten seconds on one core; the last line is "mean reward 0.9 or more".
+Sampling and training are plain PyTorch; `keel.policy_loss` is the trust region. Tensors are padded [B, T] with a mask, as in
+most trainers. It takes about ten seconds on one core and ends with a mean reward of at least 0.9.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import torch
 import keel
 
 DIGITS, STOP, START = 10, 10, 11
-VOCABULARY, LONGEST, PROMPTS, SAMPLES = 12, 3, 16, 8
-torch.set_num_threads(1)  # a network this small gains nothing from a second one, and waits for it
+VOCABULARY, MAX_TOKENS, PROMPTS, SAMPLES = 12, 3, 16, 8
+torch.set_num_threads(1)  # a second thread slows such a small network
 
 
 class Network(torch.nn.Module):
-    """The question and the tokens so far to the logits of the next one."""
+    """Maps the question and the tokens so far to the logits of the next token."""
 
     def __init__(self):
         super().__init__()
@@ -31,25 +31,25 @@ class Network(torch.nn.Module):
 
 
 def sample(network, prompts):
-    """Completions [B, T] of prompts [B], the log-probability of each token when it was drawn, and which tokens are there."""
+    """Returns completions [B, T] of prompts [B], the log-prob of each sampled token, and the mask."""
     tokens, logps, mask = [], [], []
-    seen = torch.stack([prompts, torch.full_like(prompts, START)], 1)
-    running = torch.ones(len(prompts), dtype=torch.bool)
-    for _ in range(LONGEST):
-        distribution = torch.distributions.Categorical(logits=network(seen)[:, -1])
+    tokens_so_far = torch.stack([prompts, torch.full_like(prompts, START)], 1)
+    active = torch.ones(len(prompts), dtype=torch.bool)
+    for _ in range(MAX_TOKENS):
+        distribution = torch.distributions.Categorical(logits=network(tokens_so_far)[:, -1])
         token = distribution.sample()
         tokens.append(token)
         logps.append(distribution.log_prob(token))
-        mask.append(running)
-        running = running & (token != STOP)
-        seen = torch.cat([seen, token[:, None]], 1)
+        mask.append(active)
+        active = active & (token != STOP)
+        tokens_so_far = torch.cat([tokens_so_far, token[:, None]], 1)
     return torch.stack(tokens, 1), torch.stack(logps, 1), torch.stack(mask, 1)
 
 
 def reward(prompt, tokens):
-    """The share of the double's digits, and of the stop behind them, that are right."""
-    wanted = [int(digit) for digit in str(2 * int(prompt))] + [STOP]
-    return sum(got == right for got, right in zip(tokens.tolist(), wanted)) / len(wanted)
+    """Returns the fraction of correct digits of the doubled number, the stop token included."""
+    expected = [int(digit) for digit in str(2 * int(prompt))] + [STOP]
+    return sum(got == right for got, right in zip(tokens.tolist(), expected)) / len(expected)
 
 
 def main():
@@ -68,11 +68,11 @@ def main():
         rewards = torch.tensor([reward(prompt, row) for prompt, row in zip(prompts, tokens)])
         groups = torch.arange(PROMPTS).repeat_interleave(SAMPLES)
         advantages = keel.advantages("group_mean", rewards=rewards, groups=groups)
-        for _ in range(4):  # updates on one batch: the policy moves away from the one that sampled, and the region holds it
+        for _ in range(4):  # several updates per batch: the policy moves away from the sampler, limited by the trust region
             inputs = torch.cat([torch.stack([prompts, torch.full_like(prompts, START)], 1), tokens[:, :-1]], 1)
             logp = torch.log_softmax(network(inputs)[:, 1:], -1).gather(-1, tokens[..., None])[..., 0]
             loss = keel.policy_loss(arguments.method, logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask,
-                                    horizon=LONGEST)
+                                    horizon=MAX_TOKENS)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -1,5 +1,5 @@
-"""TRL's GRPOTrainer with DPPO's trust region: one line differs from a script of TRL's. A tiny Llama learns, from rewards alone, to
-answer a digit with its double.
+"""TRL's GRPOTrainer with the DPPO trust region: one line differs from a TRL script. A tiny Llama learns from rewards to double a
+digit.
 
     pip install torch trl && pip install . && python examples/trl_dppo.py       (in two processes: torchrun --nproc_per_node 2 examples/trl_dppo.py)
 """
@@ -23,9 +23,9 @@ model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), hidden_size=64, inte
 
 
 def double(prompts, completion_ids, **_):
-    """The share of the double's figures, and of the stop behind them, that are right."""
-    wanted = [[words[figure] for figure in str(2 * int(prompt[0]))] + [words["<stop>"]] for prompt in prompts]
-    return [sum(got == right for got, right in zip(ids, row)) / len(row) for ids, row in zip(completion_ids, wanted)]
+    """Returns the fraction of correct digits of the doubled number, the stop token included."""
+    expected = [[words[figure] for figure in str(2 * int(prompt[0]))] + [words["<stop>"]] for prompt in prompts]
+    return [sum(got == right for got, right in zip(ids, row)) / len(row) for ids, row in zip(completion_ids, expected)]
 
 
 trainer = GRPOTrainer(

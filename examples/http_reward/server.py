@@ -1,4 +1,4 @@
-"""A reward server in the standard library: server.py PORT. It likes one sentence of ten to twenty words."""
+"""A reward server in the standard library: server.py PORT. It rewards one sentence of ten to twenty words."""
 
 import http.server
 import json

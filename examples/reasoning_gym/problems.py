@@ -21,7 +21,7 @@ def dataset(generator, seed):
 
 
 def reward(completions, generator, seed, index, **columns):
-    """The generator's own score of what is between <answer> and </answer>, from 0 to 1."""
+    """Returns the generator's score, from 0 to 1, of the text between <answer> and </answer>."""
     rewards = []
     for completion, name, start, row in zip(completions, generator, seed, index):
         problems = dataset(name, start)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The problems of real_model.yaml: those of GSM8K that the start model solves at least once in 8 samples.
+"""Selects the problems of real_model.yaml: those of GSM8K that the start model solves at least once in 8 samples.
 
     examples/studies/gsm8k_easy.py SmolLM2-135M-Instruct.gguf gsm8k/train.jsonl gsm8k/test.jsonl run.device=cuda     # `keel` on the PATH
 
-Writes runs/gsm8k-easy/train.jsonl and test.jsonl: rows as they are in GSM8K's files, which are sampled whole at the temperature that the
-study samples at. What a file was sampled for once is not sampled again.
+Writes runs/gsm8k-easy/train.jsonl and test.jsonl, the selected rows of GSM8K's files. It samples whole files at the temperature of the
+study, and does not repeat a file that is done.
 """
 
 import argparse
@@ -12,13 +12,13 @@ import json
 import pathlib
 import subprocess
 
-# As in real_model.yaml: what is solved depends on how it is asked.
+# These settings equal those of real_model.yaml, because they decide which problems are solved.
 SETTINGS = ["data.chat=always", "data.max_prompt_tokens=512", "reward.functions=[math]", "rollout.max_new_tokens=256", "eval.samples=8",
             "eval.temperature=0.7"]
 
 
 def solved_rows(file, samples):
-    """The rows of a file of which a sample is right; `keel eval` numbers prompts by their rows."""
+    """Returns the rows of a file with a solved sample; `keel eval` numbers prompts by their rows."""
     rows = file.read_text(encoding="utf-8").splitlines()
     solved = set()
     for line in samples.read_text(encoding="utf-8").splitlines():

@@ -1,10 +1,10 @@
-"""Reward functions as TRL calls them: lists in, a list of numbers out; columns of the data set come by their names."""
+"""Reward functions with TRL's signature: lists of completions and columns in, a list of numbers out."""
 
 import re
 
 
 def answer_reward(completions, solution, **kwargs):
-    """1 where the last number is the right one."""
+    """Returns 1 if the last number is correct."""
     rewards = []
     for completion, right in zip(completions, solution):
         numbers = re.findall(r"-?\d+", completion[-1]["content"])
@@ -13,5 +13,5 @@ def answer_reward(completions, solution, **kwargs):
 
 
 def form_reward(completions, **kwargs):
-    """1 for an answer in the form that was asked for."""
+    """Returns 1 if the answer has the requested format."""
     return [1.0 if re.search(r"<answer>.+</answer>", completion[-1]["content"], re.S) else 0.0 for completion in completions]

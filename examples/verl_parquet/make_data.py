@@ -1,4 +1,4 @@
-"""Writes rows in verl's columns, as its own preprocessing scripts do: make_data.py FILE"""
+"""Writes rows with verl's columns, as its preprocessing scripts do: make_data.py FILE"""
 
 import sys
 

@@ -2,10 +2,10 @@
 # DPPO inside verl: Qwen2.5-0.5B on GSM8K, one node with 8 GPUs; docs/verl.md explains it.
 #
 #   python3 examples/data_preprocess/gsm8k.py --local_save_dir ~/data/gsm8k    # in a checkout of verl: its data
-#   bash dppo_gsm8k.sh trainer.n_gpus_per_node=4                               # settings behind it win
+#   bash dppo_gsm8k.sh trainer.n_gpus_per_node=4                               # later settings override
 #
-# Keel's are the first two lines. They set the loss, what it is measured against (the log-probs that vLLM recorded),
-# advantages and aggregation as the DPPO paper has them; a setting that would undo one of these is refused at once.
+# The first two lines are Keel's. They set the loss, its anchor (the log-probs that vLLM recorded), advantages and
+# aggregation as in the DPPO paper. A setting that contradicts one of them is an error at the start.
 set -euo pipefail
 
 python3 -m verl.trainer.main_ppo \

@@ -28,7 +28,7 @@ void refuse_to_replace_inputs(Config config) {
       fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that --overwrite removes, ",
            config.run.dir, "; choose another run.dir, or ", fix);
   };
-  constexpr const char* kConvert = "`keel convert` the model to a folder of its own first";
+  constexpr const char* kConvert = "`keel convert` the model to another folder first";
   refuse("model.path", config.model.path, kConvert);
   refuse("lora.adapter", config.lora.adapter, kConvert);
   for (const std::vector<std::string>* files : data_file_lists(config))
@@ -49,9 +49,9 @@ void warn_of_temporary_base(const Config& config, Console& console) {
 void warn_of_changed_dropout(const Config& config, Console& console) {
   if (config.lora.adapter.empty()) return;
   const std::filesystem::path file = std::filesystem::path(config.lora.adapter) / "adapter_config.json";
-  const Json then = json_if_any(file).value("lora_dropout", Json(0));
-  if (then.is_number() && then != config.lora.dropout)
-    console.warning(file.string() + " has lora_dropout " + then.dump() + "; this run trains with lora.dropout, " +
+  const Json trained_with = json_if_any(file).value("lora_dropout", Json(0));
+  if (trained_with.is_number() && trained_with != config.lora.dropout)
+    console.warning(file.string() + " has lora_dropout " + trained_with.dump() + "; this run uses lora.dropout " +
                     Json(config.lora.dropout).dump());
 }
 

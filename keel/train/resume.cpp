@@ -52,17 +52,17 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 
 /// Whether a setting only has new directories for the same file names, as in a moved project. Contents are compared
 /// later.
-bool is_moved_path(const std::string& path, const Json& then, const Json& now) {
+bool is_moved_path(const std::string& setting, const Json& then, const Json& now) {
   static const std::set<std::string> kPathSettings = {
       "model.path", "lora.adapter", "data.files", "data.eval_files", "sft.files", "sft.eval_files", "reward.functions"};
-  if (kPathSettings.count(path) == 0) return false;
+  if (kPathSettings.count(setting) == 0) return false;
   if (then.is_string() && now.is_string()) {
-    const auto name = path == "reward.functions" ? short_name : base_name;
+    const auto name = setting == "reward.functions" ? short_name : base_name;
     return name(then.get<std::string>()) == name(now.get<std::string>());
   }
   if (!then.is_array() || then.size() != now.size()) return false;
   for (size_t i = 0; i < then.size(); ++i)
-    if (!is_moved_path(path, then[i], now[i])) return false;
+    if (!is_moved_path(setting, then[i], now[i])) return false;
   return true;
 }
 
@@ -123,8 +123,7 @@ std::vector<std::string> describe_length_changes(const Config& config, const Jso
   return changes;
 }
 
-/// Converts data_epochs to steps again, for the current rows. The saved steps are those of the previous rows. A
-/// finished SFT phase keeps its length.
+/// Converts data_epochs to steps again, because the rows may have changed. A finished SFT phase keeps its length.
 void recompute_steps(Config& config, const PromptSources& prompt_sources, const Demonstrations& demonstrations,
                      const Checkpoint& checkpoint) {
   if (config.train.data_epochs) config.train.steps = 0;
@@ -260,7 +259,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   Demonstrations demonstrations(config, checkpoint.policy);
   if (config.has_rl()) require_best_metric(config, prompt_sources);
   for (const char* changed : require_same_data(prompt_sources, demonstrations, checkpoint.state, accepted.data, newest))
-    changes.push_back(std::string(changed) + ": the rows have changed (--changed-data)");
+    changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
   recompute_steps(config, prompt_sources, demonstrations, checkpoint);
   for (std::string& change : describe_length_changes(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));

@@ -87,7 +87,7 @@ SftMetrics SftTrainer::step(const std::vector<SupervisedSequence>& sequences, Tr
   if (demonstrations_.from_files()) metrics.files = {.tokens = targets, .epochs = demonstrations_.epochs(state.sft)};
   const Optimizer::Outcome outcome = optimizer_.step(metrics.lr);
   state.updates += outcome.skipped ? 0 : 1;
-  state.count_skipped(!outcome.skipped, outcome.overflowed);
+  state.count_update(outcome.skipped, outcome.overflowed);
   if (outcome.skipped) watcher.on_skipped_update(outcome.overflowed);
 
   GradientNorms norms;

@@ -148,7 +148,7 @@ void Trainer::step_optimizers(TrainState& state, int64_t index, StepMetrics& met
     count(critic_->update(config_.planned_critic_updates(state.rl.steps) + static_cast<double>(index),
                           config_.planned_critic_updates(config_.train.steps), updates_per_step));
   const bool overflowed = skipped && only_overflows;
-  state.count_skipped(!skipped, overflowed);
+  state.count_update(skipped, overflowed);
   if (skipped) watcher.on_skipped_update(overflowed);
 }
 

@@ -72,7 +72,7 @@ class AdapterDropout(support.Test):
         sections = {**ADAPTER, "train": {"steps": 1}, "sft": {"steps": 0, "noisy_steps": 0}}
         result = train(self.folder / "second", **sections, lora={"adapter": first})
         self.assert_exit(result, 0)
-        self.assertIn("says lora_dropout 0.2; this run trains with lora.dropout, 0.0", result.stdout + result.stderr)
+        self.assertIn("has lora_dropout 0.2; this run uses lora.dropout 0.0", result.stdout + result.stderr)
         result = train(self.folder / "third", **sections, lora={"adapter": first, "dropout": 0.2})
         self.assert_exit(result, 0)
         self.assertNotIn("lora_dropout", result.stdout + result.stderr)

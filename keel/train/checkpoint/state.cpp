@@ -115,9 +115,9 @@ void require_consistent(const TrainState& s, const Json& json, int64_t step, con
 
 }  // namespace
 
-void TrainState::count_skipped(bool made, bool overflowed) {
-  skipped += made ? 0 : 1;
-  if (!overflowed) skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
+void TrainState::count_update(bool skipped_update, bool overflowed) {
+  skipped += skipped_update ? 1 : 0;
+  if (!overflowed) skipped_in_a_row = skipped_update ? skipped_in_a_row + 1 : 0;
 }
 
 bool TrainState::update_best(const Json& row, const std::string& metric) {

@@ -68,9 +68,9 @@ struct TrainState {
   /// Completed steps, over all phases.
   int64_t step() const { return sft.steps + rl.steps; }
 
-  /// Counts an update in skipped and skipped_in_a_row: a non-finite gradient skipped it, unless `made`. `overflowed`: a
+  /// Counts an update in skipped and skipped_in_a_row. `skipped_update`: its gradient was not finite. `overflowed`: a
   /// smaller loss scale may fix it.
-  void count_skipped(bool made, bool overflowed = false);
+  void count_update(bool skipped_update, bool overflowed = false);
 
   /// Updates `best` from an evaluation's row and the key of best_metric_key(). Returns whether it is better than all
   /// previous ones; of equal ones the first stays the best. Ignores rows without that number.

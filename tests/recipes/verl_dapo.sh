@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Modelled on verl's recipe/dapo/run_dapo_qwen2.5_32b.sh, without its job for a cluster. Its groups are dropped by acc,
-# which is refused next to the penalty of length: they are dropped by seq_reward here.
+# Modelled on verl's recipe/dapo/run_dapo_qwen2.5_32b.sh, without its cluster job. It filters groups by acc, which is not
+# supported together with the overlong penalty; this one filters by seq_reward.
 set -euxo pipefail
 
 project_name='DAPO'

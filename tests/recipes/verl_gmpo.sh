@@ -1,4 +1,4 @@
-# Modelled on verl's examples/gmpo_trainer/test_dapo_7b_math.sh, which names an average that this loss never reads.
+# Modelled on verl's examples/gmpo_trainer/test_dapo_7b_math.sh. It sets loss_agg_mode, which this loss ignores.
 loss_mode=geo_mean
 python3 -m verl.trainer.main_ppo \
     data.train_files=rows.jsonl \

@@ -301,7 +301,7 @@ TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
   const std::string message = refusal_of({"rollout.max_new_tokens=40", "model.max_positions=50"});
   EXPECT_THAT(message, HasSubstr("model.max_positions is 50"));
   EXPECT_THAT(message, HasSubstr("at least 51"));
-  // The warm-up's demonstrations are as long as the task's, however short rollouts are: at most 33 tokens.
+  // Demonstrations have the length of the task, at most 33 tokens, whatever the length of rollouts.
   EXPECT_NO_THROW(load({"rollout.max_new_tokens=4", "model.max_positions=20"}));
   EXPECT_THAT(refusal_of({"rollout.max_new_tokens=4", "model.max_positions=20", "sft.steps=1"}),
               HasSubstr("at least 44"));

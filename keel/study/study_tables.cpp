@@ -206,7 +206,8 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   std::vector<size_t> order(tests.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return p_values[i]; });
-  std::vector<std::vector<std::string>> rows = {{"variant", "measure", "here", "there", "p", "p, corrected"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"variant", "measure", "this study", "other study", "p", "p, corrected"}};
   for (const size_t i : order)
     rows.push_back({tests[i].variant, tests[i].measure, tests[i].ours, tests[i].theirs, format_number(p_values[i], 2),
                     format_number(corrected[i], 2)});

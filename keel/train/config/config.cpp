@@ -182,7 +182,8 @@ std::string command_line_name(const ConfigTree& tree, const std::string& option)
 
 namespace {
 
-/// Returns whether a built-in task reads a setting of section data: its prompts use the chat template of a loaded model.
+/// Returns whether a built-in task reads a setting of section data: its prompts use the chat template of a loaded
+/// model.
 bool applies_to_task(const Config& c, const std::string& key) {
   return !c.model.path.empty() && key == "chat_template_kwargs";
 }
@@ -209,7 +210,7 @@ void check_sources(const Config& c, Purpose purpose) {
                                           : "remove it");
     else if (!has_files && (c.sft.files.empty() || !applies_to_sft_files(key)) && !applies_to_task(c, key))
       refuse("data.", key, " is set, but no data.files are, and the built-in task ", c.task.name,
-             " does not read it; remove it, or set data.files");
+             " ignores it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())
     refuse("train.data_epochs is ", *c.train.data_epochs, ", but the built-in task ", c.task.name,
            " generates prompts without end; set train.steps, or train on data.files");
@@ -238,16 +239,15 @@ void check_critic(const Config& c, const Objective& objective) {
   if (objective.requirements().value && !c.critic.enabled())
     refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
            c.objective.advantage ? "" : objective.method.name,
-           ", which needs a critic, but critic.body is none; set critic.body to separate or shared, or "
-           "objective.advantage to group_mean, grpo, rloo, ",
-           "reinforce_pp or reinforce_pp_baseline");
+           ", which needs a critic, but critic.body is none; set critic.body to separate or shared, or ",
+           "objective.advantage to group_mean, grpo, rloo, reinforce_pp or reinforce_pp_baseline");
   if (!objective.requirements().value && !non_default_keys(c.critic).empty())
     refuse("critic.", non_default_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
            c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
            " uses no critic; remove it, or set objective.advantage=gae or objective.method=ppo_gae");
   if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // plan_steps() checks data_epochs
     refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
-           ", so that the policy would never be trained; lower the one or raise the other");
+           ", so the policy would never be trained; lower the one or raise the other");
 }
 
 /// checkpoint.best_metric must be a metric of evaluations, higher being better, and there must be evaluations.
@@ -341,7 +341,7 @@ void check_consistency(const Config& c, Purpose purpose) {
   if (c.sequences_per_update() % c.rollouts_kept_together() != 0)
     refuse("train.sequences_per_update is ", c.sequences_per_update(),
            ", but train.shuffle is prompts, which keeps the ", c.rollout.samples_per_prompt,
-           " completions of a prompt (rollout.samples_per_prompt) in one update; choose a ", "multiple of ",
+           " completions of a prompt (rollout.samples_per_prompt) in one update; choose a multiple of ",
            c.rollout.samples_per_prompt, " that divides ", c.rollouts_per_step(), ", or set train.shuffle=rollouts");
   if (c.prompts_per_evaluation() * c.eval.samples > kMaxRolloutsPerStep)
     refuse("eval.prompts ", c.prompts_per_evaluation(), " x eval.samples ", c.eval.samples, " are more than the ",

@@ -13,11 +13,11 @@
 namespace keel {
 namespace {
 
-constexpr size_t kRowsAtOnce = 65'536;                        // about 15 MB
-constexpr size_t kMaxPrompt = 2000, kMaxPrompts = 1'000'000;  // bytes of one prompt, and of all prompts of a file
+constexpr size_t kRowsPerWrite = 65'536;                                    // about 15 MB
+constexpr size_t kMaxPromptBytes = 2000, kMaxTotalPromptBytes = 1'000'000;  // per file
 
 /// Samples without replacement.
-std::vector<int64_t> select(std::vector<int64_t> from, const RecordSelection& selection, int64_t step) {
+std::vector<int64_t> sample_rollouts(std::vector<int64_t> from, const RecordSelection& selection, int64_t step) {
   const size_t count = std::min(from.size(), static_cast<size_t>(selection.rollouts.value_or(std::ssize(from))));
   if (count == from.size()) return from;
   Draws draws(selection.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
@@ -55,9 +55,9 @@ class Decisions {
     add(&TokenRow::coefficient, t.decision.coefficient);
     add(&TokenRow::weight, t.weights);
     add(&TokenRow::entropy, t.stats.entropy);
-    const Tensor blocked = t.decision.keep.logical_not();
-    values_.push_back(blocked.to(at::kFloat));
-    values_.push_back((t.decision.outside.defined() ? t.decision.outside : blocked).to(at::kFloat));
+    const Tensor masked = t.decision.keep.logical_not();
+    values_.push_back(masked.to(at::kFloat));
+    values_.push_back((t.decision.outside.defined() ? t.decision.outside : masked).to(at::kFloat));
     host_values_ = at::stack(values_).cpu();
     values_.clear();
   }
@@ -99,7 +99,7 @@ TokenRecords::TokenRecords(std::filesystem::path folder, int64_t step, std::span
   for (const std::optional<int64_t>& index : indices)
     if (index) trained.push_back(*index);
   num_trained_ = std::ssize(trained);
-  for (const int64_t rollout : select(std::move(trained), selection, step)) recorded_[rollout] = true;
+  for (const int64_t rollout : sample_rollouts(std::move(trained), selection, step)) recorded_[rollout] = true;
 }
 
 void TokenRecords::add(const TokenUpdate& tokens, std::span<const int64_t> rollouts) {
@@ -147,7 +147,7 @@ void TokenRecords::add_row(int64_t rollout, int64_t target, int64_t position, To
   row.entropy_mu = value_or_unknown(tokens.behavior_entropy, target);
   row.reward = source.reward;
   rows_.push_back(std::move(row));
-  if (rows_.size() == kRowsAtOnce) write_rows();
+  if (rows_.size() == kRowsPerWrite) write_rows();
 }
 
 void TokenRecords::write_rows() {
@@ -170,7 +170,7 @@ Json TokenRecords::prompts() const {
   Json texts = Json::object();
   for (const int64_t index : indices) {
     const Prompt& prompt = prompts_[index];
-    const size_t max_bytes = std::min(kMaxPrompt, kMaxPrompts / indices.size());
+    const size_t max_bytes = std::min(kMaxPromptBytes, kMaxTotalPromptBytes / indices.size());
     texts.get_ref<Json::object_t&>().emplace_back(std::to_string(prompt.id),
                                                   escape_invalid_utf8(shorten(prompt.text, max_bytes)));
   }

@@ -1,5 +1,5 @@
-"""The studies under examples/studies: every command that their first lines name is one that `keel study` takes, and what the papers
-compare stands in their variants. In the full form all of them are made, in a small size."""
+"""The studies under examples/studies: the commands in their headers are valid, and their variants match the papers. The full form runs
+all of them in a small size."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ import support
 import yaml
 
 STUDIES = support.ROOT / "examples" / "studies"
-# Two steps of a tiny network, of each variant.
+# Two steps of a tiny network per variant.
 SMALL = ["study.seeds=1", "study.last=1", "base.train.steps=2", "base.eval.prompts=4", "base.train.prompts_per_step=4",
          "base.train.sequences_per_update=8", "base.rollout.samples_per_prompt=4"]
 TINY_NETWORK = ["base.model.hidden_size=16", "base.model.heads=2", "base.model.layers=1", "base.sft.steps=6", "base.sft.noisy_steps=2",
@@ -22,18 +22,18 @@ TINY_NETWORK = ["base.model.hidden_size=16", "base.model.heads=2", "base.model.l
 
 
 def study_commands(file):
-    """What stands behind `keel study` in the first lines of a file."""
+    """The arguments of `keel study` in the header of a file."""
     return [shlex.split(line, comments=True)[2:] for line in re.findall(r"^#   (keel study .*)$", file.read_text(), re.MULTILINE)]
 
 
 def objectives(name):
-    """Of each variant its method and its other settings of the objective."""
+    """The method and the other objective settings of each variant."""
     variants = yaml.safe_load((STUDIES / f"{name}.yaml").read_text())["variants"]
     return {variant: dict(settings["objective"]) for variant, settings in variants.items()}
 
 
 class StudyExamples(support.Test):
-    def test_every_command_of_their_first_lines_is_understood(self):
+    def test_the_commands_in_the_headers_are_valid(self):
         files = sorted(STUDIES.glob("*.yaml"))
         self.assertGreaterEqual(len(files), 10)
         for file in files:
@@ -53,7 +53,7 @@ class StudyExamples(support.Test):
         for file in STUDIES.glob("*.yaml"):
             self.assertEqual(yaml.safe_load(file.read_text())["base"]["train"]["shuffle"], "rollouts", file)
 
-    def test_the_variants_are_what_the_papers_compare(self):
+    def test_the_variants_match_the_papers(self):
         self.assertEqual({each["method"] for each in objectives("stability").values()},
                          {"pg_is", "pg_tis", "grpo_clip_higher", "minirl", "spo", "dppo_tv", "dppo_kl", "dppo_topk_tv", "drpo"})
         self.assertEqual([each["delta"] for each in objectives("drpo_delta").values() if each["method"] == "drpo"], [0.05, 0.15, 0.5, 1, 2.5, 12.5])
@@ -63,7 +63,7 @@ class StudyExamples(support.Test):
         relaxed = [(each["method"], *each["parameters"]) for each in objectives("clipped_tokens").values() if "relax" in each["method"]]
         self.assertEqual(set(relaxed), {(f"grpo_relax_{side}", f"alpha={alpha}") for side in ("both", "high", "low") for alpha in (0.1, 0.3, 0.5, 0.7)})
 
-    def test_the_rows_of_the_sanity_test_are_those_that_are_solved_sometimes(self):
+    def test_the_sanity_test_selects_problems_solved_sometimes(self):
         sys.path.append(str(STUDIES))
         import chain_answer
         import solvable
@@ -73,7 +73,7 @@ class StudyExamples(support.Test):
         self.assertEqual(solvable.sometimes_solved(samples), [{"prompt": "a", "answer": "3"}, {"prompt": "d", "answer": "3"}])
         self.assertEqual(chain_answer.chain_answer(["so 1 + 2 = 3 ; ANS 3", "ANS 3 ;", "3", "", "ANS 4"], ["3"] * 5), [1, 0, 0, 0, 0])
 
-    def test_the_problems_of_the_real_model_are_those_that_are_solved_once(self):
+    def test_the_real_model_study_selects_problems_solved_at_least_once(self):
         sys.path.append(str(STUDIES))
         import gsm8k_easy
         rows, samples = self.folder / "rows.jsonl", self.folder / "samples.jsonl"
@@ -90,9 +90,9 @@ class StudyExamples(support.Test):
                 variants = {row["variant"] for row in csv.DictReader(file)}
             self.assertEqual(variants, set(objectives(name)), table)
 
-    def test_all_of_them_run(self):
-        """Short: one of them, with a vocabulary of thousands; full: all that need no model of others, and the sanity test from its
-        first command."""
+    def test_all_studies_run(self):
+        """The short form runs one with a vocabulary of thousands; the full form runs all without a pretrained model, and the sanity
+        test from its first command."""
         place = pathlib.Path(shutil.copytree(STUDIES, self.folder / "examples" / "studies"))
         names = support.count(["divergences"], sorted(file.stem for file in STUDIES.glob("*.yaml") if file.stem != "real_model"))
         for name in names:

@@ -1,4 +1,4 @@
-"""keel study: variants from several seeds, made once, resumed, compared; one that fails does not stop the others."""
+"""keel study: runs variants over several seeds, resumes and compares them; a failed run does not stop the others."""
 
 import csv
 import json
@@ -47,7 +47,7 @@ class StudyTest(unittest.TestCase):
         with open(self.folder / "out" / name, newline="") as file:
             return list(csv.DictReader(file))
 
-    def test_runs_every_variant_from_every_seed_and_measures_what_their_metrics_say(self):
+    def test_runs_every_variant_with_every_seed_and_measures_their_metrics(self):
         out = self.folder / "out"
         self.run_study()
         rows = self.rows()
@@ -59,27 +59,27 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(float(row["final"]), steps[-1]["reward/mean"])  # a third of four steps is one
             self.assertEqual(float(row["early"]), steps[0]["reward/mean"])
             self.assertEqual(float(row["policy/entropy"]), steps[-1]["policy/entropy"])
-        # The mean over seeds, with Student's interval: 12.7062 is its 97.5 % point with one degree of freedom.
+        # The mean over seeds with a t interval: 12.7062 is the 97.5 % quantile with one degree of freedom.
         entropies = [float(row["policy/entropy"]) for row in rows if row["variant"] == "grpo"]
         cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", "policy/entropy"))
         self.assertAlmostEqual(float(cell["mean"]), statistics.mean(entropies), places=7)
         half = 12.7062047 * statistics.stdev(entropies) / 2**0.5
         self.assertAlmostEqual(float(cell["high"]), statistics.mean(entropies) + half, places=6)
-        # Final and early rewards beside the baseline's, seed by seed.
+        # Differences of final and early rewards from the baseline, seed by seed.
         for name in ("final", "early"):
             by_variant = {variant: [float(row[name]) for row in rows if row["variant"] == variant] for variant in ("dppo_tv", "grpo")}
             differences = [own - base for own, base in zip(by_variant["grpo"], by_variant["dppo_tv"])]
             cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", f"{name}_less_dppo_tv"))
             self.assertAlmostEqual(float(cell["mean"]), statistics.mean(differences), places=7)
             self.assertIn(f"{name} minus dppo_tv", (out / "table.md").read_text())
-        # Both variants of a seed began with the same network, which was made once.
+        # Both variants of a seed started from the same network, which was trained once.
         self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
         before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
         self.assertEqual(before["dppo_tv"], before["grpo"])
         config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
         self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
         self.assertNotIn("sft", config)
-        # A panel for each variant, with its name; the same picture as a file.
+        # The page has a named panel per variant, also in a file.
         curves = (out / "curves.svg").read_text()
         self.assertIn(curves, (out / "study.html").read_text())
         drawing = xml.etree.ElementTree.fromstring(curves)
@@ -87,13 +87,13 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(names, ["dppo_tv", "grpo"])
         self.assertEqual(curves.count('class="faint'), 4)
         self.assertEqual(curves.count('class="line'), 2)
-        # Called again nothing is made: the tables are the same though the runs are gone, which may be removed.
+        # A second call runs nothing; the tables stay the same although the run folders were removed.
         table = (out / "table.md").read_text()
         for run in (out / "runs").iterdir():
             run.rename(self.folder / run.name)
         self.assertIn("6 of 6 runs are already done", self.run_study().stdout)
         self.assertEqual((out / "table.md").read_text(), table)
-        # Another variant needs the warm-ups again.
+        # A new variant needs the warm-ups again.
         self.study["variants"]["ppo"] = {"objective": {"method": "ppo"}}
         self.run_study()
         self.assertEqual([row for row in self.rows() if row["variant"] != "ppo"], rows)
@@ -101,7 +101,7 @@ class StudyTest(unittest.TestCase):
         for run in (out / "runs").iterdir():
             shutil.rmtree(run)
         del self.study["variants"]["ppo"]
-        # Measured otherwise, runs that are there are measured again; of one that is gone it is told.
+        # Other measures: existing runs are measured again, and a missing one is an error.
         self.assertIn("is missing", self.run_study("study.last=3", "study.measures=[policy/kl_behavior]", code=2).stderr)
         for run in self.folder.glob("*-[01]"):
             run.rename(out / "runs" / run.name)
@@ -110,7 +110,7 @@ class StudyTest(unittest.TestCase):
         self.assertNotIn("policy/entropy", self.rows()[0])
         self.run_study()
         self.assertEqual((out / "table.md").read_text(), table)
-        # It agrees with itself, and not with one whose rewards are others.
+        # It agrees with itself, and not with a study with other rewards.
         runs = out / "runs.csv"
         result = self.run_study("--compare", str(runs))
         self.assertIn("studies agree", result.stdout)
@@ -122,7 +122,7 @@ class StudyTest(unittest.TestCase):
             line[at] = str(5 + number / 1e4)
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")
         self.assertIn("studies differ", self.run_study("--compare", str(other), code=1).stdout)
-        # What cannot be compared with is told with the plan, too.
+        # An invalid file to compare with is an error with --explain, too.
         self.run_study("--explain", "--compare", str(other))
         self.assertIn("expected a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
         self.assertIn("gone.csv", self.run_study("--explain", "--compare", str(self.folder / "gone.csv"), code=3).stderr)
@@ -143,13 +143,13 @@ class StudyTest(unittest.TestCase):
         large = self.run_study("--compare", str(other), code=1).stdout
         self.assertRegex(large, r" 1e308 \[9\.98\de307, 1\.00\de308\]")
         self.assertNotIn("inf", large)
-        # Other settings are not mixed with what is there.
+        # Other settings are not mixed with existing runs.
         self.study["base"]["optimizer"] = {"lr": 1e-3}
         self.assertIn("with other settings", self.run_study(code=2).stderr)
         self.run_study("--overwrite", "study.seeds=1")
         self.assertEqual(len(self.rows()), 2)
 
-    def test_goes_on_after_an_interruption_to_the_same_numbers(self):
+    def test_resumes_after_an_interruption_with_the_same_results(self):
         self.study["study"]["seeds"] = 1
         self.run_study("--size", "long")
         whole = self.rows()
@@ -166,7 +166,7 @@ class StudyTest(unittest.TestCase):
         with open(self.folder / "broken" / "runs.csv", newline="") as table:
             self.assertEqual(list(csv.DictReader(table)), whole)
 
-    def test_a_variant_that_fails_is_told_and_the_others_go_on(self):
+    def test_a_failed_variant_is_reported_and_the_others_continue(self):
         self.study["study"]["seeds"] = 1
         self.study["variants"]["broken"] = {"data": {"files": [str(self.folder / "none.jsonl")]}, "reward": {"functions": ["exact"]},
                                             "rollout": {"max_new_tokens": 4}, "sft": {"steps": 0}}
@@ -177,14 +177,14 @@ class StudyTest(unittest.TestCase):
         outcome = json.loads((self.folder / "out" / "outcomes" / "grpo-0.json").read_text())
         self.assertEqual(len(outcome["rewards"]), 4)
 
-    def test_networks_of_runs_that_are_done_go_where_they_are_not_wanted(self):
+    def test_keep_checkpoints_false_removes_checkpoints_of_finished_runs(self):
         self.study["study"] |= {"dir": str(self.folder / "kept"), "seeds": 1}
         result = self.run_study()
         kept = (self.folder / "kept" / "runs.csv").read_text()
         networks = len(list((self.folder / "kept").rglob("*.safetensors")))
-        self.run_study("study.keep_checkpoints=false", "variants.grpo.optimizer.lr=0.5", code=2)  # which changes nothing
+        self.run_study("study.keep_checkpoints=false", "variants.grpo.optimizer.lr=0.5", code=2)  # changes nothing
         self.assertEqual(len(list((self.folder / "kept").rglob("*.safetensors"))), networks)
-        for folder in ("out", "kept"):  # made without them, and made with them before
+        for folder in ("out", "kept"):  # without them from the start, and with them before
             self.study["study"] |= {"dir": str(self.folder / folder), "keep_checkpoints": False}
             self.run_study()
             self.assertEqual((self.folder / folder / "runs.csv").read_text(), kept)
@@ -193,7 +193,7 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
             self.assertGreater(len(runs), len(with_networks))
 
-    def test_networks_outside_of_the_study_stay(self):
+    def test_checkpoints_outside_the_study_folder_stay(self):
         self.study["study"]["seeds"] = 1
         self.run_study()
         run, elsewhere = self.folder / "out" / "runs" / "grpo-0", self.folder / "elsewhere"
@@ -205,7 +205,7 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(sorted(elsewhere.rglob("*.safetensors")), networks)
         self.assertEqual(list((self.folder / "out" / "runs" / "dppo_tv-0").rglob("*.safetensors")), [])
 
-    def test_settings_typed_behind_a_study_win_over_the_file_of_its_base(self):
+    def test_overrides_take_precedence_over_the_base_file(self):
         base, self.study["base"] = self.study["base"], "base.yaml"
         (self.folder / "base.yaml").write_text(yaml.safe_dump(base))
         self.study["study"]["seeds"] = 1
@@ -213,8 +213,8 @@ class StudyTest(unittest.TestCase):
         self.assertEqual({len(json.loads(file.read_text())["rewards"]) for file in (self.folder / "out" / "outcomes").glob("[dg]*.json")}, {3})
         self.assertIn("train.stps", self.run_study("base.train.stps=3", code=2).stderr)
 
-    def test_a_base_that_is_the_file_of_a_run_is_taken_without_its_folder_and_seed(self):
-        """As every file is that keel import wrote."""
+    def test_folder_and_seed_of_a_base_file_are_ignored(self):
+        """Files of keel import have both."""
         base, self.study["base"] = self.study["base"], "base.yaml"
         named = {"run": {**base["run"], "dir": str(self.folder / "elsewhere"), "seed": 42}}
         (self.folder / "base.yaml").write_text(yaml.safe_dump(base | named))
@@ -225,21 +225,21 @@ class StudyTest(unittest.TestCase):
         self.run_study("study.seeds=1")
         self.assertFalse((self.folder / "elsewhere").exists())
         self.assertEqual(len(self.rows()), 2)
-        self.assertIn("study.dir", self.run_study("base.run.dir=elsewhere", code=2).stderr)  # typed, it is meant
+        self.assertIn("study.dir", self.run_study("base.run.dir=elsewhere", code=2).stderr)  # an override is an error
 
-    def test_what_a_run_is_made_of_is_more_than_its_settings(self):
+    def test_changed_warm_ups_and_reward_files_need_overwrite(self):
         self.study["study"]["seeds"] = 1
         reward = self.folder / "own.py"
         reward.write_text("def own(completions, **columns):\n    return [1.0] * len(completions)\n")
         self.study["base"]["reward"] = {"functions": [f"python:{reward}:own"]}
         self.run_study()
         self.assertEqual({row["final"] for row in self.rows()}, {"1"})
-        # Another warm-up: what starts from it is made anew.
+        # Another warm-up: the runs that start from it are repeated.
         entropy = [row["policy/entropy"] for row in self.rows()]
         self.assertIn("another warm-up", self.run_study("base.sft.steps=12", code=2).stderr)
         self.run_study("base.sft.steps=12", "--overwrite")
         self.assertNotEqual([row["policy/entropy"] for row in self.rows()], entropy)
-        # Another reward under the same name.
+        # A reward function with the same name and other code.
         reward.write_text("def own(completions, **columns):\n    return [2.0] * len(completions)\n")
         self.assertIn("reward or model files", self.run_study("base.sft.steps=12", code=2).stderr)
         notes = self.folder / "out" / "runs" / "grpo-0" / "notes.txt"
@@ -247,14 +247,14 @@ class StudyTest(unittest.TestCase):
         self.run_study("base.sft.steps=12", "--overwrite")
         self.assertEqual(notes.read_text(), "mine")
         self.assertEqual({row["final"] for row in self.rows()}, {"2"})
-        # A damaged outcome, and one of another run.
+        # A damaged outcome, and the outcome of another run.
         outcome = self.folder / "out" / "outcomes" / "grpo-0.json"
         whole = outcome.read_text()
         for text in (whole[:-9], whole.replace('"final"', '"finale"'), whole.replace("grpo", "dppo_tv"), whole.replace('"seed":0', '"seed":1')):
             outcome.write_text(text)
             self.assertIn("remove the file", self.run_study("base.sft.steps=12", code=3).stderr)
         outcome.unlink()
-        # A log that leads elsewhere loses nothing there.
+        # A log that is a link: its target is not changed.
         precious = self.folder / "precious"
         precious.write_text("mine")
         log = self.folder / "out" / "logs" / "grpo-0.txt"
@@ -262,16 +262,16 @@ class StudyTest(unittest.TestCase):
         log.symlink_to(precious)
         self.run_study("base.sft.steps=12")
         self.assertEqual(precious.read_text(), "mine")
-        # A folder that was moved says so, and goes on where it was made.
+        # A moved folder is an error; after moving it back the study continues.
         out, moved = self.folder / "out", self.folder / "moved"
         out.rename(moved)
-        said = self.run_study("base.sft.steps=12", f"study.dir={moved}", code=2).stderr
-        self.assertIn(f"{moved} was moved or copied from {out}", said)
+        error = self.run_study("base.sft.steps=12", f"study.dir={moved}", code=2).stderr
+        self.assertIn(f"{moved} was moved or copied from {out}", error)
         moved.rename(out)
         self.run_study("base.sft.steps=12")
 
-    def test_what_a_run_reads_is_part_of_it(self):
-        """Rows by a pattern, functions for a source, programs, and the model: what was changed since is not mixed with what is there."""
+    def test_changed_input_files_need_overwrite(self):
+        """Covers data files by pattern, reward functions of a source, programs, and the model."""
         model, own, program = self.folder / "start", self.folder / "own.py", self.folder / "own_program.py"
         self.assertEqual(train(model, train={"steps": 0}).returncode, 0)
         weights = model / "checkpoints" / checkpoints(model)[-1] / "model.safetensors"
@@ -293,8 +293,8 @@ class StudyTest(unittest.TestCase):
             file.write_bytes(before) if before else file.unlink()
         self.assertIn("1 of 1 runs are already done", self.run_study("study.seeds=1").stdout)
 
-    def test_what_is_changed_while_a_study_goes_on_is_not_mixed_with_what_was(self):
-        """Before a run begins, and before it ends; and an old run does not pass for a new one when --overwrite was interrupted."""
+    def test_input_files_changed_during_a_study_stop_it(self):
+        """Checked when a run starts and when it ends; and after an interrupted --overwrite no old run counts as a new one."""
         own, file, out = self.folder / "own.py", self.folder / "small.yaml", self.folder / "out"
         text = "def own(completions, **columns):\n    return [1.0] * len(completions)\n"
         own.write_text(text)
@@ -334,7 +334,7 @@ class StudyTest(unittest.TestCase):
         self.run_study("study.seeds=1")
         self.assertEqual(self.rows()[1]["final"], "2")
 
-    def test_files_that_are_not_its_own_stay(self):
+    def test_files_of_others_stay(self):
         self.study["study"]["seeds"] = 1
         out = self.folder / "out"
         for name in ("table.md", "study.html", "logs/grpo-0.txt"):
@@ -344,19 +344,19 @@ class StudyTest(unittest.TestCase):
             self.assertEqual([path.read_text() for path in out.rglob("*") if path.is_file()], ["mine"])
             shutil.rmtree(out)
         self.run_study("study.measures=[policy/entropyy]")
-        # Another study of the same name, and the same one from elsewhere.
+        # Another study with the same name.
         (self.folder / "other").mkdir()
         table, other = (out / "table.md").read_text(), shutil.copy(self.folder / "small.yaml", self.folder / "other" / "small.yaml")
         refused = keel("study", str(other))
         self.assertEqual(refused.returncode, 2)
         self.assertIn(f"has the study {self.folder / 'small.yaml'}, and this is {other}", refused.stderr)
         self.assertEqual((out / "table.md").read_text(), table)
-        # A measure that was mistyped.
+        # A misspelled measure.
         said = self.run_study("study.measures=[policy/entropyy]")
         self.assertIn("no run has the metric policy/entropyy; did you mean policy/entropy?", said.stdout + said.stderr)
         self.assertEqual(keel("study", str(other), "--overwrite").returncode, 0)
 
-    def test_a_study_whose_folder_was_moved_leaves_what_has_its_name_alone(self):
+    def test_a_study_whose_folder_was_moved_writes_nothing_at_the_old_path(self):
         file, out, moved = self.folder / "small.yaml", self.folder / "out", self.folder / "moved"
         self.study["base"]["train"]["steps"] = 500
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
@@ -367,14 +367,14 @@ class StudyTest(unittest.TestCase):
         out.mkdir()
         self.assertEqual(process.wait(60), 4)
         self.assertIn(f"was moved to {moved}", process.output.read_text())
-        self.assertEqual(list(out.iterdir()), [])  # The run under way has saved in its folder, wherever that is.
+        self.assertEqual(list(out.iterdir()), [])  # The run saved in its moved folder.
         self.assertTrue((moved / "runs" / "dppo_tv-0" / "checkpoints" / "LATEST").exists())
 
-    def test_the_runs_of_a_study_that_is_killed_save(self):
+    def test_the_runs_of_a_killed_study_save(self):
         file, run = self.folder / "small.yaml", self.folder / "out" / "runs" / "dppo_tv-0"
         self.study["base"]["train"]["steps"], self.study["base"]["checkpoint"]["every"] = 5000, 5000
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
-        # Started by the system, it has threads, and each of them tells the runs that it ends.
+        # The study has several threads, and the end of each signals the runs.
         process = subprocess.Popen([KEEL, "study", str(file)], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(process, lambda: (run / "metrics.jsonl").exists() and '"step":12,' in (run / "metrics.jsonl").read_text())
         process.kill()
@@ -386,14 +386,14 @@ class StudyTest(unittest.TestCase):
             time.sleep(0.1)
         self.assertGreater(int(checkpoints(run)[-1].removeprefix("step-")), 8)
 
-    def test_a_size_has_a_folder_of_its_own(self):
+    def test_each_size_has_its_own_folder(self):
         del self.study["study"]["dir"]
         file = self.folder / "small.yaml"
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
         self.assertIn("folder: studies/small-long\n", keel("study", str(file), "--size", "long", "--explain").stdout)
         self.assertIn("folder: studies/small\n", keel("study", str(file), "--explain").stdout)
 
-    def test_one_study_at_a_time_has_a_folder(self):
+    def test_a_second_study_in_the_same_folder_is_an_error(self):
         file = self.folder / "small.yaml"
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
         process = start(self.folder / "said.txt", "study", str(file))
@@ -401,7 +401,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("another process runs a study", keel("study", str(file)).stderr)
         self.assertEqual(process.wait(100), 0)
 
-    def test_mistakes_are_told_before_the_first_run(self):
+    def test_errors_appear_before_the_first_run(self):
         def refused(change, *words, arguments=()):
             study = json.loads(json.dumps(self.study))
             change(study)

@@ -52,7 +52,7 @@ void for_each_golden(Check check) {
   }
 }
 
-TEST(Advantages, OfSequencesEqualTheGoldens) {
+TEST(Advantages, OfSequencesMatchTheGoldens) {
   int cases = 0, grpo = 0;
   for_each_golden([&](const GoldenAdvantages& given, const Json& want) {
     expect_advantages(group_mean_advantages(given.rewards, given.groups), numbers(want.at("group_mean")));
@@ -75,7 +75,7 @@ TEST(Advantages, OfSequencesEqualTheGoldens) {
   EXPECT_EQ(grpo, 16);
 }
 
-TEST(Advantages, OfReinforcePlusPlusEqualTheGoldens) {
+TEST(Advantages, OfReinforcePlusPlusMatchTheGoldens) {
   int plain = 0, baseline = 0;
   for_each_golden([&](const GoldenAdvantages& given, const Json& want) {
     for (const Json& one : want.at("reinforce_pp")) {
@@ -92,7 +92,7 @@ TEST(Advantages, OfReinforcePlusPlusEqualTheGoldens) {
   EXPECT_EQ(baseline, 8);
 }
 
-TEST(Advantages, AndReturnsOfGaeEqualTheGoldens) {
+TEST(Advantages, AndReturnsOfGaeMatchTheGoldens) {
   int checked = 0;
   for_each_golden([&](const GoldenAdvantages& given, const Json& want) {
     for (const Json& one : want.value("gae", Json::array())) {
@@ -105,7 +105,7 @@ TEST(Advantages, AndReturnsOfGaeEqualTheGoldens) {
   EXPECT_EQ(checked, 7 * 3);
 }
 
-TEST(Advantages, OfTokensNeverReadAMaskedToken) {
+TEST(Advantages, OfTokensDoNotDependOnMaskedTokens) {
   int garbage = 0;
   for_each_golden([&](GoldenAdvantages given, const Json& want) {
     for (size_t i = 0; i < given.values.size(); ++i) {
@@ -122,17 +122,17 @@ TEST(Advantages, OfTokensNeverReadAMaskedToken) {
   EXPECT_GE(garbage, 9);
 }
 
-TEST(Advantages, OfGaeWithoutTokenRewardsPayTheRewardOnTheLastValidToken) {
+TEST(Advantages, OfGaePutTheRewardOnTheLastValidToken) {
   const std::vector<double> rewards{2, -1, 5}, values{0.5, 1, 9, -1, 7};
   const std::vector<int64_t> groups{0, 0, 0}, lengths{3, 1, 1};
-  const std::vector<uint8_t> mask{1, 1, 0, 1, 0};  // the third sequence has no valid token: its reward goes nowhere
+  const std::vector<uint8_t> mask{1, 1, 0, 1, 0};  // the third sequence has no valid token, so its reward is ignored
   const AdvantagesAndReturns got = gae_advantages({rewards, groups, lengths, mask, {}, values}, 0.5, 0.5);
   // By hand: 2 - 1 = 1 on the second token; 0 + 0.5 * 1 - 0.5 + 0.25 * 1 on the first; -1 + 1 on the fourth.
   expect_advantages(got.advantages, {0.25, 1, 0, 0, 0});
   expect_advantages(got.returns, {0.75, 2, 0, -1, 0});
 }
 
-TEST(Advantages, OfEqualRewardsAreExactlyZeroWhateverTheRewardAndTheGroupsSize) {
+TEST(Advantages, OfEqualRewardsAreExactlyZeroForAnyRewardAndGroupSize) {
   int rounded = 0;
   for (const double reward : {0.1, 0.2, 0.3, 0.7, 1.1, 3.3, -0.7, 1.0 / 3, 1e-20, 1e30}) {
     for (int64_t size = 1; size <= 64; ++size) {
@@ -142,7 +142,7 @@ TEST(Advantages, OfEqualRewardsAreExactlyZeroWhateverTheRewardAndTheGroupsSize) 
       for (const double r : rewards) mean += r;
       mean /= static_cast<double>(size);
       rounded += mean != reward;
-      rewards.insert(rewards.end(), {0.0, 1.0});  // a group with a signal beside it
+      rewards.insert(rewards.end(), {0.0, 1.0});  // another group with different rewards
       groups.insert(groups.end(), {3, 3});
       for (const char* kind : {"group_mean", "grpo", "rloo"}) {
         const std::vector<double> got = sequence_advantages(kind, rewards, groups, {});
@@ -155,7 +155,7 @@ TEST(Advantages, OfEqualRewardsAreExactlyZeroWhateverTheRewardAndTheGroupsSize) 
   EXPECT_GT(rounded, 100) << "these rewards no longer test anything: a plain mean reproduces them";
 }
 
-TEST(Advantages, WhitenedAreExactlyZeroWhereAllTokensAreEqual) {
+TEST(Advantages, AreExactlyZeroAfterWhiteningEqualTokens) {
   for (const double reward : {0.1, 0.7, -1.1, 1e30}) {
     for (size_t size : {1, 3, 7, 11}) {
       const std::vector<double> rewards(size, reward);
@@ -168,7 +168,7 @@ TEST(Advantages, WhitenedAreExactlyZeroWhereAllTokensAreEqual) {
   }
 }
 
-TEST(Advantages, OfNobodyAreEmptyAndOfAMaskedBatchZero) {
+TEST(Advantages, AreEmptyWithoutSequencesAndZeroForAMaskedBatch) {
   EXPECT_TRUE(sequence_advantages("grpo", {}, {}, {}).empty());
   EXPECT_TRUE(reinforce_pp_advantages({}).empty());
   EXPECT_TRUE(reinforce_pp_baseline_advantages({}).empty());
@@ -183,7 +183,7 @@ TEST(Advantages, OfNobodyAreEmptyAndOfAMaskedBatchZero) {
   EXPECT_EQ(gae_advantages(batch, 1, 1).returns, zeros);
 }
 
-TEST(Advantages, RefuseAnUnknownKindAndArraysThatDoNotFitTogether) {
+TEST(Advantages, RejectUnknownKindsAndInconsistentArrays) {
   const std::string message = error_of(2, [] { sequence_advantages("gae", {}, {}, {}); });
   EXPECT_NE(message.find("gae"), std::string::npos);
   EXPECT_NE(message.find("group_mean"), std::string::npos);
@@ -213,8 +213,8 @@ TEST(Advantages, RefuseAnUnknownKindAndArraysThatDoNotFitTogether) {
             std::string::npos);
 }
 
-TEST(Advantages, OfReinforcePlusPlusAreOnePerSequenceWithoutDiscounting) {
-  // Tokens 1 | 0 0 0: mean 1/4, variance (9/16 + 3/16) / 3 = 1/4. Less the group's mean: 1/2 | -1/2 -1/2 -1/2, whose
+TEST(Advantages, OfReinforcePlusPlusWithoutDiscountingAreOnePerSequence) {
+  // Tokens 1 | 0 0 0: mean 1/4, variance (9/16 + 3/16) / 3 = 1/4. Minus the group mean: 1/2 | -1/2 -1/2 -1/2, whose
   // mean is -1/4 and variance again 1/4.
   const std::vector<double> rewards{1, 0};
   const std::vector<int64_t> groups{0, 0}, lengths{1, 3};

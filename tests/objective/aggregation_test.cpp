@@ -40,7 +40,7 @@ void expect_golden(const Aggregate& got, const GoldenAggregation& given, const J
   EXPECT_NEAR(got.loss, want.at("loss").get<double>(), 1e-9 * size);
 }
 
-TEST(Aggregations, EqualTheGoldensAlsoWhereNothingIsValid) {
+TEST(Aggregations, MatchTheGoldensAlsoWithoutValidTokens) {
   int checked = 0;
   const Json goldens = golden("aggregations.json");
   for (const Json& row : goldens.at("cases")) {
@@ -54,7 +54,7 @@ TEST(Aggregations, EqualTheGoldensAlsoWhereNothingIsValid) {
   EXPECT_EQ(checked, 8 * 4);
 }
 
-TEST(Aggregations, NeverReadAMaskedValue) {
+TEST(Aggregations, DoNotDependOnMaskedValues) {
   int garbage = 0;
   const Json goldens = golden("aggregations.json");
   for (const Json& row : goldens.at("cases")) {
@@ -72,7 +72,7 @@ TEST(Aggregations, NeverReadAMaskedValue) {
   EXPECT_GT(garbage, 10);
 }
 
-TEST(SequenceWeights, AreTheWeightsOfTheGoldensValidTokens) {
+TEST(SequenceWeights, MatchTheGoldenWeightsOfValidTokens) {
   int checked = 0;
   const Json goldens = golden("aggregations.json");
   for (const Json& row : goldens.at("cases")) {
@@ -95,15 +95,15 @@ TEST(SequenceWeights, AreTheWeightsOfTheGoldensValidTokens) {
   EXPECT_EQ(checked, 4 * 25);
 }
 
-TEST(SequenceWeights, RefuseAnUnknownWord) {
+TEST(SequenceWeights, RejectAnUnknownKind) {
   const std::vector<int64_t> one{1};
   const std::string message = error_of(2, [&] { sequence_weights("mean", one, 1); });
   EXPECT_NE(message.find("\"mean\""), std::string::npos);
   EXPECT_NE(message.find("token_mean"), std::string::npos);
-  EXPECT_EQ(error_of(2, [&] { sequence_weights("mean", {}, 1); }), message);  // nothing to weigh hides no slip
+  EXPECT_EQ(error_of(2, [&] { sequence_weights("mean", {}, 1); }), message);  // also fails without tokens
 }
 
-TEST(Aggregations, RefuseArraysThatDoNotFitTogether) {
+TEST(Aggregations, RejectInconsistentArrays) {
   const std::vector<double> values{1, 2, 3};
   const std::vector<uint8_t> mask{1, 1, 1}, short_mask{1, 1};
   const std::vector<int64_t> lengths{2, 1}, too_long{2, 2}, negative{4, -1};

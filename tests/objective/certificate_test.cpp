@@ -16,10 +16,10 @@
 namespace keel {
 namespace {
 
-/// The theorem's own terms: all that is known of rewards is the largest |R|.
+/// The reward range as in the theorem, where only the maximum |R| is known.
 RewardRange within(double xi) { return {.lowest = -xi, .highest = xi}; }
 
-TEST(Certificate, EqualsTheGoldensEstimates) {
+TEST(Certificate, MatchesTheGoldenEstimates) {
   int checked = 0;
   const Json goldens = golden("improvement.json");
   for (const Json& row : goldens.at("estimates")) {
@@ -46,7 +46,7 @@ TEST(Certificate, EqualsTheGoldensEstimates) {
 using Word = std::vector<int64_t>;
 using Law = std::vector<double>;
 
-/// A problem small enough to enumerate: a next-token law after each prefix, and a reward for each response.
+/// A problem small enough to enumerate: a next-token distribution for each prefix, and a reward for each response.
 struct Tree {
   int64_t vocabulary = 0, horizon = 0;
   std::map<Word, Law> behavior, policy;
@@ -100,7 +100,8 @@ Exact enumerate(const Tree& tree) {
   return result;
 }
 
-/// The certificate from each response as often as its probability says: then means over samples are expectations.
+/// The certificate of samples in which each response occurs in proportion to its probability, so means are
+/// expectations.
 ImprovementCertificate certificate_of_the_whole_population(const Tree& tree) {
   std::vector<double> logp, behavior_logp, tv, rewards;
   std::vector<int64_t> lengths;
@@ -155,7 +156,7 @@ void expect_theorems(const Exact& exact, const ImprovementCertificate& got) {
   EXPECT_GE(exact.improvement(), got.certificate - 1e-12);
 }
 
-TEST(Certificate, OfAWholePopulationEqualsTheGoldensTreesAndBoundsTheirImprovement) {
+TEST(Certificate, OfAFullPopulationMatchesTheGoldenTreesAndBoundsTheImprovement) {
   int checked = 0;
   const Json goldens = golden("improvement.json");
   for (const Json& row : goldens.at("trees")) {
@@ -179,7 +180,7 @@ TEST(Certificate, OfAWholePopulationEqualsTheGoldensTreesAndBoundsTheirImproveme
   EXPECT_EQ(checked, 3);
 }
 
-/// Numbers in [0, 1) that are the same with every standard library.
+/// Uniform numbers in [0, 1), the same with every standard library.
 struct Uniform {
   std::mt19937_64 bits;
   double operator()() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
@@ -194,7 +195,7 @@ Law random_behavior(Uniform& uniform, int64_t vocabulary, int64_t denominator) {
   return law;
 }
 
-/// The law moved a random way; `size` says how far.
+/// Changes the distribution in a random direction by `size`.
 Law moved(const Law& law, Uniform& uniform, double size) {
   Law result;
   double sum = 0;
@@ -223,7 +224,7 @@ Tree random_tree(Uniform& uniform) {
   return tree;
 }
 
-TEST(Certificate, IsNeverAboveTheImprovementInFiveHundredRandomProblems) {
+TEST(Certificate, IsAtMostTheImprovementInFiveHundredRandomProblems) {
   Uniform uniform{std::mt19937_64(20260204)};
   int improved = 0, certified = 0, by_max = 0, by_average = 0;
   double tightest = 0;
@@ -238,7 +239,7 @@ TEST(Certificate, IsNeverAboveTheImprovementInFiveHundredRandomProblems) {
     (got.max_penalty < got.average_penalty ? by_max : by_average) += 1;
     if (tree.horizon > 1) tightest = std::max(tightest, std::abs(exact.remainder) / got.max_penalty);
   }
-  // The bounds are only tested where they are neither trivial nor far away.
+  // Tests the bounds only where they are neither trivial nor loose.
   EXPECT_GT(improved, 150);
   EXPECT_GT(certified, 50);
   EXPECT_GT(by_max, 100);
@@ -246,7 +247,7 @@ TEST(Certificate, IsNeverAboveTheImprovementInFiveHundredRandomProblems) {
   EXPECT_GT(tightest, 0.3);
 }
 
-TEST(Certificate, OfNothingIsZeroAndAnEmptyResponseCountsAsASample) {
+TEST(Certificate, IsZeroWithoutSamplesAndCountsEmptyResponses) {
   const ImprovementCertificate nothing = improvement_certificate({{}, {}, {}, {}, {}, {}, within(1), 5, "topk_tv"});
   EXPECT_EQ(nothing.gain, 0);
   EXPECT_EQ(nothing.certificate, 0);
@@ -269,7 +270,7 @@ TEST(Certificate, ClampsARatioAtExpOfTwenty) {
   EXPECT_NEAR(gain / ((485165195.40979028 - 1 - 1) / 2), 1, 1e-12);  // e^20 - 1, and e^-20 - 1 is -1 here
 }
 
-TEST(Certificate, RefusesSamplesForWhichTheTheoremSaysNothing) {
+TEST(Certificate, RejectsSamplesThatViolateTheAssumptions) {
   const std::vector<double> logp{-1, -1}, tv{0.1, 0.2}, rewards{0.5}, none;
   const std::vector<double> negative_tv{0.1, -0.2}, nan_tv{0.1, std::numeric_limits<double>::quiet_NaN()};
   const std::vector<int64_t> lengths{2};
@@ -291,7 +292,7 @@ TEST(Certificate, RefusesSamplesForWhichTheTheoremSaysNothing) {
   EXPECT_NE(message({logp, logp, tv, none, lengths, {}, within(1), 2, "full_tv"}).find("0 rewards"), std::string::npos);
 }
 
-/// Two prompts of two completions and one of three, one token each, mu = 1/2 and pi as said.
+/// Two prompts with two completions and one with three, one token each, with mu = 1/2 and the given pi.
 struct SmallBatch {
   std::vector<double> behavior_logp = std::vector<double>(7, std::log(0.5)), tv, rewards{1, 0, 1, 1, 0, 0, 1}, logp;
   std::vector<int64_t> lengths = std::vector<int64_t>(7, 1), groups{4, 4, 9, 9, 2, 2, 2};
@@ -309,20 +310,20 @@ struct SmallBatch {
   }
 };
 
-TEST(Certificate, HasALeaveOneOutBaselineAndAnErrorOverGroups) {
+TEST(Certificate, UsesALeaveOneOutBaselineAndAStandardErrorOverGroups) {
   // r - 1 = 0.4, -0.2 | 0.6, 0.2 | 0.2, 0, 0.4. Rewards less the mean of the others: 1, -1 | 0, 0 | -0.5, -0.5, 1.
   const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
   const ImprovementCertificate got = batch.certificate("full_tv");
   EXPECT_NEAR(got.gain, (0.4 + 0.2 - 0.1 + 0.4) / 7, 1e-15);
   EXPECT_EQ(got.max_penalty, 0);  // of a single token
   EXPECT_NEAR(got.certificate, 0.9 / 7, 1e-15);
-  // Sums of what is apart from the mean, 0.9/7: 0.6 - 1.8/7 = 2.4/7 | -1.8/7 | 0.3 - 2.7/7 = -0.6/7.
+  // Sums of deviations from the mean, 0.9/7: 0.6 - 1.8/7 = 2.4/7 | -1.8/7 | 0.3 - 2.7/7 = -0.6/7.
   const double squares = (2.4 * 2.4 + 1.8 * 1.8 + 0.6 * 0.6) / 49;
   EXPECT_NEAR(got.standard_error, std::sqrt(1.5 * squares) / 7, 1e-15);
   EXPECT_FALSE(got.improved);  // 0.129, and the error is 0.076
 }
 
-TEST(Certificate, OfLowerBoundsTakesTheUnbiasedDistanceForItsAveragePenalty) {
+TEST(Certificate, WithALowerBoundUsesTheUnbiasedDistanceForTheAveragePenalty) {
   const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
   // xi = 1/2. |pi - mu| adds up to 1, |r - 1|/2 to 2/2: mu = 1/2 is where the two are the same.
   EXPECT_NEAR(batch.certificate("binary_tv").average_penalty, 2 * 1.0 / 7, 1e-15);
@@ -339,7 +340,7 @@ TEST(Certificate, OfLowerBoundsTakesTheUnbiasedDistanceForItsAveragePenalty) {
     EXPECT_NEAR(got.average_penalty, 2 * 3.6 / 7, 1e-12);
     EXPECT_EQ(got.average_penalty_low, got.average_penalty);
   }
-  // With a horizon of 100 the max penalty is the larger one, and the error is that of gain less the other.
+  // With a horizon of 100 the max penalty is larger, so the error is that of gain minus the average penalty.
   const ImprovementCertificate averaged = batch.certificate("binary_tv", 100);
   EXPECT_NEAR(averaged.certificate, 0.9 / 7 - 2 / 7.0, 1e-15);
   // 0.4 - 0.4, 0.2 - 0.2 | -0.6, -0.2 | -0.1 - 0.2, 0, 0.4 - 0.4; the mean is -1.1/7.
@@ -347,7 +348,7 @@ TEST(Certificate, OfLowerBoundsTakesTheUnbiasedDistanceForItsAveragePenalty) {
   EXPECT_NEAR(averaged.standard_error, std::sqrt(1.5 * squares) / 7, 1e-15);
 }
 
-TEST(Certificate, DoesNotChangeWhenAllRewardsAreShifted) {
+TEST(Certificate, IsInvariantToAConstantShiftOfTheRewards) {
   const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
   std::vector<double> shifted;
   for (const double reward : batch.rewards) shifted.push_back(reward + 1000);
@@ -364,12 +365,12 @@ TEST(Certificate, DoesNotChangeWhenAllRewardsAreShifted) {
   }
 }
 
-TEST(Certificate, SaysNothingOfAnImprovementFromTooFewGroups) {
+TEST(Certificate, IsNotImprovedWithFewerThanThreeGroups) {
   SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
   batch.groups = std::vector<int64_t>(7, 3);
   EXPECT_TRUE(std::isinf(batch.certificate("full_tv").standard_error));
   EXPECT_FALSE(batch.certificate("full_tv").improved);
-  // Every group gains the same, so that the error is 0: two groups are too few all the same.
+  // All groups have the same gain, so the error is 0, but two groups are too few.
   SmallBatch equal({0.6, 0.5, 0.6, 0.5, 0.6, 0.5, 0.5});
   equal.rewards = {1, 0, 1, 0, 1, 0, 0};
   equal.groups = {1, 1, 2, 2, 2, 2, 2};
@@ -378,15 +379,15 @@ TEST(Certificate, SaysNothingOfAnImprovementFromTooFewGroups) {
   EXPECT_TRUE(equal.certificate("full_tv").improved);
 }
 
-TEST(Certificate, TakesRoundingOfTheLogProbsForNoImprovement) {
-  // Every rewarded token rose by 1e-6 and every other one stayed: float32 cannot tell that from nothing.
+TEST(Certificate, IsNotImprovedByRoundingErrorsOfLogProbs) {
+  // Rewarded tokens rose by 1e-6 and others are unchanged: this is within the rounding error of float32.
   SmallBatch batch({0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
   for (size_t i = 0; i < 7; ++i) batch.logp[i] += 1e-6 * batch.rewards[i];
   EXPECT_GT(batch.certificate("full_tv").certificate, 0);
   EXPECT_FALSE(batch.certificate("full_tv", 1, kFloatLogProbError).improved);
 }
 
-/// A response of the tree drawn from mu.
+/// Samples a response of the tree from mu.
 Word draw(const Tree& tree, Uniform& uniform) {
   Word word;
   while (std::ssize(word) < tree.horizon) {
@@ -399,7 +400,7 @@ Word draw(const Tree& tree, Uniform& uniform) {
   return word;
 }
 
-/// A certificate from so many prompts, which are all the tree's root, with so many responses each.
+/// The certificate of sampled responses; all prompts are the root of the tree.
 ImprovementCertificate sampled_certificate(const Tree& tree, Uniform& uniform, int64_t prompts, int64_t responses,
                                            const std::string& divergence, double noise = 0) {
   std::vector<double> logp, behavior_logp, tv, rewards;
@@ -421,7 +422,7 @@ ImprovementCertificate sampled_certificate(const Tree& tree, Uniform& uniform, i
                                   divergence, kFloatLogProbError});
 }
 
-TEST(Certificate, FromSamplesHasTheTreesNumbersForItsMeansAndTheRightError) {
+TEST(Certificate, IsUnbiasedAndItsStandardErrorHasTheRightCoverage) {
   const Json goldens = golden("improvement.json");
   for (const Json& row : goldens.at("trees")) {
     const Tree tree = golden_tree(row);
@@ -446,38 +447,38 @@ TEST(Certificate, FromSamplesHasTheTreesNumbersForItsMeansAndTheRightError) {
       EXPECT_NEAR(gain, exact.gain, 4 * spread / std::sqrt(kBatches));  // the baseline adds no bias
       EXPECT_NEAR(average / want, 1, 0.01);                             // and |r - 1|/2 has none
       if (std::string(divergence) == "binary_tv" && tree.vocabulary > 2) {
-        EXPECT_LT(average_low, 0.95 * want);  // what |pi - mu| alone would have said
+        EXPECT_LT(average_low, 0.95 * want);  // |pi - mu| would underestimate it
       }
       if (variance > 0) {
         EXPECT_NEAR(std::sqrt(variance) / spread, 1, 0.05);
       }
       EXPECT_GE(covered, 0.97 * kBatches);
-      // Student's distribution with 11 degrees leaves 0.965; gains are skewed, which moves it by up to 0.02 either way.
+      // Student's t distribution with 11 degrees of freedom gives 0.965; skewed gains change it by up to 0.02.
       EXPECT_NEAR(gain_covered, 0.97 * kBatches, 0.02 * kBatches);
     }
   }
 }
 
-TEST(Certificate, SeesNoImprovementWhereThereIsNoneAndSeesOneWhereThereIs) {
+TEST(Certificate, ReportsAnImprovementOnlyIfThereIsOne) {
   const Json goldens = golden("improvement.json");
   int seen = 0;
   for (const Json& row : goldens.at("trees")) {
     Tree same = golden_tree(row), worse = same, less = same;
     same.policy = same.behavior;
     std::swap(worse.policy, worse.behavior);
-    for (auto& [prefix, law] : less.policy)  // a quarter of the way: the penalty falls with the square of it
+    for (auto& [prefix, law] : less.policy)  // a quarter of the change: the penalty is quadratic in it
       for (size_t i = 0; i < law.size(); ++i) law[i] = 0.75 * less.behavior.at(prefix)[i] + 0.25 * law[i];
     Uniform uniform{std::mt19937_64(12)};
     int above = 0, improved = 0, worsened = 0;
     for (int batch = 0; batch < 1000; ++batch) {
-      // What a run with learning rate 0 sees: log-probs that differ by rounding.
+      // As in a run with learning rate 0: log-probs differ only by rounding.
       const ImprovementCertificate got = sampled_certificate(same, uniform, 16, 8, "binary_tv", 4e-6);
       above += got.certificate > 0;
       improved += got.improved;
       if (enumerate(worse).improvement() < 0)
         worsened += sampled_certificate(worse, uniform, 16, 8, "full_tv").improved;
     }
-    EXPECT_GT(above, 300);  // the bound itself is noise
+    EXPECT_GT(above, 300);  // the bound alone is noise
     EXPECT_EQ(improved, 0);
     EXPECT_LE(worsened, 30);
     EXPECT_GT(enumerate(less).improvement(), 0);

@@ -12,8 +12,8 @@
 
 namespace keel {
 
-/// A batch of batches.json whole: masked tokens, absurd values and all.
-inline LossInputs golden_policy(const Json& batch, at::ScalarType type) {
+/// A full batch of batches.json, including masked tokens with extreme values.
+inline LossInputs golden_inputs(const Json& batch, at::ScalarType type) {
   const auto floats = [&](const char* name) { return at::tensor(numbers(batch.at(name)), at::kDouble).to(type); };
   const auto matrix = [&](const char* name) {
     std::vector<Tensor> rows;
@@ -23,17 +23,17 @@ inline LossInputs golden_policy(const Json& batch, at::ScalarType type) {
   const auto flags = [&](const char* name) {
     return at::tensor(batch.at(name).get<std::vector<int64_t>>(), at::kLong).to(at::kBool);
   };
-  LossInputs policy{floats("logp"), floats("behavior_logp"), floats("advantages")};
-  policy.mask = flags("mask");
-  policy.lengths = batch.at("lengths").get<std::vector<int64_t>>();
-  policy.groups = batch.at("groups").get<std::vector<int64_t>>();
-  policy.old_logp = floats("old_logp");
+  LossInputs inputs{floats("logp"), floats("behavior_logp"), floats("advantages")};
+  inputs.mask = flags("mask");
+  inputs.lengths = batch.at("lengths").get<std::vector<int64_t>>();
+  inputs.groups = batch.at("groups").get<std::vector<int64_t>>();
+  inputs.old_logp = floats("old_logp");
   if (batch.contains("K")) {
-    policy.topk_behavior_logp = matrix("topk_behavior_logp");
-    policy.topk_logp = matrix("topk_logp");
-    policy.sampled_in_topk = flags("sampled_in_topk");
+    inputs.topk_behavior_logp = matrix("topk_behavior_logp");
+    inputs.topk_logp = matrix("topk_logp");
+    inputs.sampled_in_topk = flags("sampled_in_topk");
   }
-  return policy;
+  return inputs;
 }
 
 inline const Json& golden_batch_json(const Json& batches, const std::string& name) {

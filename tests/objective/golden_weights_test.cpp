@@ -56,7 +56,7 @@ TEST(GoldenWeights, AreReproducedForEveryCaseInDoubleAndInFloat) {
     const TrustRegion region = make_region(method, one.at("params"));
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
       SCOPED_TRACE(c10::toString(type));
-      expect_decision(token_coefficients(region, golden_policy(batch, type)), one.at("expected"), GoldenBatch(batch),
+      expect_decision(token_coefficients(region, golden_inputs(batch, type)), one.at("expected"), GoldenBatch(batch),
                       type);
     }
     ++checked[method];
@@ -66,7 +66,7 @@ TEST(GoldenWeights, AreReproducedForEveryCaseInDoubleAndInFloat) {
   EXPECT_EQ(checked.size(), 41u);
 }
 
-/// agg(values) of every aggregation's name, with the size of what was added.
+/// The aggregate of the values for every aggregation, with the sum of magnitudes.
 void expect_losses(const Json& want, const std::vector<double>& values, const GoldenBatch& batch) {
   for (const auto& [aggregation, loss] : want.items()) {
     const std::vector<double> weight = sequence_weights(aggregation, batch.valid_tokens(), batch.horizon);
@@ -88,7 +88,7 @@ TEST(GoldenWeights, GiveTheScoreLossOfEveryAggregation) {
   for_each_golden_case([&](const std::string& method, const Json& one, const Json& json) {
     const GoldenBatch batch(json);
     const TrustRegion region = make_region(method, one.at("params"));
-    std::vector<double> values = to_vector(token_coefficients(region, golden_policy(json, at::kDouble)).coefficient);
+    std::vector<double> values = to_vector(token_coefficients(region, golden_inputs(json, at::kDouble)).coefficient);
     for (size_t t = 0; t < values.size(); ++t) values[t] *= batch.logp[t];
     const Json& want = one.at("expected").at("score_loss");
     EXPECT_EQ(want.size(), 4u);
@@ -98,7 +98,7 @@ TEST(GoldenWeights, GiveTheScoreLossOfEveryAggregation) {
   EXPECT_EQ(checked, 481);
 }
 
-TEST(WrittenObjectives, HaveTheGoldensLosses) {
+TEST(WrittenObjectives, MatchTheGoldenLosses) {
   int checked = 0;
   for_each_golden_case([&](const std::string& method, const Json& one, const Json& json) {
     if (!one.at("expected").contains("objective_loss")) return;
@@ -109,14 +109,14 @@ TEST(WrittenObjectives, HaveTheGoldensLosses) {
   EXPECT_EQ(checked, 300);
 }
 
-TEST(GoldenWeights, ComeWithTheSequenceMethodsThresholds) {
+TEST(GoldenWeights, IncludeTheThresholdsOfSequenceMethods) {
   int taus = 0, thresholds = 0, averages = 0;
   for_each_golden_case([&](const std::string& method, const Json& one, const Json& json) {
     const Json& expected = one.at("expected");
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
       const double relative = type == at::kDouble ? 1e-9 : 1e-5;
       const TokenDecision decision =
-          token_coefficients(make_region(method, one.at("params")), golden_policy(json, type));
+          token_coefficients(make_region(method, one.at("params")), golden_inputs(json, type));
       const std::vector<double> threshold = to_vector(decision.threshold), measured = to_vector(decision.divergence);
       const GoldenBatch batch(json);
       if (expected.contains("tau")) {

@@ -16,7 +16,7 @@ namespace {
 
 using Field = std::optional<double> ObjectiveOptions::*;
 
-/// Which option sets which parameter of a region.
+/// The option that sets each parameter.
 const std::map<std::string, std::pair<std::string, Field>> kOptionOf{
     {"delta", {"delta", &ObjectiveOptions::delta}},
     {"low", {"delta_low", &ObjectiveOptions::delta_low}},
@@ -29,10 +29,10 @@ std::map<std::string, double> parameter_map(const TrustRegion& region) {
   return result;
 }
 
-TEST(Methods, HaveUniqueNamesAndSayWhatTheyAre) {
+TEST(Methods, HaveUniqueNamesAndDescriptions) {
   std::set<std::string> names;
   for (const Method& row : methods()) {
-    EXPECT_TRUE(names.insert(row.name).second) << row.name << " stands twice in the table";
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " is in the table twice";
     for (const std::string& text : {row.name, row.summary, row.equation, row.source})
       EXPECT_FALSE(text.empty()) << row.name;
   }
@@ -44,14 +44,14 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
   const std::vector<double> rewards{0, 1};
   const std::vector<int64_t> groups{0, 0}, valid{2, 3};
   for (const Method& row : methods()) {
-    if (row.advantage != "gae") {  // has one per token, from a critic
+    if (row.advantage != "gae") {  // needs a critic
       EXPECT_EQ(sequence_advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
     }
     EXPECT_EQ(sequence_weights(row.aggregation, valid, 8).size(), 2u) << row.name;
   }
 }
 
-TEST(Methods, HaveThePapersThresholds) {
+TEST(Methods, HaveTheThresholdsOfThePapers) {
   const auto of = [](const char* name) { return parameter_map(make_region(name, Json::object())); };
   EXPECT_EQ(of("dppo_tv").at("low"), 0.15);  // arXiv 2602.04879, appendix C
   EXPECT_EQ(of("dppo_tv").at("high"), 0.15);
@@ -66,25 +66,25 @@ TEST(Methods, HaveThePapersThresholds) {
   EXPECT_EQ(of("gspo").at("low"), 3e-4);               // arXiv 2507.18071
   EXPECT_EQ(of("gspo").at("high"), 4e-4);
   EXPECT_EQ(of("m2po").at("budget"), 0.04);           // arXiv 2510.01161
-  EXPECT_EQ(of("drpo").at("delta"), 0.5);             // our own: see drpo.h
+  EXPECT_EQ(of("drpo").at("delta"), 0.5);             // default of Keel: see drpo.h
   EXPECT_EQ(of("cispo").at("low"), kUnlimited);       // arXiv 2506.13585: no lower bound
   EXPECT_EQ(of("grpo_relax_both").at("alpha"), 0.1);  // arXiv 2602.04879, section 6
   EXPECT_EQ(of("grpo_relax_both").at("high"), 0.28);
 }
 
-/// A value that contradicts no default: most numbers may be 0.3125, the upper bounds of ratios may not.
+/// A value that is consistent with all defaults: 0.3125, except for upper bounds of ratios.
 double possible_value(const std::string& parameter) {
   const bool upper =
       parameter == "dual" || parameter == "gap_high" || parameter == "sigma_high" || parameter == "horizon";
   return parameter == "k" ? 3 : upper ? 3.125 : 0.3125;
 }
 
-TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
+TEST(MakeObjective, SetsEveryParameterOfEveryMethodAndNoOther) {
   int set = 0;
   for (const Method& row : methods()) {
     const std::map<std::string, double> defaults = parameter_map(row.region);
     for (const auto& [name, value] : defaults) {
-      if (name == "k" && requirements(row.region).top_k == 0) continue;  // nothing would read it
+      if (name == "k" && requirements(row.region).top_k == 0) continue;  // has no effect
       ObjectiveOptions options{.method = row.name};
       std::map<std::string, double> want = defaults;
       want[name] = possible_value(name);
@@ -100,12 +100,12 @@ TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
   EXPECT_GT(set, 20);
 }
 
-TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
+TEST(MakeObjective, RejectsAParameterThatTheMethodDoesNotHave) {
   int refused = 0;
   for (const Method& row : methods()) {
     for (const auto& [name, option] : kOptionOf) {
       if (parameter_map(row.region).contains(name)) continue;
-      if (name == "delta" && parameter_map(row.region).contains("low")) continue;  // both at once
+      if (name == "delta" && parameter_map(row.region).contains("low")) continue;  // sets both
       ObjectiveOptions options{.method = row.name};
       options.*option.second = 0.5;
       const std::string message = error_of(2, [&] { make_objective(options, 1); });
@@ -114,10 +114,10 @@ TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
       ++refused;
     }
   }
-  EXPECT_GE(refused, 4);  // gspo and spo have no cap, pg_is has no thresholds
+  EXPECT_GE(refused, 4);  // gspo and spo have no ratio_cap, pg_is has no thresholds
 }
 
-TEST(MakeObjective, TakesWordsAndNullAmongTheParameters) {
+TEST(MakeObjective, AcceptsEnumNamesAndNullAsParameterValues) {
   ObjectiveOptions options{.method = "dppo_tv"};
   options.parameters = {" divergence = binary_kl", "high=null"};
   const Objective objective = make_objective(options, 1);
@@ -135,7 +135,7 @@ TEST(MakeObjective, TakesWordsAndNullAmongTheParameters) {
   }
 }
 
-TEST(MakeObjective, TakesAnAnchorWhereTheMethodHasTheChoice) {
+TEST(MakeObjective, AcceptsAnAnchorIfTheMethodSupportsIt) {
   ObjectiveOptions options{.method = "dppo_tv"};
   options.anchor = "recomputed";
   EXPECT_EQ(std::get<Dppo>(make_objective(options, 1).method.region).anchor, Anchor::kRecomputed);
@@ -147,11 +147,11 @@ TEST(MakeObjective, TakesAnAnchorWhereTheMethodHasTheChoice) {
   EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("one anchor only"), std::string::npos);
 }
 
-TEST(MakeObjective, AcceptsEveryRow) {
+TEST(MakeObjective, AcceptsEveryMethod) {
   for (const Method& row : methods()) EXPECT_EQ(make_objective({.method = row.name}, 1).method.name, row.name);
 }
 
-TEST(MakeObjective, RequiresValuesForTheAdvantageThatReadsThem) {
+TEST(MakeObjective, RequiresValuesForGae) {
   EXPECT_FALSE(make_objective({.method = "ppo"}, 1).requirements().value);
   EXPECT_TRUE(make_objective({.method = "ppo_gae"}, 1).requirements().value);
   EXPECT_FALSE(make_objective({.method = "ppo_gae", .advantage = "grpo"}, 1).requirements().value);
@@ -165,14 +165,14 @@ TEST(MakeObjective, RequiresValuesForTheAdvantageThatReadsThem) {
   }
 }
 
-TEST(MakeObjective, RefusesSettingsThatWouldHaveNoEffect) {
+TEST(MakeObjective, RejectsSettingsWithoutEffect) {
   const auto refusal = [](const ObjectiveOptions& options) { return error_of(2, [&] { make_objective(options, 1); }); };
   const auto expect_words = [](const std::string& message, std::initializer_list<const char*> words) {
     for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
   };
   expect_words(refusal({.method = "dppo_tv", .delta = 0.3, .delta_low = 0.1, .delta_high = 0.2}),
                {"objective.delta is 0.3", "delta_low, 0.1", "delta_high, 0.2", "Remove one"});
-  // ds_v32 has low and high, and a delta of its own.
+  // ds_v32 has low, high and delta.
   const Objective three = make_objective({.method = "ds_v32", .delta = 0.3, .delta_low = 0.1, .delta_high = 0.2}, 1);
   EXPECT_EQ(parameter_map(three.method.region).at("delta"), 0.3);
   expect_words(refusal({.method = "grpo", .horizon = 12}), {"objective.horizon is 12", "seq_mean_token_mean", "grpo"});
@@ -189,7 +189,7 @@ struct Refused {
   std::vector<const char*> words;
 };
 
-TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
+TEST(MakeObjective, RejectsContradictoryParametersAndNamesTheKey) {
   const auto by_name = [](const char* method, std::vector<std::string> parameters) {
     ObjectiveOptions options{.method = method};
     options.parameters = std::move(parameters);
@@ -241,7 +241,7 @@ TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
   make_objective(by_name("cppo", {"horizon=12", "w_min=0"}), 12);
 }
 
-TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
+TEST(MakeObjective, SuggestsASettingInPlaceOfAnUnsupportedOne) {
   const std::map<std::string, const char*> working{{"spo", "objective.parameters='[\"eps=0.5\"]'"},
                                                    {"tvpo", "objective.parameters='[\"clip=0.5\"]'"},
                                                    {"m2po", "objective.parameters='[\"budget=0.5\"]'"},
@@ -255,36 +255,36 @@ TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
     EXPECT_NE(message.find("objective.delta is 0.5"), std::string::npos) << message;
   }
   const std::string cap = error_of(2, [] { make_objective({.method = "gspo", .ratio_cap = 3.0}, 1); });
-  EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // nothing there is what a cap would be
-  const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // it has low alone
+  EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // no parameter replaces a ratio cap
+  const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // has only low
   EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
 }
 
-TEST(MakeObjective, KnowsThePapersNamesOfItsRows) {
+TEST(MakeObjective, AcceptsTheMethodNamesOfThePapers) {
   EXPECT_EQ(make_objective({.method = "ppo_clip"}, 1).method.name, "ppo");
   EXPECT_EQ(make_objective({.method = "dppo_binary_tv"}, 1).method.name, "dppo_tv");
   EXPECT_EQ(make_objective({.method = "dppo_binary_kl"}, 1).method.name, "dppo_kl");
-  // verl's names of rows with other defaults are answered, not taken.
+  // verl names of methods with other defaults are suggested, not accepted.
   EXPECT_NE(error_of(2, [] { make_objective({.method = "vanilla"}, 1); }).find("did you mean ppo?"), std::string::npos);
   EXPECT_NE(error_of(2, [] { make_objective({.method = "geo_mean"}, 1); }).find("did you mean gmpo?"),
             std::string::npos);
 }
 
-TEST(MakeObjective, MovesOnlyThresholdsThatHoldTokensBack) {
+TEST(MakeObjective, AdaptsOnlyThresholdsOfMasks) {
   ObjectiveOptions options{.method = "dppo_tv", .parameters = {"target_kept=0.99"}};
   EXPECT_EQ(make_objective(options, 1).target_kept, 0.99);
-  for (const char* method : {"drpo", "pg_is", "up_grpo", "m2po", "cispo"}) {  // delta, none, low alone, budget, a clip
+  for (const char* method : {"drpo", "pg_is", "up_grpo", "m2po", "cispo"}) {  // delta, none, only low, budget, a clip
     options.method = method;
     const std::string message = error_of(2, [&] { make_objective(options, 1); });
     EXPECT_NE(message.find("objective.parameters has target_kept=0.99"), std::string::npos) << message;
     EXPECT_NE(message.find(method), std::string::npos) << message;
   }
   options.method = "dppo_tv";
-  options.parameters = {"low=null", "target_kept=0.99"};  // what is infinite cannot be multiplied to somewhere else
+  options.parameters = {"low=null", "target_kept=0.99"};  // an infinite threshold cannot adapt
   EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("above 0 and finite"), std::string::npos);
 }
 
-TEST(MakeObjective, RequiresReferenceLogProbsForAPullToTheReferenceAlone) {
+TEST(MakeObjective, RequiresReferenceLogProbsOnlyWithAReferenceKl) {
   EXPECT_FALSE(make_objective({}, 1).requirements().reference_logp);
   EXPECT_FALSE(make_objective({}, 1, {.kl_coefficient = 0, .estimator = "k1"}).requirements().reference_logp);
   const Objective pulled = make_objective({}, 1, {.kl_coefficient = 0.1, .estimator = "k2"});
@@ -292,7 +292,7 @@ TEST(MakeObjective, RequiresReferenceLogProbsForAPullToTheReferenceAlone) {
   EXPECT_EQ(pulled.kl_estimator, KlEstimator::kK2);
 }
 
-TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
+TEST(MakeRegion, RejectsUnknownMethodsParametersAndEnumNames) {
   EXPECT_NE(error_of(2, [] { make_region("dpo", Json::object()); }).find("\"dpo\""), std::string::npos);
   EXPECT_NE(error_of(2, [] { make_region("spo", {{"delta", 1}}); }).find("it has: eps"), std::string::npos);
   EXPECT_NE(error_of(2, [] { make_region("spo", {{"eps", "wide"}}); }).find("a number"), std::string::npos);
@@ -308,7 +308,7 @@ TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
   EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
 }
 
-TEST(Requirements, AskForAsManyOfTheLikeliestTokensAsTheRowIsTold) {
+TEST(Requirements, RequestTheTopKOfTheParameters) {
   for (const char* method : {"dppo_topk_tv", "dppo_topk_kl", "drpo_topk_tv", "drpo_topk_kl"}) {
     EXPECT_EQ(requirements(make_region(method, Json::object())).top_k, 20) << method;
     for (const int64_t k : {1, 7, 64}) EXPECT_EQ(requirements(make_region(method, {{"k", k}})).top_k, k) << method;
@@ -318,7 +318,7 @@ TEST(Requirements, AskForAsManyOfTheLikeliestTokensAsTheRowIsTold) {
   EXPECT_EQ(make_objective({.method = "dppo_topk_tv", .parameters = {"k=7"}}, 1).requirements().top_k, 7);
 }
 
-TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {
+TEST(MakeRegion, AcceptsEveryEnumNameOfEveryRegion) {
   int checked = 0;
   for (const Method& row : methods()) {
     for (const auto& [name, word] : choice_parameters(row.region)) {
@@ -330,7 +330,7 @@ TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {
   EXPECT_GT(checked, 30);
 }
 
-TEST(Requirements, FollowTheWordsOfARegion) {
+TEST(Requirements, DependOnTheEnumParametersOfARegion) {
   int anchors = 0, divergences = 0, levels = 0;
   for (const Method& row : methods()) {
     for (const auto& [name, word] : choice_parameters(row.region)) {
@@ -338,7 +338,8 @@ TEST(Requirements, FollowTheWordsOfARegion) {
         Json words{{parameter, value}};
         const bool from_the_sampler =
             row.name.find("topk") != std::string::npos || row.name.find("full") != std::string::npos;
-        if (parameter == "anchor" && from_the_sampler) words["divergence"] = "binary_tv";  // the others know one anchor
+        if (parameter == "anchor" && from_the_sampler)
+          words["divergence"] = "binary_tv";  // others support only one anchor
         return requirements(make_region(row.name, words));
       };
       if (name == "anchor") {
@@ -359,17 +360,17 @@ TEST(Requirements, FollowTheWordsOfARegion) {
     }
   }
   EXPECT_GE(anchors, 10);
-  EXPECT_GE(divergences, 6 + 5 + 2);  // DPPO, DRPO, TRM; and newer rows
+  EXPECT_GE(divergences, 6 + 5 + 2);  // DPPO, DRPO, TRM and newer methods
   EXPECT_GE(levels, 3);
 }
 
-TEST(Methods, GiveEveryRegionARow) {
+TEST(Methods, IncludeEveryRegion) {
   std::set<size_t> regions;
   for (const Method& row : methods()) regions.insert(row.region.index());
   EXPECT_EQ(regions.size(), std::variant_size_v<TrustRegion>);
 }
 
-TEST(MakeObjective, LetsDeltaSetBothThresholdsAndANarrowerKeyWin) {
+TEST(MakeObjective, SetsBothThresholdsByDeltaUnlessANarrowerKeyIsSet) {
   const Objective both = make_objective({.method = "dppo_tv", .delta = 0.5}, 1);
   EXPECT_EQ(parameter_map(both.method.region).at("low"), 0.5);
   EXPECT_EQ(parameter_map(both.method.region).at("high"), 0.5);
@@ -378,7 +379,7 @@ TEST(MakeObjective, LetsDeltaSetBothThresholdsAndANarrowerKeyWin) {
   EXPECT_EQ(parameter_map(one.method.region).at("high"), 0.25);
 }
 
-TEST(MakeObjective, TakesTheRowsWordsUnlessToldOtherwise) {
+TEST(MakeObjective, UsesTheDefaultsOfTheMethodUnlessOverridden) {
   const Objective plain = make_objective({.method = "grpo"}, 96);
   EXPECT_EQ(plain.method.advantage, "grpo");
   EXPECT_EQ(plain.method.aggregation, "seq_mean_token_mean");
@@ -393,12 +394,12 @@ TEST(MakeObjective, TakesTheRowsWordsUnlessToldOtherwise) {
   EXPECT_EQ(changed.horizon, 12);
 }
 
-TEST(MakeObjective, RefusesAnUnknownMethod) {
+TEST(MakeObjective, RejectsAnUnknownMethod) {
   EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo"}, 1); }).find("\"dpo\""), std::string::npos);
 }
 
-// TRPO, VAPO and OPO are methods of their own, and the five after them learn from preferences.
-TEST(MakeObjective, DoesNotTakeAnotherMethodForASlip) {
+// TRPO, VAPO and OPO are different methods, and the next five learn from preferences.
+TEST(MakeObjective, DoesNotSuggestADifferentMethodForAKnownOne) {
   for (const char* other : {"trpo", "vapo", "opo", "dpo", "DPO", "kto", "orpo", "rpo", "xpo", "bspo"}) {
     const std::string message = error_of(2, [&] { make_objective({.method = other}, 1); });
     EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
@@ -411,12 +412,12 @@ TEST(MakeObjective, DoesNotTakeAnotherMethodForASlip) {
         << slip;
 }
 
-TEST(MakeObjective, SuggestsTheMethodThatWasMeant) {
+TEST(MakeObjective, SuggestsTheNearestMethod) {
   EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo_tv"}, 1); }).find("did you mean dppo_tv"),
             std::string::npos);
 }
 
-TEST(ObjectiveOptions, HaveDefaultsWithinTheirLimits) {
+TEST(ObjectiveOptions, HaveValidDefaults) {
   ObjectiveOptions options;
   OptionTable table;
   table.section("objective", "", options);

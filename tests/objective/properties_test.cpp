@@ -19,7 +19,7 @@ Tensor uniform(at::IntArrayRef shape, double low, double high) {
   return at::rand(shape, at::kDouble) * (high - low) + low;
 }
 
-/// Log-probs from -120 to 0, often at one of the ends or at each other; advantages 0, ordinary, tiny and huge.
+/// Log-probs from -120 to 0, often at a bound or equal to each other; advantages 0, normal, tiny and huge.
 LossInputs edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
   at::manual_seed(seed);
   const auto log_probs = [&](at::IntArrayRef shape) {
@@ -43,7 +43,7 @@ LossInputs edge_tokens(int64_t count, uint64_t seed, at::ScalarType type) {
   return p;
 }
 
-TEST(EveryMethod, GivesFiniteCoefficientsForEdgeTokens) {
+TEST(EveryMethod, GivesFiniteCoefficientsForExtremeTokens) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const LossInputs policy = edge_tokens(count(20000, 100000), 7, type);
     for (const Method& row : methods()) {
@@ -54,7 +54,7 @@ TEST(EveryMethod, GivesFiniteCoefficientsForEdgeTokens) {
       EXPECT_EQ(decision.coefficient.scalar_type(), type) << row.name;
       EXPECT_EQ(decision.outside.any().item<bool>(), properties(row.region).has_boundary) << row.name;
       EXPECT_EQ(decision.coefficient.masked_select(policy.mask.logical_not()).abs().sum().item<double>(), 0);
-      // Their pull-back reaches blocked tokens too.
+      // Their penalty also applies to blocked tokens.
       if (std::holds_alternative<Ipo>(row.region) || std::holds_alternative<PrimeRlDefault>(row.region)) continue;
       const Tensor blocked = decision.keep.logical_not();
       EXPECT_EQ(decision.coefficient.masked_select(blocked).abs().sum().item<double>(), 0) << row.name;
@@ -62,7 +62,7 @@ TEST(EveryMethod, GivesFiniteCoefficientsForEdgeTokens) {
   }
 }
 
-/// Tokens [begin, begin + count) of a larger batch, cut into sequences anew.
+/// Tokens [begin, begin + count) of a larger batch, split into new sequences.
 LossInputs part_of(const LossInputs& p, int64_t begin, int64_t count, std::mt19937_64& random) {
   LossInputs part = p;
   for (Tensor* tensor : {&part.logp, &part.behavior_logp, &part.advantages, &part.mask, &part.old_logp,
@@ -71,13 +71,13 @@ LossInputs part_of(const LossInputs& p, int64_t begin, int64_t count, std::mt199
   part.lengths.clear();
   part.groups.clear();
   for (int64_t left = count; left > 0; left -= part.lengths.back()) {
-    part.lengths.push_back(std::min<int64_t>(static_cast<int64_t>(random() % 6), left));  // empty sequences too
+    part.lengths.push_back(std::min<int64_t>(static_cast<int64_t>(random() % 6), left));  // includes empty sequences
     part.groups.push_back(static_cast<int64_t>(random() % 3));
   }
   return part;
 }
 
-TEST(EveryMethod, GivesFiniteCoefficientsForSmallEdgeBatches) {
+TEST(EveryMethod, GivesFiniteCoefficientsForSmallExtremeBatches) {
   constexpr int64_t kPool = 20000, kLongest = 12;
   const int64_t batches = count(10000, 100000);
   std::mt19937_64 random(5);
@@ -92,13 +92,13 @@ TEST(EveryMethod, GivesFiniteCoefficientsForSmallEdgeBatches) {
   }
 }
 
-TEST(EveryMethod, TakesNoTokensAtAll) {
+TEST(EveryMethod, AcceptsAnEmptyBatch) {
   const LossInputs nothing = edge_tokens(0, 1, at::kFloat);
   for (const Method& row : methods())
     EXPECT_EQ(token_coefficients(row.region, nothing).coefficient.numel(), 0) << row.name;
 }
 
-TEST(SequenceMethods, RefuseLengthsThatDoNotAddUp) {
+TEST(SequenceMethods, RejectLengthsThatDoNotAddUp) {
   LossInputs policy = edge_tokens(20, 1, at::kFloat);
   policy.lengths = {10, 9};
   EXPECT_NE(error_of(70, [&] { token_coefficients(Gspo{}, policy); }).find("20 tokens"), std::string::npos);
@@ -124,7 +124,7 @@ TEST(Dppo, NeverBlocksAnUpdateTowardsTheSamplingPolicy) {
   EXPECT_GT(blocked, 10000);
 }
 
-TEST(Drpo, HasWeightZeroAtTheBoundaryAndNoJumpThere) {
+TEST(Drpo, HasWeightZeroAtTheBoundaryAndIsContinuousThere) {
   const double delta = 0.25, mu = 0.5, eps = 1e-7;
   for (const double advantage : {2.0, -3.0}) {
     const auto g = [&](double distance) {
@@ -136,12 +136,12 @@ TEST(Drpo, HasWeightZeroAtTheBoundaryAndNoJumpThere) {
     EXPECT_NEAR(g(delta), 0, 1e-14);
     EXPECT_GT(g(delta - eps) * advantage, 0);
     EXPECT_LT(g(delta + eps) * advantage, 0);
-    for (double distance = 0; distance < 0.45; distance += 0.01)  // no jump anywhere: |dg| <= |A| (1 + r + r/delta) d
+    for (double distance = 0; distance < 0.45; distance += 0.01)  // continuous: |dg| <= |A| (1 + r + r/delta) d
       EXPECT_NEAR(g(distance), g(distance + eps), 40 * eps) << distance;
   }
 }
 
-TEST(WrittenObjectives, HaveTheCoefficientAsTheirDerivative) {
+TEST(WrittenObjectives, HaveTheCoefficientAsDerivative) {
   struct Row {
     const char* method;
     Json params;

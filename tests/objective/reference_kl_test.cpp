@@ -20,7 +20,7 @@ constexpr const char* kWords[] = {"k1", "k2", "k3"};
 
 Tensor one(double value, at::ScalarType type = at::kDouble) { return at::full({1}, value, type); }
 
-TEST(ReferenceKl, EqualsTheGoldensWithPiInTheRoleOfTheirMu) {
+TEST(ReferenceKl, MatchesTheGoldensWithPiAsMu) {
   const Json divergences = golden("divergences.json"), batches = golden("batches.json");
   int checked = 0;
   for (const Json& row : divergences.at("tokens")) {
@@ -33,7 +33,7 @@ TEST(ReferenceKl, EqualsTheGoldensWithPiInTheRoleOfTheirMu) {
             to_vector(reference_kl(parse_kl_estimator(word), batch.valid_tensor(batch.behavior_logp, type),
                                    batch.valid_tensor(batch.logp, type)));
         for (size_t i = 0; i < want.size(); ++i) {
-          // 1e-15: the goldens' own exp - 1 - d cancels.
+          // 1e-15: exp - 1 - d of the goldens cancels.
           const double tolerance =
               type == at::kDouble ? 1e-15 + 1e-9 * std::abs(want[i]) : 1e-6 + 1e-4 * std::abs(want[i]);
           EXPECT_NEAR(got[i], want[i], tolerance) << i;
@@ -71,7 +71,7 @@ TEST(ReferenceKlCoefficient, HasTheValuesOfAHandCalculation) {
               -0.039346934028736660, 1e-16);  // -0.1 (1 - e^-0.5)
 }
 
-/// A law over four tokens from its logits, and the gradient of a function of the logits by central differences.
+/// A distribution over four tokens, and the gradient of a function of its logits by central differences.
 Tensor log_law(const std::vector<double>& logits) { return at::log_softmax(at::tensor(logits, at::kDouble), 0); }
 
 std::vector<double> slope(const std::function<double(const Tensor&)>& f, const std::vector<double>& logits) {
@@ -84,7 +84,7 @@ std::vector<double> slope(const std::function<double(const Tensor&)>& f, const s
   return result;
 }
 
-TEST(ReferenceKlCoefficient, PullsInTheMeanAsTheHeaderSays) {
+TEST(ReferenceKlCoefficient, HasTheDocumentedExpectedGradients) {
   const std::vector<double> logits{0.3, -1.2, 0.9, -0.4};
   const Tensor pi = log_law(logits), reference = log_law({-0.5, 0.4, 0.1, 1.0});
   const double beta = 0.7;
@@ -104,7 +104,7 @@ TEST(ReferenceKlCoefficient, PullsInTheMeanAsTheHeaderSays) {
   EXPECT_GT(std::abs(forward[0] - reverse[0]), 0.01) << "the two divergences must differ for this to say anything";
 }
 
-TEST(ReferenceKl, ClampsTheRatioInsideExpAloneAndItsCoefficientDoesNotVanishThere) {
+TEST(ReferenceKl, ClampsOnlyInsideExpAndKeepsANonzeroCoefficient) {
   const double e20 = 485165195.40979028;
   const Tensor low = one(-31), high = one(-1);  // d = -30, then 30
   EXPECT_NEAR(reference_kl(KlEstimator::kK3, low, high).item<double>() / (e20 - 1 - 30), 1, 1e-12);
@@ -115,7 +115,7 @@ TEST(ReferenceKl, ClampsTheRatioInsideExpAloneAndItsCoefficientDoesNotVanishTher
   EXPECT_EQ(reference_kl_coefficient(KlEstimator::kK2, 0.5, low, high).item<double>(), 15);
 }
 
-TEST(ReferenceKl, IgnoresMaskedTokensWhateverTheyHold) {
+TEST(ReferenceKl, IgnoresMaskedTokensWithAnyValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     const Tensor logp = at::tensor({-1.0, nan, -infinity, 1e30, -2.0}, at::kDouble).to(type);
@@ -142,7 +142,7 @@ TEST(ReferenceKl, IgnoresMaskedTokensWhateverTheyHold) {
   }
 }
 
-TEST(ReferenceKl, CarriesNoGradientAndInFloatKeepsItsDigitsNearTheReference) {
+TEST(ReferenceKl, CarriesNoAutogradGraphAndIsPreciseNearTheReference) {
   const Tensor logp = one(-0x1p-7 + 0x1p-26, at::kFloat).requires_grad_(), reference = one(-0x1p-7, at::kFloat);
   EXPECT_FALSE(reference_kl(KlEstimator::kK3, logp, reference).requires_grad());
   const Tensor coefficient = reference_kl_coefficient(KlEstimator::kK3, 1, logp, reference);
@@ -150,13 +150,13 @@ TEST(ReferenceKl, CarriesNoGradientAndInFloatKeepsItsDigitsNearTheReference) {
   EXPECT_NEAR(coefficient.item<double>() / -1.4901161082825354e-08, 1, 1e-6);  // -(1 - e^-d), d = 2^-26
 }
 
-TEST(KlEstimator, RefusesAnUnknownWord) {
+TEST(KlEstimator, RejectsAnUnknownName) {
   const std::string message = error_of(2, [] { parse_kl_estimator("low_var_kl"); });
   EXPECT_NE(message.find("low_var_kl"), std::string::npos);
   EXPECT_NE(message.find("k3"), std::string::npos);
 }
 
-TEST(ReferenceKl, CountsTheClampsOfTheExponentialThatK3Has) {
+TEST(ReferenceKl, CountsClampsOnlyForK3) {
   const Tensor logp = at::tensor({-30.0, -1.0, -3.0, -50.0}), reference = at::tensor({-5.0, -25.0, -1.0, -1.0});
   const Tensor mask = at::tensor({1, 1, 1, 0}).to(at::kBool);
   EXPECT_EQ(reference_kl_clamp_count(KlEstimator::kK3, logp, reference, mask).item<int64_t>(), 2);

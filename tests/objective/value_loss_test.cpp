@@ -20,9 +20,9 @@ double trl(double vpred, double value, double target, double c) {
   return 0.5 * std::max((vpred - target) * (vpred - target), (clipped - target) * (clipped - target));
 }
 
-/// v, old, R and the clip 0.2, by hand: inside; gone far enough towards R (0.6 counts: 0.4^2 / 2); gone the wrong way
-/// (0.9^2 / 2); the same below (0.3 counts: 0.2^2 / 2; 1.5^2 / 2).
-TEST(ValueLoss, IsTheHandComputedOne) {
+/// v, old, R and the clip 0.2, computed by hand: inside the range; clipped towards R (0.6: 0.4^2 / 2); not clipped away
+/// from R (0.9^2 / 2); the same below (0.3: 0.2^2 / 2; 1.5^2 / 2).
+TEST(ValueLoss, MatchesAHandComputation) {
   const ValueLoss got = value_loss(numbers({0.5, 0.9, 0.9, 0.0, -0.5}), numbers({0.4, 0.4, 0.4, 0.5, 0.0}),
                                    numbers({1.0, 1.0, 0.0, 0.1, 1.0}), 0.2);
   EXPECT_LT(largest_difference(got.loss, numbers({0.125, 0.08, 0.405, 0.02, 1.125})), 1e-15);
@@ -30,7 +30,7 @@ TEST(ValueLoss, IsTheHandComputedOne) {
   EXPECT_EQ(to_vector(got.clipped), (std::vector<double>{0, 1, 0, 1, 0}));
 }
 
-TEST(ValueLoss, IsTrlsAndItsGradientIsTheSlope) {
+TEST(ValueLoss, MatchesTrlAndItsGradientIsTheDerivative) {
   const Tensor values = random_normal({200}, 1, at::kDouble), returns = random_normal({200}, 2, at::kDouble);
   const Tensor old_values = values + 0.3 * random_normal({200}, 3, at::kDouble);
   for (const double clip : {0.05, 0.2, 1.0, std::numeric_limits<double>::infinity()}) {

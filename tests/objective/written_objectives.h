@@ -12,11 +12,11 @@
 
 namespace keel {
 
-/// The numbers of one sequence and a method's parameters, as plain doubles.
+/// The values of one sequence and the parameters of a method.
 struct WrittenTokens {
   std::vector<double> logp, behavior_logp, old_logp, advantages;
   std::vector<bool> keep, valid;
-  double tau = std::numeric_limits<double>::infinity();  // M2PO's, which the batch decides
+  double tau = std::numeric_limits<double>::infinity();  // of M2PO, which depends on the batch
   Json params = {};
 
   bool recomputed() const { return params.value("anchor", "") == "recomputed"; }
@@ -50,7 +50,7 @@ inline double clipped_objective(double r, double a, const WrittenTokens& x) {
   return a < 0 && x.params.contains("dual") ? std::max(clipped, x.parameter("dual") * a) : clipped;
 }
 
-/// J of token t as the methods' papers or code write it; a mask is a constant in it.
+/// J of token t as defined in the papers or code; masks are constants.
 using WrittenObjective = std::function<double(const WrittenTokens& x, size_t t)>;
 
 inline const std::map<std::string, WrittenObjective>& written_objectives() {
@@ -67,7 +67,7 @@ inline const std::map<std::string, WrittenObjective>& written_objectives() {
   const WrittenObjective pulled = [=](const WrittenTokens& x, size_t t) {
     return masked(x, t) - x.parameter("tau") * std::pow(x.log_ratio(t), 2);
   };
-  // mu (r - 1)^2 = (pi - mu)(r - 1): pi - mu is raw where the clamp holds r.
+  // mu (r - 1)^2 = (pi - mu)(r - 1): pi - mu is not clamped where r is.
   const auto penalty = [=](const WrittenTokens& x, size_t t) {
     return difference(x, t) * (ratio(x, t) - 1) / (2 * x.parameter("delta"));
   };
@@ -153,7 +153,7 @@ inline const std::map<std::string, WrittenObjective>& written_objectives() {
   return table;
 }
 
-/// J of every token of a golden case; 0 where the mask hides it. Masks of the goldens' `keep`, except for the clips.
+/// J of every token of a golden case; 0 for masked tokens. It uses `keep` of the goldens as the mask, except for clips.
 inline std::vector<double> written_objective(const std::string& method, const Json& one, const Json& batch) {
   const auto all = [&](const char* name) { return numbers(batch.at(name)); };
   const std::vector<double> logp = all("logp"), mu = all("behavior_logp"), old = all("old_logp"), a = all("advantages");

@@ -20,14 +20,14 @@ Json config_of(const std::string& type) {
           {"rms_norm_eps", 1e-6},     {"rope_theta", 1e4}};
 }
 
-/// What is said against one value of a sound configuration.
+/// The error for one changed value of a valid configuration.
 std::string refusal(const std::string& type, const char* key, const Json& value) {
   Json changed = config_of(type);
   changed[key] = value;
   return error_of(3, [&] { from_config_json(changed, "folder/config.json"); });
 }
 
-TEST(ModelConfig, RefusesSizesBeyondReasonByFileKeyAndValue) {
+TEST(ModelConfig, RejectsExcessiveSizesWithFileKeyAndValue) {
   const Json absurd[] = {0, -1, 1ll << 40, INT64_MAX, INT64_MIN, 9223372036854775808ull, UINT64_MAX};
   for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text"})
     for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
@@ -41,13 +41,13 @@ TEST(ModelConfig, RefusesSizesBeyondReasonByFileKeyAndValue) {
     EXPECT_THAT(refusal("llama", "hidden_size", value), AllOf(HasSubstr("hidden_size"), HasSubstr("a whole number")));
 }
 
-TEST(ModelConfig, RefusesSizesWhoseProductWraps) {
+TEST(ModelConfig, RejectsSizesWhoseProductOverflows) {
   Json config = config_of("llama");
   config["num_attention_heads"] = config["num_key_value_heads"] = 1 << 20;
   config["head_dim"] = 1 << 20;
   EXPECT_THAT(error_of(3, [&] { from_config_json(config, "config.json"); }),
               AllOf(HasSubstr("num_attention_heads is 1048576 and head_dim is 1048576"), HasSubstr("16777216")));
-  // The largest that is taken: its number of parameters, by hand in 128 bits, is inside 63.
+  // The largest accepted shape: its parameter count, computed by hand in 128 bits, fits 63 bits.
   config["head_dim"] = 16;
   config["hidden_size"] = 1 << 20;
   config["intermediate_size"] = 1 << 24;
@@ -60,10 +60,11 @@ TEST(ModelConfig, RefusesSizesWhoseProductWraps) {
   EXPECT_EQ(from_config_json(config, "config.json").parameter_count(), static_cast<int64_t>(all));
 }
 
-TEST(ModelConfig, RefusesNumbersThatFloat32DoesNotHoldOrThatMakeNoSense) {
+TEST(ModelConfig, RejectsNumbersOutsideFloat32AndInvalidOnes) {
   for (const char* key : {"rms_norm_eps", "rope_theta", "initializer_range"})
     for (const Json& value : {Json(1e308), Json(-1e39), Json("1")})
-      EXPECT_THAT(refusal("llama", key, value), AllOf(HasSubstr(key), HasSubstr("a number within the range of float32")));
+      EXPECT_THAT(refusal("llama", key, value),
+                  AllOf(HasSubstr(key), HasSubstr("a number within the range of float32")));
   EXPECT_THAT(refusal("llama", "rope_theta", 1e-30), HasSubstr("above 1"));
   EXPECT_THAT(refusal("llama", "initializer_range", -0.02), HasSubstr("initializer_range is -0.02"));
   EXPECT_THAT(refusal("gemma2", "attn_logit_softcapping", -50), HasSubstr("attn_logit_softcapping is -50"));
@@ -79,12 +80,12 @@ TEST(ModelConfig, RefusesNumbersThatFloat32DoesNotHoldOrThatMakeNoSense) {
     EXPECT_THAT(refusal("llama", "rope_scaling", yarn(key, -2)), AllOf(HasSubstr(key), HasSubstr("above 0")));
 }
 
-TEST(ModelConfig, CutsWhatItShowsOfAValue) {
+TEST(ModelConfig, TruncatesLongValuesInErrors) {
   EXPECT_LT(refusal("llama", "hidden_size", std::string(1 << 20, 'x')).size(), 300u);
   EXPECT_LT(refusal("llama", "rope_scaling", Json::array({std::string(1 << 20, 'x')})).size(), 300u);
 }
 
-TEST(RandomModel, SaysHowMuchMemoryItWouldTakeBeforeItTakesAny) {
+TEST(RandomModel, ReportsTheRequiredMemoryBeforeAllocating) {
   ModelConfig config = tiny_config(4, 2, false);
   config.hidden_size = 1 << 20;
   config.intermediate_size = 1 << 24;
@@ -94,7 +95,7 @@ TEST(RandomModel, SaysHowMuchMemoryItWouldTakeBeforeItTakesAny) {
                              HasSubstr("1000 layers"), HasSubstr("GiB, this machine has"), HasSubstr("smaller sizes")));
 }
 
-TEST(LoadedModel, IsComparedWithItsFilesBeforeItTakesMemory) {
+TEST(LoadedModel, IsComparedWithItsFilesBeforeAllocating) {
   ModelConfig config = tiny_config(4, 2, false);
   const std::vector<NamedTensor> tensors = tiny_model(config).parameters();
   config.hidden_size = 1 << 20;

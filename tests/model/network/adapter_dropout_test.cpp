@@ -1,4 +1,4 @@
-// Dropout of what goes into an adapter, in a training pass.
+// Dropout on adapter inputs in training passes.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::vector<Tensor> thinned_gradients(const CausalLm& model, double share) {
   return gradients.sums();
 }
 
-TEST(AdapterDropout, IsAppliedToWhatGoesIntoTheAdapterAlone) {
+TEST(AdapterDropout, AppliesOnlyToAdapterInputs) {
   Linear layer{.weight = random_normal({5, 12}, 1),
                .bias = {},
                .lora_a = random_normal({3, 12}, 2),
@@ -67,13 +67,13 @@ TEST(AdapterDropout, IsAppliedToWhatGoesIntoTheAdapterAlone) {
   EXPECT_GT(factors.eq(0).sum().item<int64_t>(), 20);
 }
 
-TEST(AdapterDropout, OfNothingIsThePlainPassToTheBit) {
+TEST(AdapterDropout, WithProbabilityZeroIsBitwiseThePlainPass) {
   const ModelWeights model = adapted_model();
   EXPECT_TRUE(thinned_states(model, 0).equal(plain_states(model)));
   EXPECT_GT(relative_difference(thinned_states(model, 0.3), plain_states(model)), 1e-2);
 }
 
-TEST(AdapterDropout, HasTheGradientOfFiniteDifferencesWithItsNoise) {
+TEST(AdapterDropout, HasTheGradientOfFiniteDifferencesForFixedNoise) {
   const ModelWeights model = adapted_model();
   const std::vector<Tensor> analytic = thinned_gradients(model, 0.3);
   const at::NoGradGuard no_grad;
@@ -87,7 +87,7 @@ TEST(AdapterDropout, HasTheGradientOfFiniteDifferencesWithItsNoise) {
       Tensor(parts[i].value).add_(direction, -step);
       return loss;
     };
-    constexpr double kStep = 8e-4;  // five points: the loss is far from straight
+    constexpr double kStep = 8e-4;  // five points, because the loss is strongly nonlinear
     const double slope =
         (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
     const double got = (analytic[i] * direction).sum(at::kDouble).item<double>();
@@ -95,7 +95,7 @@ TEST(AdapterDropout, HasTheGradientOfFiniteDifferencesWithItsNoise) {
   }
 }
 
-TEST(AdapterDropout, IsTheSameWhereActivationsAreComputedAgain) {
+TEST(AdapterDropout, IsTheSameWithActivationCheckpointing) {
   const ModelWeights model = adapted_model();
   const std::vector<Tensor> kept = thinned_gradients(model, 0.3);
   const std::vector<Tensor> again = thinned_gradients({model, {.recompute_activations = true}}, 0.3);

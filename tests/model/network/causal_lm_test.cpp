@@ -24,13 +24,13 @@ class Shapes : public testing::TestWithParam<Shape> {
       tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
 };
 
-TEST_P(Shapes, ForwardEqualsAPlainFloat64Reimplementation) {
+TEST_P(Shapes, ForwardMatchesAFloat64Reimplementation) {
   const std::vector<int64_t> tokens{3, 1, 4, 1, 5, 9, 2, 6, 5, 10, 0};
   const Tensor want = ReferenceModel(model_).hidden(tokens), got = hidden_of(model_, tokens);
   EXPECT_LT(relative_difference(got, want), 2e-6);
 }
 
-TEST_P(Shapes, GradientsEqualThoseOfAPlainFloat64Reimplementation) {
+TEST_P(Shapes, GradientsMatchAFloat64Reimplementation) {
   const std::vector<int64_t> tokens{7, 7, 0, 2, 10, 3};
   const Tensor direction = random_normal({6, 12}, 5, at::kDouble);
   const ReferenceModel reference(model_);
@@ -39,12 +39,12 @@ TEST_P(Shapes, GradientsEqualThoseOfAPlainFloat64Reimplementation) {
   hidden_of(model_, tokens).backward(direction.to(at::kFloat));
   for (size_t i = 0; i < model_.network().size(); ++i) {
     const std::string& name = model_.network()[i].name;
-    if (name == "lm_head.weight") continue;  // no part of the hidden states
+    if (name == "lm_head.weight") continue;  // does not affect hidden states
     EXPECT_LT(relative_difference(gradients.sums()[i], reference.at(name).grad()), 5e-6) << name;
   }
 }
 
-TEST_P(Shapes, ParametersAreNamedAndShapedAsHuggingFaceHasThem) {
+TEST_P(Shapes, ParametersHaveHuggingFaceNamesAndShapes) {
   const auto [heads, kv_heads, width, tied] = GetParam();
   std::map<std::string, std::vector<int64_t>> want{{"model.embed_tokens.weight", {11, 12}},
                                                    {"model.norm.weight", {12}}};
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
                                   (test.param.tied ? "Tied" : "Untied");
                          });
 
-TEST(CausalLmForward, UsesThePositionsItIsGiven) {
+TEST(CausalLmForward, UsesTheGivenPositions) {
   const CausalLm model(tiny_model(tiny_config(3, 1, false)));
   const auto alone = [](int64_t, const AttentionConfig&, const Heads& heads) { return heads.rotated().query; };
   const auto at_position = [&](int64_t position) {
@@ -88,7 +88,7 @@ TEST(CausalLmForward, UsesThePositionsItIsGiven) {
   EXPECT_EQ(largest_difference(at_position(5), at_position(5)), 0);
 }
 
-TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
+TEST(CausalLmRandom, DependsOnTheSeedAndHasTheConfiguredDeviation) {
   ModelConfig config = tiny_config(4, 2, false);
   config.vocab_size = 2000;
   config.initializer_range = 0.05;
@@ -103,13 +103,13 @@ TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
       EXPECT_FALSE(one[i].value.equal(other[i].value)) << one[i].name;
     }
   }
-  const Tensor embedding = one.front().value.detach();  // 24,000 numbers: standard errors 0.0003 and 0.0002
+  const Tensor embedding = one.front().value.detach();  // 24,000 values: standard errors 0.0003 and 0.0002
   EXPECT_NEAR(embedding.mean().item<double>(), 0, 0.0015);
   EXPECT_NEAR(embedding.std().item<double>(), 0.05, 0.001);
   EXPECT_NEAR((embedding.abs() > 0.05).to(at::kDouble).mean().item<double>(), 0.3173, 0.015);  // beyond one sigma
   EXPECT_FALSE(one[2].value.flatten().narrow(0, 0, 8).equal(one[3].value.flatten().narrow(0, 0, 8)))
       << "two parameters draw the same numbers";
-  // Philox4x32-10 of counter (parameter, 0, pair, 2 << 24) and key (7, 0), Box and Muller: by another program.
+  // Philox4x32-10 of counter (parameter, 0, pair, 2 << 24) and key (7, 0), Box-Muller: from another program.
   const Tensor first = embedding.flatten().to(at::kDouble);
   const std::vector<std::pair<int64_t, double>> want{{0, 0.031076840100507475}, {1, 0.05543907739667275},
                                                      {2, -0.01346870060055565}, {3, 0.005157178197291515},
@@ -117,7 +117,7 @@ TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
   for (const auto& [place, number] : want) EXPECT_EQ(first[place].item<double>(), static_cast<float>(number));
 }
 
-TEST(CausalLmRandom, FrozenIsTheSameRoundedAndWithoutMasters) {
+TEST(CausalLmRandom, InLowPrecisionIsTheRoundedFloat32Model) {
   ModelConfig config = tiny_config(4, 2, false);
   ModelWeights trained = ModelWeights::random(config, 7, at::kCPU);
   ModelWeights frozen = ModelWeights::random(config, 7, at::kCPU, at::kBFloat16);
@@ -146,7 +146,7 @@ TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {
   EXPECT_TRUE(copy.head().value().equal(before));
 }
 
-TEST(CausalLmFromTensors, RefusesMissingSurplusAndMisshapenTensorsByName) {
+TEST(CausalLmFromTensors, RejectsMissingExtraAndMisshapenTensorsByName) {
   const ModelConfig config = tiny_config(3, 1, false);
   const std::vector<NamedTensor> good = tiny_model(config).parameters();
   const auto message_for = [&](const std::vector<NamedTensor>& tensors) {
@@ -164,7 +164,7 @@ TEST(CausalLmFromTensors, RefusesMissingSurplusAndMisshapenTensorsByName) {
   }
 }
 
-TEST(CausalLmFromTensors, TakesATiedHeadThatIsStoredTwiceAndRefusesOneThatDiffers) {
+TEST(CausalLmFromTensors, AcceptsAStoredTiedHeadAndRejectsOneThatDiffers) {
   ModelConfig config = tiny_config(3, 1, true);
   std::vector<NamedTensor> tensors = tiny_model(config).parameters();
   tensors.push_back({"lm_head.weight", tensors.front().value.detach().clone()});
@@ -175,7 +175,7 @@ TEST(CausalLmFromTensors, TakesATiedHeadThatIsStoredTwiceAndRefusesOneThatDiffer
   const std::string message = error_of(3, load);
   for (const char* part : {"folder", "lm_head.weight", "tie_word_embeddings", "false"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
-  config.tie_word_embeddings = false;  // the way out that the message names
+  config.tie_word_embeddings = false;  // the fix in the message
   EXPECT_TRUE(load().head().value().equal(tensors.back().value));
   config.tie_word_embeddings = true;
   tensors.back().value = at::zeros({3, 2});

@@ -47,13 +47,14 @@ TEST(ValueHead, HasTheGradientsOfAutograd) {
   }
 }
 
-TEST(Critic, HasABodyThatStartsAsThePolicysAndGoesItsOwnWay) {
+TEST(Critic, HasASeparateBodyThatStartsAsACopyOfThePolicy) {
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false));
   const Critic critic = Critic::create(policy, {}, /*own_body=*/true);
   ASSERT_TRUE(critic.body);
   EXPECT_TRUE(at::equal(hidden_states(*critic.body), hidden_states(policy)));
   const std::vector<NamedTensor> parameters = MasterWeights().value_of(critic.weights());
-  EXPECT_EQ(parameters.size(), policy.parameters().size() - 1 + 2);  // no LM head; a value head's weight and bias
+  EXPECT_EQ(parameters.size(),
+            policy.parameters().size() - 1 + 2);  // without LM head, with weight and bias of the value head
   const Tensor before = hidden_states(policy);
   for (const NamedTensor& parameter : parameters) {
     EXPECT_NE(parameter.name, "lm_head.weight");
@@ -64,7 +65,7 @@ TEST(Critic, HasABodyThatStartsAsThePolicysAndGoesItsOwnWay) {
   EXPECT_EQ(&critic.body_or(CausalLm(policy)), &*critic.body);
 }
 
-TEST(Critic, WithoutABodyIsAHeadOnThePolicys) {
+TEST(Critic, WithoutSeparateBodyIsAHeadOnThePolicy) {
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true));
   const Critic critic = Critic::create(policy, {}, /*own_body=*/false);
   EXPECT_EQ(critic.weights().size(), 2u);
@@ -72,13 +73,13 @@ TEST(Critic, WithoutABodyIsAHeadOnThePolicys) {
   EXPECT_EQ(&critic.body_or(network), &network);
 }
 
-class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // with a body of its own; tied embeddings
+class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // separate body; tied embeddings
  protected:
   const TestFolder made_;
   const std::filesystem::path& folder_ = made_.path;
 };
 
-TEST_P(SavedCritic, ComesBackToTheBit) {
+TEST_P(SavedCritic, IsRestoredBitwise) {
   const auto [own_body, tied] = GetParam();
   const ModelWeights policy = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, tied));
   const Critic critic = Critic::create(policy, {}, own_body);
@@ -106,7 +107,7 @@ TEST_P(SavedCritic, ComesBackToTheBit) {
   if (!own_body) return;
   EXPECT_TRUE(at::equal(hidden_states(*back->body), hidden_states(*critic.body)));
   EXPECT_EQ(read_json_file(folder_ / "critic/config.json").at("architectures").at(0), "LlamaForTokenClassification");
-  // Nobody should take it for a policy.
+  // It must not be loadable as a policy.
   EXPECT_NE(error_of(3, [&] { read_model_folder(folder_ / "critic", at::kCPU); }).find("score."), std::string::npos);
 }
 

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 const std::vector<int64_t> kTokens{3, 1, 4, 1, 5, 9, 2, 6};
 
-/// A small model with an adapter whose B is not 0 any more.
+/// A small model with an adapter whose B is not 0.
 ModelWeights adapted(const LoraOptions& options) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter(options, /*seed=*/3);
@@ -34,14 +34,14 @@ ModelWeights adapted(const LoraOptions& options) {
   return model;
 }
 
-TEST(Lora, ChangesNothingBeforeItIsTrained) {
+TEST(Lora, DoesNotChangeAnUntrainedModel) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   const Tensor before = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
   EXPECT_TRUE(hidden_of(model, kTokens).detach().equal(before));
 }
 
-TEST(Lora, MergedEqualsAppliedOnTheFly) {
+TEST(Lora, MergedMatchesUnmerged) {
   for (const bool stabilized : {false, true}) {
     const ModelWeights model = adapted({.rank = 3, .alpha = 7, .rank_stabilized = stabilized});
     const ModelWeights merged = model.merged({});
@@ -62,7 +62,7 @@ TEST(Lora, MergedEqualsAppliedOnTheFly) {
   }
 }
 
-/// Whether two networks hold the same weights in the same memory.
+/// Whether two networks share the memory of their weights.
 bool share_weights(const ModelWeights& one, const ModelWeights& other) {
   const std::vector<NamedTensor> a = one.parameters(), b = other.parameters();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedTensor& x, const NamedTensor& y) {
@@ -70,13 +70,13 @@ bool share_weights(const ModelWeights& one, const ModelWeights& other) {
   });
 }
 
-/// Adds 1 to everything that training may change.
+/// Adds 1 to all trainable weights.
 void train_a_bit(const ModelWeights& model) {
   const at::NoGradGuard no_grad;
   for (const NamedWeight& weight : model.trainable()) weight.weight.value().add_(1);
 }
 
-TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
+TEST(Lora, AFrozenCopyDoesNotChangeAndSharesTheBase) {
   const ModelWeights model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
   const ModelWeights frozen = model.frozen_copy();
   const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged({}), kTokens).detach();
@@ -85,10 +85,10 @@ TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
   train_a_bit(model);
   EXPECT_GT(largest_difference(hidden_of(model, kTokens).detach(), before), 0.01);
   EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
-  EXPECT_LT(relative_difference(hidden_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // a whole model of it
+  EXPECT_LT(relative_difference(hidden_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // over a full model
 }
 
-TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
+TEST(Lora, AFrozenCopyOfANewAdapterIsTheBaseModel) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   const Tensor base = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
@@ -99,7 +99,7 @@ TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
   EXPECT_TRUE(hidden_of(frozen, kTokens).equal(base));
 }
 
-TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
+TEST(Lora, AFrozenCopyWithoutAdapterCopiesAllWeights) {
   const ModelWeights model = tiny_model(tiny_config(4, 2, true));
   const ModelWeights frozen = model.frozen_copy();
   const Tensor before = hidden_of(model, kTokens).detach();
@@ -109,7 +109,7 @@ TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
   EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
 }
 
-TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
+TEST(Lora, InLowPrecisionStoresTheBaseOnceAndMergesBeforeRounding) {
   ModelWeights model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
   const Tensor exact = hidden_of(model, kTokens).detach();
   const MasterWeights masters = model.set_compute_type(at::kBFloat16);
@@ -129,11 +129,11 @@ TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
   for (const NamedTensor& weight : model.merged(masters).parameters()) {
     if (weight.name != layer + ".weight") continue;
     EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
-    EXPECT_LE((weight.value != want).sum().item<int64_t>(), 1);  // where two float32 sums straddle a tie
+    EXPECT_LE((weight.value != want).sum().item<int64_t>(), 1);  // rounding of ties
   }
 }
 
-TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
+TEST(Lora, TrainsOnlyItsOwnTensors) {
   const ModelWeights model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
   EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
   EXPECT_EQ(model.trainable().size(), model.adapter().size());
@@ -143,7 +143,7 @@ TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
   for (const Tensor& gradient : gradients.sums()) EXPECT_GT(gradient.abs().sum().item<double>(), 0);
 }
 
-TEST(Lora, StartsAsPeftDoes) {
+TEST(Lora, IsInitialisedAsInPeft) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 64}, 1);
   for (const NamedTensor& weight : model.adapter()) {
@@ -151,14 +151,14 @@ TEST(Lora, StartsAsPeftDoes) {
       EXPECT_EQ(weight.value.abs().sum().item<double>(), 0);
       continue;
     }
-    // Uniform within 1/sqrt(in): the largest is near it and none beyond, the spread is bound/sqrt(3).
+    // Uniform within 1/sqrt(in): the maximum is near the bound, the standard deviation is bound/sqrt(3).
     const double bound = 1 / std::sqrt(static_cast<double>(weight.value.size(1)));
     EXPECT_LE(weight.value.abs().max().item<double>(), bound);
     EXPECT_NEAR(weight.value.std().item<double>(), bound / std::sqrt(3.0), 0.1 * bound);
   }
 }
 
-TEST(Lora, IsTheSameAfterWritingAndReading) {
+TEST(Lora, IsUnchangedByWritingAndReading) {
   const TestFolder made;
   const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .alpha = 5, .target_modules = {"k_proj", "up_proj"}};
@@ -169,7 +169,7 @@ TEST(Lora, IsTheSameAfterWritingAndReading) {
   EXPECT_TRUE(hidden_of(other, kTokens).equal(hidden_of(model, kTokens)));
 }
 
-TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
+TEST(Lora, SuggestsMergingIfTheHeadOrTheEmbeddingIsAdapted) {
   for (const char* name : {"base_model.model.lm_head.lora_A.weight", "base_model.model.lm_head.weight",
                            "base_model.model.model.embed_tokens.lora_embedding_A"}) {
     for (const bool alone : {false, true}) {
@@ -192,10 +192,10 @@ TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
   }
 }
 
-TEST(Lora, RefusesWhatItWouldGetWrong) {
-  const Json sound = to_adapter_json({.rank = 3});
+TEST(Lora, RejectsUnsupportedConfigurations) {
+  const Json valid = to_adapter_json({.rank = 3});
   const auto refusal = [&](const char* key, const Json& value) {
-    Json changed = sound;
+    Json changed = valid;
     changed[key] = value;
     return error_of(3, [&] { AdapterConfig(changed, "adapter_config.json"); });
   };
@@ -216,7 +216,7 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   for (const Json& block : {Json(-1), Json(UINT64_MAX), Json(0.5)})
     EXPECT_THAT(refusal("layers_to_transform", {block}), HasSubstr("layers_to_transform"));
   EXPECT_THAT(refusal("peft_type", "IA3"), HasSubstr("IA3"));
-  EXPECT_THAT(refusal("target_modules", "(proj"), HasSubstr("target_modules"));  // no expression
+  EXPECT_THAT(refusal("target_modules", "(proj"), HasSubstr("target_modules"));  // not a regular expression
   EXPECT_THAT(refusal("target_modules", {1, 2}), HasSubstr("target_modules"));
   EXPECT_THAT(refusal("rank_pattern", {{"q_proj", "two"}}), HasSubstr("rank_pattern"));
   EXPECT_THAT(refusal("layers_to_transform", "first"), HasSubstr("layers_to_transform"));
@@ -228,12 +228,11 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(error_of(2, [&] { model.add_adapter({.rank = 1, .target_modules = {"qproj"}}, 1); }), HasSubstr("qproj"));
 }
 
-/// Keys of PEFT's LoraConfig, with values under which its model computes something else than W + scale B A on the
-/// weights of the base's own files, and with values under which it does not.
-TEST(Lora, TakesOnlyConfigurationsWhoseResultItComputes) {
-  const Json sound = to_adapter_json({.rank = 3});
+/// Keys of PEFT's LoraConfig, with values for which the model is W + scale B A on the base weights, and other values.
+TEST(Lora, AcceptsOnlyConfigurationsThatItComputesAsPeft) {
+  const Json valid = to_adapter_json({.rank = 3});
   const auto read = [&](const std::string& key, const Json& value) {
-    Json changed = sound;
+    Json changed = valid;
     changed[key] = value;
     AdapterConfig(changed, "adapter_config.json");
   };
@@ -266,10 +265,10 @@ TEST(Lora, TakesOnlyConfigurationsWhoseResultItComputes) {
     EXPECT_NO_THROW(read(key, nullptr)) << key;
   EXPECT_NO_THROW(read("use_qalora", false));
   EXPECT_NO_THROW(read("use_bdlora", false));
-  EXPECT_NO_THROW(read("loftq_config", Json::object()));  // what PEFT writes where there is none
+  EXPECT_NO_THROW(read("loftq_config", Json::object()));  // PEFT writes this by default
 }
 
-TEST(Lora, NamesTensorsThatDoNotFit) {
+TEST(Lora, NamesTensorsThatDoNotMatch) {
   const TestFolder made;
   const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .target_modules = {"q_proj"}};
@@ -284,7 +283,7 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
     ModelWeights other = tiny_model(tiny_config(4, 2, false));
     return error_of(3, [&] { read_adapter(folder, other); });
   };
-  const auto names = [](const char* part) {  // and says which file is wanted
+  const auto names = [](const char* part) {  // names the expected file
     return AllOf(HasSubstr(part), HasSubstr("the adapter of this model with its own adapter_config.json"));
   };
   EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), names("layers.1.self_attn.q_proj.lora_B.weight"));

@@ -14,7 +14,7 @@
 namespace keel {
 namespace {
 
-// A prompt of four tokens and two completions that share it, then a sequence alone.
+// A prompt of four tokens and two completions that share it, then a single sequence.
 const std::vector<int64_t> kPackedTokens{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
 const std::vector<int64_t> kPositions{0, 1, 2, 3, 4, 5, 6, 4, 5, 0, 1, 2, 3, 4};
 const std::vector<Segment> kSegments{{.begin = 0, .length = 4},
@@ -29,7 +29,7 @@ struct Pass {
   std::vector<Tensor> gradients;
 };
 
-/// Forward and backward; gradients of everything that is trained.
+/// Forward and backward; returns the gradients of all trainable weights.
 Pass pass_of(const CausalLm& model, double weight = 1) {
   const GradientSinks gradients(model.weights().trainable());
   const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
@@ -61,7 +61,7 @@ ModelConfig like_gemma() {
   return config;
 }
 
-TEST(Recompute, GivesTheGradientsOfThePlainPassToTheBit) {
+TEST(Recompute, GivesBitwiseEqualGradients) {
   expect_the_same_bits(tiny_model(tiny_config(4, 2, false)), "llama");
   ModelConfig qwen = tiny_config(4, 2, true);
   qwen.attention_bias = qwen.query_key_norm = true;
@@ -73,8 +73,8 @@ TEST(Recompute, GivesTheGradientsOfThePlainPassToTheBit) {
   expect_the_same_bits(tiny_model(tiny_config(4, 2, false)), "bitwise", /*bitwise=*/true);
 }
 
-// The embedding does not learn here, so that the first layer has no input that does.
-TEST(Recompute, ReachesAnAdapterOfEveryLayer) {
+// The embedding is frozen here, so the input of the first layer does not require grad.
+TEST(Recompute, TrainsAdaptersOfAllLayers) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 3}, 1);
   {
@@ -85,14 +85,13 @@ TEST(Recompute, ReachesAnAdapterOfEveryLayer) {
   for (const Tensor& gradient : pass_of({model, kRecompute}).gradients) EXPECT_TRUE(gradient.any().item<bool>());
 }
 
-// Below the first adapter nothing learns.
-TEST(Recompute, LeavesLayersBelowAnAdapterAlone) {
+TEST(Recompute, DoesNotRecomputeLayersBelowTheFirstAdapter) {
   ModelWeights model = tiny_model(tiny_config(4, 2, false));
   model.add_adapter({.rank = 3, .target_modules = {"model.layers.1.mlp.down_proj"}}, 1);
   expect_the_same_bits(model, "adapter of the last layer");
 }
 
-TEST(Recompute, IsACriticsToo) {
+TEST(Recompute, AppliesToTheCriticToo) {
   const ModelWeights policy = tiny_model(tiny_config(4, 2, false));
   Critic critic = Critic::create(policy, {}, /*own_body=*/true);
   expect_the_same_bits(critic.body->weights(), "critic");
@@ -100,7 +99,7 @@ TEST(Recompute, IsACriticsToo) {
   EXPECT_TRUE(critic.body->execution().recompute_activations);
 }
 
-TEST(Recompute, AddsToGradientsThatAreThere) {
+TEST(Recompute, AccumulatesGradients) {
   const CausalLm model(tiny_model(tiny_config(4, 2, false)), kRecompute);
   const Pass once = pass_of(model);
   const GradientSinks gradients(model.weights().network());
@@ -112,7 +111,7 @@ TEST(Recompute, AddsToGradientsThatAreThere) {
     EXPECT_TRUE(gradients.sums()[i].equal(once.gradients[i] * 2)) << model.weights().network()[i].name;
 }
 
-/// Bytes of tensors on the CPU, held now and at most.
+/// Current and peak bytes of CPU tensors.
 struct Meter : c10::MemoryReportingInfoBase {
   int64_t now = 0, most = 0;
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
@@ -122,7 +121,7 @@ struct Meter : c10::MemoryReportingInfoBase {
   bool memoryProfilingEnabled() const override { return true; }
 };
 
-TEST(Recompute, KeepsTheInputsOfLayersAndLittleElse) {
+TEST(Recompute, StoresLittleMoreThanTheInputsOfLayers) {
   ModelConfig config = tiny_config(4, 4, true);
   config.hidden_size = 32;
   config.head_dim = 8;

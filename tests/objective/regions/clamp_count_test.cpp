@@ -11,10 +11,10 @@ namespace keel {
 namespace {
 
 /// Three sequences; the last token of the second is masked. Beyond +-20 are
-///   log pi - log mu    -49   0  29 |   15    9 | -30   three tokens'; on average the last sequence's;
-///                                                      in the sum, -20, 24 and -30, the last two's
-///   log pi - log old   -49  39  29 |    1  0.5 | -29   four tokens'; on average the last sequence's
-///   log old - log mu     0 -39   0 |   14  8.5 |  -1   one token's; in the sum, -39, 22.5 and -1, the first two's
+///   log pi - log mu    -49   0  29 |   15    9 | -30   of three tokens; on average of the last sequence;
+///                                                      in the sum, -20, 24 and -30, of the last two
+///   log pi - log old   -49  39  29 |    1  0.5 | -29   of four tokens; on average of the last sequence
+///   log old - log mu     0 -39   0 |   14  8.5 |  -1   of one token; in the sum, -39, 22.5 and -1, of the first two
 LossInputs far_tokens(at::ScalarType type) {
   const auto tensor = [&](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(type); };
   LossInputs p{tensor({-50, -1, -1, -1, -1, -100, -31}), tensor({-1, -1, -30, -16, -10, -1, -1}),
@@ -35,13 +35,13 @@ int64_t clamps(const TrustRegion& region) {
   return wide;
 }
 
-TEST(EveryMethod, CountsTheClampsThatItMakes) {
-  // r = pi/mu of each token where nothing else is said.
+TEST(EveryMethod, CountsItsClamps) {
+  // By default r = pi/mu of each token.
   std::map<std::string, int64_t> want{{"pg", 0}, {"dro", 0}};
-  for (const char* both : {"minirl", "minirl_tis"}) want[both] = 3 + 4;            // pi/mu, pi/old
-  for (const char* corrected : {"tis", "mis", "icepop"}) want[corrected] = 4 + 1;  // pi/old, old/mu
-  for (const char* of_sequence : {"gspo", "gmpo", "topr"}) want[of_sequence] = 1;  // a mean of log-ratios
-  want["vespo"] = 2;                                                               // a sum of log-ratios
+  for (const char* both : {"minirl", "minirl_tis"}) want[both] = 3 + 4;                  // pi/mu, pi/old
+  for (const char* corrected : {"tis", "mis", "icepop"}) want[corrected] = 4 + 1;        // pi/old, old/mu
+  for (const char* sequence_level : {"gspo", "gmpo", "topr"}) want[sequence_level] = 1;  // a mean of log-ratios
+  want["vespo"] = 2;                                                                     // a sum of log-ratios
   int others = 0;
   for (const Method& row : methods()) {
     others += want.contains(row.name) ? 0 : 1;
@@ -52,12 +52,12 @@ TEST(EveryMethod, CountsTheClampsThatItMakes) {
   EXPECT_GT(others, 30);
 }
 
-TEST(ClampCount, FollowsTheAnchorTheLevelAndTheDivergence) {
+TEST(ClampCount, DependsOnAnchorLevelAndDivergence) {
   const Json recomputed{{"anchor", "recomputed"}};
   for (const char* method : {"ppo", "cispo", "sapo", "ds_v32", "tvpo"})
     EXPECT_EQ(clamps(make_region(method, recomputed)), 4) << method;
   for (const char* method : {"gspo", "gmpo"}) EXPECT_EQ(clamps(make_region(method, recomputed)), 1) << method;
-  EXPECT_EQ(clamps(Dppo{.anchor = Anchor::kRecomputed}), 3);  // its ratio stays over mu
+  EXPECT_EQ(clamps(Dppo{.anchor = Anchor::kRecomputed}), 3);  // the ratio is over mu
   EXPECT_EQ(clamps(Dppo{.divergence = Divergence::kK3}), 3);  // the same log-ratio in both
   EXPECT_EQ(clamps(Dppo{.divergence = Divergence::kK3, .anchor = Anchor::kRecomputed}), 3 + 4);
   EXPECT_EQ(clamps(TrmAvg{.divergence = Divergence::kK3}), 3);
@@ -67,7 +67,7 @@ TEST(ClampCount, FollowsTheAnchorTheLevelAndTheDivergence) {
   EXPECT_EQ(clamps(Tvpo{.scope = AverageOver::kBatch}), 3);
 }
 
-TEST(ClampCount, OfTokensWithinTheBoundsIsZero) {
+TEST(ClampCount, IsZeroForTokensWithinTheBounds) {
   LossInputs p = far_tokens(at::kFloat);
   p.logp = p.behavior_logp - 20;  // on the bound the clamp changes nothing
   p.mask = Tensor();

@@ -22,7 +22,7 @@ void expect_divergence(double got, double want, at::ScalarType type) {
   }
 }
 
-/// Every divergence of the sampled token and of the top K, by the goldens' name.
+/// All divergences of the sampled token and of the top K, by their names in the goldens.
 std::map<std::string, Tensor> token_divergences(const LossInputs& p) {
   std::map<std::string, Tensor> result{{"binary_tv", binary_tv(p.logp, p.behavior_logp)},
                                        {"binary_kl", binary_kl(p.logp, p.behavior_logp)},
@@ -36,14 +36,14 @@ std::map<std::string, Tensor> token_divergences(const LossInputs& p) {
   return result;
 }
 
-TEST(TokenDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
+TEST(TokenDivergences, MatchTheGoldensForEveryToken) {
   const Json divergences = golden("divergences.json"), batches = golden("batches.json");
   int batches_checked = 0, numbers_checked = 0;
   for (const Json& row : divergences.at("tokens")) {
     const Json batch = golden_batch_json(batches, row.at("batch"));
     const GoldenBatch tokens(batch);
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
-      const std::map<std::string, Tensor> got = token_divergences(golden_policy(batch, type));
+      const std::map<std::string, Tensor> got = token_divergences(golden_inputs(batch, type));
       EXPECT_EQ(got.size(), row.at("expected").size());
       for (const auto& [name, tensor] : got) {
         const std::vector<double> values = to_vector(tensor), want = numbers(row.at("expected").at(name));
@@ -61,7 +61,7 @@ TEST(TokenDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
   EXPECT_EQ(numbers_checked, 2 * (5 * 423 + 2 * (24 + 22)));
 }
 
-/// What a row of `vocabularies` says, with both policies as log-probs [V].
+/// An entry of `vocabularies`, with both policies as log-probs [V].
 struct Vocabulary {
   Vocabulary(const Json& row, at::ScalarType type)
       : sampled(row.at("sampled")),
@@ -83,7 +83,7 @@ struct Vocabulary {
   Tensor logp, behavior_logp;
 };
 
-TEST(Divergences, EqualTheGoldensFromWholeVocabularies) {
+TEST(Divergences, MatchTheGoldensOfFullVocabularies) {
   int checked = 0;
   const Json goldens = golden("divergences.json");
   for (const Json& row : goldens.at("vocabularies")) {
@@ -106,7 +106,7 @@ TEST(Divergences, EqualTheGoldensFromWholeVocabularies) {
   EXPECT_EQ(checked, 16 * 2 * 6);
 }
 
-TEST(Divergences, GrowWithWhatTheyLookAt) {
+TEST(Divergences, GrowWithTheNumberOfTokensThatTheyDistinguish) {
   int outside = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const double spread = seed % 2 == 0 ? 1.0 : 4.0;
@@ -127,7 +127,7 @@ TEST(Divergences, GrowWithWhatTheyLookAt) {
   EXPECT_GT(outside, 100);
 }
 
-TEST(TopKDivergences, LetTheSampledTokenReplaceTheLastOneWhenAsked) {
+TEST(TopKDivergences, ReplaceTheLastTokenWithReplaceLast) {
   // mu = (.4, .3, .2, .1), pi = (.1, .2, .3, .4); K = 2, token 3 sampled. By hand: the union is {0, 1, 3, other},
   // replacement leaves {0, 3, other}.
   const auto logs = [](std::vector<double> p) { return at::tensor(p, at::kDouble).log(); };
@@ -142,7 +142,7 @@ TEST(TopKDivergences, LetTheSampledTokenReplaceTheLastOneWhenAsked) {
   EXPECT_NEAR(topk_tv(in).item<double>(), (.3 + .1 + .4) / 2, 1e-12);
 }
 
-TEST(FullKl, IgnoresTokensThatMuNeverGives) {
+TEST(FullKl, IgnoresTokensWithMuZero) {
   const double never = -std::numeric_limits<double>::infinity();
   const Tensor mu = at::tensor({std::log(.5), std::log(.5), never}, at::kDouble);
   const Tensor pi = at::tensor({std::log(.25), std::log(.25), std::log(.5)}, at::kDouble);
@@ -152,7 +152,7 @@ TEST(FullKl, IgnoresTokensThatMuNeverGives) {
 
 // The two tables below were computed with 60 digits (Python, mpmath) from the float32 values of the inputs.
 
-TEST(BinaryKl, KeepsItsDigitsNearProbabilityOneInFloat) {
+TEST(BinaryKl, IsPreciseNearProbabilityOneInFloat) {
   struct Row {
     double behavior_logp, logp, kl;
   };
@@ -165,7 +165,7 @@ TEST(BinaryKl, KeepsItsDigitsNearProbabilityOneInFloat) {
   }
 }
 
-TEST(BinaryKl, IsFiniteAndRightWhereTheOthersAreKnown) {
+TEST(BinaryKl, IsFiniteAndCorrectWithOtherLogp) {
   struct Row {
     double other_mu, other_pi, kl;  // 1 - mu, 1 - pi, with 120 digits
   };
@@ -178,7 +178,7 @@ TEST(BinaryKl, IsFiniteAndRightWhereTheOthersAreKnown) {
     const Tensor mu = tensor(std::log1p(-row.other_mu)), pi = tensor(std::log1p(-row.other_pi)),
                  other_mu = tensor(std::log(row.other_mu)), other_pi = tensor(std::log(row.other_pi));
     EXPECT_NEAR(binary_kl(pi, mu, other_pi, other_mu).item<double>() / row.kl, 1, 2e-5);
-    // Rounded to 0 as float32 logits give it: an error of 1 - pi itself, and no infinity.
+    // logp rounded to 0 by float32: the error is at most 1 - pi, and the KL is finite.
     const double rounded = binary_kl(tensor(0), mu, other_pi, other_mu).item<double>();
     if (row.other_pi < 1e-10) {
       EXPECT_NEAR(rounded, row.kl, 1.01 * row.other_pi + 2e-5 * row.kl);
@@ -190,7 +190,7 @@ TEST(BinaryKl, IsFiniteAndRightWhereTheOthersAreKnown) {
   EXPECT_EQ(binary_kl(zero, at::full({1}, -1e-9, at::kFloat)).item<double>(), kUnlimited);       // as before
 }
 
-TEST(Log1mexp, KeepsItsDigitsFromMinusZeroToMinusHundred) {
+TEST(Log1mexp, IsPreciseFromMinusZeroToMinusHundred) {
   const std::vector<double> x{-1e-30, -1e-10, -1e-5, -0.5, -0.6931, -0.6932, -1, -10, -40, -100};
   const std::vector<double> want{-69.077552789821371,   -23.025850929990457,   -11.512930464966062,
                                  -0.93275212956718857,  -0.69319436334600089,  -0.69309436390963651,
@@ -203,7 +203,7 @@ TEST(Log1mexp, KeepsItsDigitsFromMinusZeroToMinusHundred) {
   EXPECT_EQ(log1mexp(at::zeros({1})).item<float>(), -std::numeric_limits<float>::infinity());
 }
 
-TEST(BinaryDivergences, AreZeroAtEqualProbabilitiesAndFiniteOrPlusInfinityEverywhere) {
+TEST(BinaryDivergences, AreZeroAtEqualProbabilitiesAndNeverNan) {
   const std::vector<double> grid{0, -1e-30, -1e-9, -1e-4, -0.1, -0.69, -0.7, -2, -20, -87, -90, -104, -120, -1000};
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     for (const double mu : grid) {
@@ -223,7 +223,7 @@ TEST(BinaryDivergences, AreZeroAtEqualProbabilitiesAndFiniteOrPlusInfinityEveryw
   }
 }
 
-TEST(ProbabilityRatio, IsHeldWithinExpOfTwenty) {
+TEST(ProbabilityRatio, IsClampedAtExpOfTwenty) {
   const Tensor ratio = probability_ratio(at::tensor({0.0, -1.0, -1000.0, -0.5}, at::kDouble),
                                          at::tensor({-1000.0, -1.0, 0.0, -0.7}, at::kDouble));
   const std::vector<double> want{485165195.40979028, 1, 2.0611536224385579e-9,

@@ -16,7 +16,7 @@ using Numbers = std::vector<double>;
 
 Tensor flags(const Numbers& values) { return at::tensor(values, at::kDouble).to(at::kBool); }
 
-TEST(SequenceReducer, AreSummarisedOverTheirValidTokens) {
+TEST(SequenceReducer, ReducesOverTheValidTokensOfEachSequence) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const Tensor tokens = at::tensor({1.0, 7.0, 3.0, 4.0, 5.0, -8.0, 6.0}, at::kDouble).to(type);
     const SequenceReducer sequences({3, 0, 3, 1, 0}, flags({1, 0, 1, 1, 1, 1, 0}));
@@ -34,7 +34,7 @@ TEST(SequenceReducer, AreSummarisedOverTheirValidTokens) {
   }
 }
 
-TEST(SequenceReducer, WithoutTokensAreEmptySums) {
+TEST(SequenceReducer, ReducesEmptySequencesToTheirNeutralValue) {
   const SequenceReducer sequences({0, 0}, flags({}));
   const Tensor nothing = at::empty({0});
   EXPECT_EQ(to_vector(sequences.sum(nothing)), (Numbers{0, 0}));
@@ -42,7 +42,7 @@ TEST(SequenceReducer, WithoutTokensAreEmptySums) {
   EXPECT_EQ(sequences.exclusive_cumsum(nothing).numel(), 0);
 }
 
-TEST(SequenceReducer, KeepWhatIsNotFiniteToThemselves) {
+TEST(SequenceReducer, DoesNotSpreadNonFiniteValuesToOtherSequences) {
   const double infinite = kUnlimited, nan = std::nan("");
   const Tensor tokens =
       at::tensor({1.0, infinite, 2.0, 3.0, 4.0, -infinite, infinite, nan, 5.0, 6.0, nan}, at::kDouble);
@@ -59,7 +59,7 @@ TEST(SequenceReducer, KeepWhatIsNotFiniteToThemselves) {
   EXPECT_EQ(to_vector(sequences.quantile(tokens, 0.5))[4], 5.5);
 }
 
-/// Sets the number of threads, and sets it back.
+/// Sets the number of threads and restores it.
 class Threads {
  public:
   explicit Threads(int count) { at::set_num_threads(count); }
@@ -69,7 +69,7 @@ class Threads {
   int before_ = at::get_num_threads();
 };
 
-TEST(SequenceReducer, HaveTheSameBitsAloneAmongOthersAndForAnyNumberOfThreads) {
+TEST(SequenceReducer, GivesTheSameBitsForAnyNeighboursAndThreads) {
   const std::vector<int64_t> lengths{1, 100000, 3, 777, 0, 50000};
   const Tensor tokens = random_normal({std::accumulate(lengths.begin(), lengths.end(), int64_t{0})}, 3);
   const Tensor mask = random_normal({tokens.numel()}, 4) < 1;

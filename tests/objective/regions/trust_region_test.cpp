@@ -17,7 +17,7 @@ namespace {
 
 Tensor log_of(std::vector<double> probabilities) { return at::tensor(probabilities, at::kDouble).log(); }
 
-TEST(Dppo, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
+TEST(Dppo, BlocksATokenThatMovesAwayAndKeepsOneThatMovesBack) {
   const LossInputs policy{log_of({0.8, 0.8, 0.2, 0.2, 0.6}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}),
                           at::tensor({1.0, -1.0, -2.0, 2.0, 3.0}, at::kDouble)};
   const TokenDecision decision = token_coefficients(Dppo{.low = 0.25, .high = 0.2, .ratio_cap = 1.5}, policy);
@@ -31,17 +31,17 @@ TEST(Dppo, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
 
 Dppo kl_mask(double both) { return {.low = both, .high = both, .divergence = Divergence::kBinaryKl}; }
 
-TEST(Dppo, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
+TEST(Dppo, BlocksAnInfiniteDivergenceForEveryThreshold) {
   const Tensor logp = at::zeros({2}, at::kFloat), behavior_logp = at::full({2}, -3.0, at::kFloat);
   const LossInputs policy{logp, behavior_logp, at::tensor({1.0f, -1.0f})};
   const TokenDecision decision = token_coefficients(kl_mask(1e30), policy);
-  EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 1}));  // the second one comes back towards mu
+  EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 1}));  // the second one moves back to mu
   EXPECT_TRUE(decision.divergence.isinf().all().item<bool>());
   EXPECT_EQ(to_vector(decision.coefficient)[0], 0);
   EXPECT_NEAR(to_vector(decision.coefficient)[1], -std::exp(3.0), 1e-4);
 }
 
-TEST(Dppo, BlocksATokenWhoseProbabilityWasTooSmallForFloat) {
+TEST(Dppo, BlocksATokenWhoseMuUnderflowsInFloat) {
   // mu = e^-120 is 0 in float32 and pi / mu is infinite; the distance is pi, and far above the threshold.
   const LossInputs policy{at::full({1}, -0.5, at::kFloat), at::full({1}, -120.0, at::kFloat), at::ones({1})};
   const TokenDecision tv = token_coefficients(Dppo{}, policy), kl = token_coefficients(kl_mask(0.05), policy);
@@ -50,7 +50,7 @@ TEST(Dppo, BlocksATokenWhoseProbabilityWasTooSmallForFloat) {
   EXPECT_NEAR(tv.divergence.item<double>(), 0.60653065971263342, 1e-6);
 }
 
-TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
+TEST(PpoClip, ComparesTheRatioWithItsTwoBounds) {
   const LossInputs policy{log_of({0.6, 0.3, 0.8}), log_of({0.5, 0.4, 0.5}), at::tensor({1.0, -1.0, -1.0}, at::kDouble)};
   const TokenDecision decision = token_coefficients(PpoClip{.low = 0.2, .high = 0.1}, policy);
   EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 0, 1}));
@@ -59,7 +59,7 @@ TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(divergence[i], want[i], 1e-12) << i;
 }
 
-/// A policy with everything that any region may ask for: one sequence of two tokens.
+/// Inputs with all fields that any region can require: one sequence of two tokens.
 LossInputs complete_policy() {
   const auto numbers = [](std::vector<double> x) { return at::tensor(x, at::kDouble); };
   LossInputs policy{numbers({-0.69, -1.01}), numbers({-0.7, -1.0}), numbers({1, -1})};
@@ -71,7 +71,7 @@ LossInputs complete_policy() {
   return policy;
 }
 
-TEST(TokenCoefficients, CarryNoGradientForAnyMethod) {
+TEST(TokenCoefficients, CarryNoAutogradGraphForAnyMethod) {
   for (const Method& method : methods()) {
     LossInputs policy = complete_policy();
     for (Tensor* input : {&policy.logp, &policy.advantages, &policy.divergence, &policy.topk_logp})
@@ -84,7 +84,7 @@ TEST(TokenCoefficients, CarryNoGradientForAnyMethod) {
   }
 }
 
-TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
+TEST(TokenCoefficients, NeedExactlyTheirDeclaredRequirements) {
   int refused = 0;
   for (const Method& method : methods()) {
     const Requirements needs = requirements(method.region);
@@ -104,11 +104,11 @@ TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
     check(needs.top_k > 0, &LossInputs::sampled_in_topk);
     check(needs.hidden_states, &LossInputs::divergence);
   }
-  EXPECT_GE(refused, 5 + 3 * 4 + 4);  // corrections; top-K of DPPO and DRPO; exact ones of both; and newer rows
+  EXPECT_GE(refused, 5 + 3 * 4 + 4);  // corrections; top-K and exact divergences of DPPO and DRPO; and newer methods
 }
 
-TEST(TokenCoefficients, DependOnOtherTokensOnlyAsFarAsTheScopeSays) {
-  // Two sequences; what stands in the second, or in the first one's other token, is changed.
+TEST(TokenCoefficients, DependOnOtherTokensOnlyWithinTheScope) {
+  // Two sequences: changes the second one, or the other token of the first.
   const auto policy_of = [](double second, double other) {
     LossInputs policy = complete_policy();
     for (Tensor* x : {&policy.logp, &policy.behavior_logp, &policy.advantages, &policy.old_logp, &policy.divergence,
@@ -134,7 +134,7 @@ TEST(TokenCoefficients, DependOnOtherTokensOnlyAsFarAsTheScopeSays) {
   }
 }
 
-TEST(TokenCoefficients, LetNothingOutOfMaskedSlots) {
+TEST(TokenCoefficients, DoNotDependOnMaskedTokens) {
   for (const Method& method : methods()) {
     LossInputs plain = complete_policy(), padded = complete_policy();
     const double nan = std::nan("");
@@ -153,30 +153,30 @@ TEST(TokenCoefficients, LetNothingOutOfMaskedSlots) {
   }
 }
 
-TEST(Dppo, TakesExactDivergencesFromWhoeverKnowsThem) {
+TEST(Dppo, ReadsExactDivergencesFromTheInputs) {
   LossInputs policy{log_of({0.6, 0.6, 0.4}), log_of({0.5, 0.5, 0.5}), at::tensor({1.0, 1.0, 1.0}, at::kDouble)};
   policy.divergence = at::tensor({0.19, 0.21, 0.9}, at::kDouble);
   const Dppo region{.low = 0.2, .high = 0.2, .divergence = Divergence::kFullTv};
   EXPECT_EQ(to_vector(token_coefficients(region, policy).keep), (std::vector<double>{1, 0, 1}));
 }
 
-TEST(Dppo, RefusesARecomputedAnchorForADivergenceFromTheSampler) {
+TEST(Dppo, RejectsARecomputedAnchorForSamplerDivergences) {
   const Dppo region{.divergence = Divergence::kTopKTv, .anchor = Anchor::kRecomputed};
   const std::string message = error_of(2, [&] { token_coefficients(region, complete_policy()); });
   EXPECT_NE(message.find("topk_tv"), std::string::npos) << message;
 }
 
-TEST(Dppo, JudgesDirectionAndDistanceByItsAnchor) {
-  // pi = 0.7 lies above mu = 0.5 and below old = 0.9: up leads away from mu and towards old.
+TEST(Dppo, MeasuresDirectionAndDistanceFromItsAnchor) {
+  // pi = 0.7 is above mu = 0.5 and below old = 0.9: an increase moves away from mu and towards old.
   LossInputs policy{log_of({0.7, 0.7}), log_of({0.5, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
   policy.old_logp = log_of({0.9, 0.9});
   EXPECT_EQ(to_vector(token_coefficients(Dppo{}, policy).keep), (std::vector<double>{0, 1}));
   const TokenDecision recomputed = token_coefficients(Dppo{.anchor = Anchor::kRecomputed}, policy);
   EXPECT_EQ(to_vector(recomputed.keep), (std::vector<double>{1, 0}));
-  EXPECT_NEAR(to_vector(recomputed.coefficient)[0], 1.4, 1e-12);  // the ratio is over mu all the same
+  EXPECT_NEAR(to_vector(recomputed.coefficient)[0], 1.4, 1e-12);  // the ratio is over mu
 }
 
-TEST(TrmMax, BlocksAWholeSequenceButDecidesNothingAboutHiddenTokens) {
+TEST(TrmMax, BlocksAWholeSequenceExceptMaskedTokens) {
   LossInputs policy{log_of({0.9, 0.5, 0.5, 0.5}), log_of({0.5, 0.5, 0.5, 0.5}), at::ones({4}, at::kDouble)};
   policy.mask = at::tensor(std::vector<int64_t>{1, 1, 0, 1}, at::kLong).to(at::kBool);
   policy.lengths = {3, 1};
@@ -186,7 +186,7 @@ TEST(TrmMax, BlocksAWholeSequenceButDecidesNothingAboutHiddenTokens) {
   EXPECT_EQ(to_vector(decision.coefficient), (std::vector<double>{0, 0, 0, 1}));
 }
 
-/// Two ordinary tokens, and one whose log pi float32 has rounded to 0 beside log mu = -1e-9.
+/// Two normal tokens, and one with log mu = -1e-9 whose log pi float32 rounds to 0.
 LossInputs with_a_sure_token() {
   LossInputs policy{at::tensor({-0.69f, -0.7f, 0.0f}), at::tensor({-0.7f, -0.69f, -1e-9f}), at::ones({3})};
   policy.lengths = {2, 1};
@@ -200,7 +200,7 @@ LossInputs and_its_others(LossInputs policy) {
   return policy;
 }
 
-TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
+TEST(SureTokens, AreNotBlockedIfOtherLogpIsGiven) {
   const LossInputs rounded = with_a_sure_token(), known = and_its_others(rounded);
   const std::vector<TrustRegion> regions{TrmMax{}, TrmAvg{}, kl_mask(0.05),
                                          Dppo{.divergence = Divergence::kBinaryKl, .anchor = Anchor::kRecomputed}};
@@ -209,7 +209,7 @@ TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
     const TokenDecision decision = token_coefficients(region, known);
     EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{1, 1, 1})) << region.index();
     EXPECT_LT(decision.divergence.max().item<double>(), 1e-3) << region.index();
-    // The mask hides what stands beside a token, too.
+    // The mask also covers other_logp.
     LossInputs masked = known;
     masked.mask = at::tensor(std::vector<int64_t>{1, 1, 0}, at::kLong).to(at::kBool);
     masked.other_logp = at::tensor({-0.696f, -0.686f, std::nanf("")});
@@ -217,8 +217,8 @@ TEST(SureTokens, BlockNothingWhoseOthersAreKnown) {
   }
 }
 
-TEST(Cppo, InterpolatesTheQuantileOfASequencesDistances) {
-  // Distances .1, .3, .2, (hidden), .0; their 0.5-quantile is .15, their 0.9-quantile .2 + .7 (.3 - .2) = .27.
+TEST(Cppo, InterpolatesTheQuantileOfTheDistances) {
+  // Distances .1, .3, .2, (masked), .0; their 0.5-quantile is .15, their 0.9-quantile .2 + .7 (.3 - .2) = .27.
   LossInputs policy{log_of({0.6, 0.8, 0.7, 0.99, 0.5}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}), at::ones({5}, at::kDouble)};
   policy.mask = at::tensor(std::vector<int64_t>{1, 1, 1, 0, 1}, at::kLong).to(at::kBool);
   for (const auto& [quantile, allowed] : {std::pair{0.5, 0.15}, std::pair{0.9, 0.27}}) {
@@ -234,7 +234,7 @@ TEST(Cppo, InterpolatesTheQuantileOfASequencesDistances) {
   }
 }
 
-TEST(Drpo, SaysHowFarADistributionMovedWhoseSampledTokenStayed) {
+TEST(Drpo, ReportsTheDivergenceAlsoIfTheSampledTokenIsUnchanged) {
   const Tensor stayed = at::tensor({0.1}, at::kDouble).log();
   const TokenDecision decision = token_coefficients(Drpo{.delta = 0.1, .divergence = Divergence::kFullTv},
                                                     {.logp = stayed,
@@ -243,10 +243,10 @@ TEST(Drpo, SaysHowFarADistributionMovedWhoseSampledTokenStayed) {
                                                      .divergence = at::tensor({0.3}, at::kDouble)});
   EXPECT_EQ(decision.divergence.item<double>(), 0.3);
   EXPECT_TRUE(decision.outside.item<bool>());
-  EXPECT_EQ(decision.coefficient.item<double>(), 1);  // r A: pushed neither way
+  EXPECT_EQ(decision.coefficient.item<double>(), 1);  // r A, without penalty
 }
 
-TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
+TEST(Drpo, WithAnotherDivergenceKeepsTheDirectionOfTheSampledToken) {
   LossInputs policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
                     at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};
   policy.divergence = at::tensor({0.25, 0.25, 0.25, 0.25}, at::kDouble);
@@ -257,8 +257,8 @@ TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(g[i], want[i], 1e-12) << i;
 }
 
-/// The weights g/(r A) of tokens whose distributions have moved: the sampler gave (0.4, 0.3) to the two likeliest
-/// tokens and mu to the sampled one, the policy now gives (0.1, 0.3) and pi. Exact divergences: 0.35, like them.
+/// The weights g/(r A) of tokens whose distributions changed: the sampler gave (0.4, 0.3) to the two most likely tokens
+/// and mu to the sampled one; the policy gives (0.1, 0.3) and pi. The exact divergences are 0.35, too.
 std::vector<double> drpo_weights(const TrustRegion& region, const Tensor& logp, const Tensor& behavior_logp,
                                  double advantage) {
   const int64_t tokens = logp.numel();
@@ -278,53 +278,53 @@ double drpo_weight(const TrustRegion& region, const Tensor& logp, const Tensor& 
   return drpo_weights(region, logp, behavior_logp, advantage).at(0);
 }
 
-TEST(Drpo, HasAWeightThatPassesOneContinuouslyWherePiPassesMu) {
+TEST(Drpo, HasAContinuousWeightWherePiPassesMu) {
   for (const char* name : {"drpo", "drpo_topk_tv", "drpo_topk_kl", "drpo_full_tv", "drpo_full_kl"}) {
     SCOPED_TRACE(name);
     const TrustRegion region = make_region(name, Json::object());
     for (const double advantage : {1.0, -1.0}) {
-      // The next float32 above mu and below it: rounding alone must not turn the weight.
+      // The next float32 above and below mu: rounding must not change the sign of the weight.
       const float mu = std::log(0.2f);
       for (const float next : {std::nextafter(mu, 0.0f), std::nextafter(mu, -1.0f)})
         EXPECT_NEAR(drpo_weight(region, at::full({1}, next, at::kFloat), at::full({1}, mu, at::kFloat), advantage), 1,
                     2e-6);
-      // And everywhere: over 0.01 <= pi <= 0.29 in steps of 1e-4 it never changes by more than a slope of 60 allows.
+      // Over 0.01 <= pi <= 0.29 in steps of 1e-4 the slope is at most 60.
       const Tensor pi = 0.01 + 1e-4 * at::arange(2801, at::kDouble);
       const std::vector<double> weights = drpo_weights(region, pi.log(), at::full_like(pi, 0.2).log(), advantage);
       for (size_t i = 1; i < weights.size(); ++i) {
         const double change = weights[i] - weights[i - 1];
         EXPECT_LE(std::abs(change), 60 * 1e-4) << i;
-        EXPECT_LE(change * advantage, 1e-12) << i;  // the further from mu, the smaller, or turned round
+        EXPECT_LE(change * advantage, 1e-12) << i;  // decreases with the distance from mu
       }
     }
   }
 }
 
-TEST(Drpo, TakesAStepBetweenTheTokensOwnAndTheDistributions) {
+TEST(Drpo, HasAStepBetweenTheDivergencesOfTokenAndDistribution) {
   const TrustRegion whole = make_region("drpo_full_tv", Json::object());
   for (const double pi : {0.01, 0.1, 0.19, 0.21, 0.3, 0.5}) {
     const double step = std::abs(1 - drpo_weight(whole, log_of({pi}), log_of({0.2}), 1)) * 0.5;
     EXPECT_GE(step, std::abs(pi - 0.2) - 1e-12) << pi;
     EXPECT_LE(step, 0.35 + 1e-12) << pi;
   }
-  // A token that has lost nearly all it had, or won many times that, counts with the whole distribution.
+  // For a token that lost or gained almost all of its probability, the step is the full divergence.
   EXPECT_NEAR(1 - drpo_weight(whole, log_of({1e-9}), log_of({0.2}), 1), -0.35 / 0.5, 1e-6);
   EXPECT_NEAR(1 - drpo_weight(whole, log_of({0.1}), log_of({1e-9}), 1), 0.35 / 0.5, 1e-6);
 }
 
 TEST(Drpo, WithThePublishedDeltaStaysWithinEightPercentOfTheSurrogate) {
-  // w = 1 - sign(A)(pi - mu)/12.5: 0.92 and 1.08 for a token that has gone all the way.
+  // w = 1 - sign(A)(pi - mu)/12.5: 0.92 and 1.08 for a change of probability by 1.
   const TrustRegion published = make_region("drpo", {{"delta", 12.5}});
   for (const auto& [pi, mu, advantage, want] :
        {std::tuple{0.75, 0.5, 2.0, 0.98}, std::tuple{0.9, 0.2, 1.0, 0.944}, std::tuple{0.25, 0.5, 1.0, 1.02},
         std::tuple{0.25, 0.5, -1.0, 0.98}, std::tuple{1.0, 1e-8, 1.0, 0.92}, std::tuple{1e-8, 1.0, 1.0, 1.08}})
     EXPECT_NEAR(drpo_weight(published, log_of({pi}), log_of({mu}), advantage), want, 1e-8) << pi << " from " << mu;
-  // Our default turns the second one round.
+  // With the default delta the second weight changes its sign.
   EXPECT_NEAR(drpo_weight(make_region("drpo", Json::object()), log_of({0.9}), log_of({0.2}), 1), -0.4, 1e-12);
 }
 
-TEST(MinimalMask, JudgesTheFallByItsAnchorAndWeighsByTheSampler) {
-  // Fallen by 0.6 from mu and by 0.3 from old; by 0.3 and by 0.6; the third rises.
+TEST(MinimalMask, MeasuresTheFallFromItsAnchorAndWeighsByTheSampler) {
+  // The first falls by 0.6 from mu and 0.3 from old, the second by 0.3 and 0.6; the third rises.
   LossInputs policy{log_of({0.3, 0.3, 0.9}), log_of({0.9, 0.6, 0.3}), at::tensor({-1.0, -1.0, 1.0}, at::kDouble)};
   policy.old_logp = log_of({0.6, 0.9, 0.3});
   const auto g = [&](const MinimalMask& region) { return to_vector(token_coefficients(region, policy).coefficient); };
@@ -336,8 +336,8 @@ TEST(MinimalMask, JudgesTheFallByItsAnchorAndWeighsByTheSampler) {
   expect({.ratio_cap = 2, .anchor = Anchor::kRecomputed}, {-1.0 / 3, 0, 2});
 }
 
-TEST(RatioClips, TakeACapOnTheWeightThatChangesNoDecision) {
-  // r = 1.1, 8, 8, 0.5, 0.9; the second is blocked by every upper bound, the third is pulled back.
+TEST(RatioClips, AcceptARatioCapThatDoesNotChangeTheMask) {
+  // r = 1.1, 8, 8, 0.5, 0.9; every upper bound blocks the second; the third has A < 0.
   LossInputs policy{log_of({0.55, 0.8, 0.8, 0.25, 0.45}), log_of({0.5, 0.1, 0.1, 0.5, 0.5}),
                     at::tensor({1.0, 1.0, -1.0, -1.0, -1.0}, at::kDouble)};
   int capped = 0;
@@ -360,7 +360,7 @@ TEST(RatioClips, TakeACapOnTheWeightThatChangesNoDecision) {
   EXPECT_EQ(capped, 13);
 }
 
-TEST(RelaxedClip, LetsRareTokensPassOnTheSideThatItIsLiftedOn) {
+TEST(RelaxedClip, DoesNotClipRareTokensOnTheRelaxedSide) {
   // Common tokens that rise and fall too far, the same of rare ones, and two that stay inside. alpha is 0.1.
   const LossInputs policy{log_of({0.75, 0.25, 0.09, 0.02, 0.6, 0.045}), log_of({0.5, 0.5, 0.05, 0.05, 0.5, 0.05}),
                           at::tensor({1.0, -1.0, 1.0, -1.0, 1.0, -1.0}, at::kDouble)};
@@ -377,10 +377,10 @@ TEST(RelaxedClip, LetsRareTokensPassOnTheSideThatItIsLiftedOn) {
       EXPECT_EQ(keep[i], expected[i] != 0) << i;
     }
   }
-  // What nothing holds back has no threshold.
+  // Tokens that are not clipped have no threshold.
   EXPECT_EQ(to_vector(token_coefficients(RelaxedClip{.relaxed = Side::kHigh}, policy).threshold),
             (std::vector<double>{0.28, 0.2, kUnlimited, 0.2, 0.28, 0.2}));
-  // Relaxed for no token it is Clip-Higher, for every token the surrogate without a region.
+  // With alpha 0 it is Clip-Higher, with alpha 1 the surrogate without clipping.
   const auto coefficients = [&](const TrustRegion& region) {
     return to_vector(token_coefficients(region, policy).coefficient);
   };
@@ -388,7 +388,7 @@ TEST(RelaxedClip, LetsRareTokensPassOnTheSideThatItIsLiftedOn) {
   EXPECT_EQ(coefficients(RelaxedClip{.alpha = 1}), coefficients(PolicyGradient{}));
 }
 
-TEST(Cispo, HasNoLowerBoundUnlessItIsGivenOne) {
+TEST(Cispo, HasNoLowerBoundByDefault) {
   const LossInputs two{log_of({0.5, 0.25}), log_of({0.1, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
   const auto g = [&](const Json& parameters) {
     return to_vector(token_coefficients(make_region("cispo", parameters), two).coefficient);

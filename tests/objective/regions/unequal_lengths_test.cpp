@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-/// The most memory that tensors held at once in its lifetime, beyond what they held at its beginning.
+/// The peak tensor memory since construction, above the initial value.
 class TensorMemory {
  public:
   int64_t peak() const { return counter_->peak; }
@@ -20,7 +20,7 @@ class TensorMemory {
  private:
   struct Counter : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
-      peak = std::max(peak, held += bytes);  // a negative number of bytes is given back
+      peak = std::max(peak, held += bytes);  // negative: bytes that are freed
     }
     bool memoryProfilingEnabled() const override { return true; }
     int64_t held = 0, peak = 0;
@@ -32,7 +32,7 @@ class TensorMemory {
 
 constexpr int64_t kLong = 20000;
 
-/// One long sequence amid as many tokens in sequences of one, each sequence a group of its own.
+/// One long sequence among as many sequences of one token; each sequence is a group.
 LossInputs unequal_tokens() {
   const Tensor mu = -random_normal({2 * kLong}, 1).abs() - 0.5;
   LossInputs p{(mu + 0.2 * random_normal({2 * kLong}, 2)).clamp_max(0), mu, {}};
@@ -45,7 +45,7 @@ LossInputs unequal_tokens() {
   return p;
 }
 
-/// A sequence of it, which starts at this token.
+/// The sequence that starts at this token.
 LossInputs sequence_of(const LossInputs& p, int64_t begin, int64_t length) {
   const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, length); };
   return {.logp = rows(p.logp),
@@ -56,7 +56,7 @@ LossInputs sequence_of(const LossInputs& p, int64_t begin, int64_t length) {
           .old_logp = rows(p.old_logp)};
 }
 
-/// Every region that looks beyond a token, by what it is.
+/// All regions that depend on more than one token.
 std::vector<std::pair<std::string, TrustRegion>> wide_regions() {
   std::vector<std::pair<std::string, TrustRegion>> result;
   for (const Method& row : methods())
@@ -74,17 +74,17 @@ bool is_judged_alone(const TrustRegion& region) {
   return !std::holds_alternative<M2po>(region) && (tvpo == nullptr || tvpo->scope == AverageOver::kGroup);
 }
 
-TEST(UnequalLengths, TakeMemoryForTheirTokensOnly) {
+TEST(UnequalLengths, NeedMemoryOnlyForTheirTokens) {
   const LossInputs policy = unequal_tokens();
   for (const auto& [name, region] : wide_regions()) {
     const TensorMemory memory;
     token_coefficients(region, policy);
-    EXPECT_GT(memory.peak(), 2 * kLong) << name;  // it does count
+    EXPECT_GT(memory.peak(), 2 * kLong) << name;  // the counter works
     EXPECT_LT(memory.peak(), 2 * kLong * 200) << name;
   }
 }
 
-TEST(UnequalLengths, LeaveEverySequenceAsItIsAlone) {
+TEST(UnequalLengths, DoNotChangeTheResultOfASequence) {
   const LossInputs policy = unequal_tokens();
   int regions = 0;
   for (const auto& [name, region] : wide_regions()) {

@@ -21,7 +21,7 @@ class GgufTest : public WeightFileTest<GgufFile> {
   GgufTest() : WeightFileTest(".gguf") {}
 };
 
-/// One key and one tensor of two F32 that are all right, so that each case differs from a good file in one thing.
+/// A valid file with one key and one tensor of two F32; each case has one difference.
 File good() {
   File file;
   file.keys = {text_key("general.architecture", "llama")};
@@ -177,11 +177,11 @@ std::vector<Reject> tensor_faults() {
   };
 }
 
-TEST_F(GgufTest, EveryFaultIsRefusedByName) {
+TEST_F(GgufTest, EveryFaultIsRejectedByName) {
   expect_refused_by_name({framing_faults(), key_faults(), tensor_faults()});
 }
 
-TEST_F(GgufTest, ListsAreCountedTogether) {
+TEST_F(GgufTest, TheElementLimitCoversAllLists) {
   File file = good();
   file.keys.push_back(key("k", 9, u32(0) + u64(1 << 22) + std::string(1 << 22, 'x')));
   put(file.bytes());
@@ -191,7 +191,7 @@ TEST_F(GgufTest, ListsAreCountedTogether) {
   EXPECT_NE(refusal().find("the list \"l\" claims 1 elements; at most 4194304 are accepted in all"), std::string::npos);
 }
 
-TEST_F(GgufTest, AFileCutShortAnywhereIsRefused) {
+TEST_F(GgufTest, ATruncatedFileIsRejected) {
   File file = good();
   file.keys.push_back(texts_key("list", {"one", "two"}));
   const std::string whole = file.bytes();
@@ -203,7 +203,7 @@ TEST_F(GgufTest, AFileCutShortAnywhereIsRefused) {
   }
 }
 
-TEST_F(GgufTest, OddButRegularFilesAreAccepted) {
+TEST_F(GgufTest, UnusualButValidFilesAreAccepted) {
   File wide = good(), other_order = two_tensors(0), unpadded = good(), many = good();
   wide.keys.push_back(u32_key("general.alignment", 1024));
   wide.alignment = 1024;
@@ -225,7 +225,7 @@ TEST_F(GgufTest, OddButRegularFilesAreAccepted) {
 
 TEST_F(GgufTest, AMissingFileIsNamed) { expect_a_missing_file_to_be_named(); }
 
-TEST_F(GgufTest, EveryKindOfValueIsRead) {
+TEST_F(GgufTest, EveryValueTypeIsRead) {
   File file = good();
   file.keys = {key("u8", 0, "\xff"),
                key("i8", 1, "\xff"),
@@ -278,7 +278,7 @@ TEST_F(GgufTest, EveryKindOfValueIsRead) {
   expect(message_of([&] { metadata.required_integer("missing"); }), "has no key \"missing\"");
 }
 
-TEST_F(GgufTest, ATensorIsReadWithItsRowsFirst) {
+TEST_F(GgufTest, ATensorHasTheShapeOfPyTorch) {
   File file = good();
   file.add("m", {3, 2}, {0, 1, 2, 3, 4, 5});
   put(file.bytes());

@@ -91,7 +91,7 @@ void replace_key(File& file, const std::string& name, const std::string& entry) 
     if (each.starts_with(text(name))) each = entry;
 }
 
-TEST_F(GgufModelTest, TheConfigurationIsThatOfTheHuggingFaceFolder) {
+TEST_F(GgufModelTest, TheConfigurationMatchesTheHuggingFaceFolder) {
   const Json config = open(tiny_llama({f32_key("llama.rope.freq_base", 1e5f)})).config();
   EXPECT_EQ(config["architectures"], Json::array({"LlamaForCausalLM"}));
   EXPECT_EQ(config["model_type"], "llama");
@@ -107,9 +107,9 @@ TEST_F(GgufModelTest, TheConfigurationIsThatOfTheHuggingFaceFolder) {
   EXPECT_EQ(config["eos_token_id"], 3);
 }
 
-// As llama.cpp reads these keys (llama-model.cpp): a factor without a type is linear, rope.scale_linear is its older
-// name, the type none leaves it out; yarn multiplies what attn_factor says by 0.1 ln(factor) + 1.
-TEST_F(GgufModelTest, RopeScalingIsWhatLlamaCppMakesOfTheKeys) {
+// As in llama.cpp (llama-model.cpp): a factor without a type is linear, rope.scale_linear is its older
+// name, the type none disables it; yarn multiplies attn_factor by 0.1 ln(factor) + 1.
+TEST_F(GgufModelTest, RopeScalingMatchesLlamaCpp) {
   const auto scaling = [&](const Keys& keys) { return open(tiny_llama(keys)).config()["rope_scaling"]; };
   const auto number = [](const char* name, float value) {
     std::string key = "llama.rope.";
@@ -137,7 +137,7 @@ TEST_F(GgufModelTest, RopeScalingIsWhatLlamaCppMakesOfTheKeys) {
 }
 
 // The converter writes the rows of a head as 0, half, 1, half + 1, ...
-TEST_F(GgufModelTest, LlamasQueriesAndKeysGetTheirRowsBackInOrder) {
+TEST_F(GgufModelTest, QueryAndKeyRowsOfLlamaAreReordered) {
   const GgufModel model = open(tiny_llama());
   const Tensor stored = at::arange(16, at::kFloat).view({4, 4});
   const Tensor wanted = at::stack({stored[0], stored[2], stored[1], stored[3]});
@@ -147,7 +147,7 @@ TEST_F(GgufModelTest, LlamasQueriesAndKeysGetTheirRowsBackInOrder) {
   EXPECT_EQ(model.parameter_count(), 24 + 4 + 64 + 4 + 36 + 4);
 }
 
-TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
+TEST_F(GgufModelTest, MissingExtraAndMisshapenTensorsAreNamed) {
   struct Case {
     std::string what, message;
     std::function<void(File&)> change;
@@ -227,8 +227,8 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
 }
 
 // 1 / ((1 - s) / 8 + s) with s = (8192 / wavelength - 1) / 3, as in Llama 3.1: for theta 500000 and 64 frequencies the
-// wavelength of number 29 is 2 pi 500000^(29/64) = 2401.738, s is 0.803621 and the factor 1.207484.
-TEST(GgufRope, Llama3sScalingIsFoundBackFromItsFactors) {
+// wavelength of frequency 29 is 2 pi 500000^(29/64) = 2401.738, s is 0.803621 and the factor 1.207484.
+TEST(GgufRope, Llama3ScalingIsRecoveredFromItsFactors) {
   std::vector<float> factors;
   for (int i = 0; i < 64; ++i) {
     const double wave = 2 * M_PI * std::pow(500000.0, i / 64.0), turns = 8192 / wave, s = (turns - 1) / 3;
@@ -244,7 +244,7 @@ TEST(GgufRope, Llama3sScalingIsFoundBackFromItsFactors) {
   EXPECT_NE(error_of(3, [&] { llama3_rope_scaling(factors, 500000, 8192, "here"); }).find("here"), std::string::npos);
 }
 
-TEST_F(GgufModelTest, AByteLevelTokenizerBecomesItsFiles) {
+TEST_F(GgufModelTest, AByteLevelTokenizerIsConvertedToItsFiles) {
   Keys keys = byte_level_keys();
   keys.push_back(text_key("tokenizer.chat_template", "{{ x }}"));
   const GgufTokenizer made = tokenizer(keys);
@@ -262,8 +262,8 @@ TEST_F(GgufModelTest, AByteLevelTokenizerBecomesItsFiles) {
   EXPECT_EQ(made.tokenizer_config["chat_template"], "{{ x }}");
 }
 
-// SentencePiece: "ab" scores above "bc", so it is made first; "abc" can be made in two ways.
-TEST_F(GgufModelTest, ATokenizerWithScoresGetsItsMergesByFallingScore) {
+// SentencePiece: "ab" scores above "bc", so it is merged first; "abc" has two possible merges.
+TEST_F(GgufModelTest, MergesAreOrderedByDecreasingScore) {
   const Keys keys = {text_key("tokenizer.ggml.model", "llama"),
                      texts_key("tokenizer.ggml.tokens", {"<unk>", "<s>", "abc", "bc", "ab", "a", "b", "c"}),
                      list_key<float>("tokenizer.ggml.scores", 6, {0, 0, -3, -2, -1, -4, -5, -6}),
@@ -272,12 +272,12 @@ TEST_F(GgufModelTest, ATokenizerWithScoresGetsItsMergesByFallingScore) {
   const GgufTokenizer made = tokenizer(keys);
   EXPECT_EQ(made.tokenizer["model"]["merges"].dump(), R"([["a","b"],["b","c"],["ab","c"],["a","bc"]])");
   EXPECT_EQ(made.tokenizer["model"]["byte_fallback"], true);
-  // llama.cpp begins such texts with <s> unless the file says otherwise.
+  // llama.cpp adds <s> by default.
   EXPECT_EQ(made.tokenizer["post_processor"]["single"].dump(),
             R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}])");
 }
 
-TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
+TEST_F(GgufModelTest, AnInconsistentTokenizerIsRejectedByName) {
   struct Case {
     std::string key, entry, message;
   };
@@ -324,7 +324,7 @@ TEST_F(GgufModelTest, ATokenizerThatDoesNotFitTogetherIsRefusedByName) {
   }
 }
 
-TEST_F(GgufModelTest, SmallListsDoNotGrowIntoLargeOnes) {
+TEST_F(GgufModelTest, SmallListsDoNotExpandWithoutLimit) {
   std::vector<std::string> tokens;
   for (int i = 0; i < 65'537; ++i) tokens.push_back("t" + std::to_string(i));
   const Keys special = {text_key("tokenizer.ggml.model", "gpt2"), texts_key("tokenizer.ggml.tokens", tokens),
@@ -332,7 +332,7 @@ TEST_F(GgufModelTest, SmallListsDoNotGrowIntoLargeOnes) {
                         list_key("tokenizer.ggml.token_type", 5, std::vector<int32_t>(tokens.size(), 3))};
   EXPECT_NE(error_of(3, [&] { tokenizer(special); }).find("more than 65536 tokens have the type"), std::string::npos);
 
-  // Every run of up to 256 of one letter, and of two: each can be made in as many ways as it has places to cut.
+  // All repetitions of up to 256 of one letter, and of two: each has as many possible merges as split points.
   tokens.clear();
   for (size_t a = 0; a <= 256; ++a) {
     for (size_t b = a == 0 ? 1 : 0; a + b <= 256; ++b) tokens.push_back(std::string(a, 'a') + std::string(b, 'b'));
@@ -342,7 +342,7 @@ TEST_F(GgufModelTest, SmallListsDoNotGrowIntoLargeOnes) {
   EXPECT_NE(error_of(3, [&] { tokenizer(scored); }).find("more than 2097152 merges"), std::string::npos);
 }
 
-TEST_F(GgufModelTest, TheFolderIsWrittenWholeOrNotAtAll) {
+TEST_F(GgufModelTest, TheFolderIsWrittenAtomically) {
   const GgufModel model = open(tiny_llama());
   write_gguf_as_folder(model, folder(), at::kBFloat16);
   EXPECT_EQ(list_directory(folder()), (Keys{"config.json", "generation_config.json", "model.safetensors",

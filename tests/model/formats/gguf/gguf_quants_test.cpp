@@ -49,7 +49,7 @@ TEST(GgufQuants, HalfPrecisionIsReadFromItsBits) {
   EXPECT_TRUE(std::isnan(values[8]));
 }
 
-TEST(GgufQuants, OtherPlainFloatsAreReadFromTheirBits) {
+TEST(GgufQuants, OtherFloatFormatsAreReadFromTheirBits) {
   EXPECT_EQ(read("F32", std::string("\x00\x00\xc0\x3f", 4)), std::vector<float>{1.5f});
   EXPECT_EQ(read("BF16", std::string("\xc0\x3f\x80\xff", 4)),
             (std::vector<float>{1.5f, -std::numeric_limits<float>::infinity()}));
@@ -64,7 +64,7 @@ std::string written(const char* name, const std::vector<float>& values) {
 }
 
 // IEEE 754: to nearest, ties to even; below half of the smallest subnormal is 0, from 65520 on infinity.
-TEST(GgufQuants, PlainFloatsAreRoundedToNearestEven) {
+TEST(GgufQuants, FloatFormatsAreRoundedToNearestEven) {
   const std::vector<float> values = {1,        1 + 0x1p-11f, 1 + 0x3p-11f, 65504,        65519.996f, 65520,
                                      0x1p-24f, 0x1p-25f,     0x3p-25f,     0x1.ffcp-15f, -0.0f,      -1e30f};
   const std::vector<uint16_t> wanted = {0x3c00, 0x3c00, 0x3c02, 0x7bff, 0x7bff, 0x7c00,
@@ -78,7 +78,7 @@ TEST(GgufQuants, PlainFloatsAreRoundedToNearestEven) {
   EXPECT_EQ(written("F32", {1.5f}), std::string("\x00\x00\xc0\x3f", 4));
 }
 
-TEST(GgufQuants, ABlockOfBytesHasItsLargestNumberAt127AndTiesAwayFromZero) {
+TEST(GgufQuants, AQ80BlockScalesItsMaximumTo127AndRoundsTiesAwayFromZero) {
   std::vector<float> values(64, 0.0f);
   values[0] = -127, values[1] = 0.5f, values[2] = -0.5f, values[3] = 2.5f, values[4] = 2.49f;
   const std::string bytes = written("Q8_0", values);
@@ -86,7 +86,7 @@ TEST(GgufQuants, ABlockOfBytesHasItsLargestNumberAt127AndTiesAwayFromZero) {
   EXPECT_EQ(bytes.substr(34), repeated(0, 34));
 }
 
-TEST(GgufQuants, BlocksOf32AreReadAsWorkedOutByHand) {
+TEST(GgufQuants, BlocksOf32MatchAHandComputation) {
   const auto q8 = read("Q8_0", kHalf + repeated(0x80, 1) + repeated(0x7f, 1) + repeated(0xff, 30));
   EXPECT_EQ(q8[0], -64.0f);
   EXPECT_EQ(q8[1], 63.5f);
@@ -119,7 +119,7 @@ TEST(GgufQuants, ASecondBlockFollowsTheFirst) {
 
 // Scales 1, 2, 3, 4 and minima 5, 6, 7, 8 for groups 0 to 3. Groups 4 to 7: low bits 1 and 2 from the last four bytes;
 // group 4 also has the top bits 3 (of byte 0) and 1 (of byte 4), so that its scale is 49 and its minimum 18.
-TEST(GgufQuants, Q4KIsReadAsWorkedOutByHand) {
+TEST(GgufQuants, Q4KMatchesAHandComputation) {
   const std::string packed = std::string("\xc1\x02\x03\x04\x45\x06\x07\x08", 8) + repeated(0x21, 4);
   const auto values = read("Q4_K", kOne + kHalf + packed + repeated(0xa3, 128));  // low nibbles 3, high nibbles 10
   const float wanted[8] = {3 * 1 - 2.5f, 10 * 2 - 3, 3 * 3 - 3.5f, 10 * 4 - 4,
@@ -127,9 +127,9 @@ TEST(GgufQuants, Q4KIsReadAsWorkedOutByHand) {
   for (size_t i = 0; i < 256; ++i) EXPECT_EQ(values[i], wanted[i / 32]) << i;
 }
 
-// Nibbles 2 (low) and 5 (high), bit pairs 0, 1, 2, 3 from low to high: quants 2, 18, 37, 53, less 32; scales 2, but -1
+// Nibbles 2 (low) and 5 (high), bit pairs 0, 1, 2, 3 from low to high: quants 2, 18, 37, 53, minus 32; scales 2, and -1
 // for the last 16 elements.
-TEST(GgufQuants, Q6KIsReadAsWorkedOutByHand) {
+TEST(GgufQuants, Q6KMatchesAHandComputation) {
   const auto values =
       read("Q6_K", repeated(0x52, 128) + repeated(0xe4, 64) + repeated(2, 15) + repeated(0xff, 1) + kOne);
   const float wanted[4] = {-60, -28, 10, 42};

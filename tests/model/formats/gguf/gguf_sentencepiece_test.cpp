@@ -13,14 +13,14 @@ TokenScores scores_of(const std::vector<TokenMerge>& merges) {
   return scores_from_merges(kTokens, ids, merges);
 }
 
-TEST(GgufSentencepiece, AScoreIsThePlaceOfATokensFirstMerge) {
+TEST(GgufSentencepiece, AScoreIsTheIndexOfTheFirstMerge) {
   const TokenScores found = scores_of({{"a", "b"}, {"b", "c"}, {"a", "bc"}, {"ab", "c"}});
   EXPECT_EQ(found.error, "");
   EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, 0, -1, -2}));
 }
 
-TEST(GgufSentencepiece, TokensWhoseMergesLieBetweenEachOthersHaveOneScore) {
-  // The longer left part comes first among equals.
+TEST(GgufSentencepiece, TokensWithInterleavedMergesShareAScore) {
+  // With equal scores the longer left part comes first.
   const TokenScores found = scores_of({{"ab", "c"}, {"a", "bc"}, {"a", "b"}, {"b", "c"}});
   EXPECT_EQ(found.error, "");
   EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, -2, -3, 0}));
@@ -28,7 +28,7 @@ TEST(GgufSentencepiece, TokensWhoseMergesLieBetweenEachOthersHaveOneScore) {
   EXPECT_NE(mixed.error.find("order"), std::string::npos) << mixed.error;
 }
 
-TEST(GgufSentencepiece, AListThatLeavesOutAWayToMakeATokenHasNoScores) {
+TEST(GgufSentencepiece, AnIncompleteMergeListHasNoScores) {
   EXPECT_NE(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).error.find("not all possible merges"), std::string::npos);
   EXPECT_NE(scores_of({{"a", "x"}}).error.find("are not tokens"), std::string::npos);
 }

@@ -45,7 +45,7 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-/// One tensor of two F32 that is all right, so that each case differs from a good file in one thing.
+/// A valid file with one tensor of two F32; each case has one difference.
 std::string good_with(const std::string& more) {
   return file_of("{" + entry("a", "F32", "[2]", "[0,8]") + more + "}", 8);
 }
@@ -177,16 +177,16 @@ std::vector<Reject> content_faults() {
   };
 }
 
-TEST_F(SafetensorsTest, EveryFaultIsRefusedByName) {
+TEST_F(SafetensorsTest, EveryFaultIsRejectedByName) {
   expect_refused_by_name({framing_faults(), layout_faults(), content_faults()});
 }
 
-TEST_F(SafetensorsTest, TheGoodFileThatTheFaultsAreMadeFromIsAccepted) {
+TEST_F(SafetensorsTest, TheValidBaseFileIsAccepted) {
   put(good_with(",\"__metadata__\":{\"k\":\"v\"}"));
   EXPECT_EQ(refusal(), "");
 }
 
-TEST_F(SafetensorsTest, OddButRegularFilesAreAccepted) {
+TEST_F(SafetensorsTest, UnusualButValidFilesAreAccepted) {
   expect_accepted({
       {"no tensors", file_of("{}", 0)},
       {"whitespace around the header", file_of(" \n\t{" + entry("a", "F32", "[2]", "[0,8]") + "}\r\n  ", 8)},
@@ -258,7 +258,7 @@ TEST_F(SafetensorsTest, TensorsAreDescribedInTheOrderOfTheirBytes) {
   EXPECT_FALSE(file.contains("__metadata__"));
 }
 
-TEST_F(SafetensorsTest, ATensorThatIsNotThereIsNamed) {
+TEST_F(SafetensorsTest, AMissingTensorIsNamed) {
   put(good_with(""));
   try {
     SafetensorsFile::open(path_).read("model.norm.weight");
@@ -270,21 +270,21 @@ TEST_F(SafetensorsTest, ATensorThatIsNotThereIsNamed) {
   }
 }
 
-TEST_F(SafetensorsTest, AFileThatShrinksAfterItWasOpenedIsAnErrorAndNoCrash) {
+TEST_F(SafetensorsTest, AFileThatShrinksAfterOpeningIsAnError) {
   put(good_with(""));
   const SafetensorsFile file = SafetensorsFile::open(path_);
   fs::resize_file(path_, fs::file_size(path_) - 4);
   EXPECT_THROW(file.read("a"), Error);
 }
 
-TEST_F(SafetensorsTest, ABoolThatIsNeitherZeroNorOneIsRefused) {
+TEST_F(SafetensorsTest, ABoolThatIsNeitherZeroNorOneIsRejected) {
   const std::string header = "{" + entry("x", "BOOL", "[2]", "[0,2]") + "}";
   put(length_bytes(header.size()) + header + "\x01\x02");
   const SafetensorsFile file = SafetensorsFile::open(path_);
   EXPECT_THROW(file.read("x"), Error);
 }
 
-TEST_F(SafetensorsTest, NoDamagedByteOfAHeaderCausesMoreThanAnError) {
+TEST_F(SafetensorsTest, ADamagedHeaderByteIsAtMostAnError) {
   write_safetensors(path_, {{"w", at::ones({3, 2})}, {"b", at::ones({3}, at::kBFloat16)}}, {{"format", "pt"}});
   const std::string good = read_file(path_);
   const size_t header_end = good.size() - 30;
@@ -313,7 +313,7 @@ TEST_F(SafetensorsTest, NoDamagedByteOfAHeaderCausesMoreThanAnError) {
 // ---------------------------------------------------------------------------------------------------------------
 
 // The bytes that the reference implementation writes for the same tensors.
-TEST_F(SafetensorsTest, TheWriterGivesTheseBytes) {
+TEST_F(SafetensorsTest, TheWriterProducesTheExpectedBytes) {
   write_safetensors(path_,
                     {{"b", at::tensor({1, 2, 3}, at::kChar)}, {"c", at::tensor({1.5f})}, {"a", at::tensor({-2.0f})}},
                     {{"format", "pt"}});
@@ -327,7 +327,7 @@ TEST_F(SafetensorsTest, TheWriterGivesTheseBytes) {
   EXPECT_EQ(read_file(path_), length_bytes(padded.size()) + padded + std::string("\0\0\0\xc0\0\0\xc0\x3f\1\2\3", 11));
 }
 
-TEST_F(SafetensorsTest, WhatIsWrittenIsReadBackInEveryDtypeAndShape) {
+TEST_F(SafetensorsTest, EveryDtypeAndShapeIsReadBackAsWritten) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   const Tensor numbers = at::arange(24, at::kDouble) - 5;
   for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
@@ -382,7 +382,7 @@ TEST_F(SafetensorsTest, TheBytesDoNotDependOnTheOrderOfTheTensors) {
   EXPECT_EQ(read_file(path_), bytes);
 }
 
-TEST_F(SafetensorsTest, NoTensorsMakeAFileToo) {
+TEST_F(SafetensorsTest, AFileWithoutTensorsIsValid) {
   write_safetensors(path_, {}, {});
   EXPECT_EQ(read_file(path_), length_bytes(8) + "{}      ");
   EXPECT_TRUE(SafetensorsFile::open(path_).tensors().empty());
@@ -407,7 +407,7 @@ TEST_F(SafetensorsTest, AFiniteNumberBeyondFloat16IsAnErrorAndTheOldFileStays) {
   EXPECT_EQ(write(131072.0f, at::kBFloat16), 131072.0f);
 }
 
-TEST_F(SafetensorsTest, WhatCannotBeReadBackIsNotWrittenAndTheOldFileStays) {
+TEST_F(SafetensorsTest, AnUnreadableTensorIsNotWrittenAndTheOldFileStays) {
   put("old");
   struct Case {
     std::vector<std::pair<std::string, Tensor>> tensors;
@@ -426,7 +426,7 @@ TEST_F(SafetensorsTest, WhatCannotBeReadBackIsNotWrittenAndTheOldFileStays) {
                          {{{"x", x}}, {{"k", std::string(100'000'000, 'v')}}, "readers accept at most 100000000"}}) {
     try {
       write_safetensors(path_, tensors, metadata);
-      ADD_FAILURE() << "no error, wanted: " << message;
+      ADD_FAILURE() << "no error, expected: " << message;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kInternal);
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();

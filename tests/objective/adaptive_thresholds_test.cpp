@@ -27,7 +27,7 @@ TEST(AdaptDelta, ReturnsTheSameBitsAtTheTarget) {
     for (const double share : {0.0, 0.1, 0.95, 1.0}) EXPECT_EQ(adapt_delta(delta, share, share), delta);
 }
 
-TEST(AdaptDelta, LeavesTheThresholdWhereNoTokenWasJudged) {
+TEST(AdaptDelta, KeepsTheThresholdWithoutValidTokens) {
   EXPECT_EQ(adapt_delta(0.15, std::numeric_limits<double>::quiet_NaN(), 0.9), 0.15);
 }
 
@@ -39,7 +39,7 @@ TEST(AdaptDelta, StaysWithinItsBounds) {
   EXPECT_EQ(adapt_delta(1e-9, 0.9, 0.9, options), 0.01);
 }
 
-TEST(AdaptDelta, IsMonotoneInTheThresholdTheTargetAndTheShare) {
+TEST(AdaptDelta, IsMonotonicInThresholdTargetAndObservation) {
   const AdaptOptions options{.rate = 1.5, .min = 0.02, .max = 0.6};
   const std::vector<double> deltas{0.02, 0.05, 0.1, 0.3, 0.6}, shares{0, 0.25, 0.5, 0.75, 1};
   int rose = 0, fell = 0, grew = 0;
@@ -62,7 +62,7 @@ TEST(AdaptDelta, IsMonotoneInTheThresholdTheTargetAndTheShare) {
   EXPECT_GT(std::min({rose, fell, grew}), 50) << "most of these steps must not end at a bound";
 }
 
-TEST(AdaptDelta, LeadsASmoothPlantToTheTarget) {
+TEST(AdaptDelta, ConvergesToTheTargetForSmoothResponses) {
   const std::vector<std::function<double(double)>> plants{
       [](double delta) { return 1 - std::exp(-delta / 0.05); },         // exponential divergences
       [](double delta) { return delta / (delta + 0.01); },              // heavy tails
@@ -81,7 +81,7 @@ TEST(AdaptDelta, LeadsASmoothPlantToTheTarget) {
   }
 }
 
-TEST(AdaptDelta, EndsAtABoundWhenTheTargetCannotBeReached) {
+TEST(AdaptDelta, EndsAtABoundIfTheTargetIsUnreachable) {
   const AdaptOptions options{.rate = 1, .min = 0.01, .max = 0.3};
   double up = 0.05, down = 0.05;
   for (int step = 0; step < 100; ++step) {
@@ -92,7 +92,7 @@ TEST(AdaptDelta, EndsAtABoundWhenTheTargetCannotBeReached) {
   EXPECT_EQ(down, 0.01);
 }
 
-TEST(AdaptDelta, RefusesOptionsThatMakeNoSense) {
+TEST(AdaptDelta, RejectsInvalidOptions) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const AdaptOptions& options : {AdaptOptions{-1, 0.1, 1}, AdaptOptions{1, 0, 1}, AdaptOptions{1, 0.5, 0.1},
                                       AdaptOptions{nan, 0.1, 1}, AdaptOptions{1, nan, 1}})

@@ -4,25 +4,25 @@
 
 namespace keel {
 
-/// What a dropout leaves out is a pure function of this, of the token (its sequence and its position there) and of the
-/// column: neither the batch that a token is computed in nor the device has a part in it.
+/// Parameters of a dropout mask. The mask is a pure function of them, of the token's sequence and position, and of the
+/// column. It does not depend on the batch or the device.
 struct DropoutNoise {
   unsigned long long seed;
-  unsigned long long pass;     // of the update and the layer, above the bits of a sequence
-  unsigned int dropped_below;  // a column whose word is below this is left out
-  float scale;                 // of all others
+  unsigned long long pass;  // update and layer, above the bits of a sequence
+  unsigned int threshold;   // a column is dropped if its random word is below this
+  float scale;              // of the other columns
 };
 
 constexpr int kDropoutSequenceBits = 25, kDropoutLayerBits = 12;
 
-/// What the columns 4 block to 4 block + 3 of a token are multiplied with.
+/// Factors of the columns 4 block to 4 block + 3 of a token.
 struct DropoutFactors {
   float of[4];
 
   KEEL_HOST_DEVICE DropoutFactors(const DropoutNoise& noise, unsigned long long sequence, unsigned int position,
                                   unsigned int block) {
     const PhiloxBlock drawn = random_block(noise.seed, Stream::kAdapterDropout, noise.pass | sequence, position, block);
-    for (int i = 0; i < 4; ++i) of[i] = drawn.word[i] < noise.dropped_below ? 0.0f : noise.scale;
+    for (int i = 0; i < 4; ++i) of[i] = drawn.word[i] < noise.threshold ? 0.0f : noise.scale;
   }
 };
 

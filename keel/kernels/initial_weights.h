@@ -6,8 +6,8 @@
 
 namespace keel {
 
-/// Initial weights 2 pair and 2 pair + 1 of a parameter: normal, by Box and Muller. A pure function, so that they do
-/// not depend on threads or device (apart from the last bit, where two machines' logarithms differ).
+/// Initial weights 2 pair and 2 pair + 1 of a parameter, normally distributed (Box-Muller). A pure function: threads
+/// and device do not matter, except for the last bit where two machines' logarithms differ.
 struct InitialWeights {
   float of[2];
 

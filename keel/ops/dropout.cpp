@@ -20,7 +20,7 @@ DropoutNoise make_noise(const Dropout& dropout) {
   const double threshold = std::min(std::round(dropout.probability * 0x1p32), 0x1p32 - 1);
   return {.seed = dropout.seed,
           .pass = (dropout.update << kDropoutLayerBits | dropout.layer) << kDropoutSequenceBits,
-          .dropped_below = static_cast<unsigned int>(threshold),
+          .threshold = static_cast<unsigned int>(threshold),
           .scale = static_cast<float>(1 / (1 - dropout.probability))};
 }
 

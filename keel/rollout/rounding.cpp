@@ -14,7 +14,7 @@ constexpr float kMinScale = std::numeric_limits<float>::min();  // for rows of z
 
 bool is_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2; }
 
-float max_of_float8(at::ScalarType type) { return largest_of(float8_format(type)); }
+float max_of_float8(at::ScalarType type) { return max_of(float8_format(type)); }
 
 bool has_kernel(const Tensor& x, at::ScalarType type) {
   const auto source = x.scalar_type();
@@ -62,7 +62,7 @@ Tensor round_to_nvfp4(const Tensor& x) {
   const Tensor blocks = at::constant_pad_nd(x.detach().to(at::kFloat), {0, padding}).view({rows, -1, kBlock});
   const Tensor largest = blocks.abs().amax(-1, /*keepdim=*/true);
   // The block with the largest magnitude gets the largest scale of e4m3.
-  const Tensor tensor_scale = divide(largest.max(), largest_of(Float8::kE4m3) * kMaxE2m1).clamp_min_(kMinScale);
+  const Tensor tensor_scale = divide(largest.max(), max_of(Float8::kE4m3) * kMaxE2m1).clamp_min_(kMinScale);
   const Tensor scales = round_to_type(divide(largest, kMaxE2m1) / tensor_scale, at::kFloat8_e4m3fn).mul_(tensor_scale);
   // The scale of a block much smaller than others may round to 0; the block then becomes 0.
   return round_to_e2m1(blocks / scales.clamp_min(kMinScale))

@@ -9,10 +9,9 @@
 namespace keel::cpu {
 namespace {
 
-constexpr int kLanes =
-    16;  // a fixed number: a row's sum has one order, whatever the machine and wherever the row stands
+constexpr int kLanes = 16;  // fixed, so that the order of summation does not depend on the machine
 
-/// The sum of term(i) for i below the width.
+/// Sums term(i) for i < width.
 template <class Term>
 [[gnu::always_inline]] inline float lane_sum(int64_t width, const Term& term) {
   float lanes[kLanes] = {};
@@ -25,7 +24,7 @@ template <class Term>
   return lanes[0];
 }
 
-/// Of any finite angle below 2^20: what is left of it beyond quarter turns, in double precision, by its power series.
+/// For finite angles below 2^20: reduces to a quarter turn in double precision, then uses power series.
 [[gnu::always_inline]] inline void sine_and_cosine(float angle, float& sine, float& cosine) {
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
   const double quarters = (angle * 0.63661977236758134 + kRound) - kRound;
@@ -34,9 +33,9 @@ template <class Term>
       r + r * rr * (-1.0 / 6 + rr * (1.0 / 120 + rr * (-1.0 / 5040 + rr * (1.0 / 362880 - rr / 39916800))));
   const double c = 1 + rr * (-0.5 + rr * (1.0 / 24 + rr * (-1.0 / 720 + rr * (1.0 / 40320 - rr / 3628800))));
   const auto quadrant = static_cast<int64_t>(quarters);
-  const double one = quadrant & 1 ? c : s, other = quadrant & 1 ? s : c;
-  sine = static_cast<float>(quadrant & 2 ? -one : one);
-  cosine = static_cast<float>((quadrant + 1) & 2 ? -other : other);
+  const double first = quadrant & 1 ? c : s, second = quadrant & 1 ? s : c;
+  sine = static_cast<float>(quadrant & 2 ? -first : first);
+  cosine = static_cast<float>((quadrant + 1) & 2 ? -second : second);
 }
 
 }  // namespace
@@ -70,9 +69,9 @@ KEEL_CPU_KERNEL void rms_norm_backward(const float* x, const float* weight, cons
     // With u = dy * weight: dx = s u - s^3 x mean(u x).
     const float s = scale[row];
     const float dot = lane_sum(width, [&](int64_t i) { return dy[i] * weight[i] * x[i]; });
-    const float pull = dot * s * s * s / static_cast<float>(width);
+    const float projection = dot * s * s * s / static_cast<float>(width);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) dx[i] = dy[i] * weight[i] * s - x[i] * pull;
+    for (int64_t i = 0; i < width; ++i) dx[i] = dy[i] * weight[i] * s - x[i] * projection;
     if (dweight == nullptr) continue;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) dweight[i] += dy[i] * x[i] * s;
@@ -81,7 +80,7 @@ KEEL_CPU_KERNEL void rms_norm_backward(const float* x, const float* weight, cons
 
 namespace {
 
-// Activations are x s(x); each gives s and its slope. SiLU and the tanh form of GELU are sigmoids of something.
+// An activation is x s(x); these functions return s and its slope. s is a sigmoid for SiLU and for GELU's tanh form.
 
 struct Sigmoid {
   float value, slope;
@@ -146,18 +145,18 @@ KEEL_CPU_KERNEL void gated_backward(Activation activation, const float* gate, co
   }
 }
 
-KEEL_CPU_KERNEL void rotate_heads(const float* rows_of_x, int64_t stride, const float* cos, const float* sin,
-                                  int64_t rows, int64_t heads, int64_t width, float direction, float* y) {
+KEEL_CPU_KERNEL void rotate_heads(const float* x_rows, int64_t stride, const float* cos, const float* sin, int64_t rows,
+                                  int64_t heads, int64_t width, float direction, float* y) {
   const int64_t half = width / 2;
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half) {
-    const float* x = rows_of_x + row * stride;
+    const float* x = x_rows + row * stride;
     for (int64_t head = 0; head < heads; ++head, x += width, y += width) {
 #pragma omp simd
       for (int64_t i = 0; i < half; ++i) {
-        const float turn = direction * sin[i];
+        const float s = direction * sin[i];
         const float first = x[i], second = x[i + half];
-        y[i] = first * cos[i] - second * turn;
-        y[i + half] = second * cos[i] + first * turn;
+        y[i] = first * cos[i] - second * s;
+        y[i + half] = second * cos[i] + first * s;
       }
     }
   }

@@ -5,10 +5,9 @@
 
 namespace keel::cpu {
 
-/// exp(x) to about 2 units in the last place, without a call and without a branch, so that loops over it vectorise:
-/// x = n ln 2 + r, a polynomial of degree 6 in r, and n added to the exponent's bits. Arguments beyond +-80 count as
-/// +-80: enough for a sigmoid and a softmax, and what is divided by e^80 stays a normal number (subnormal ones cost 100
-/// cycles each).
+/// exp(x) to about 2 units in the last place, without calls and branches, so that loops over it vectorise. x = n ln 2 +
+/// r; the result is a polynomial of degree 6 in r, with n added to the exponent bits. Arguments are clamped to +-80,
+/// which suffices for sigmoid and softmax and avoids subnormal numbers (100 cycles each).
 inline float exponential(float x) {
   x = x < -80.0f ? -80.0f : x;
   x = x > 80.0f ? 80.0f : x;

@@ -1,7 +1,7 @@
 #pragma once
 
-// For kernels whose inner loops are written in vectors: a template over their width, inlined into one function for each
-// instruction set. (target.h is for loops that the compiler vectorises by itself.)
+// For kernels with explicit vectors: a template over the vector width, inlined into one function per instruction set.
+// (target.h is for loops that the compiler vectorises.)
 
 #define KEEL_INLINE __attribute__((always_inline)) inline
 
@@ -15,8 +15,8 @@ struct Lanes {
 
 }  // namespace keel::cpu
 
-// KEEL_FOR_EACH_WIDTH(NAME, PARAMETERS, (ARGUMENTS)): best_NAME() is the function that calls NAME<Width>(ARGUMENTS) with
-// the widest vectors of this machine.
+// KEEL_FOR_EACH_WIDTH(NAME, PARAMETERS, (ARGUMENTS)) defines best_NAME(). It returns the function that calls
+// NAME<Width>(ARGUMENTS) with the widest vectors of this machine.
 #if defined(__x86_64__)
 #define KEEL_FOR_EACH_WIDTH(name, parameters, arguments)                                          \
   __attribute__((target("avx512f"))) static void name##_avx512(parameters) { name<16> arguments; } \

@@ -7,25 +7,25 @@
 namespace keel::cpu {
 namespace {
 
-constexpr int64_t kDepth = 512;   // inputs at a time: this part of a panel stays in the cache while the rows pass
-constexpr int64_t kAhead = 2048;  // elements: further than processors fetch by themselves, which stop at a small page
-constexpr int kLine = 16;         // elements of a cache line
+constexpr int64_t kDepth = 512;   // inputs at a time, so that this part of a panel stays in the cache for all rows
+constexpr int64_t kAhead = 2048;  // prefetch distance in elements; hardware prefetchers stop at a page boundary
+constexpr int kLine = 16;         // elements per cache line
 constexpr int kFewRows = 2;
 constexpr int64_t kRowsAtOnce = 240;  // a multiple of every tile's rows
 
 /// `Rows` rows times `Vectors` vectors of a panel's columns, kept in registers over `depth` inputs.
 template <int Width, int Rows, int Vectors>
-KEEL_INLINE void multiply_tile(const float* x, int64_t x_step, const float* panel, int64_t depth, bool goes_on,
+KEEL_INLINE void multiply_tile(const float* x, int64_t x_step, const float* panel, int64_t depth, bool accumulate,
                                float* y, int64_t y_step) {
   using Vector = typename Lanes<Width>::Vector;
   using InMemory = typename Lanes<Width>::InMemory;
   Vector sum[Rows][Vectors] = {};
-  if (goes_on)
+  if (accumulate)
     for (int row = 0; row < Rows; ++row)
       for (int v = 0; v < Vectors; ++v) sum[row][v] = *reinterpret_cast<InMemory*>(y + row * y_step + v * Width);
   for (int64_t k = 0; k < depth; ++k) {
     Vector weight[Vectors];
-    if constexpr (Rows <= kFewRows)  // as fast as the memory gives them
+    if constexpr (Rows <= kFewRows)  // prefetch, because memory bandwidth is the limit
       for (int v = 0; v < kPanel; v += kLine) __builtin_prefetch(panel + k * kPanel + kAhead + v);
     for (int v = 0; v < Vectors; ++v) weight[v] = *reinterpret_cast<const InMemory*>(panel + k * kPanel + v * Width);
     for (int row = 0; row < Rows; ++row)
@@ -35,19 +35,19 @@ KEEL_INLINE void multiply_tile(const float* x, int64_t x_step, const float* pane
     for (int v = 0; v < Vectors; ++v) *reinterpret_cast<InMemory*>(y + row * y_step + v * Width) = sum[row][v];
 }
 
-/// The rows that are left when whole tiles are done: fewer than Rows.
+/// Multiplies the remaining rows, fewer than Rows.
 template <int Width, int Rows, int Vectors>
-KEEL_INLINE void multiply_rest(int64_t rows, const float* x, int64_t x_step, const float* panel, int64_t depth,
-                               bool goes_on, float* y, int64_t y_step) {
+KEEL_INLINE void multiply_remaining(int64_t rows, const float* x, int64_t x_step, const float* panel, int64_t depth,
+                                    bool accumulate, float* y, int64_t y_step) {
   if constexpr (Rows > 1) {
     if (rows == Rows - 1)
-      multiply_tile<Width, Rows - 1, Vectors>(x, x_step, panel, depth, goes_on, y, y_step);
+      multiply_tile<Width, Rows - 1, Vectors>(x, x_step, panel, depth, accumulate, y, y_step);
     else
-      multiply_rest<Width, Rows - 1, Vectors>(rows, x, x_step, panel, depth, goes_on, y, y_step);
+      multiply_remaining<Width, Rows - 1, Vectors>(rows, x, x_step, panel, depth, accumulate, y, y_step);
   }
 }
 
-/// All rows times one panel, into y [rows, kPanel] with a step between its rows.
+/// Multiplies all rows by one panel into y [rows, kPanel]; `y_step` is the distance between rows of y.
 template <int Width, int Rows, int Vectors>
 KEEL_INLINE void multiply_panel(const float* x, int64_t rows, int64_t inputs, const float* panel, float* y,
                                 int64_t y_step) {
@@ -60,13 +60,13 @@ KEEL_INLINE void multiply_panel(const float* x, int64_t rows, int64_t inputs, co
         multiply_tile<Width, Rows, Vectors>(x + row * inputs + begin, inputs, part, depth, begin > 0,
                                             y + row * y_step + column, y_step);
       if (row < rows)
-        multiply_rest<Width, Rows, Vectors>(rows - row, x + row * inputs + begin, inputs, part, depth, begin > 0,
-                                            y + row * y_step + column, y_step);
+        multiply_remaining<Width, Rows, Vectors>(rows - row, x + row * inputs + begin, inputs, part, depth, begin > 0,
+                                                 y + row * y_step + column, y_step);
     }
   }
 }
 
-/// How much of a product fits the registers: Rows x Vectors sums, the weights beside them.
+/// Size of a tile whose sums and weights fit into the registers: kRows x kVectors vectors.
 template <int Width>
 struct Tile {
 #if defined(__x86_64__)
@@ -74,8 +74,8 @@ struct Tile {
 #else
   static constexpr int kRows = 6, kVectors = 4;
 #endif
-  // Few rows take the whole width of a panel instead, so that there are sums enough to hide how long an addition takes.
-  static constexpr int kWhole = kPanel / Width;
+  // Few rows use the whole width of a panel, to have enough independent sums to hide the latency of additions.
+  static constexpr int kPanelVectors = kPanel / Width;
 };
 
 template <int Width>
@@ -85,22 +85,23 @@ KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const fl
   for (int64_t p = first; p < first + count; ++p) {
     const float* const panel = packed + p * inputs * kPanel;
     const int64_t columns = std::min(kPanel, outputs - p * kPanel);
-    float whole[kRowsAtOnce * kPanel];  // of the last panel, where it is wider than what is asked for
+    float padded[kRowsAtOnce * kPanel];  // results of the last panel, if it is padded
     for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
-      const int64_t some = std::min(kRowsAtOnce, rows - row);
-      float* const to = columns == kPanel ? y + row * outputs + p * kPanel : whole;
+      const int64_t rows_here = std::min(kRowsAtOnce, rows - row);
+      float* const to = columns == kPanel ? y + row * outputs + p * kPanel : padded;
       const int64_t step = columns == kPanel ? outputs : kPanel;
-      if (some <= kFewRows)
-        multiply_panel<Width, kFewRows, T::kWhole>(x + row * inputs, some, inputs, panel, to, step);
+      if (rows_here <= kFewRows)
+        multiply_panel<Width, kFewRows, T::kPanelVectors>(x + row * inputs, rows_here, inputs, panel, to, step);
       else
-        multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, some, inputs, panel, to, step);
+        multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, rows_here, inputs, panel, to, step);
       if (columns == kPanel) continue;
-      for (int64_t i = 0; i < some; ++i) std::copy_n(whole + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
+      for (int64_t i = 0; i < rows_here; ++i)
+        std::copy_n(padded + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
     }
   }
 }
 
-/// Of two vectors of paired blocks, the first gets the lower block of every pair of both, the second the upper.
+/// Treats two vectors as pairs of blocks: the first gets the lower block of each pair, the second the upper.
 template <int Width, int Block, size_t... lane>
 KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename Lanes<Width>::Vector& second,
                                  std::index_sequence<lane...>) {
@@ -109,7 +110,7 @@ KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename 
   second = __builtin_shufflevector(a, b, ((lane & Block) ? lane + Width : lane + Block)...);
 }
 
-/// Rows become columns: lane l of vector i goes to lane i of vector l, in as many stages as the width has bits.
+/// Transposes in log2(Width) stages: lane l of vector i goes to lane i of vector l.
 template <int Width, int Block = 1>
 KEEL_INLINE void transpose(typename Lanes<Width>::Vector* square) {
   for (int i = 0; i < Width; ++i)

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 
-// Products with the weights of linear layers, y = x W^T, quick for few rows too, where a library's are far from the
-// memory's speed. The weights are kept in panels of kPanel outputs, so that a step of the inner loop is one row of a
-// panel. Every output is one chain of multiply-adds over the inputs, in their order: the same bits whatever rows stand
-// beside it, however many there are, and whichever thread computes it.
+// GEMM y = x W^T with a packed weight, which reaches memory bandwidth for few rows, too. The weight is packed into
+// panels of kPanel outputs; a step of the inner loop reads one row of a panel. Every output is one chain of
+// multiply-adds over the inputs in order, so its bits do not depend on other rows or on the threads.
 
 namespace keel::cpu {
 
@@ -13,10 +12,10 @@ constexpr int64_t kPanel = 32;
 
 constexpr int64_t panel_count(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 
-/// One panel [inputs, kPanel] of the weight's rows for these outputs, at most kPanel; those that fill it up are 0.
+/// Packs up to kPanel rows of the weight into one panel [inputs, kPanel], padded with zeros.
 void pack_panel(const float* const* rows, int64_t outputs, int64_t inputs, float* panel);
 
-/// The outputs of the panels [first, first + count): y [rows, outputs] = x [rows, inputs] times the weight.
+/// Computes the outputs of the panels [first, first + count) of y [rows, outputs] = x [rows, inputs] W^T.
 void packed_gemm(const float* x, int64_t rows, int64_t inputs, const float* packed, int64_t outputs, int64_t first,
                  int64_t count, float* y);
 

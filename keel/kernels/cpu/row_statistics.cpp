@@ -1,14 +1,13 @@
 #include "keel/kernels/cpu/row_statistics.h"
 
-
 #include "keel/kernels/cpu/target.h"
 
 namespace keel::cpu {
 namespace {
 
-constexpr int kLanes = 16;  // a fixed number: sums have the same order whatever the machine's vectors are
+constexpr int kLanes = 16;  // fixed, so that the order of summation does not depend on the machine's vector width
 
-/// The logits of a row by blocks of kLanes; the last one is filled up with tokens that cannot happen.
+/// Calls body with blocks of kLanes logits; the last block is padded with -inf.
 template <class Body>
 [[gnu::always_inline]] inline void for_blocks(const float* row, int64_t vocab, const Body& body) {
   for (; vocab >= kLanes; row += kLanes, vocab -= kLanes) body(row);
@@ -18,21 +17,21 @@ template <class Body>
   body(last);
 }
 
-/// Folds lanes in pairs.
+/// Reduces the lanes pairwise.
 template <class Fold>
 [[gnu::always_inline]] inline void fold_lanes(const Fold& fold) {
   for (int half = kLanes / 2; half > 0; half /= 2)
     for (int lane = 0; lane < half; ++lane) fold(lane, lane + half);
 }
 
-/// Keeps the two largest numbers seen.
+/// Updates the two largest numbers.
 [[gnu::always_inline]] inline void keep_two(float x, float& first, float& second) {
   const float lower = x < first ? x : first;
   second = lower > second ? lower : second;
   first = x > first ? x : first;
 }
 
-[[gnu::always_inline]] inline RowSums sums_of(const float* row, int64_t vocab, double inverse_temperature) {
+[[gnu::always_inline]] inline RowSums compute_sums(const float* row, int64_t vocab, double inverse_temperature) {
   float first[kLanes], second[kLanes];
   double total[kLanes], weighted[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -52,7 +51,7 @@ template <class Fold>
   for_blocks(row, vocab, [&](const float* block) __attribute__((always_inline)) {
 #pragma omp simd
     for (int lane = 0; lane < kLanes; ++lane) {
-      const float x = exp.held(block[lane] - centre), term = exp(x);
+      const float x = exp.clamp(block[lane] - centre), term = exp(x);
       total[lane] += term;
       weighted[lane] += term * x;
     }
@@ -69,7 +68,7 @@ template <class Fold>
 KEEL_CPU_KERNEL void normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
                                     RowNormalizer* normalizers) {
   for (int64_t i = 0; i < rows; ++i)
-    normalizers[i] = normalizer_of(sums_of(logits + i * vocab, vocab, inverse_temperature), inverse_temperature);
+    normalizers[i] = normalizer_of(compute_sums(logits + i * vocab, vocab, inverse_temperature), inverse_temperature);
 }
 
 void token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
@@ -88,12 +87,12 @@ KEEL_CPU_KERNEL void row_divergences(const float* logits, const RowNormalizer* n
                                      int64_t rows, int64_t vocab, double inverse_temperature, float* total_variations,
                                      float* kls) {
   for (int64_t i = 0; i < rows; ++i, logits += vocab, behavior_logits += vocab) {
-    const TokenDivergences of(normalizers[i], behavior_normalizers[i], inverse_temperature);
+    const TokenDivergences terms(normalizers[i], behavior_normalizers[i], inverse_temperature);
     double distance = 0, kl = 0;
 #pragma omp simd reduction(+ : distance, kl)
     for (int64_t token = 0; token < vocab; ++token) {
-      distance += of.distance(logits[token], behavior_logits[token]);
-      kl += of.kl(logits[token], behavior_logits[token]);
+      distance += terms.distance(logits[token], behavior_logits[token]);
+      kl += terms.kl(logits[token], behavior_logits[token]);
     }
     total_variations[i] = static_cast<float>(distance / 2);
     kls[i] = static_cast<float>(kl < 0 ? 0 : kl);
@@ -104,10 +103,10 @@ KEEL_CPU_KERNEL void logits_to_gradients(float* logits, const RowNormalizer* nor
                                          double inverse_temperature, const LogitLoss& loss) {
   for (int64_t i = 0; i < rows; ++i, logits += vocab) {
     const LogitGradient gradient(normalizers[i], loss, i, inverse_temperature);
-    const float of_target = gradient.of_target(normalizers[i], logits[loss.targets[i]], inverse_temperature);
+    const float target_gradient = gradient.at_target(normalizers[i], logits[loss.targets[i]], inverse_temperature);
 #pragma omp simd
-    for (int64_t token = 0; token < vocab; ++token) logits[token] = gradient.of_other(logits[token]);
-    logits[loss.targets[i]] = of_target;
+    for (int64_t token = 0; token < vocab; ++token) logits[token] = gradient.at_other(logits[token]);
+    logits[loss.targets[i]] = target_gradient;
   }
 }
 

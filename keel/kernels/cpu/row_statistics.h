@@ -4,16 +4,16 @@
 
 #include "keel/kernels/row_math.h"
 
-// Rows of logits [rows, vocab] as distributions over tokens, at a temperature that is given by its inverse. Rows are
-// independent, so a caller may split them over threads; results do not depend on the split.
+// Statistics of the token distributions of logits [rows, vocab]. Rows are independent: a caller may split them over
+// threads, and the results do not depend on the split.
 
 namespace keel::cpu {
 
 void normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
                     RowNormalizer* normalizers);
 
-/// Log-probabilities of `count` tokens of each row, and of "any other token" where that is wanted; ids, logps and
-/// other_logps (may be null) are [rows, count].
+/// log p of `count` tokens of each row, and log(1 - p) unless other_logps is null. ids, logps and other_logps are
+/// [rows, count].
 void token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                              double inverse_temperature, const int64_t* ids, int64_t count, float* logps,
                              float* other_logps);
@@ -23,7 +23,7 @@ void row_divergences(const float* logits, const RowNormalizer* normalizers, cons
                      const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
                      float* total_variations, float* kls);
 
-/// Overwrites the logits with the gradient of their loss.
+/// Overwrites the logits with the gradient of the loss.
 void logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                          double inverse_temperature, const LogitLoss& loss);
 

@@ -7,10 +7,10 @@
 namespace keel::cpu {
 namespace {
 
-/// No noise from the word is larger. It is at most -log u, and u is not below half of the next power of two.
+/// Upper bound of the noise from a word: at most -log u, where u is at least half of the next power of two.
 float noise_bound(uint32_t word) { return 0.693148f * static_cast<float>(33 - std::bit_width(word)); }
 
-/// The token with the largest (z - largest) / T + Gumbel noise; the first one among equals.
+/// The token with the largest (z - largest) / T + Gumbel noise; the first of equal ones.
 int64_t perturbed_argmax(const float* row, double largest, int64_t vocab, double inverse_temperature, uint64_t seed,
                          uint64_t rollout, uint32_t position) {
   int64_t best = 0;
@@ -22,7 +22,7 @@ int64_t perturbed_argmax(const float* row, double largest, int64_t vocab, double
     for (int64_t token = begin; token < end; ++token) {
       const uint32_t word = noise.word[token - begin];
       const float tempered = static_cast<float>((row[token] - largest) * inverse_temperature);
-      if (tempered + noise_bound(word) <= best_value) continue;  // most tokens: two logarithms saved
+      if (tempered + noise_bound(word) <= best_value) continue;  // skips two logarithms for most tokens
       const float value = tempered + gumbel(word);
       if (value > best_value) {
         best_value = value;

@@ -2,53 +2,53 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/tensor_cores.cuh"
 
-// A block of threads takes a tile of rows and outputs through all inputs. Whatever the tile's size, a number is the sum
-// of products of 16 inputs at a time, one after the other, by the same instruction: so the size may follow the number
-// of rows, few in sampling and many in training.
+// A thread block computes a tile of rows and outputs over all inputs. For any tile size, an output accumulates products
+// of 16 inputs at a time, in order, by the same instruction. So the tile size can depend on the number of rows, which
+// are few in sampling and many in training.
 
 namespace keel::cuda {
 namespace {
 
-/// Four matrices of [8 rows x 16 bytes], a lane's row each, to the lanes as the tensor cores want them.
+/// Loads four matrices of [8 rows x 16 bytes] as tensor core operands. Each lane passes the address of one row.
 __device__ void load_four(uint32_t (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row)));
 }
 
-/// Lines of `inputs` numbers, of which a stage's chunks go to shared memory; beyond their end they are 0.
+/// Rows of a matrix, which are copied to shared memory in chunks. Elements beyond the matrix are 0.
 template <class T>
-struct Lines {
+struct MatrixRows {
   const T* begin;
   long long count, stride;
   int inputs;
-  bool by_chunks;  // all of them begin at 16 bytes
+  bool by_chunks;  // rows are aligned to 16 bytes
 
   __device__ void copy(T* to, long long line, int input) const {
-    const bool there = line < count;
-    const T* const from = begin + (there ? line : 0) * stride;
+    const bool exists = line < count;
+    const T* const from = begin + (exists ? line : 0) * stride;
     if (by_chunks) {
-      const bool inside = there && input < inputs;
+      const bool inside = exists && input < inputs;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                    "l"(from + (inside ? input : 0)), "r"(inside ? 16 : 0));
       return;
     }
-    for (int i = 0; i < kChunk; ++i) to[i] = there && input + i < inputs ? from[input + i] : from_float<T>(0.0f);
+    for (int i = 0; i < kChunk; ++i) to[i] = exists && input + i < inputs ? from[input + i] : from_float<T>(0.0f);
   }
 };
 
 template <class T>
 struct Operands {
-  Lines<T> rows, weight;
+  MatrixRows<T> rows, weight;
 };
 
-/// kRows and kOutputs of a tile, by 2 x kAcross warps, and how many stages of inputs are on their way.
+/// A tile of kRows x kOutputs, computed by 2 x kAcross warps, and the number of pipeline stages.
 template <int kRows_, int kOutputs_, int kAcross_, int kStages_>
 struct Tile {
   static constexpr int kRows = kRows_, kOutputs = kOutputs_, kAcross = kAcross_, kStages = kStages_;
   static constexpr int kThreads = 2 * kAcross * 32, kStage = (kRows + kOutputs) * kDepth;
-  static constexpr int kDown = kRows / 2 / 16, kBeside = kOutputs / kAcross / 8;  // products of a warp
-  static_assert(kDown >= 1 && kBeside % 2 == 0);
+  static constexpr int kTilesDown = kRows / 2 / 16, kTilesAcross = kOutputs / kAcross / 8;  // MMA tiles of a warp
+  static_assert(kTilesDown >= 1 && kTilesAcross % 2 == 0);
 };
 
 template <class Shape, class T, class Out>
@@ -67,9 +67,9 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
       for (int i = threadIdx.x; i < (Shape::kRows + Shape::kOutputs) * kChunks; i += Shape::kThreads) {
         const int line = i / kChunks, chunk = i % kChunks, input = stage * kDepth + chunk * kChunk;
         if (line < Shape::kRows)
-          from.rows.copy(to + chunk_place(line, chunk), first_row + line, input);
+          from.rows.copy(to + chunk_offset(line, chunk), first_row + line, input);
         else
-          from.weight.copy(to + chunk_place(line, chunk), first_output + line - Shape::kRows, input);
+          from.weight.copy(to + chunk_offset(line, chunk), first_output + line - Shape::kRows, input);
       }
     }
     asm volatile("cp.async.commit_group;");
@@ -77,8 +77,9 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
   for (int stage = 0; stage < Shape::kStages - 1; ++stage) load(stage);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int row = warp / Shape::kAcross * (Shape::kRows / 2), output = warp % Shape::kAcross * (Shape::kBeside * 8);
-  float sum[Shape::kDown][Shape::kBeside][4] = {};
+  const int row = warp / Shape::kAcross * (Shape::kRows / 2),
+            output = warp % Shape::kAcross * (Shape::kTilesAcross * 8);
+  float sum[Shape::kTilesDown][Shape::kTilesAcross][4] = {};
   for (int stage = 0; stage < count; ++stage) {
     asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 2));
     __syncthreads();
@@ -86,19 +87,19 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
     const T* const tile = stages + stage % Shape::kStages * Shape::kStage;
 #pragma unroll
     for (int step = 0; step < kDepth / 16; ++step) {
-      uint32_t left[Shape::kDown][4], right[Shape::kBeside / 2][4];
+      uint32_t a[Shape::kTilesDown][4], b[Shape::kTilesAcross / 2][4];
 #pragma unroll
-      for (int i = 0; i < Shape::kDown; ++i)
-        load_four(left[i], tile + chunk_place(row + i * 16 + lane % 16, 2 * step + lane / 16));
+      for (int i = 0; i < Shape::kTilesDown; ++i)
+        load_four(a[i], tile + chunk_offset(row + i * 16 + lane % 16, 2 * step + lane / 16));
 #pragma unroll
-      for (int j = 0; j < Shape::kBeside / 2; ++j)
-        load_four(right[j], tile + chunk_place(Shape::kRows + output + j * 16 + lane % 8 + lane / 16 * 8,
-                                               2 * step + lane / 8 % 2));
+      for (int j = 0; j < Shape::kTilesAcross / 2; ++j)
+        load_four(b[j], tile + chunk_offset(Shape::kRows + output + j * 16 + lane % 8 + lane / 16 * 8,
+                                            2 * step + lane / 8 % 2));
 #pragma unroll
-      for (int i = 0; i < Shape::kDown; ++i)
+      for (int i = 0; i < Shape::kTilesDown; ++i)
 #pragma unroll
-        for (int j = 0; j < Shape::kBeside; ++j)
-          multiply_add(sum[i][j], left[i], make_uint2(right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]), tile);
+        for (int j = 0; j < Shape::kTilesAcross; ++j)
+          multiply_add(sum[i][j], a[i], make_uint2(b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]), tile);
     }
   }
 
@@ -107,9 +108,9 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
     Out of[2];
   };
 #pragma unroll
-  for (int i = 0; i < Shape::kDown; ++i)
+  for (int i = 0; i < Shape::kTilesDown; ++i)
 #pragma unroll
-    for (int j = 0; j < Shape::kBeside; ++j)
+    for (int j = 0; j < Shape::kTilesAcross; ++j)
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
         const long long at = first_row + row + i * 16 + side * 8 + lane / 4,
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
 }
 
 template <class Shape, class T, class Out>
-void start(const Operands<T>& from, Out* y, void* stream) {
+void launch_gemm(const Operands<T>& from, Out* y, void* stream) {
   constexpr size_t kBytes = Shape::kStages * Shape::kStage * sizeof(T);
   const auto kernel = deterministic_gemm_kernel<Shape, T, Out>;
   allow_shared_bytes(kernel, kBytes);
@@ -136,37 +137,38 @@ void start(const Operands<T>& from, Out* y, void* stream) {
          kBytes, stream, from, y);
 }
 
-/// The largest tiles of which every multiprocessor has one.
+/// Uses the largest tiles of which there is at least one per multiprocessor.
 template <class T, class Out>
-void start(const Operands<T>& from, Out* y, void* stream) {
+void launch_gemm(const Operands<T>& from, Out* y, void* stream) {
   const auto tiles = [&](int side) {
     return (from.rows.count + side - 1) / side * ((from.weight.count + side - 1) / side);
   };
   const int processors = multiprocessors();
   if (tiles(128) >= processors)
-    start<Tile<128, 128, 4, 3>>(from, y, stream);
+    launch_gemm<Tile<128, 128, 4, 3>>(from, y, stream);
   else if (tiles(64) >= processors)
-    start<Tile<64, 64, 2, 5>>(from, y, stream);
+    launch_gemm<Tile<64, 64, 2, 5>>(from, y, stream);
   else
-    start<Tile<32, 32, 2, 8>>(from, y, stream);
+    launch_gemm<Tile<32, 32, 2, 8>>(from, y, stream);
 }
 
 }  // namespace
 
-int deterministic_gemm(const GemmArguments& product, bool wide, void* y, void* stream) {
-  if (product.type == FloatType::kFloat32) return static_cast<int>(cudaErrorInvalidValue);
-  if (product.rows == 0 || product.outputs == 0) return 0;
-  for_type(product.type, [&]<class T>(T*) {
+int deterministic_gemm(const GemmArguments& arguments, bool float32_result, void* y, void* stream) {
+  if (arguments.type == FloatType::kFloat32) return static_cast<int>(cudaErrorInvalidValue);
+  if (arguments.rows == 0 || arguments.outputs == 0) return 0;
+  for_type(arguments.type, [&]<class T>(T*) {
     if constexpr (!std::is_same_v<T, float>) {
-      const int inputs = static_cast<int>(product.inputs);
-      const auto lines = [&](const void* begin, int64_t count, int64_t stride) {
+      const int inputs = static_cast<int>(arguments.inputs);
+      const auto matrix_rows = [&](const void* begin, int64_t count, int64_t stride) {
         const bool by_chunks =
             reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kChunk == 0 && inputs % kChunk == 0;
-        return Lines<T>{static_cast<const T*>(begin), count, stride, inputs, by_chunks};
+        return MatrixRows<T>{static_cast<const T*>(begin), count, stride, inputs, by_chunks};
       };
-      const Operands<T> from{lines(product.x, product.rows, product.stride),
-                             lines(product.weight, product.outputs, inputs)};
-      wide ? start(from, static_cast<float*>(y), stream) : start(from, static_cast<T*>(y), stream);
+      const Operands<T> from{matrix_rows(arguments.x, arguments.rows, arguments.stride),
+                             matrix_rows(arguments.weight, arguments.outputs, inputs)};
+      float32_result ? launch_gemm(from, static_cast<float*>(y), stream)
+                     : launch_gemm(from, static_cast<T*>(y), stream);
     }
   });
   return static_cast<int>(cudaGetLastError());

@@ -11,24 +11,22 @@ namespace keel::cuda {
 namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32;
-constexpr int kUnscaledWidth =
-    2 * kRowThreads * kSeveral;  // of the pieces that one block rounds where rows do not matter
+constexpr int kUnscaledWidth = 2 * kRowThreads * kSeveral;  // elements per thread block without scales
 
 template <Float8 format>
-constexpr float kLargest = largest_of(format);
+constexpr float kMaxValue = max_of(format);
 
-/// A row with a NaN has no largest number, and nothing of it is one afterwards.
-__device__ float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
+/// The larger number, or NaN if one is NaN: then all results of the row become NaN.
+__device__ float max_or_nan(float a, float b) { return a > b || isnan(a) ? a : b; }
 
 template <Float8 format>
-__device__ float nearest(float x) {
+__device__ float round_to_format(float x) {
   constexpr __nv_fp8_interpretation_t kKind = format == Float8::kE4m3 ? __NV_E4M3 : __NV_E5M2;
   return __half2float(__nv_cvt_fp8_to_halfraw(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, kKind), kKind));
 }
 
-/// N numbers at a time, of rows whose width N divides; the last may end early, with `count` numbers in all. Divides and
-/// multiplies as the tensor library's operators one after the other would, so that a CPU's numbers are the same to the
-/// bit.
+/// Each thread loads N elements at a time; N divides the width. The last row may end early, after `count` elements in
+/// all. Rounds like separate PyTorch operators, so that the result is bitwise equal to the CPU's.
 template <class T, int N, Float8 format>
 __global__ void __launch_bounds__(kRowThreads)
     float8_kernel(const T* x, long long count, int row_width, bool scaled, T* y) {
@@ -45,18 +43,18 @@ __global__ void __launch_bounds__(kRowThreads)
     float largest = 0;
     for (int i = first; i < width; i += kRowThreads * N) {
       const Some some = load(i);
-      for (int j = 0; j < N; ++j) largest = larger(fabsf(to_float(some.of[j])), largest);
+      for (int j = 0; j < N; ++j) largest = max_or_nan(fabsf(to_float(some.of[j])), largest);
     }
-    for (int half = 16; half > 0; half /= 2) largest = larger(__shfl_xor_sync(~0u, largest, half), largest);
+    for (int half = 16; half > 0; half /= 2) largest = max_or_nan(__shfl_xor_sync(~0u, largest, half), largest);
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = largest;
     __syncthreads();
-    for (int warp = 0; warp < kWarps; ++warp) largest = larger(parts[warp], largest);
-    scale = larger(__fdiv_rn(largest, kLargest<format>), FLT_MIN);
+    for (int warp = 0; warp < kWarps; ++warp) largest = max_or_nan(parts[warp], largest);
+    scale = max_or_nan(__fdiv_rn(largest, kMaxValue<format>), FLT_MIN);
   }
   for (int i = first; i < width; i += kRowThreads * N) {
     Some some = load(i);
     for (int j = 0; j < N; ++j)
-      some.of[j] = from_float<T>(__fmul_rn(nearest<format>(__fdiv_rn(to_float(some.of[j]), scale)), scale));
+      some.of[j] = from_float<T>(__fmul_rn(round_to_format<format>(__fdiv_rn(to_float(some.of[j]), scale)), scale));
     *reinterpret_cast<Some*>(y + begin + i) = some;
   }
 }

@@ -28,7 +28,7 @@ __device__ inline __half from_float<__half>(float x) {
   return __float2half_rn(x);
 }
 
-/// Calls body with a null pointer of the type.
+/// Calls body with a null pointer to the C++ type.
 template <class Body>
 void for_type(FloatType type, const Body& body) {
   switch (type) {
@@ -41,13 +41,13 @@ void for_type(FloatType type, const Body& body) {
   }
 }
 
-/// As the tensor library's operators one after the other round, and the trainer with them.
+/// Rounds to T and back, as an intermediate result of separate PyTorch operators.
 template <class T>
 __device__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// Numbers that a thread loads and stores together.
+/// N elements that a thread loads or stores at once.
 template <class T, int N>
 struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
   T of[N];
@@ -55,7 +55,7 @@ struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
 
 constexpr int kSeveral = 8;
 
-/// Whether rows that begin there, `stride` apart and `width` wide, can be read several numbers at a time.
+/// Whether rows of this stride and width can be read kSeveral elements at a time.
 inline bool in_several(const void* begin, int64_t stride, int64_t width) {
   return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 && width % kSeveral == 0;
 }

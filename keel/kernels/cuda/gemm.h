@@ -6,9 +6,9 @@
 
 namespace keel::cuda {
 
-/// A product of rows with a weight.
+/// y = x W^T + b.
 struct GemmArguments {
-  const void* x;  // [rows, inputs], each `stride` numbers after the one before
+  const void* x;  // [rows, inputs]; `stride` elements from row to row
   int64_t rows, stride, inputs;
   const void* weight;  // [outputs, inputs]
   int64_t outputs;
@@ -16,20 +16,21 @@ struct GemmArguments {
   const void* bias = nullptr;  // [outputs], or null
 };
 
-// Of few rows, as a decode step has them: memory is the limit, and what waits for it.
+// Skinny GEMMs: the few rows of a decode step, which memory bandwidth and latency limit.
 
-/// Whether the two functions below take it: narrow numbers, up to 64 rows, inputs by 64, loads of 16 bytes.
-bool supports_skinny_gemm(const GemmArguments& product);
+/// Whether the two functions below support these arguments: bf16 or fp16, at most 64 rows, inputs in multiples of 64,
+/// 16-byte alignment.
+bool supports_skinny_gemm(const GemmArguments& arguments);
 
-/// y = x W^T + b, [rows, outputs]. Returns a CUDA error code, 0 for none.
-int skinny_gemm(const GemmArguments& product, void* y, void* stream);
+/// y = x W^T + b, [rows, outputs]. Returns a CUDA error code or 0.
+int skinny_gemm(const GemmArguments& arguments, void* y, void* stream);
 
 /// y = silu(gate) up, [rows, outputs / 2]; the gate is the first half of the outputs. Rounds as separate operators do.
-int skinny_gemm_swiglu(const GemmArguments& product, void* y, void* stream);
+int skinny_gemm_swiglu(const GemmArguments& arguments, void* y, void* stream);
 
-/// y = x W^T, [rows, outputs], of any number of rows of a narrow type, in that type or in float32, without a bias.
-/// Every number is added up in one order, that of the inputs: neither the rows beside it nor the outputs beside it
-/// change its bits. Returns a CUDA error code, 0 for none.
-int deterministic_gemm(const GemmArguments& product, bool wide, void* y, void* stream);
+/// y = x W^T, [rows, outputs], without a bias, for bf16 and fp16 and any number of rows; y is float32 or of the same
+/// type. The order of summation, and so the bits of a result, do not depend on other rows and outputs. Returns a CUDA
+/// error code or 0.
+int deterministic_gemm(const GemmArguments& arguments, bool float32_result, void* y, void* stream);
 
 }  // namespace keel::cuda

@@ -9,24 +9,24 @@ namespace keel::cuda {
 namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32, kFlatThreads = 256;
-constexpr int kKept = 2;  // times that a thread keeps what it has loaded; of wider rows the rest is read twice
-constexpr int64_t kMostParts = 1056;
+constexpr int kKept = 2;  // loads that a thread keeps in registers; the rest of wider rows is read twice
+constexpr int64_t kMaxParts = 1056;
 
-/// A block of threads takes every gridDim.x-th row and adds up what these give the weight.
+/// A thread block processes every gridDim.x-th row and sums the weight gradients of its rows.
 template <class T, int N>
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_gradient_kernel(const T* x, const T* weight, const T* dy, const T* dsum, long long rows, int width,
                              float eps, T* dx, float* dweight) {
   using Some = Several<T, N>;
-  extern __shared__ float of_weight[];  // number j of the N at place i stands at j * (width / N) + i / N
+  extern __shared__ float weight_sums[];  // column i + j is at j * (width / N) + i / N
   __shared__ float2 sums[2][kWarps];
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
   const int first = static_cast<int>(threadIdx.x) * N, columns = width / N;
   constexpr int kStep = kRowThreads * N;
   for (int i = first; dweight && i < width; i += kStep)
-    for (int j = 0; j < N; ++j) of_weight[j * columns + i / N] = 0;
-  int turn_of_sums = 0;
-  for (long long row = blockIdx.x; row < rows; row += gridDim.x, turn_of_sums ^= 1) {
+    for (int j = 0; j < N; ++j) weight_sums[j * columns + i / N] = 0;
+  int buffer = 0;
+  for (long long row = blockIdx.x; row < rows; row += gridDim.x, buffer ^= 1) {
     const long long begin = row * width;
     Some kept_x[kKept], kept_dy[kKept];
     float2 sum = {0, 0};  // of x^2, and of dy weight x
@@ -49,34 +49,33 @@ __global__ void __launch_bounds__(kRowThreads)
       sum.x += __shfl_xor_sync(~0u, sum.x, half);
       sum.y += __shfl_xor_sync(~0u, sum.y, half);
     }
-    if (threadIdx.x % 32 == 0) sums[turn_of_sums][threadIdx.x / 32] = sum;
+    if (threadIdx.x % 32 == 0) sums[buffer][threadIdx.x / 32] = sum;
     __syncthreads();
     float squares = 0, products = 0;
-    for (int warp = 0; warp < kWarps; ++warp)
-      squares += sums[turn_of_sums][warp].x, products += sums[turn_of_sums][warp].y;
+    for (int warp = 0; warp < kWarps; ++warp) squares += sums[buffer][warp].x, products += sums[buffer][warp].y;
     const float scale = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
-    const float along = products * scale * scale / static_cast<float>(width);
-    const auto give = [&](int i, const Some& some_x, const Some& some_dy, const Some& factor) {
-      Some result, more;
-      if (dsum) more = load(dsum + begin + i);
+    const float projection = products * scale * scale / static_cast<float>(width);
+    const auto write = [&](int i, const Some& some_x, const Some& some_dy, const Some& factor) {
+      Some result, other;
+      if (dsum) other = load(dsum + begin + i);
       for (int j = 0; j < N; ++j) {
         const float value = to_float(some_x.of[j]), gradient = to_float(some_dy.of[j]);
-        const float mine = scale * (gradient * to_float(factor.of[j]) - value * along);
-        result.of[j] = from_float<T>(dsum ? mine + to_float(more.of[j]) : mine);
-        if (dweight) of_weight[j * columns + i / N] += gradient * rounded<T>(value * scale);
+        const float own = scale * (gradient * to_float(factor.of[j]) - value * projection);
+        result.of[j] = from_float<T>(dsum ? own + to_float(other.of[j]) : own);
+        if (dweight) weight_sums[j * columns + i / N] += gradient * rounded<T>(value * scale);
       }
       *reinterpret_cast<Some*>(dx + begin + i) = result;
     };
 #pragma unroll
     for (int turn = 0; turn < kKept; ++turn)
-      if (const int i = first + turn * kStep; i < width) give(i, kept_x[turn], kept_dy[turn], load(weight + i));
+      if (const int i = first + turn * kStep; i < width) write(i, kept_x[turn], kept_dy[turn], load(weight + i));
     for (int i = first + kKept * kStep; i < width; i += kStep)
-      give(i, load(x + begin + i), load(dy + begin + i), load(weight + i));
+      write(i, load(x + begin + i), load(dy + begin + i), load(weight + i));
   }
   if (!dweight) return;
   float* const to = dweight + static_cast<long long>(blockIdx.x) * width;
   for (int i = first; i < width; i += kStep)
-    for (int j = 0; j < N; ++j) to[i + j] = of_weight[j * columns + i / N];
+    for (int j = 0; j < N; ++j) to[i + j] = weight_sums[j * columns + i / N];
 }
 
 template <class T, int N>
@@ -105,14 +104,14 @@ const T* in(const void* x) {
 
 }  // namespace
 
-int64_t norm_gradient_parts(int64_t rows) { return std::min(rows, kMostParts); }
+int64_t norm_gradient_parts(int64_t rows) { return std::min(rows, kMaxParts); }
 
 int rms_norm_gradients(const void* x, const void* weight, const void* dy, const void* dsum, FloatType type,
                        int64_t rows, int64_t width, float eps, void* dx, float* dweight, void* stream) {
   if (rows * width == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    const auto whole = [&](const void* begin) { return in_several(begin, width, width); };
-    const bool several = whole(x) && whole(weight) && whole(dy) && whole(dsum) && whole(dx);
+    const auto aligned = [&](const void* begin) { return in_several(begin, width, width); };
+    const bool several = aligned(x) && aligned(weight) && aligned(dy) && aligned(dsum) && aligned(dx);
     const auto kernel = several ? rms_norm_gradient_kernel<T, kSeveral> : rms_norm_gradient_kernel<T, 1>;
     const size_t bytes = dweight ? static_cast<size_t>(width) * sizeof(float) : 0;
     allow_shared_bytes(kernel, bytes);

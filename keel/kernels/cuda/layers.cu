@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32, kFlatThreads = 256;
 
-constexpr int kKept = 2;  // times that a thread keeps what it has loaded; of wider rows the rest is read twice
+constexpr int kKept = 2;  // loads that a thread keeps in registers; the rest of wider rows is read twice
 
-/// N numbers at a time, of rows whose width N divides.
+/// Each thread loads N elements at a time; N divides the width.
 template <class T, int N>
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
@@ -20,13 +20,13 @@ __global__ void __launch_bounds__(kRowThreads)
   const long long begin = static_cast<long long>(blockIdx.x) * width;
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
   const auto place = [](int turn) { return (turn * kRowThreads + static_cast<int>(threadIdx.x)) * N; };
-  Some mine[kKept], factors[kKept];
+  Some kept[kKept], factors[kKept];
   float squares = 0;
-  const auto take = [&](int i) {
+  const auto read = [&](int i) {
     Some some = load(x + begin + i);
     if (added) {
-      const Some more = load(added + begin + i);
-      for (int j = 0; j < N; ++j) some.of[j] = from_float<T>(to_float(some.of[j]) + to_float(more.of[j]));
+      const Some addend = load(added + begin + i);
+      for (int j = 0; j < N; ++j) some.of[j] = from_float<T>(to_float(some.of[j]) + to_float(addend.of[j]));
       *reinterpret_cast<Some*>(sum + begin + i) = some;
     }
     for (int j = 0; j < N; ++j) squares += to_float(some.of[j]) * to_float(some.of[j]);
@@ -34,24 +34,24 @@ __global__ void __launch_bounds__(kRowThreads)
   };
 #pragma unroll
   for (int turn = 0; turn < kKept; ++turn)
-    if (place(turn) < width) factors[turn] = load(weight + place(turn)), mine[turn] = take(place(turn));
-  for (int i = place(kKept); i < width; i += kRowThreads * N) take(i);
+    if (place(turn) < width) factors[turn] = load(weight + place(turn)), kept[turn] = read(place(turn));
+  for (int i = place(kKept); i < width; i += kRowThreads * N) read(i);
   for (int half = 16; half > 0; half /= 2) squares += __shfl_xor_sync(~0u, squares, half);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = squares;
   __syncthreads();
   float total = 0;
   for (int warp = 0; warp < kWarps; ++warp) total += sums[warp];
   const float scale = 1.0f / sqrtf(total / static_cast<float>(width) + eps);
-  const auto give = [&](int i, Some some, const Some& factor) {
+  const auto write = [&](int i, Some some, const Some& factor) {
     for (int j = 0; j < N; ++j)
       some.of[j] = from_float<T>(rounded<T>(to_float(some.of[j]) * scale) * to_float(factor.of[j]));
     *reinterpret_cast<Some*>(y + begin + i) = some;
   };
 #pragma unroll
   for (int turn = 0; turn < kKept; ++turn)
-    if (place(turn) < width) give(place(turn), mine[turn], factors[turn]);
-  const T* const again = added ? sum : x;
-  for (int i = place(kKept); i < width; i += kRowThreads * N) give(i, load(again + begin + i), load(weight + i));
+    if (place(turn) < width) write(place(turn), kept[turn], factors[turn]);
+  const T* const source = added ? sum : x;
+  for (int i = place(kKept); i < width; i += kRowThreads * N) write(i, load(source + begin + i), load(weight + i));
 }
 
 template <class T, int N>
@@ -82,7 +82,7 @@ __global__ void angles_kernel(const int64_t* positions, const float* frequencies
   sin[at] = sinf(angle) * factor;
 }
 
-/// N numbers of a head's first half at a time, with those that they are turned with; N divides the half.
+/// Each thread rotates N elements of a head's first half with those of the second half; N divides half.
 template <class T, int N>
 __global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, float direction,
                               int heads, int half, T* y) {
@@ -171,8 +171,8 @@ int rotate_heads(const void* x, int64_t stride, const float* cos, const float* s
   for_type(type, [&]<class T>(T*) {
     const bool several = in_several(x, stride, width / 2) && in_several(y, width, width);
     const auto kernel = several ? rotate_kernel<T, kSeveral> : rotate_kernel<T, 1>;
-    const int64_t turns = heads * (width / 2) / (several ? kSeveral : 1);
-    const int threads = turns > kRowThreads ? kFlatThreads : turns > 32 ? kRowThreads : 32;
+    const int64_t threads_needed = heads * (width / 2) / (several ? kSeveral : 1);
+    const int threads = threads_needed > kRowThreads ? kFlatThreads : threads_needed > 32 ? kRowThreads : 32;
     launch(kernel, dim3(static_cast<unsigned int>(rows)), threads, 0, stream, in<T>(x), stride, cos, sin, direction,
            static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
   });

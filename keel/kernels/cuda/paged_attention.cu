@@ -4,7 +4,7 @@
 namespace keel::cuda {
 namespace {
 
-/// For a block of threads a row's head.
+/// One thread block per row and KV head.
 template <bool tensor_cores, class T>
 __global__ void store_kernel(T* keys, T* values, HeadShape shape, const int32_t* tables, const PagedRow* rows,
                              const T* key, long long key_stride, const T* value, long long value_stride) {
@@ -15,11 +15,11 @@ __global__ void store_kernel(T* keys, T* values, HeadShape shape, const int32_t*
 }
 
 constexpr int kWarps = 8;
-constexpr int kMostDimensions = 256;
+constexpr int kMaxWidth = 256;
 
-/// One block of threads for a row, a head of keys and up to G query heads that share it. A warp takes 32 keys at a
-/// time, a lane one of them for the scores and then `D` dimensions for the values, with a softmax that goes along: what
-/// was summed before shrinks when a larger score turns up. The warps' results are put together at the end.
+/// One thread block for a row, a KV head and up to G query heads that share it. A warp processes 32 keys at a time with
+/// an online softmax: a lane scores one key, then accumulates `D` dimensions of the values. The warps' results are
+/// merged at the end.
 template <class T, int G, int D>
 __global__ void __launch_bounds__(kWarps* kLanes)
     attend_kernel(const T* keys, const T* values, HeadShape shape, PagedAttentionConfig config, const int32_t* tables,
@@ -28,16 +28,16 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   const int width = shape.width, lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + G - 1) / G;
   const int kv_head = blockIdx.y / parts, first_head = kv_head * heads_per_key + blockIdx.y % parts * G;
-  const int some = min(G, heads_per_key - static_cast<int>(blockIdx.y) % parts * G);
-  float* const question = shared;                                  // [width][G]
-  float* const weight = question + width * G + warp * kLanes * G;  // [32][G], of this warp
-  long long* const place =
-      reinterpret_cast<long long*>(question + width * G + kWarps * kLanes * G) + warp * kLanes;  // of values, likewise
+  const int head_count = min(G, heads_per_key - static_cast<int>(blockIdx.y) % parts * G);
+  float* const queries = shared;                                  // [width][G]
+  float* const weight = queries + width * G + warp * kLanes * G;  // [32][G], of this warp
+  long long* const value_offset = reinterpret_cast<long long*>(queries + width * G + kWarps * kLanes * G) +
+                                  warp * kLanes;  // offsets of values, of this warp
   const PagedRow row = rows[blockIdx.x];
-  const T* const asked = query + blockIdx.x * query_stride + first_head * width;
+  const T* const query_heads = query + blockIdx.x * query_stride + first_head * width;
   for (int i = threadIdx.x; i < width * G; i += kWarps * kLanes) {
     const int head = i % G, d = i / G;
-    question[i] = head < some ? to_float(asked[head * width + d]) * config.scale : 0.0f;
+    queries[i] = head < head_count ? to_float(query_heads[head * width + d]) * config.scale : 0.0f;
   }
   __syncthreads();
 
@@ -53,32 +53,32 @@ __global__ void __launch_bounds__(kWarps* kLanes)
       const bool own = key >= row.prompt_keys;
       const int at = own ? key - row.prompt_keys : key;
       const long long block = tables[(own ? row.own_table : row.prompt_table) + at / kBlockTokens];
-      const long long start = begin_of(block, kv_head, shape);
-      place[lane] = start + static_cast<long long>(at % kBlockTokens) * width;
+      const long long start = head_offset(block, kv_head, shape);
+      value_offset[lane] = start + static_cast<long long>(at % kBlockTokens) * width;
       const T* const k = keys + start + at % kBlockTokens;
 #pragma unroll 8
       for (int d = 0; d < width; ++d) {
         const float x = to_float(k[d * kBlockTokens]);
-        for (int g = 0; g < G; ++g) score[g] += x * question[d * G + g];
+        for (int g = 0; g < G; ++g) score[g] += x * queries[d * G + g];
       }
     }
     for (int g = 0; g < G; ++g) {
       if (config.softcap > 0) score[g] = tanhf(score[g] / config.softcap) * config.softcap;
       if (key >= count) score[g] = -INFINITY;
-      float most = score[g];
-      for (int half = kLanes / 2; half > 0; half /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, half));
-      most = fmaxf(most, largest[g]);
-      const float shrink = expf(largest[g] - most), p = expf(score[g] - most);
-      largest[g] = most;
-      total[g] = total[g] * shrink + p;  // this lane's keys
-      for (int d = 0; d < D; ++d) sum[g][d] *= shrink;
+      float maximum = score[g];
+      for (int half = kLanes / 2; half > 0; half /= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, half));
+      maximum = fmaxf(maximum, largest[g]);
+      const float rescale = expf(largest[g] - maximum), p = expf(score[g] - maximum);
+      largest[g] = maximum;
+      total[g] = total[g] * rescale + p;  // this lane's keys
+      for (int d = 0; d < D; ++d) sum[g][d] *= rescale;
       weight[lane * G + g] = p;
     }
     __syncwarp();
-    const int there = min(kLanes, count - begin);
+    const int count_here = min(kLanes, count - begin);
 #pragma unroll 4
-    for (int i = 0; i < there; ++i) {
-      const T* const v = values + place[i] + lane * D;
+    for (int i = 0; i < count_here; ++i) {
+      const T* const v = values + value_offset[i] + lane * D;
       for (int d = 0; d < D; ++d) {
         const float x = lane * D + d < width ? to_float(v[d]) : 0.0f;
         for (int g = 0; g < G; ++g) sum[g][d] += weight[i * G + g] * x;
@@ -87,33 +87,33 @@ __global__ void __launch_bounds__(kWarps* kLanes)
     __syncwarp();
   }
 
-  // [warps][G] largest and total, [warps][G][width] sums: in the room of the question and the weights.
+  // [warps][G] largest and total, [warps][G][width] sums; they reuse the shared memory of queries and weights.
   __syncthreads();
-  float* const most_of = shared;
-  float* const total_of = most_of + kWarps * G;
+  float* const max_of = shared;
+  float* const total_of = max_of + kWarps * G;
   float* const sums_of = total_of + kWarps * G;
   for (int g = 0; g < G; ++g) {
     for (int half = kLanes / 2; half > 0; half /= 2) total[g] += __shfl_xor_sync(~0u, total[g], half);
-    if (lane == 0) most_of[warp * G + g] = largest[g], total_of[warp * G + g] = total[g];
+    if (lane == 0) max_of[warp * G + g] = largest[g], total_of[warp * G + g] = total[g];
     for (int d = 0; d < D; ++d)
       if (lane * D + d < width) sums_of[(warp * G + g) * width + lane * D + d] = sum[g][d];
   }
   __syncthreads();
   T* const to = out + (static_cast<long long>(blockIdx.x) * shape.heads + first_head) * width;
-  for (int i = threadIdx.x; i < some * width; i += kWarps * kLanes) {
+  for (int i = threadIdx.x; i < head_count * width; i += kWarps * kLanes) {
     const int g = i / width, d = i % width;
-    float most = -INFINITY, above = 0, below = 0;
-    for (int w = 0; w < kWarps; ++w) most = fmaxf(most, most_of[w * G + g]);
+    float maximum = -INFINITY, numerator = 0, denominator = 0;
+    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, max_of[w * G + g]);
     for (int w = 0; w < kWarps; ++w) {
-      const float shrink = expf(most_of[w * G + g] - most);
-      above += sums_of[(w * G + g) * width + d] * shrink;
-      below += total_of[w * G + g] * shrink;
+      const float rescale = expf(max_of[w * G + g] - maximum);
+      numerator += sums_of[(w * G + g) * width + d] * rescale;
+      denominator += total_of[w * G + g] * rescale;
     }
-    to[i] = from_float<T>(above / below);
+    to[i] = from_float<T>(numerator / denominator);
   }
 }
 
-/// All that a launch is given.
+/// Arguments of a launch.
 struct Call {
   const KvCachePointers& layer;
   const PagedAttentionConfig& config;
@@ -127,7 +127,7 @@ struct Call {
   HeadShape shape() const {
     return {static_cast<int>(layer.kv_heads), static_cast<int>(heads.heads), static_cast<int>(layer.width)};
   }
-  /// For a block of threads a row and up to `at_once` heads that share their keys.
+  /// One thread block per row and up to `at_once` query heads that share a KV head.
   dim3 grid(int64_t at_once) const {
     const int64_t heads_per_key = heads.heads / layer.kv_heads;
     return dim3(static_cast<unsigned int>(count),
@@ -156,7 +156,7 @@ void attend(const Call& call) {
 }
 
 template <class T>
-void attend_plainly(const Call& call) {
+void attend_without_tensor_cores(const Call& call) {
   const int64_t heads_per_key = call.heads.heads / call.layer.kv_heads, width = call.layer.width;
   call.store<false, T>();
   const auto with = [&]<int G>(std::integral_constant<int, G>) {
@@ -177,29 +177,30 @@ void attend_plainly(const Call& call) {
 }
 
 template <class T, int D, int R>
-void attend_on_tensor_cores(const Call& call, bool alone) {
-  if (!alone) call.store<true, T>();
+void attend_on_tensor_cores(const Call& call, bool one_row_per_sequence) {
+  if (!one_row_per_sequence) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
-  // Where there are many rows fewer warps work on each, and longer; in one order always as few.
+  // With many rows, fewer warps work on each. If deterministic, their number does not depend on the rows.
   const auto processors = static_cast<unsigned int>(multiprocessors());
   const unsigned int rows_each = (grid.x * grid.y + processors - 1) / processors;
-  const unsigned int warps = call.config.deterministic || rows_each > 2 ? 4 : rows_each == 2 ? 8 : kMostWarps<D>;
+  const unsigned int warps = call.config.deterministic || rows_each > 2 ? 4 : rows_each == 2 ? 8 : kMaxWarps<D>;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
   allow_shared_bytes(tensor_core_attention<T, D, R>, bytes);
   launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,
          static_cast<T*>(call.layer.keys), static_cast<T*>(call.layer.values), call.shape(), call.config, call.tables,
          call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
-         alone ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
+         one_row_per_sequence ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
          static_cast<const T*>(call.heads.value), call.heads.value_stride, call.heads.cos, call.heads.sin,
          static_cast<T*>(call.out));
 }
 
-/// Whether the widths that tensor cores take include this one; then they did it.
+/// Runs the tensor core kernel if it supports this width. Returns whether it did.
 template <class T>
-bool attended_on_tensor_cores(const Call& call, bool alone) {
+bool try_tensor_cores(const Call& call, bool one_row_per_sequence) {
   const bool many = call.heads.heads / call.layer.kv_heads > 8;
   const auto with = [&]<int D>(std::integral_constant<int, D>) {
-    many ? attend_on_tensor_cores<T, D, 2>(call, alone) : attend_on_tensor_cores<T, D, 1>(call, alone);
+    many ? attend_on_tensor_cores<T, D, 2>(call, one_row_per_sequence)
+         : attend_on_tensor_cores<T, D, 1>(call, one_row_per_sequence);
     return true;
   };
   switch (call.layer.width) {
@@ -214,8 +215,8 @@ bool attended_on_tensor_cores(const Call& call, bool alone) {
   }
 }
 
-/// Loads of 16 bytes from rows that begin anywhere else would fail.
-bool aligned(const HeadRows& heads) {
+/// Whether queries can be loaded 16 bytes at a time.
+bool is_aligned(const HeadRows& heads) {
   return reinterpret_cast<uintptr_t>(heads.query) % 16 == 0 && heads.query_stride % 8 == 0;
 }
 
@@ -228,23 +229,24 @@ bool can_rotate_heads(const KvCachePointers& layer) {
 int store_rows(const KvCachePointers& layer, const int32_t* tables, const PagedRow* rows, int64_t count,
                const HeadRows& heads, void* stream) {
   if (count == 0) return 0;
-  const PagedAttentionConfig any{};
-  const Call call{layer, any, tables, rows, count, heads, nullptr, static_cast<cudaStream_t>(stream)};
+  const PagedAttentionConfig unused{};
+  const Call call{layer, unused, tables, rows, count, heads, nullptr, static_cast<cudaStream_t>(stream)};
   for_type(layer.type, [&]<class T>(T*) { can_rotate_heads(layer) ? call.store<true, T>() : call.store<false, T>(); });
   return static_cast<int>(cudaGetLastError());
 }
 
 int attend_rows(const KvCachePointers& layer, const PagedAttentionConfig& config, const int32_t* tables,
-                const PagedRow* rows, int64_t count, const HeadRows& heads, bool alone, void* out, void* stream) {
+                const PagedRow* rows, int64_t count, const HeadRows& heads, bool one_row_per_sequence, void* out,
+                void* stream) {
   if (count == 0) return 0;
-  if (layer.width > kMostDimensions || (layer.type != FloatType::kFloat32 && layer.width % 8 == 0 && !aligned(heads)) ||
-      (heads.cos && !(alone && can_rotate_heads(layer))))
+  if (layer.width > kMaxWidth || (layer.type != FloatType::kFloat32 && layer.width % 8 == 0 && !is_aligned(heads)) ||
+      (heads.cos && !(one_row_per_sequence && can_rotate_heads(layer))))
     return static_cast<int>(cudaErrorInvalidValue);
   const Call call{layer, config, tables, rows, count, heads, out, static_cast<cudaStream_t>(stream)};
   for_type(layer.type, [&]<class T>(T*) {
     if constexpr (!std::is_same_v<T, float>)
-      if (attended_on_tensor_cores<T>(call, alone)) return;
-    attend_plainly<T>(call);
+      if (try_tensor_cores<T>(call, one_row_per_sequence)) return;
+    attend_without_tensor_cores<T>(call);
   });
   return static_cast<int>(cudaGetLastError());
 }

@@ -86,7 +86,7 @@ struct ThreadLogits {
       float terms[8], moments[8];
       for (int j = 0; j < 8; ++j) {
         // Beyond the vocabulary, as for all negligible logits, the term is 2^-64.
-        const float x = exp.held(z[i + j / 4][j % 4] - centre);
+        const float x = exp.clamp(z[i + j / 4][j % 4] - centre);
         terms[j] = exp(x);
         moments[j] = terms[j] * x;
       }

@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(kGradientThreads)
       const float z[4] = {fours[i].x, fours[i].y, fours[i].z, fours[i].w};
       Several<T, 4> result;
       for (int j = 0; j < 4; ++j)
-        result.of[j] = from_float<T>(token + j == target ? gradient.of_target(n, z[j], inverse_temperature)
-                                                         : gradient.of_other(z[j]));
+        result.of[j] = from_float<T>(token + j == target ? gradient.at_target(n, z[j], inverse_temperature)
+                                                         : gradient.at_other(z[j]));
       if (aligned && token < vocab)
         *reinterpret_cast<Several<T, 4>*>(to + token) = result;
       else

@@ -4,10 +4,10 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/tensor_cores.cuh"
 
-// Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
-// [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as
-// queries and keys agree, and likewise for keys; it is chosen so that every lane loads 8 or 16 bytes at once and needs
-// nobody else's.
+// Paged attention for bf16 and fp16 on tensor cores: MMAs of [16 heads x 16 dimensions] with 8 keys, and of
+// [16 heads x 16 keys] with 8 dimensions. The order of dimensions within an MMA is free if queries and keys agree, and
+// so is the order of keys. It is chosen so that every lane loads 8 or 16 bytes at once and needs no data of other
+// lanes.
 
 namespace keel::cuda {
 
@@ -21,21 +21,21 @@ __device__ inline uint32_t packed(float low, float high, const __half*) {
   return *reinterpret_cast<const uint32_t*>(&two);
 }
 
-/// Two keys' halves of a word; those that nobody has written become 0.
-__device__ inline uint32_t only_written(uint32_t word, int first_key, int written) {
+/// Zeroes the halves of a word that belong to keys from `written` on.
+__device__ inline uint32_t zero_unwritten(uint32_t word, int first_key, int written) {
   return first_key + 1 < written ? word : first_key < written ? word & 0xFFFFu : 0u;
 }
 
 template <class T>
-union EightNumbers {
+union EightElements {
   uint4 all;
   T of[8];
-  __device__ EightNumbers() {}
+  __device__ EightElements() {}
 };
 
-/// Turns 8 numbers of a head's first half against those of its second, from number `first` on.
+/// Rotates 8 elements of a head's first half with those of the second half, from element `first` on.
 template <class T>
-__device__ void turn(EightNumbers<T>& low, EightNumbers<T>& high, const RowAngles& angles, int first) {
+__device__ void rotate(EightElements<T>& low, EightElements<T>& high, const RowAngles& angles, int first) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const float c = angles.cos[first + i], s = angles.sin[first + i];
@@ -45,14 +45,14 @@ __device__ void turn(EightNumbers<T>& low, EightNumbers<T>& high, const RowAngle
   }
 }
 
-/// Warps that may share a row: what they need of the registers leaves room for so many.
+/// Maximum number of warps per row, limited by registers.
 template <int D>
-constexpr int kMostWarps = D <= 64 ? 16 : 8;
+constexpr int kMaxWarps = D <= 64 ? 16 : 8;
 
-/// One block of threads for a row, a head of keys and up to 8 R query heads that share it. Warps take runs of blocks in
-/// turn, with a softmax that goes along; their results are put together at the end.
+/// One thread block for a row, a KV head and up to 8 R query heads that share it. Warps process blocks in turn with an
+/// online softmax; their results are merged at the end.
 template <class T, int D, int R>
-__global__ void __launch_bounds__(kMostWarps<D>* kLanes)
+__global__ void __launch_bounds__(kMaxWarps<D>* kLanes)
     tensor_core_attention(T* keys, T* values, HeadShape shape, PagedAttentionConfig config, const int32_t* tables,
                           const PagedRow* rows, const T* query, long long query_stride, const T* key,
                           long long key_stride, const T* value, long long value_stride, const float* cos,
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   const int line = lane / 4, quarter = lane % 4;
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + kHeads - 1) / kHeads;
   const int kv_head = blockIdx.y / parts, part = blockIdx.y % parts;
-  const int first_head = kv_head * heads_per_key + part * kHeads, some = min(kHeads, heads_per_key - part * kHeads);
+  const int first_head = kv_head * heads_per_key + part * kHeads,
+            head_count = min(kHeads, heads_per_key - part * kHeads);
   allow_next_kernel();
   wait_for_previous_kernel();
   const long long angle = static_cast<long long>(blockIdx.x) * (D / 2);
@@ -75,24 +76,24 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
     __syncthreads();
   }
 
-  // Of 32 dimensions this lane takes 8, two steps' worth: those from 8 * quarter on.
-  uint32_t question[kSteps][4] = {};
+  // Of every 32 dimensions this lane loads 8, from 8 * quarter on, for two steps.
+  uint32_t query_tile[kSteps][4] = {};
   for (int r = 0; r < R; ++r) {
     const int head = line + 8 * r;
-    if (head >= some) continue;
-    const T* const asked = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * 8;
+    if (head >= head_count) continue;
+    const T* const query_head = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * 8;
 #pragma unroll
     for (int step = 0; step < kSteps / 2; step += 2) {
-      EightNumbers<T> low, high;  // of the two halves
-      low.all = *reinterpret_cast<const uint4*>(asked + 16 * step);
-      high.all = *reinterpret_cast<const uint4*>(asked + 16 * step + D / 2);
-      if (cos) turn(low, high, angles, 16 * step + quarter * 8);
-      const auto put = [&](int at, const uint4& eight) {
-        question[at][r] = eight.x, question[at][2 + r] = eight.y;
-        question[at + 1][r] = eight.z, question[at + 1][2 + r] = eight.w;
+      EightElements<T> low, high;  // of the two halves
+      low.all = *reinterpret_cast<const uint4*>(query_head + 16 * step);
+      high.all = *reinterpret_cast<const uint4*>(query_head + 16 * step + D / 2);
+      if (cos) rotate(low, high, angles, 16 * step + quarter * 8);
+      const auto store = [&](int at, const uint4& eight) {
+        query_tile[at][r] = eight.x, query_tile[at][2 + r] = eight.y;
+        query_tile[at + 1][r] = eight.z, query_tile[at + 1][2 + r] = eight.w;
       };
-      put(step, low.all);
-      put(step + kSteps / 2, high.all);
+      store(step, low.all);
+      store(step + kSteps / 2, high.all);
     }
   }
 
@@ -105,9 +106,9 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   float sum[kTiles][4] = {}, total[R] = {}, largest[R];
   for (int r = 0; r < R; ++r) largest[r] = -INFINITY;
   for (int begin = first_block + warp * kBlocks; begin < blocks; begin += warps * kBlocks) {
-    // Everything that a run of blocks needs is asked for at once: memory answers late, and together.
+    // All loads of this iteration are issued at once, to overlap their latency.
     const T *key_of[kBlocks], *value_of[kBlocks];
-    int position[kBlocks], written[kBlocks];  // of the block's first key; keys in it
+    int position[kBlocks], written[kBlocks];  // position of a block's first key; number of its keys
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       const int block = min(begin + i, blocks - 1);
@@ -115,35 +116,35 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
       const int at = own ? block - prompt_blocks : block;
       written[i] = begin + i < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - at * kTokens) : 0;
       position[i] = (own ? row.prompt_keys : 0) + at * kTokens;
-      const long long place = begin_of(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
+      const long long place = head_offset(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
       key_of[i] = keys + place + quarter * 8;
       value_of[i] = values + place + line * kTokens + 4 * quarter;
     }
     // Column c of tile t is key 4 (c / 2) + 2 t + c % 2: a lane's scores are then those of four neighbouring keys.
-    uint4 some_keys[kBlocks][2][kSteps / 2];
+    uint4 key_tile[kBlocks][2][kSteps / 2];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       for (int tile = 0; tile < 2; ++tile)
         for (int step = 0; step < kSteps; step += 2)
-          some_keys[i][tile][step / 2] =
+          key_tile[i][tile][step / 2] =
               *reinterpret_cast<const uint4*>(key_of[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + 16 * step);
-    uint2 some_values[kBlocks][kTiles];
+    uint2 value_tile[kBlocks][kTiles];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       for (int tile = 0; tile < kTiles; ++tile)
-        some_values[i][tile] = *reinterpret_cast<const uint2*>(value_of[i] + tile * 8 * kTokens);
+        value_tile[i][tile] = *reinterpret_cast<const uint2*>(value_of[i] + tile * 8 * kTokens);
     float score[kBlocks][2][4] = {};
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       for (int tile = 0; tile < 2; ++tile)
         for (int step = 0; step < kSteps; step += 2) {
-          const uint4 eight = some_keys[i][tile][step / 2];
-          multiply_add(score[i][tile], question[step], make_uint2(eight.x, eight.y), keys);
-          multiply_add(score[i][tile], question[step + 1], make_uint2(eight.z, eight.w), keys);
+          const uint4 eight = key_tile[i][tile][step / 2];
+          multiply_add(score[i][tile], query_tile[step], make_uint2(eight.x, eight.y), keys);
+          multiply_add(score[i][tile], query_tile[step + 1], make_uint2(eight.z, eight.w), keys);
         }
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      float most = largest[r];
+      float maximum = largest[r];
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i)
         for (int tile = 0; tile < 2; ++tile)
@@ -152,16 +153,16 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
             float s = score[i][tile][2 * r + e] * config.scale;
             if (config.softcap > 0) s = tanhf(s / config.softcap) * config.softcap;
             score[i][tile][2 * r + e] = s = at < written[i] && position[i] + at >= first ? s : -INFINITY;
-            most = fmaxf(most, s);
+            maximum = fmaxf(maximum, s);
           }
-      most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-      const float base = most == -INFINITY ? 0.0f : most;  // no key of these is seen
-      const float shrink = __expf(largest[r] - base);
-      largest[r] = most;
-      total[r] *= shrink;
+      maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));
+      maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 2));
+      const float base = maximum == -INFINITY ? 0.0f : maximum;  // no key so far is within the window
+      const float rescale = __expf(largest[r] - base);
+      largest[r] = maximum;
+      total[r] *= rescale;
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) sum[tile][2 * r] *= shrink, sum[tile][2 * r + 1] *= shrink;
+      for (int tile = 0; tile < kTiles; ++tile) sum[tile][2 * r] *= rescale, sum[tile][2 * r + 1] *= rescale;
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i)
         for (int tile = 0; tile < 2; ++tile)
@@ -180,10 +181,10 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
       }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        uint2 four = some_values[i][tile];
+        uint2 four = value_tile[i][tile];
         if (written[i] < kTokens) {
-          four.x = only_written(four.x, 4 * quarter, written[i]);
-          four.y = only_written(four.y, 4 * quarter + 2, written[i]);
+          four.x = zero_unwritten(four.x, 4 * quarter, written[i]);
+          four.y = zero_unwritten(four.y, 4 * quarter + 2, written[i]);
         }
         multiply_add(sum[tile], weight, four, keys);
       }
@@ -191,14 +192,14 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   }
 
   // [warps][heads] largest and total, [warps][heads][D] sums.
-  float* const most_of = shared;
-  float* const total_of = most_of + warps * kHeads;
+  float* const max_of = shared;
+  float* const total_of = max_of + warps * kHeads;
   float* const sums_of = total_of + warps * kHeads;
   for (int r = 0; r < R; ++r) {
     total[r] += __shfl_xor_sync(~0u, total[r], 1);
     total[r] += __shfl_xor_sync(~0u, total[r], 2);
     const int head = warp * kHeads + line + 8 * r;
-    if (quarter == 0) most_of[head] = largest[r], total_of[head] = total[r];
+    if (quarter == 0) max_of[head] = largest[r], total_of[head] = total[r];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
       *reinterpret_cast<float2*>(sums_of + head * D + tile * 8 + 2 * quarter) =
@@ -206,16 +207,16 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   }
   __syncthreads();
   T* const to = out + (static_cast<long long>(blockIdx.x) * shape.heads + first_head) * D;
-  for (int i = threadIdx.x; i < some * D; i += blockDim.x) {
+  for (int i = threadIdx.x; i < head_count * D; i += blockDim.x) {
     const int head = i / D;
-    float most = -INFINITY, above = 0, below = 0;
-    for (int w = 0; w < warps; ++w) most = fmaxf(most, most_of[w * kHeads + head]);
+    float maximum = -INFINITY, numerator = 0, denominator = 0;
+    for (int w = 0; w < warps; ++w) maximum = fmaxf(maximum, max_of[w * kHeads + head]);
     for (int w = 0; w < warps; ++w) {
-      const float shrink = __expf(most_of[w * kHeads + head] - most);
-      above += sums_of[(w * kHeads + head) * D + i % D] * shrink;
-      below += total_of[w * kHeads + head] * shrink;
+      const float rescale = __expf(max_of[w * kHeads + head] - maximum);
+      numerator += sums_of[(w * kHeads + head) * D + i % D] * rescale;
+      denominator += total_of[w * kHeads + head] * rescale;
     }
-    to[i] = from_float<T>(above / below);
+    to[i] = from_float<T>(numerator / denominator);
   }
 }
 

@@ -5,12 +5,12 @@
 #include "keel/kernels/cuda/float_types.cuh"
 #include "keel/kernels/cuda/tensor_cores.cuh"
 
-// Products of four warps on Hopper's tensor cores: [64 x 16] rows times [16 x N] weight, both in shared memory tiles.
+// Warpgroup MMA of Hopper (four warps): [64 x 16] rows times [16 x N] weights, both in shared memory tiles.
 
 namespace keel::cuda {
 
-/// What tells the tensor cores where a tile begins (at a multiple of 1024 bytes) and how it is laid out.
-__device__ inline uint64_t tile_at(const void* begin) {
+/// Matrix descriptor of a tile that starts at a multiple of 1024 bytes, with 128-byte swizzling.
+__device__ inline uint64_t tile_descriptor(const void* begin) {
   constexpr uint64_t kEightRows = 1024 >> 4, kSwizzled128 = 1;
   const uint64_t address = static_cast<uint64_t>(__cvta_generic_to_shared(begin));
   return (address & 0x3FFFF) >> 4 | uint64_t{1} << 16 | kEightRows << 32 | kSwizzled128 << 62;
@@ -51,11 +51,11 @@ __device__ inline uint64_t tile_at(const void* begin) {
 KEEL_PRODUCTS(__nv_bfloat16, "bf16")
 KEEL_PRODUCTS(__half, "f16")
 
-__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ inline void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-/// Lets the tensor cores, and copies to other blocks, see what this thread has put into shared memory.
-__device__ inline void show_shared_memory() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void fence_mma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit_mma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void wait_for_mma() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+/// Makes this thread's writes to shared memory visible to the tensor cores and to asynchronous copies.
+__device__ inline void fence_shared_memory() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 
 }  // namespace keel::cuda

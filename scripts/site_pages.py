@@ -26,7 +26,8 @@ def help_of(*command):
 
 def on_files(files, config):
     overview = help_of()
-    text = "# Command line\n\nFind the arguments and options of every command. `keel help TOPIC` explains settings, methods and rewards, too.\n"
+    text = ("# Command line\n\nOn this page you can look up the arguments and options of every command. "
+            "`keel help TOPIC` also explains settings, methods and rewards.\n")
     commands = re.findall(r"(?m)^  (\w+)  +\S", overview.split("Subcommands:\n")[1])
     for title, output in [("keel", overview), *((f"keel {name}", help_of(name)) for name in commands)]:
         text += f"\n## {title}\n\n```text\n{output}\n```\n"

@@ -12,4 +12,5 @@ from packages import folder_of  # noqa: E402
 
 environment = {**os.environ, "PYTHONPATH": str(folder_of("mkdocs")), "NO_MKDOCS_2_WARNING": "1"}
 with tempfile.TemporaryDirectory() as site:
-    sys.exit(subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site], cwd=ROOT, env=environment).returncode)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site]
+    sys.exit(subprocess.run(command, cwd=ROOT, env=environment).returncode)

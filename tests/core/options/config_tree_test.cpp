@@ -56,8 +56,6 @@ struct TemporaryFile {
   std::filesystem::path path;
 };
 
-// Scalars -----------------------------------------------------------------------------------------------------------
-
 struct ScalarCase {
   const char* text;
   Json value;
@@ -134,8 +132,6 @@ TEST_F(Yaml, RefusesNumbersNoOptionCanHold) {
 TEST_F(Yaml, IgnoresATabBehindAScalar) {
   EXPECT_EQ(parse_config("a: 3\t\nb: 4\t# four", "run.yaml").value, Json::parse(R"({"a":3,"b":4})"));
 }
-
-// YAML --------------------------------------------------------------------------------------------------------------
 
 TEST_F(Yaml, GivesEveryPathItsLine) {
   const ConfigTree tree = parse_config(
@@ -283,8 +279,6 @@ TEST(YamlText, IsRefusedClearlyInABuildThatReadsJsonOnly) {
   EXPECT_TRUE(contains(yaml_error("a: 1"), "this build reads JSON only; install libyaml-cpp-dev and rebuild"));
 }
 
-// JSON --------------------------------------------------------------------------------------------------------------
-
 TEST(JsonConfig, GivesEveryPathItsLine) {
   const ConfigTree tree = parse_config(
       "{\n"
@@ -341,8 +335,6 @@ TEST(ReadConfig, SaysWhatIsWrongWithTheFile) {
   const TemporaryFile large("large.json", "{\"a\": \"" + std::string(2 << 20, 'x') + "\"}");
   EXPECT_TRUE(contains(config_error_of([&] { read_config(large.path); }), "larger than 1 MiB"));
 }
-
-// Overrides ---------------------------------------------------------------------------------------------------------
 
 std::string tree_override_error(const std::string& assignment) {
   ConfigTree tree = parse_config("{\"rollout\":\n{\"temperature\": 1, \"stop\": [\"x\"]}}", "run.json");

@@ -15,8 +15,6 @@ namespace {
 
 using namespace example;
 
-// Reading -----------------------------------------------------------------------------------------------------------
-
 TEST(Options, AreAssignedToTheStructsAndTheOthersKeepTheirDefaults) {
   Fixture f;
   f.load(R"({"rollout": {"samples_per_prompt": 4, "temperature": 1, "weights": "fp8", "delta": 0.15,
@@ -118,8 +116,6 @@ TEST(Options, ShortenAndRepairWhatErrorsShow) {
   EXPECT_LT(error.size(), 200u);
 }
 
-// Unknown keys ------------------------------------------------------------------------------------------------------
-
 TEST(UnknownKeys, AreNamedWithTheNearestKnownKey) {
   EXPECT_EQ(load_error("{\"rollout\":\n{\"temprature\": 1}}"),
             "run.json:2: rollout.temprature: unknown key; did you mean rollout.temperature?");
@@ -181,8 +177,6 @@ TEST(Shorthands, ATextForASectionIsItsPath) {
   table.load(parse_config(R"({"model": "folder"})", "run.json"));
   EXPECT_EQ(model.path, "folder");
 }
-
-// The table itself --------------------------------------------------------------------------------------------------
 
 TEST(Table, ChecksItsOwnDefaultsAndNames) {
   EXPECT_NO_THROW(Fixture().table.load({}));
@@ -263,8 +257,6 @@ TEST(Table, ExplainsItselfAsMarkdown) {
                        "| `rollout.mixture` | `[0.5, 0.5]` | a non-empty list of numbers, each at least 0 | "
                        "Shares of a\\|b. |\n"));
 }
-
-// Names -------------------------------------------------------------------------------------------------------------
 
 TEST(NearestName, CountsEdits) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);

@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-// Documentation --------------------------------------------------------------------------------------------
-
 TEST(Config, QuickstartExampleEqualsTheQuickstartConfig) {
   if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
   std::vector<std::string> notes;
@@ -98,8 +96,6 @@ TEST(Config, SurvivesTheRoundTripThroughYaml) {
   EXPECT_EQ(back.run.seed, 18446744073709551615u);
   EXPECT_EQ(back.optimizer.lr, 0.1 + 0.2);
 }
-
-// Contradicting settings -------------------------------------------------------------------------------
 
 TEST(Config, SuggestsTheNearestValue) {
   EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));

@@ -7,8 +7,8 @@
 #include "keel/model/network/model_config.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
-/// Shapes that rollouts are measured with: "3.2M", the workload against TRL, "135M", SmolLM2's, and
-/// "0.5B", "3B" and "7B", Qwen2.5's (without its biases).
+/// Model shapes of the benchmarks: "3.2M" (workload against TRL), "135M" (SmolLM2), and "0.5B", "3B" and "7B" (Qwen2.5
+/// without biases).
 inline keel::ModelConfig bench_shape(const std::string& name) {
   if (name == "3.2M")
     return keel::model_config({.hidden_size = 256,
@@ -54,7 +54,7 @@ inline keel::ModelConfig bench_shape(const std::string& name) {
                                .intermediate_size = 18944,
                                .max_positions = 4096},
                               152064);
-  keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M, 0.5B, 3B, 7B");
+  keel::fail(keel::ExitCode::kBadConfiguration, "shape ", name, " is unknown; known: 3.2M, 135M, 0.5B, 3B, 7B");
 }
 
 inline keel::Tokenizer bench_vocabulary(int64_t size) {

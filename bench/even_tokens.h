@@ -7,9 +7,9 @@
 #include "keel/core/random.h"
 #include "keel/train/start/prompt_sources.h"
 
-// Something to learn for models of random weights: prompts of random tokens, and more reward for more even tokens.
+// A task for models with random weights: prompts of random tokens; the reward is the fraction of even tokens.
 
-/// The share of even tokens.
+/// The fraction of even token ids.
 class EvenTokens : public keel::Reward {
  public:
   keel::Scores operator()(std::span<const keel::RewardSample> samples) const override {
@@ -23,7 +23,7 @@ class EvenTokens : public keel::Reward {
   }
 };
 
-/// Endlessly many prompts of so many tokens.
+/// An endless stream of random prompts of `prompt_tokens` tokens.
 inline keel::PromptSources random_prompt_sources(int64_t vocab_size, int64_t prompt_tokens) {
   keel::RewardTerm term;
   term.name = "even";
@@ -41,8 +41,8 @@ inline keel::PromptSources random_prompt_sources(int64_t vocab_size, int64_t pro
   return {keel::PromptStream(prompt), keel::RewardSum(std::move(terms), keel::OnError::kStop)};
 }
 
-/// Of random weights, and without a token that ends: all completions have the same length. With a rank, an adapter on
-/// all linear layers is what learns, and the other weights are in this type.
+/// A model with random weights and no stop token, so that all completions have the same length. With a rank, only an
+/// adapter on all linear layers is trained, and the frozen weights have dtype `type`.
 inline keel::LoadedModel random_model(const std::string& shape, at::Device device, at::ScalarType type,
                                       int64_t lora_rank = 0) {
   const keel::ModelConfig config = bench_shape(shape);

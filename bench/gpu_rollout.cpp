@@ -1,11 +1,11 @@
-// Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B: milliseconds of a decode step (log-probabilities, entropies
-// and all), what recording the likeliest tokens costs, what sharing a group's prompt saves, and tokens a second where
-// every prompt and every completion has another length.
+// Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B. Measures milliseconds per decode step (with
+// log-probabilities and entropies), the cost of recording top-K tokens, the gain from shared prompts, and tokens per
+// second with mixed lengths of prompts and completions.
 //
-//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed [bitwise]]]: with SEQUENCES the step of so many alone, which
-//   a profiler can take; with mixed the last alone; with the bits of training
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed [bitwise]]]: SEQUENCES measures only that batch size, for a
+//   profiler; mixed only the mixed lengths; bitwise with rollout.bitwise
 //
-// The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
+// The lower bound of a step is the time to read the weights and the KV cache at copy bandwidth.
 
 #include <ATen/ATen.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using namespace keel;
 
-/// Prompts of `tokens` tokens, each another one, or all alike.
+/// Prompts of `tokens` tokens, all different or all equal.
 std::vector<Prompt> prompts_of(int64_t count, int64_t tokens, bool alike) {
   std::vector<Prompt> prompts(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ std::vector<Prompt> prompts_of(int64_t count, int64_t tokens, bool alike) {
   return prompts;
 }
 
-/// Prompts of mixed_lengths.h.
+/// Prompts with the lengths of mixed_lengths.h.
 std::vector<Prompt> mixed_prompts() {
   std::vector<Prompt> prompts = prompts_of(kMixedPrompts.size(), 1024, false);
   for (size_t i = 0; i < prompts.size(); ++i) prompts[i].tokens.resize(static_cast<size_t>(kMixedPrompts[i]));
@@ -64,20 +64,20 @@ class Measurement {
     return seconds_of([&] { RolloutEngine(SamplingModel(model_), tokenizer_).generate(prompts, request); });
   }
 
-  /// Of one step at about this context, from two runs of different length.
+  /// Seconds per step at about this context length, from two runs of different length.
   double step(int64_t sequences, int64_t context, int64_t top_k) const {
-    constexpr int64_t kFew = 16, kMany = 80;
-    const std::vector<Prompt> prompts = prompts_of(sequences, context - (kFew + kMany) / 2, false);
+    constexpr int64_t kShort = 16, kLong = 80;
+    const std::vector<Prompt> prompts = prompts_of(sequences, context - (kShort + kLong) / 2, false);
     std::vector<double> steps;
     for (int i = 0; i < 5; ++i) {
-      const double few = seconds(prompts, {.max_new_tokens = kFew, .seed = 1, .top_k = top_k}),
-                   many = seconds(prompts, {.max_new_tokens = kMany, .seed = 1, .top_k = top_k});
-      steps.push_back((many - few) / (kMany - kFew));
+      const double short_run = seconds(prompts, {.max_new_tokens = kShort, .seed = 1, .top_k = top_k}),
+                   long_run = seconds(prompts, {.max_new_tokens = kLong, .seed = 1, .top_k = top_k});
+      steps.push_back((long_run - short_run) / (kLong - kShort));
     }
     return median(steps);
   }
 
-  /// Of the requests of mixed_lengths.h, all given at once: their prompts and all their tokens, or the first ones.
+  /// Seconds for the requests of mixed_lengths.h in one batch: all tokens, or only the first of each completion.
   double mixed(bool whole) const {
     const std::vector<Prompt> prompts = mixed_prompts();
     SamplingRequest request{.temperature = 0.6, .max_new_tokens = 1};
@@ -131,14 +131,14 @@ int main(int argc, char** argv) {
   const std::vector<int64_t> alone_asked = argc > 2 ? std::vector<int64_t>{std::atol(argv[2])} : std::vector<int64_t>{};
   for (const int64_t sequences : alone_asked.empty() ? std::vector<int64_t>{1, 64, 256, 1024} : alone_asked) {
     const double step = measurement.step(sequences, kContext, 0), floor = measurement.floor(sequences, kContext, speed);
-    std::printf("%4ld sequences at context %ld: %6.3f ms a step, %7.0f tokens/s, floor %.2f ms (%.0f %%)\n",
+    std::printf("%4ld sequences at context %ld: %6.3f ms per step, %7.0f tokens/s, lower bound %.2f ms (%.0f %%)\n",
                 static_cast<long>(sequences), static_cast<long>(kContext), 1e3 * step,
                 static_cast<double>(sequences) / step, 1e3 * floor, 100 * floor / step);
     std::fflush(stdout);
   }
   if (!alone_asked.empty()) return 0;
   const double plain = measurement.step(256, kContext, 0), likeliest = measurement.step(256, kContext, 20);
-  std::printf("256 sequences with the 20 likeliest tokens recorded: %.3f ms a step, %+.1f %%\n", 1e3 * likeliest,
+  std::printf("256 sequences with the 20 likeliest tokens recorded: %.3f ms per step, %+.1f %%\n", 1e3 * likeliest,
               100 * (likeliest / plain - 1));
   const std::vector<Prompt> groups = prompts_of(64, 512, false), alone = prompts_of(1024, 512, true);
   const double shared = measurement.seconds(groups, {.samples_per_prompt = 16, .max_new_tokens = 512}),

@@ -1,8 +1,8 @@
-// Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head alone, a forward and backward pass with clipping
-// and AdamW over 16 sequences of 1,024 tokens, and groups of completions with their prompt computed once or for each.
+// Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head; forward, backward, clipping and AdamW over 16
+// sequences of 1,024 tokens; groups of completions whose prompt is computed once or for each.
 //
-//   build/bench/bin/gpu_update [head [ROWS] | step [bitwise | deterministic] | long | groups]: one of them alone, which
-//   a profiler can take; ROWS whose logits are alive at a time; with the bits of sampling; with run.deterministic
+//   build/bench/bin/gpu_update [head [ROWS] | step [bitwise | deterministic] | long | groups]: only one of them, for a
+//   profiler. ROWS is the number of rows per chunk of logits; bitwise and deterministic are the settings of that name.
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
@@ -22,7 +22,7 @@ namespace {
 using namespace keel;
 
 struct Cost {
-  double seconds, peak_gib;  // median; above what was there before
+  double seconds, peak_gib;  // median; peak above the memory before
 };
 
 template <class Work>
@@ -61,21 +61,21 @@ void measure_head(at::Device device, int64_t chunk_rows) {
     gradients.clear();
     head.backward(hidden, targets, Scope::kToken, all_one, behavior);
   };
-  // Clocks sink with the heat: what is compared takes turns.
-  const auto compare = [&](const char* name, const auto& work, const char* more, const BehaviorRows& behavior) {
-    std::vector<double> plain, with_more;
-    Cost cost{}, cost_with_more{};
+  // GPU clocks drop with heat, so the variants alternate.
+  const auto compare = [&](const char* name, const auto& work, const char* extra, const BehaviorRows& behavior) {
+    std::vector<double> plain, with_extra;
+    Cost cost{}, cost_with_extra{};
     for (int i = 0; i < 5; ++i) {
       plain.push_back((cost = cost_of(device, 3, [&] { work(BehaviorRows{}); })).seconds);
-      with_more.push_back((cost_with_more = cost_of(device, 3, [&] { work(behavior); })).seconds);
+      with_extra.push_back((cost_with_extra = cost_of(device, 3, [&] { work(behavior); })).seconds);
     }
     std::printf(
         "head, %s: %.1f ms, %.2f GiB above inputs and the weight's gradient; with %s %.1f ms (%.2f times), %.2f GiB\n",
-        name, 1e3 * median(plain), cost.peak_gib, more, 1e3 * median(with_more), median(with_more) / median(plain),
-        cost_with_more.peak_gib);
+        name, 1e3 * median(plain), cost.peak_gib, extra, 1e3 * median(with_extra), median(with_extra) / median(plain),
+        cost_with_extra.peak_gib);
     std::fflush(stdout);
   };
-  compare("statistics", statistics, "total variation and KL of the whole vocabulary", whole);
+  compare("statistics", statistics, "exact total variation and KL", whole);
   compare("forward and backward", backward, "the 20 likeliest tokens", top_k);
 }
 
@@ -84,8 +84,8 @@ class Update {
   explicit Update(at::Device device, bool bitwise)
       : Update(ModelWeights::random(bench_shape("0.5B"), 0, device), device, bitwise) {}
 
-  /// So many sequences, `samples` of which share a prompt where that is to be shared. Completions are all of the one
-  /// length, or spread between two.
+  /// The cost for `count` sequences, `samples` per prompt; `shared` computes a prompt once. Completion lengths are
+  /// equal, or from `shortest` to `completion`.
   Cost of(int64_t count, int64_t samples, int64_t prompt, int64_t completion, bool shared, int64_t tokens_per_batch,
           int64_t shortest = 0) {
     std::vector<std::vector<int32_t>> prompts(count), completions(count);
@@ -104,7 +104,7 @@ class Update {
     });
   }
 
-  /// Of the layers alone, forward and backward, on the same tokens.
+  /// The cost of only the layers, forward and backward, on the same tokens.
   Cost of_layers() {
     return cost_of(device_, 3, [&] {
       for (const PackedBatch& batch : batches_) {
@@ -142,13 +142,13 @@ int main(int argc, char** argv) {
   Update update(device, mode == "bitwise");
   if (alone.empty() || alone == "step") {
     const Cost cost = update.of(16, 1, 1, 1023, false, 16384);
-    std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB beside weights, gradients and moments\n",
+    std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB besides weights, gradients and moments\n",
                 1e3 * cost.seconds, cost.peak_gib);
   }
   if (alone.empty() || alone == "long") {
     const Cost cost = update.of(128, 8, 512, 8192, true, 32768, 512);
     std::printf(
-        "update on 16 groups of 8 completions of 512 to 8,192 tokens: %.2f s, %.1f GiB beside weights, gradients "
+        "update on 16 groups of 8 completions of 512 to 8,192 tokens: %.2f s, %.1f GiB besides weights, gradients "
         "and moments\n",
         cost.seconds, cost.peak_gib);
   }

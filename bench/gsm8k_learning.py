@@ -1,16 +1,16 @@
-"""Whether a real model learns on real problems: SmolLM2-135M-Instruct on GSM8K, without a network.
+"""Tests whether a real model learns on real problems: SmolLM2-135M-Instruct on GSM8K, without network access.
 
     python3 bench/gsm8k_learning.py MODEL.gguf train.jsonl OUT [--device cuda] [--steps 100] ...
 
-1. samples 8 completions of each of the first 3,000 problems (`keel eval`) and keeps the problems of which at least one of
-   the 8 is right, in OUT/kept.jsonl;
-2. trains on those (`keel train`): DPPO on all weights, 32 problems x 8 completions a step;
-3. writes OUT/curve.csv and OUT/summary.txt: the mean reward of the first and of the last 20 steps with their standard
-   errors, and whether the last exceed the first by 3 standard errors of the difference.
+1. Samples 8 completions of each of the first 3,000 problems (`keel eval`) and writes the problems with at least one
+   correct completion to OUT/kept.jsonl.
+2. Trains on those (`keel train`): DPPO on all weights, 32 problems x 8 completions per step.
+3. Writes OUT/curve.csv and OUT/summary.txt: the mean reward of the first and of the last 20 steps with standard errors, and
+   whether the last exceeds the first by 3 standard errors of the difference.
 
-What is large (the run with its checkpoints, every completion) goes to --work, OUT has kilobytes. A stage that is over its
-time is asked to stop, and the next goes on with what there is; called again, a stage whose result is there is not repeated
-and a run is resumed. The end is 0 where the reward rose by that much, 1 where it did not, 2 where a stage failed.
+Large files (the run with its checkpoints, all completions) go to --work; OUT has kilobytes. A stage that exceeds its time
+limit is stopped, and the next one uses its partial result. A second call skips finished stages and resumes the run. The
+exit code is 0 if the reward rose by that much, 1 if not, 2 if a stage failed.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CURVE = ("step", "reward/mean", "reward/std", "completion/length_mean", "complet
 
 
 def run(words, seconds, output):
-    """Calls the program with its output in a file; it is asked to stop when the time is over. Returns its exit code."""
+    """Runs the program with its output in a file, and stops it at the time limit. Returns its exit code."""
     began = time.monotonic()
     with open(output, "w", encoding="utf-8") as file:
         process = subprocess.Popen([KEEL, *map(str, words)], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
@@ -39,7 +39,7 @@ def run(words, seconds, output):
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             print(f"{words[0]}: stopped after {seconds} s", flush=True)
-            process.send_signal(signal.SIGTERM)  # it saves what it has
+            process.send_signal(signal.SIGTERM)  # it saves a checkpoint
             try:
                 process.wait(timeout=60)
             except subprocess.TimeoutExpired:
@@ -54,7 +54,7 @@ def run(words, seconds, output):
 def configuration(options):
     return {
         "model": {"path": str(options.model)},
-        # Longer problems there are none, and so less room need be kept for keys and values.
+        # No problem is longer; a lower limit saves KV cache.
         "data": {"files": [str(options.out / "kept.jsonl")], "chat": "always", "max_prompt_tokens": 512},
         "reward": {"functions": ["math"]},
         "objective": {"method": options.method},
@@ -71,7 +71,7 @@ def configuration(options):
 
 
 def solved_shares(options, rows, seconds):
-    """The share of each row's completions that are right; None where that could not be found out in time."""
+    """The fraction of correct completions of each row; None if the evaluation timed out."""
     data, samples, config = (options.work / name for name in ("rows.jsonl", "samples.jsonl", "eval.json"))
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     tree = configuration(options)
@@ -93,14 +93,14 @@ def solved_shares(options, rows, seconds):
 
 
 def keep_solvable(options):
-    """Writes OUT/kept.jsonl; False where that could not be done."""
+    """Writes OUT/kept.jsonl; returns False on failure."""
     kept = options.out / "kept.jsonl"
     if kept.exists():
-        print(f"{kept} is there: {len(kept.read_text(encoding='utf-8').splitlines())} problems", flush=True)
+        print(f"{kept} exists: {len(kept.read_text(encoding='utf-8').splitlines())} problems", flush=True)
         return True
     rows = [json.loads(line) for line in options.data.read_text(encoding="utf-8").splitlines()[:options.problems]]
     chosen, tried, end = [], [], time.monotonic() + options.eval_seconds
-    for first in range(0, len(rows), options.part):  # in parts: an evaluation that is stopped has no result
+    for first in range(0, len(rows), options.part):  # in parts, since a stopped evaluation has no result
         part = rows[first:first + options.part]
         shares = solved_shares(options, part, max(end - time.monotonic(), 1))
         if shares is None:
@@ -132,7 +132,7 @@ def mean_and_error(numbers):
 
 
 def tell(options):
-    """Writes the curve and the summary; True where the reward rose by 3 standard errors."""
+    """Writes the curve and the summary. Returns whether the reward rose by 3 standard errors."""
     metrics = options.work / "run" / "metrics.jsonl"
     rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()] if metrics.exists() else []
     rows = [row for row in rows if row["phase"] == "rl" and "reward/mean" in row]
@@ -161,22 +161,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path, help="SmolLM2-135M-Instruct as a GGUF file")
     parser.add_argument("data", type=pathlib.Path, help="train.jsonl of GSM8K")
-    parser.add_argument("out", type=pathlib.Path, help="folder for what is small")
-    parser.add_argument("--work", type=pathlib.Path, help="folder for what is large; OUT/work where none is named")
+    parser.add_argument("out", type=pathlib.Path, help="folder of the small results")
+    parser.add_argument("--work", type=pathlib.Path, help="folder of the large files (default: OUT/work)")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--method", default="dppo_tv")
-    parser.add_argument("--problems", type=int, default=3000, help="that are tried")
-    parser.add_argument("--part", type=int, default=1000, help="of them at a time")
-    parser.add_argument("--samples", type=int, default=8, help="completions of a problem")
-    parser.add_argument("--prompts", type=int, default=32, help="problems in a step")
-    parser.add_argument("--updates", type=int, default=2, help="in a step")
+    parser.add_argument("--problems", type=int, default=3000, help="number of problems to try")
+    parser.add_argument("--part", type=int, default=1000, help="problems per evaluation")
+    parser.add_argument("--samples", type=int, default=8, help="completions per problem")
+    parser.add_argument("--prompts", type=int, default=32, help="problems per step")
+    parser.add_argument("--updates", type=int, default=2, help="updates per step")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--max-new-tokens", type=int, default=256)
-    # At 1 the model solves less than one problem in a hundred, at 0.7 two: more to learn from in a step.
-    parser.add_argument("--temperature", type=float, default=0.7, help="of all sampling")
+    # The model solves less than 1 % of the problems at temperature 1, and 2 % at 0.7.
+    parser.add_argument("--temperature", type=float, default=0.7, help="sampling temperature")
     parser.add_argument("--lr", type=float, default=1e-5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--window", type=int, default=20, help="steps at either end that are compared")
+    parser.add_argument("--window", type=int, default=20, help="steps at the start and at the end to compare")
     parser.add_argument("--eval-seconds", type=float, default=120)
     parser.add_argument("--train-seconds", type=float, default=300)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-// The LM head alone, forward and backward, in processor time of one thread: build/bench/bin/head [rows vocabulary
+// The LM head, forward and backward, in processor time of one thread: build/bench/bin/head [rows vocabulary
 // width]
 
 #include <ATen/ATen.h>

@@ -1,10 +1,10 @@
-// How fast a model folder is loaded, beside `cat FILES > /dev/null` of the same files in a warm cache, and how much
-// memory that takes beyond the weights themselves:
+// The time to load a model folder, compared with `cat FILES > /dev/null` in a warm cache, and the extra memory beyond
+// the weights:
 //
 //   build/bench/bin/load [FOLDER...]
 //
-// Without a folder it makes three of a 254 M parameter model under the temporary folder: float32 in one file (1 GB) and
-// in four, and bfloat16, which a CPU widens to float32. The two alternate, each in a process of its own.
+// Without arguments it writes three folders of a 254 M parameter model: float32 in one file (1 GB) and in four, and
+// bfloat16, converted to float32 when loaded. Both sides alternate, each in its own process.
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// A line of /proc/self/status in bytes: VmRSS is what the process has now, VmHWM the most it ever had.
+/// A line of /proc/self/status in bytes: VmRSS (current memory) or VmHWM (peak).
 double memory(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -36,7 +36,7 @@ double memory(const std::string& key) {
   return 0;
 }
 
-/// One load, in this process: its seconds, the weights' bytes, the memory before it and at most.
+/// Loads once in this process and prints the seconds, the bytes of the weights, and the memory before and at the peak.
 int load_once(const fs::path& folder) {
   const at::Device device = open_device("cpu");
   const double before = memory("VmRSS"), start = now();

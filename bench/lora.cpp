@@ -1,4 +1,4 @@
-// Sampling with an adapter: merged into the weights once per policy version, or applied on the fly in every layer.
+// Sampling with an adapter: merged into the weights once per policy version, or applied separately in every layer.
 // build/bench/bin/lora [cpu|cuda]
 
 #include <cstdio>
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
     }));
     merged.push_back(seconds_of([&] { sample(weights); }));
   }
-  std::printf("%s, 16 completions of 32 tokens, rank 16: on the fly %.2f s; merged %.2f s + %.2f s to merge = %.2fx\n",
+  std::printf("%s, 16 completions of 32 tokens, rank 16: unmerged %.2f s; merged %.2f s + %.2f s to merge = %.2fx\n",
               describe_device(device).c_str(), median(on_the_fly), median(merged), median(merging),
               median(on_the_fly) / (median(merged) + median(merging)));
 }

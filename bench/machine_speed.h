@@ -8,8 +8,7 @@
 
 #include "bench/median.h"
 
-// What a step on the CPU cannot be quicker than: the bytes of the weights at the memory's speed, and the products at
-// the speed of a large one.
+// Lower bounds of a step on the CPU: memory bandwidth for the bytes of the weights, GEMM throughput for the FLOPs.
 
 inline double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -17,15 +16,15 @@ inline double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Of reading memory that no cache holds, in bytes a second.
+/// Memory read bandwidth in bytes per second.
 inline double memory_speed() {
-  const at::Tensor much = at::ones({1 << 26});  // 256 MiB
+  const at::Tensor large = at::ones({1 << 26});  // 256 MiB
   std::vector<double> seconds;
-  for (int i = 0; i < 5; ++i) seconds.push_back(seconds_of([&] { much.sum(); }));
-  return 4.0 * static_cast<double>(much.numel()) / median(seconds);
+  for (int i = 0; i < 5; ++i) seconds.push_back(seconds_of([&] { large.sum(); }));
+  return 4.0 * static_cast<double>(large.numel()) / median(seconds);
 }
 
-/// Of a large product, in floating-point operations a second.
+/// GEMM throughput in FLOP per second.
 inline double product_speed() {
   const at::Tensor a = at::rand({1024, 1024}), b = at::rand({1024, 1024});
   std::vector<double> seconds;

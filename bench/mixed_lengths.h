@@ -3,7 +3,7 @@
 #include <array>
 #include <numeric>
 
-/// The 256 requests of nano-vllm's bench.py, whose lengths Python's random draws with seed 0, each from 100 to 1,024:
+/// The lengths of the 256 requests in nano-vllm's bench.py, drawn from 100 to 1,024 by Python's random with seed 0:
 ///
 ///   seed(0)
 ///   prompts = [len([randint(0, 10000) for _ in range(randint(100, 1024))]) for _ in range(256)]

@@ -1,7 +1,7 @@
-"""Two programs that do the same work in turn, and who else used the machine meanwhile: what comparisons with a peer share.
+"""Alternating measurement of two worker programs, with a check for other load on the machine.
 
-A worker is a process that prepares itself, prints "ready" and perhaps a JSON object about itself, and answers each line
-"step" with one line of JSON. Between steps it sleeps.
+A worker prepares itself, prints "ready" and optionally a JSON object about itself, and answers each line "step" with one
+line of JSON. It sleeps between steps.
 """
 
 import argparse
@@ -24,31 +24,31 @@ STEP_SECONDS = 300.0
 MAX_SPIN_DRIFT = 0.05
 MAX_OTHER_LOAD = 0.05
 MAX_IDLE_LOAD = 0.05
-# Between two steps: longer than an OpenMP thread of the last worker spins before it goes to sleep.
+# The pause between two steps, longer than idle OpenMP threads spin.
 SETTLE_SECONDS = 0.05
 CLOCK_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class WorkerError(Exception):
-    """A worker died, hung, or answered something that is not in the protocol."""
+    """A worker died, hung, or violated the protocol."""
 
 
 def physical_cores(count: int) -> list[int]:
-    """`count` CPUs of this process on different cores: two hyper-threads of one core would be one core's speed."""
-    chosen, seen = [], set()
+    """`count` CPUs of this process on different physical cores."""
+    chosen, used = [], set()
     for cpu in sorted(os.sched_getaffinity(0)):
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         core = path.read_text().strip() if path.exists() else str(cpu)
-        if core not in seen:
-            seen.add(core)
+        if core not in used:
+            used.add(core)
             chosen.append(cpu)
     if len(chosen) < count:
-        raise SystemExit(f"this process may use {len(chosen)} cores and --threads wants {count}; lower --threads")
+        raise SystemExit(f"this process may use {len(chosen)} cores, but --threads is {count}; lower --threads")
     return chosen[:count]
 
 
 def worker_environment(threads: int, wait_policy: str) -> dict[str, str]:
-    """Both workers get exactly this: equal thread counts, and the same way of waiting between parallel regions."""
+    """The environment of both workers: equal thread counts, and the same OpenMP wait policy."""
     counts = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"]
     waiting = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
     inherited = {name: value for name, value in os.environ.items() if name not in waiting}
@@ -73,7 +73,7 @@ class Worker:
             raise WorkerError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
 
     def wait_ready(self) -> None:
-        """Blocks until the worker has warmed up, and keeps what it says about itself, if anything."""
+        """Waits until the worker is ready, and stores its description, if any."""
         line = self.read_line(STARTUP_SECONDS)
         word, _, facts = line.partition(" ")
         if word != "ready":
@@ -81,13 +81,13 @@ class Worker:
         self.facts = self.parse(facts) if facts.strip() else {}
 
     def step(self) -> dict:
-        """One step, timed here so that one clock measures both sides."""
+        """One step, timed here so that both sides use the same clock."""
         cpu_before = self.cpu_seconds()
         started = time.perf_counter()
         try:
             self.process.stdin.write(b"step\n")
         except BrokenPipeError:
-            raise self.failure("ended before it was told to") from None
+            raise self.failure("exited early") from None
         line = self.read_line(STEP_SECONDS)
         seconds = time.perf_counter() - started
         answer = self.parse(line)
@@ -104,7 +104,7 @@ class Worker:
                 raise self.failure(f"gave no answer within {timeout:.0f} s")
             chunk = os.read(descriptor, 65536)
             if not chunk:
-                raise self.failure("ended before it was told to")
+                raise self.failure("exited early")
             self.buffer += chunk
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.decode(errors="replace")
@@ -124,14 +124,14 @@ class Worker:
         return (int(fields[11]) + int(fields[12])) / CLOCK_TICK
 
     def peak_bytes(self) -> int:
-        """The most memory the worker has held so far, from its start on."""
+        """The peak memory of the worker since its start."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
     def failure(self, what: str) -> WorkerError:
-        """An error that ends the worker and carries the end of its standard error."""
+        """Stops the worker and returns an error with the end of its standard error."""
         try:
-            code = self.process.wait(timeout=1)  # one that is dying by itself has a status worth showing
+            code = self.process.wait(timeout=1)  # a crashed worker has an exit status
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
@@ -142,7 +142,7 @@ class Worker:
         return WorkerError(f"{self.name}: {what}{status}; its standard error ends with\n{shown}")
 
     def close(self) -> None:
-        """Ends the worker by ending its input; a worker that does not follow is killed."""
+        """Stops the worker by closing its input; kills it if it does not exit."""
         self.process.stdin.close()
         try:
             self.process.wait(timeout=10)
@@ -152,7 +152,7 @@ class Worker:
 
 
 def busy_seconds(cpus: list[int]) -> float:
-    """Time the given CPUs have spent on anything at all, time taken by a hypervisor included."""
+    """Busy time of these CPUs, including time stolen by a hypervisor."""
     total = 0
     for line in Path("/proc/stat").read_text().splitlines():
         name, *ticks = line.split()
@@ -163,7 +163,7 @@ def busy_seconds(cpus: list[int]) -> float:
 
 
 def spin_seconds(threads: int) -> float:
-    """Time of a fixed computation on every benchmark core at once: it grows when something else wants a core.
+    """Time of a fixed computation on all benchmark cores at once, which grows with other load.
     Hashing a large buffer releases Python's lock, so the threads really run side by side. The best of three, because
     one hiccup of a few milliseconds says nothing about the seconds that a pair takes."""
     data = bytes(1 << 20)
@@ -186,7 +186,7 @@ def spin_seconds(threads: int) -> float:
 
 
 def run_pair(keel: Worker, peer: Worker, cpus: list[int]) -> dict:
-    """One step of each side, with the spin loop around them and an account of who else used the cores."""
+    """One step of each side, with the spin loop before and after and the other load on the cores."""
     spin_before = spin_seconds(len(cpus))
     started, busy = time.perf_counter(), busy_seconds(cpus)
     result, idle_cpu = {}, {}
@@ -211,7 +211,7 @@ def run_pair(keel: Worker, peer: Worker, cpus: list[int]) -> dict:
 
 
 def mark_noise(pairs: list[dict]) -> None:
-    """Gives each pair its reasons to be distrusted. The spin loop is compared within the pair: a machine that is evenly
+    """Adds to each pair the reasons why it is noisy. The spin loop is compared within the pair: a machine that is evenly
     slower for a while slows both sides alike, and steady load from other programs is counted directly."""
     for pair in pairs:
         drift = pair["spin_after"] / pair["spin_before"] - 1
@@ -222,14 +222,14 @@ def mark_noise(pairs: list[dict]) -> None:
             reasons.append(f"other programs used {pair['other_load']:.0%} of the cores")
         for name, load in pair["idle_load"].items():
             (other,) = pair["idle_load"].keys() - {name}
-            # Counted in clock ticks, so a tick or two beside a short step is not evidence of a spinning thread.
+            # The resolution is a clock tick, so one or two ticks do not prove a spinning thread.
             if load > MAX_IDLE_LOAD and load * pair[other]["seconds"] > 3 / CLOCK_TICK:
                 reasons.append(f"{name} used {load:.0%} of a core while waiting")
         pair["noise"] = reasons
 
 
 def describe_machine(cpus: list[int]) -> dict:
-    """What a reader needs to know about the machine to compare numbers."""
+    """A description of the machine."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith(("model name", "CPU part")):
@@ -251,11 +251,11 @@ def describe_machine(cpus: list[int]) -> dict:
 def compare(
     description: str, program: Path, devices: list[str], measure: Callable[[argparse.Namespace, list[int]], None]
 ) -> int:
-    """The command line of a comparison of Keel's worker `program` with transformers: measures, and says on what."""
+    """The command line of a comparison of Keel's worker `program` with transformers."""
     root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keel", type=Path, default=program, help="Keel's worker program")
-    parser.add_argument("--python", type=Path, default=root / ".deps/trl/bin/python", help="one with transformers")
+    parser.add_argument("--python", type=Path, default=root / ".deps/trl/bin/python", help="Python with transformers")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=devices, default=devices[0])

@@ -1,11 +1,9 @@
-// One whole RL step of DPPO with the top 20 tokens: sampling, scoring, one update. On a GPU in bf16, on a CPU in
-// float32:
-//   build/bench/bin/rl_step [STALENESS]   the shape of Qwen2.5-0.5B, 64 prompts of 512 tokens and 16 completions of 512
-//                                         each, the sampler so many steps behind; on a CPU the small workload against
-//                                         TRL
-//   build/bench/bin/rl_step sizes         the shapes of Qwen2.5-3B, trained whole, and of Qwen2.5-7B with an adapter of
-//                                         rank 16 on all linear layers, layers computed again in the backward pass; on
-//                                         a CPU the small workload both ways
+// A full RL step of DPPO with the top 20 tokens: sampling, scoring, one update. On a GPU in bf16, on a CPU in float32:
+//   build/bench/bin/rl_step [STALENESS]   Qwen2.5-0.5B, 64 prompts of 512 tokens with 16 completions of 512 each, and
+//                                         rollout.staleness; on a CPU the small workload against TRL
+//   build/bench/bin/rl_step sizes         Qwen2.5-3B with all weights trained, and Qwen2.5-7B with a rank 16 adapter on
+//                                         all linear layers, with activation checkpointing; on a CPU both with the
+//                                         small workload
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
@@ -31,7 +29,7 @@ struct Workload {
   int64_t lora_rank = 0;
   bool recompute = false;
   int64_t staleness = 0;
-  int steps = 3;  // that are measured, after one that is not
+  int steps = 3;  // measured, after one warm-up step
 };
 
 void measure(const Workload& workload, at::Device device) {
@@ -71,7 +69,7 @@ void measure(const Workload& workload, at::Device device) {
       static_cast<long>(workload.prompts), static_cast<long>(workload.samples), static_cast<long>(workload.new_tokens),
       median(whole), median(rollout), median(train), static_cast<double>(peak_memory_bytes(device)) / (1 << 30),
       workload.steps);
-  std::fflush(stdout);  // what follows may not fit
+  std::fflush(stdout);  // the next shape may run out of memory
 }
 
 }  // namespace

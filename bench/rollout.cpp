@@ -1,6 +1,5 @@
-// One decode step on the CPU, sampling and log-probabilities included: milliseconds, tokens a second, and how far that
-// is from the floor, which is the larger of the bytes of the weights at the memory's speed and of the products at the
-// speed of a large one.
+// Sampling on a CPU: milliseconds per step, tokens per second, and the ratio to the lower bound: the larger of the
+// weights' bytes at memory bandwidth and the FLOPs at GEMM throughput.
 //
 //   build/bench/bin/rollout [THREADS]
 
@@ -38,7 +37,7 @@ void measure(const char* name, int64_t sequences) {
   const double step = median(steps), parameters = static_cast<double>(config.parameter_count());
   const double floor =
       std::max(4 * parameters / memory_speed(), 2 * parameters * static_cast<double>(sequences) / product_speed());
-  std::printf("%-6s %4ld sequences: %8.2f ms a step, %8.0f tokens/s, floor %.2f ms (%.0f %%)\n", name,
+  std::printf("%-6s %4ld sequences: %8.2f ms per step, %8.0f tokens/s, lower bound %.2f ms (%.0f %%)\n", name,
               static_cast<long>(sequences), 1e3 * step, static_cast<double>(sequences) / step, 1e3 * floor,
               100 * floor / step);
 }

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     rollout.push_back(numbers.rollout_seconds);
     train.push_back(numbers.train_seconds);
   }
-  std::printf("%s, %s, %ld completions a step, %ld updates: rollout %.1f ms, train %.1f ms (median of %d steps)\n",
+  std::printf("%s, %s, %ld completions per step, %ld updates: rollout %.1f ms, train %.1f ms (median of %d steps)\n",
               describe_device(policy.model.device()).c_str(), config.run.precision.c_str(),
               static_cast<long>(config.rollouts_per_step()), static_cast<long>(config.updates_per_step()),
               median(rollout) * 1e3, median(train) * 1e3, kSteps);

@@ -1,6 +1,6 @@
-// What token records cost: RL steps of DPPO with the top 20 tokens, in turn without a record, with one of 16 whole
-// completions, and with one of all tokens; files are written and synced. What the record itself takes is measured
-// apart, for a step varies by more. On a CPU the small workload of rl_step, on a GPU the shape of Qwen2.5-0.5B:
+// The cost of token records: alternating RL steps of DPPO with the top 20 tokens, without a record, with 16
+// completions, and with all tokens, written and synced. Recording is timed separately, since steps vary more than its
+// cost. On a CPU it uses the small workload of rl_step, on a GPU Qwen2.5-0.5B:
 //   build/bench/bin/token_records [ROUNDS]
 
 #include <ATen/ATen.h>
@@ -30,11 +30,11 @@ struct Seconds {
   double wall = 0, processor = 0;
 };
 
-/// Adds what passes until its end.
-class Measured {
+/// Adds the time of its scope.
+class ScopedTimer {
  public:
-  explicit Measured(Seconds& seconds) : seconds_(seconds) {}
-  ~Measured() {
+  explicit ScopedTimer(Seconds& seconds) : seconds_(seconds) {}
+  ~ScopedTimer() {
     seconds_.wall += watch_.lap();
     seconds_.processor += static_cast<double>(std::clock() - began_) / CLOCKS_PER_SEC;
   }
@@ -45,22 +45,22 @@ class Measured {
   std::clock_t began_ = std::clock();
 };
 
-/// Records as a run's watcher does.
+/// Records tokens like the watcher of a run.
 struct Recorder : StepWatcher {
   Recorder(std::filesystem::path to, const Tokenizer& with) : folder(std::move(to)), tokenizer(with) {}
   void on_experience(const Experience& e) override {
-    const Measured measured(spent);
-    if (share) records.emplace(folder, step, e.prompts, e.rollouts, e.trained_index, *share, tokenizer);
+    const ScopedTimer timer(spent);
+    if (selection) records.emplace(folder, step, e.prompts, e.rollouts, e.trained_index, *selection, tokenizer);
   }
   void on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override {
-    const Measured measured(spent);
+    const ScopedTimer timer(spent);
     if (records) records->add(tokens, minibatch);
   }
   void on_gradients(std::span<const int64_t>) override {
     if (records) records->end_update();
   }
   void commit() {
-    const Measured measured(spent);
+    const ScopedTimer timer(spent);
     if (records) records->commit({{"method", "dppo_topk_tv"}});
     records.reset();
   }
@@ -68,11 +68,11 @@ struct Recorder : StepWatcher {
   const Tokenizer& tokenizer;
   Seconds spent;
   int64_t step = 0;
-  std::optional<RecordSelection> share;  // nothing: no record
+  std::optional<RecordSelection> selection;  // unset: no record
   std::optional<TokenRecords> records;
 };
 
-/// Of the steps of one kind, and of the record in each.
+/// Times of the steps of one kind, and of recording in each.
 struct Times {
   std::vector<double> wall, processor, record_wall, record_processor;
 };
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
   uintmax_t bytes = 0, tokens = 0;
   for (int round = 0; round <= rounds; ++round) {
     for (int kind = 0; kind < 3; ++kind) {
-      recorder.share = shares[kind];
+      recorder.selection = shares[kind];
       recorder.step++;
       recorder.spent = {};
       Seconds step;
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   }
   remove_tree(folder);
   const double wall = median(times[0].wall), processor = median(times[0].processor);
-  std::printf("%s: a step without a record %.4f s, processor time %.4f s (medians of %d in turn)\n",
+  std::printf("%s: step without a record %.4f s, processor time %.4f s (medians of %d)\n",
               describe_device(device).c_str(), wall, processor, rounds);
   for (const int kind : {1, 2}) {
     const double taken = median(times[kind].record_wall), busy = median(times[kind].record_processor);
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
         100 * busy / processor, 10 * taken / wall, 10 * busy / processor, 100 * (median(times[kind].wall) / wall - 1),
         100 * (median(times[kind].processor) / processor - 1));
   }
-  std::printf("a file of %s tokens: %s bytes, %.1f a token\n", format_count(static_cast<int64_t>(tokens)).c_str(),
+  std::printf("a file of %s tokens: %s bytes, %.1f per token\n", format_count(static_cast<int64_t>(tokens)).c_str(),
               format_count(static_cast<int64_t>(bytes)).c_str(),
               static_cast<double>(bytes) / static_cast<double>(tokens));
 }

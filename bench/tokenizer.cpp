@@ -1,10 +1,10 @@
-// How fast a tokenizer encodes and decodes, on one core.
+// Encoding and decoding speed of a tokenizer on one core.
 //
 //   build/bench/bin/tokenizer [FOLDER [TEXT...]]
 //
-// FOLDER holds a tokenizer.json (default: GPT-2's, where tests/parity/tokenizer_parity_test.py has put it). TEXT are
-// files to encode line by line, as prompts are (default: this program's source). bench/tokenizer_peer.py runs the same
-// beside the Python package.
+// FOLDER contains a tokenizer.json (default: GPT-2's, installed by tests/parity/tokenizer_parity_test.py). TEXT are
+// files to encode line by line, like prompts (default: this program's source). bench/tokenizer_peer.py compares it with
+// the Python package.
 #include <time.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Processor seconds of this process: what else runs on the machine counts less.
+/// Processor seconds of this process, which other programs affect less than wall time.
 double now() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -37,7 +37,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-/// Seconds of the fastest of several calls, which together take at least a second.
+/// Seconds of the fastest of several calls that take at least a second in total.
 template <class Work>
 double fastest(const Work& work) {
   double best = 1e9, total = 0;

@@ -1,4 +1,4 @@
-"""build/bench/bin/tokenizer beside the Python package `tokenizers`, on one core each: processor time, alternating, fastest of three.
+"""build/bench/bin/tokenizer compared with the Python package `tokenizers`, on one core each: processor time, alternating, fastest of three.
 
     scripts/python.sh bench/tokenizer_peer.py FOLDER TEXT...
 """

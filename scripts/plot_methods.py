@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/methods.md: what each method does to a token, as a function of mu and pi.
+"""Draws the figures of docs/methods.md: the coefficient of each method as a function of mu and pi.
 
     PYTHONPATH=build/python python scripts/plot_methods.py [FOLDER]     (default: docs/methods)
 
@@ -17,7 +17,7 @@ import keel
 FONT = "system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif"
 CELLS = 80  # heat map cells along each side
 LEVELS = 12  # shades of either colour
-SHOWN = 5.0  # |coefficient / A| from which on the colour is the strongest
+SHOWN = 5.0  # |coefficient / A| of the darkest colour
 
 STYLE = """
 .page{fill:#ffffff}.frame{fill:none;stroke:#57606a;stroke-width:1}.back{fill:#ffffff}
@@ -34,7 +34,7 @@ text{fill:#e6edf3}.soft{fill:#9da7b3}.grid{stroke:#30363d}.same{stroke:#9da7b3}
 
 
 def decide(method, params, mu, pi, sign):
-    """The decision about tokens with these probabilities and the advantage +1 or -1."""
+    """The decisions about tokens with these probabilities and advantage +1 or -1."""
     mu, pi = torch.broadcast_tensors(mu, pi)
     shape, mu, pi = mu.shape, mu.reshape(-1), pi.reshape(-1)
     decision = keel.token_coefficients(method, params, logp=pi.log(), behavior_logp=mu.log(),
@@ -43,12 +43,12 @@ def decide(method, params, mu, pi, sign):
 
 
 def number(value):
-    """One decimal. The small shift keeps numbers that lie between two decimals from falling either way."""
+    """One decimal. The small shift makes the rounding of ties deterministic."""
     text = f"{value + 1e-6:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
 
-# Colours: blue raises the token's probability, red lowers it, and nothing is the page itself.
+# Colours: blue raises the token's probability, red lowers it, and the background means no change.
 
 
 def mixed(low, high, share):
@@ -84,8 +84,8 @@ def shades(palette):
 
 
 def heat(method, params, sign):
-    """The coefficient over |A| as paths, one per shade, in units of cells; blocked cells are left out."""
-    # A little off the centres of the cells: some of those lie on a boundary, where rounding would decide.
+    """The coefficient over |A| as paths, one per shade, in units of cells; without blocked cells."""
+    # Shifted from the centres of the cells, some of which are exactly on a boundary.
     mu = (torch.arange(CELLS, dtype=torch.float64) + 0.503) / CELLS
     pi = (torch.arange(CELLS, dtype=torch.float64) + 0.498) / CELLS
     coefficient, keep = decide(method, params, mu.unsqueeze(0), pi.unsqueeze(1), sign)
@@ -96,7 +96,7 @@ def heat(method, params, sign):
         for i in range(1, CELLS + 1):
             if i == CELLS or cells[i] != cells[begin]:
                 if cells[begin] <= LEVELS:
-                    # One cell further into what is blocked: the exact boundary is drawn over it.
+                    # Extends one cell into the blocked area; the exact boundary is drawn over it.
                     left = begin - (begin > 0 and cells[begin - 1] > LEVELS)
                     right = i + (i < CELLS and cells[i] > LEVELS)
                     runs.setdefault(cells[begin], []).append(f"M{left} {CELLS - 1 - row}h{right - left}v1h-{right - left}z")
@@ -155,7 +155,7 @@ def panel(x, y, size, method, params, sign, notes):
 
 
 def axes(x, y, size, left, bottom):
-    """Ticks at 0, 0.5 and 1, and the names mu and pi where asked for."""
+    """Ticks at 0, 0.5 and 1, and optionally the labels mu and pi."""
     parts = []
     for tick in (0, 0.5, 1):
         label = f"{tick:g}"
@@ -172,7 +172,7 @@ def axes(x, y, size, left, bottom):
 
 
 def colour_bar(x, y, width):
-    """The scale of the heat maps, and what the other marks mean."""
+    """The colour scale of the heat maps, and the legend."""
     count = 2 * LEVELS + 1
     step = width / count
     parts = [f'<rect class="{shade(i - LEVELS)}" x="{number(x + i * step)}" y="{y}" width="{number(step + 0.4)}" height="12"/>'
@@ -228,7 +228,7 @@ def regions(title, columns):
     return document(width, height, title, "".join(body))
 
 
-LINES = [  # name, method, parameters, light colour, dark colour, dashes, shift of the line, which separates equal ones
+LINES = [  # name, method, parameters, light colour, dark colour, dashes, shift that separates equal lines
     ("PPO clip, 0.2", "ppo", {}, "#8c5a00", "#e3b341", "", 0.0),
     ("DPPO Binary-TV, 0.15", "dppo_tv", {}, "#0a58b5", "#79b8ff", "", 2.5),
     ("DPPO Binary-KL, 0.05", "dppo_kl", {}, "#6f3fc4", "#c9a5ff", "7 3", -2.5),
@@ -238,7 +238,7 @@ LINES = [  # name, method, parameters, light colour, dark colour, dashes, shift 
 
 
 def polyline(points):
-    """Without the points that lie on the line between their neighbours."""
+    """Removes points on the line between their neighbours."""
     kept = [points[0]]
     for i in range(1, len(points) - 1):
         (x0, y0), (x1, y1), (x2, y2) = kept[-1], points[i], points[i + 1]
@@ -248,7 +248,7 @@ def polyline(points):
 
 
 def weights():
-    """The weight on r A as pi moves, for a rare, a middling and a likely token."""
+    """The weight on r A as a function of pi, for a rare, a medium and a likely token."""
     columns = [(0.01, 0.0, 0.6, "mu = 0.01: a rare token"), (0.5, 0.0, 1.0, "mu = 0.5"), (0.99, 0.4, 1.0, "mu = 0.99: a near-certain token")]
     low, high, wide, tall, gap, left, top, between = -0.5, 2.5, 270, 170, 34, 92, 44, 40
     width, height = left + 3 * (wide + gap) - 6, top + 2 * tall + between + 88
@@ -305,7 +305,7 @@ def curves(mu, begin, end, sign, wide, tall, low, high):
 
 
 def pictures():
-    """File name to text."""
+    """All figures by file name."""
     return {
         "regions.svg": regions("PPO's clip, DPPO's region and DRPO's slope: coefficient over |A| as a function of mu and pi", [
             ("PPO's clip", "blocks |pi/mu − 1| &gt; 0.2", "ppo", {}, [(0.3, 0.78, "blocked")], [(0.72, 0.22, "blocked")]),

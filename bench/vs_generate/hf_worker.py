@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # whatever libraries print goes to standard error
+PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # libraries print to standard error
 os.dup2(2, 1)
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
@@ -23,7 +23,7 @@ model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).e
 prompts = torch.tensor(
     [[3 + (i * 7 + t * 5) % 50 for t in range(prompt_tokens)] for i in range(sequences)], device=device
 )
-# No end of sequence: every completion has its full length, and no processor has to forbid it.
+# No EOS token, so every completion has its full length without a logits processor.
 model.generation_config = transformers.GenerationConfig(
     do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=new_tokens, eos_token_id=None, pad_token_id=0
 )

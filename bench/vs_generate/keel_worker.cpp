@@ -1,4 +1,4 @@
-// Keel's side of bench/vs_generate: samples the same completions' length as Hugging Face's generate, again and again.
+// Keel's side of bench/vs_generate: repeatedly samples completions of the same length as Hugging Face's generate.
 //
 //   vs_generate_keel SHAPE SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER THREADS DEVICE
 //
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   write_model_folder(argv[5], model, tokenizer, Json::object(), {});
   if (device.is_cuda()) model.set_compute_type(at::kBFloat16);
   const int64_t sequences = std::atol(argv[2]), prompt_tokens = std::atol(argv[3]), tokens = std::atol(argv[4]);
-  // Different prompts, as the other side computes every row's own.
+  // Different prompts, since the other side does not share prompts.
   std::vector<Prompt> prompts(sequences);
   for (int64_t i = 0; i < sequences; ++i) {
     prompts[i].id = static_cast<uint64_t>(i);
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   }
   double laying_out = 0;  // seconds of the last call
   const auto sample = [&](uint64_t seed) {
-    // Weights are laid out for sampling each time: training changes them before every batch.
+    // Packs the weights for sampling each time, since training changes them before every batch.
     std::optional<RolloutEngine> engine;
     laying_out = seconds_of([&] { engine.emplace(SamplingModel({model}), tokenizer); });
     return engine->generate(prompts, {.max_new_tokens = tokens, .stop_at_eos = false, .seed = seed});

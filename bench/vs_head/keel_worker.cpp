@@ -1,9 +1,9 @@
-// Keel's side of bench/vs_head: the LM head on the same rows again and again.
+// Keel's side of bench/vs_head: repeats the LM head on the same rows.
 //
 //   vs_head_keel SEQUENCES TOKENS WIDTH VOCABULARY FOLDER THREADS DEVICE
 //
-// writes its random inputs and what it makes of them to FOLDER for the other side, prints "ready", and computes all of
-// it anew for every line "step".
+// writes its random inputs and results to FOLDER for the other side, prints "ready", and repeats the computation for
+// every line "step".
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
@@ -27,7 +27,7 @@ struct Inputs {
   Weight weight;
   Tensor master;
   Tensor hidden, targets;
-  Tensor advantages;  // [sequences]: the coefficient of a row is its sequence's, divided by the number of rows
+  Tensor advantages;  // [sequences]; a row's coefficient is that of its sequence, divided by the number of rows
 };
 
 struct Results {
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argv[5];
   use_threads(std::atoi(argv[6]));
   const at::Device device = open_device(argv[7]);
-  compute(random_inputs(1, 64, width, 1024, device));  // loads code, which is no memory of the work
+  compute(random_inputs(1, 64, width, 1024, device));  // loads code before the memory is measured
   const Inputs inputs = random_inputs(sequences, tokens, width, vocabulary, device);
   write_safetensors(folder / "inputs.safetensors",
                     {{"hidden", inputs.hidden},

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The LM head, forward and backward: Keel against plain PyTorch (full logits, autograd) and against Liger's chunks, on
-the same random hidden states, weight, targets and coefficients, alternating between Keel and one of them. Each side
-makes the log-probability, log(1 - p) and entropy of every row and the gradients of hidden states and weight; they must
-agree. Liger is its package (`liger-kernel`) where that is installed and runs on the device, which gives gradients alone,
-and else its algorithm in plain PyTorch.
+the same random hidden states, weight, targets and coefficients, alternating between Keel and a peer. Each side computes
+the log-probability, log(1 - p) and entropy of every row and the gradients of hidden states and weight, which must agree.
+Liger is the package `liger-kernel`, which returns only gradients, if it is installed and supports the device; otherwise
+its algorithm in plain PyTorch.
 
 On a CPU in float32 with 512 rows of SmolLM2-135M's head; on a GPU (--device cuda) in bf16 with gradients in float32 and
 16,384 rows of Qwen2.5-0.5B's.
@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 from pairs import Worker, WorkerError, compare, mark_noise, run_pair, worker_environment  # noqa: E402
 
 SHAPES = {"cpu": (4, 128, 576, 49_152), "cuda": (16, 1024, 896, 151_936)}  # sequences, tokens, width, vocabulary
-# Of statistics the largest difference, of gradients the relative 2-norm. Plain PyTorch rounds logits to bf16 on a GPU.
+# Max difference of statistics, relative 2-norm of gradients. Plain PyTorch rounds logits to bf16 on a GPU.
 MAX_APART = {"cpu": (1e-4, 1e-4), "cuda": (0.25, 0.02)}
 ANSWERS = {"seconds", "peak_bytes"}
 

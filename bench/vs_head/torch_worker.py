@@ -1,4 +1,4 @@
-"""PyTorch's side of bench/vs_head: the same rows through full logits or in chunks, and how far the results lie apart.
+"""PyTorch's side of bench/vs_head: the same rows with full logits or in chunks, and the difference of the results.
 
     torch_worker.py torch|liger FOLDER DEVICE
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # whatever libraries print goes to standard error
+PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # libraries print to standard error
 os.dup2(2, 1)
 
 import torch  # noqa: E402
@@ -22,7 +22,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 @dataclass
 class Inputs:
-    """As Keel's side wrote them: `advantages` of each sequence, whose rows follow each other in `hidden`."""
+    """The inputs written by Keel's side; `advantages` per sequence, `hidden` with the rows of all sequences in order."""
 
     hidden: torch.Tensor
     weight: torch.Tensor
@@ -35,7 +35,7 @@ class Inputs:
 
 
 def of_rows(inputs: Inputs, hidden: torch.Tensor, targets: torch.Tensor, coefficient: torch.Tensor) -> dict:
-    """What plain PyTorch makes of some rows: their logits, all of them, and autograd."""
+    """Plain PyTorch: all logits and autograd."""
     hidden = hidden.detach().requires_grad_()
     every_logp = torch.log_softmax(hidden @ inputs.weight.T, -1, dtype=torch.float32)
     logp = every_logp.gather(-1, targets[:, None]).squeeze(-1)
@@ -43,7 +43,7 @@ def of_rows(inputs: Inputs, hidden: torch.Tensor, targets: torch.Tensor, coeffic
         entropy = -every_logp.exp().mul_(every_logp).sum(-1)
         other_logp = torch.log(-torch.expm1(logp))
     loss = -(coefficient * logp).sum()
-    del every_logp  # so that backward may free it
+    del every_logp  # lets backward free it
     hidden_gradient, weight_gradient = torch.autograd.grad(loss, (hidden, inputs.weight))
     return {
         "logp": logp.detach(),
@@ -59,7 +59,7 @@ def full_logits(inputs: Inputs) -> dict:
 
 
 def in_chunks(inputs: Inputs) -> dict:
-    """Liger's algorithm: a sequence at a time, with the gradient of its loss taken while its logits are there."""
+    """Liger's algorithm: computes loss and gradient sequence by sequence, while the logits are in memory."""
     rows = len(inputs.hidden) // len(inputs.advantages)
     weight_gradient = torch.zeros_like(inputs.weight, dtype=torch.float32, requires_grad=False)
     chunks = []
@@ -77,7 +77,7 @@ def by_liger(inputs: Inputs) -> dict:
     gives neither log-probabilities nor entropies."""
     from liger_kernel.chunked_loss import LigerFusedLinearGRPOLoss
 
-    # Compiled is only the loss's arithmetic, a few numbers a row.
+    # Only the arithmetic of the loss is compiled.
     loss_of = LigerFusedLinearGRPOLoss(beta=0.0, use_ref_model=False, compiled=False)
     sequences = len(inputs.advantages)
     hidden = inputs.hidden.view(sequences, -1, inputs.hidden.shape[-1]).detach().requires_grad_()
@@ -88,7 +88,7 @@ def by_liger(inputs: Inputs) -> dict:
 
 
 def liger_logp(inputs: Inputs) -> torch.Tensor:
-    """The log-probabilities that its loss is made of."""
+    """The log-probabilities in its loss."""
     from liger_kernel.chunked_loss.fused_linear_ppo import LigerFusedLinearPPOBase
 
     with torch.no_grad():
@@ -101,7 +101,7 @@ def small_inputs(width: int, device: str) -> Inputs:
 
 
 def with_types(inputs: Inputs, device: str, work: Callable) -> Inputs:
-    """On a GPU products are of bf16, as on Keel's side. Liger sums the weight's gradient in the weight's own type, and
+    """On a GPU matmuls are in bf16, as in Keel. Liger sums the weight's gradient in the weight's own type, and
     rounds the weight itself: it gets the float32 one."""
     if device != "cpu":
         inputs.hidden = inputs.hidden.bfloat16()
@@ -112,7 +112,7 @@ def with_types(inputs: Inputs, device: str, work: Callable) -> Inputs:
 
 
 def choose(peer: str, width: int, device: str) -> tuple[str, Callable]:
-    """The peer's name and work, after it has done a little, so that its code is loaded."""
+    """The peer's name and function, after a warm-up call."""
     name, work = f"plain torch {torch.__version__}", full_logits
     if peer == "liger":
         try:
@@ -120,7 +120,7 @@ def choose(peer: str, width: int, device: str) -> tuple[str, Callable]:
 
             by_liger(with_types(small_inputs(width, device), device, by_liger))
             return f"liger-kernel {version('liger-kernel')} (no entropies)", by_liger
-        except Exception as error:  # not there, or not for this device
+        except Exception as error:  # not installed, or unsupported device
             print(f"liger-kernel cannot be used: {error!r}", file=sys.stderr)
             name, work = "a stand-in of Liger's algorithm", in_chunks
     work(with_types(small_inputs(width, device), device, work))
@@ -147,7 +147,7 @@ def peak_bytes(device: str) -> int:
 
 
 def apart(mine: dict, theirs: dict) -> dict:
-    """Of numbers of a row the largest difference, of gradients the 2-norm of the difference over Keel's own."""
+    """The max difference of statistics, and the relative 2-norm of the difference of gradients."""
     differences = {}
     for name, value in mine.items():
         other = theirs[name].to(value.device)
@@ -161,14 +161,14 @@ def apart(mine: dict, theirs: dict) -> dict:
 def main() -> None:
     peer, folder, device = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    # Copies: what is mapped from a file takes memory only when it is read.
+    # Copies, since mapped files take memory only when read.
     loaded = {key: value.clone() for key, value in load_file(folder / "inputs.safetensors", device=device).items()}
     name, work = choose(peer, loaded["hidden"].shape[-1], device)
     facts = {"name": name}
     inputs = with_types(Inputs(**loaded), device, work)
     del loaded
     held = held_bytes(device)
-    with contextlib.suppress(torch.OutOfMemoryError):  # an answer, not a failure: the driver says so and goes on
+    with contextlib.suppress(torch.OutOfMemoryError):  # reported as a result; the driver continues
         mine = work(inputs)
         if work is by_liger:
             mine["logp"] = liger_logp(inputs)

@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 from pairs import Worker, WorkerError, compare, mark_noise, run_pair, worker_environment  # noqa: E402
 
-MAX_APART = {"cpu": 1e-4, "cuda": 0.1}  # in bf16 the logits of TRL are rounded, ours are not: the head's gradients were 5 % apart
+MAX_APART = {"cpu": 1e-4, "cuda": 0.1}  # TRL rounds its bf16 logits, Keel does not: the head's gradients differ by 5 %
 
 
 def report(facts: dict, pairs: list[dict]) -> None:

@@ -10,7 +10,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # whatever libraries print goes to standard error
+PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # libraries print to standard error
 os.dup2(2, 1)
 
 import torch  # noqa: E402
@@ -32,12 +32,12 @@ def make_model() -> LlamaForCausalLM:
 
 
 def make_batch(model: LlamaForCausalLM) -> dict:
-    """Completions whose sampler was a little off the model, so that the clip has something to do."""
+    """Completions of a sampler that differs slightly from the model, so that some tokens are clipped."""
     torch.manual_seed(1)
     prompts, completions = (torch.randint(model.config.vocab_size, (SEQUENCES, n), device=DEVICE) for n in (PROMPT, COMPLETION))
     logp = []
     with torch.no_grad():
-        for row in torch.cat([prompts, completions], 1).split(1):  # one at a time: a GPU's logits are many
+        for row in torch.cat([prompts, completions], 1).split(1):  # one at a time, to save memory for logits
             logits = model(row).logits[:, PROMPT - 1:-1].float()
             logp.append(torch.log_softmax(logits, -1).gather(-1, row[:, PROMPT:, None])[..., 0])
     logp = torch.cat(logp)
@@ -52,7 +52,7 @@ def keel_loss(model, batch):
 
 
 def trl_loss(model, batch):
-    """What GRPOTrainer does of one micro-batch: its fused head, log-probabilities and entropies, and the clip on them."""
+    """GRPOTrainer's loss of one micro-batch: fused head, log-probabilities, entropies and clip."""
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     labels = ids.clone()
     labels[:, :PROMPT] = -100
@@ -117,7 +117,7 @@ def main() -> None:
     step()
     facts = {"name": f"{package} {version(package)}", "apart": apart(kind, model.lm_head.weight.grad.float(), folder / "keel.pt")}
     for _ in range(2):
-        step()  # gradients are there from now on, as in training
+        step()  # allocates the gradients, as in training
     held = held_bytes()
     print("ready", json.dumps(facts), file=PROTOCOL)
     for _ in sys.stdin:

@@ -23,7 +23,7 @@ ANSWERS = {"seconds", "rollout_seconds", "train_seconds", "completion_tokens"}
 
 
 def summarize(pairs: list[dict]) -> dict:
-    """Medians over the given pairs."""
+    """Medians over these pairs."""
 
     def median(side: str, key: str) -> float:
         return statistics.median(pair[side][key] for pair in pairs)
@@ -57,7 +57,7 @@ def print_summary(title: str, summary: dict) -> None:
 
 
 def compare(options: argparse.Namespace) -> dict:
-    """Runs the whole comparison and returns everything that was measured."""
+    """Runs the comparison and returns all measurements."""
     cpus = physical_cores(options.threads)
     os.sched_setaffinity(0, cpus)  # inherited by both workers
     environment = worker_environment(options.threads, options.wait_policy)
@@ -66,7 +66,7 @@ def compare(options: argparse.Namespace) -> dict:
     try:
         for name, command in (("keel", [str(options.keel)]), ("trl", trl_command)):
             workers.append(Worker(name, command, environment, ANSWERS))
-            workers[-1].wait_ready()  # one at a time: neither warms up beside the other
+            workers[-1].wait_ready()  # one at a time, so that warm-ups do not overlap
             print(f"{name}: ready {json.dumps(workers[-1].facts)}", flush=True)
         keel, trl = workers
         for _ in range(options.warmup):
@@ -123,7 +123,7 @@ def print_result(result: dict) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--keel", type=Path, default=ROOT / "build/bench/vs_trl_keel", help="Keel's worker program")
-    parser.add_argument("--trl-python", type=Path, default=ROOT / ".deps/trl/bin/python", help="made by setup.sh")
+    parser.add_argument("--trl-python", type=Path, default=ROOT / ".deps/trl/bin/python", help="created by setup.sh")
     parser.add_argument("--pairs", type=int, default=7, help="measured pairs of steps")
     parser.add_argument("--warmup", type=int, default=2, help="unmeasured steps of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads and cores of each side")
@@ -131,9 +131,9 @@ def main() -> int:
         "--wait-policy",
         choices=("passive", "default"),
         default="passive",
-        help="OpenMP threads of both sides between parallel regions: sleep at once, or spin first as the library likes",
+        help="OpenMP threads between parallel regions: sleep at once, or spin first (library default)",
     )
-    parser.add_argument("--json", type=Path, help="write everything measured to this file")
+    parser.add_argument("--json", type=Path, help="write all measurements to this file")
     options = parser.parse_args()
     if options.pairs < 1 or options.threads < 1 or options.warmup < 0:
         parser.error("--pairs and --threads must be at least 1, --warmup at least 0")

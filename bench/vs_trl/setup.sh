@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the virtual environment that the TRL half of this benchmark runs in: .deps/trl in the repository root.
-# Silent when it is already there; remove that folder to build it again with newer packages.
+# Creates the virtual environment for TRL, .deps/trl in the repository root. Does nothing if it exists; remove the folder
+# to recreate it with newer packages.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,14 +12,14 @@ if [[ -f $stamp ]]; then
 fi
 
 echo "setting up $env_dir (torch, trl, transformers, accelerate, datasets, liger-kernel)" >&2
-rm -rf "$env_dir" # no stamp: whatever is there is half an installation
+rm -rf "$env_dir" # without a stamp the installation is incomplete
 "${PYTHON:-python3}" -m venv "$env_dir"
 pip=("$env_dir/bin/python" -m pip --disable-pip-version-check --quiet)
 
-# torch first and pinned: it must be the release Keel is built on, or the benchmark would compare two torch versions.
+# torch first and pinned to the release that Keel is built with, so that both sides use the same version.
 "${pip[@]}" install "torch==2.13.0"
 "${pip[@]}" install "torch==2.13.0" trl transformers accelerate datasets
-# For bench/vs_head: its losses in chunks are plain PyTorch and need nothing of the Triton that the package asks for.
+# For bench/vs_head: its chunked losses are plain PyTorch and do not need Triton.
 "${pip[@]}" install --no-deps liger-kernel
 
 "$env_dir/bin/python" -c "import torch, trl, transformers"

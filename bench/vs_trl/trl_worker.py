@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 
-# The protocol owns standard output; whatever libraries print goes to standard error instead.
+# Standard output is for the protocol; libraries print to standard error.
 PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
-# A random model needs nothing from anywhere, and a benchmark must not wait for a network.
+# Offline: a random model needs no downloads.
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import accelerate  # noqa: E402
@@ -29,7 +29,7 @@ from datasets import Dataset  # noqa: E402
 VOCABULARY = 54
 PROMPTS, SAMPLES, PROMPT_TOKENS, NEW_TOKENS = 8, 8, 16, 40
 COMPLETION_TOKENS = PROMPTS * SAMPLES * NEW_TOKENS
-# Enough prompts that no epoch ends inside a benchmark: an epoch's end costs the peer time that a step does not.
+# Enough prompts to avoid the end of an epoch, which costs the peer extra time.
 DATASET_PROMPTS = 8192
 
 
@@ -74,7 +74,7 @@ def make_config(overrides: dict, folder: str) -> trl.GRPOConfig:
         output_dir=folder,
         use_cpu=True,
         bf16=False,
-        # All 64 sequences in one forward and backward; no recomputation of activations that fit in memory.
+        # All 64 sequences in one forward and backward, without activation checkpointing.
         per_device_train_batch_size=PROMPTS * SAMPLES,
         gradient_accumulation_steps=1,
         gradient_checkpointing=False,

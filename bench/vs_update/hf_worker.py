@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 
-PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # whatever libraries print goes to standard error
+PROTOCOL = os.fdopen(os.dup(1), "w", buffering=1)  # libraries print to standard error
 os.dup2(2, 1)
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
@@ -19,7 +19,7 @@ import transformers  # noqa: E402
 sequences, length = (int(word) for word in sys.argv[1:3])
 folder, device = sys.argv[3:5]
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-# As here: float32 masters, and on a GPU products in bf16.
+# As in Keel: float32 master weights, and bf16 matmuls on a GPU.
 model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).train()
 vocabulary = model.config.vocab_size
 tokens = torch.tensor(

@@ -1,4 +1,4 @@
-// Keel's side of bench/vs_update: the same update again and again.
+// Keel's side of bench/vs_update: repeats the same update.
 //
 //   vs_update_keel SHAPE SEQUENCES TOKENS FOLDER THREADS DEVICE
 //

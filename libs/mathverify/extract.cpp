@@ -20,7 +20,7 @@ bool is_word_at(std::string_view text, size_t at, std::string_view lower) {
   return true;
 }
 
-/// Up to the full stop that ends the first sentence: "$5$. I hope it is correct." says 5.
+/// Returns the first sentence: "$5$" of "$5$. I hope it is correct."
 std::string_view first_sentence(std::string_view text) {
   bool in_formula = false;
   for (size_t i = 0; i + 1 < text.size(); ++i) {
@@ -31,15 +31,15 @@ std::string_view first_sentence(std::string_view text) {
     } else if (text[i] == '.' && text[i + 1] == ' ' && !in_formula) {
       const bool abbreviated = i >= 2 && text[i - 2] == '.';  // a.m.
       if (!abbreviated) return text.substr(0, i);
-    } else if ((text[i] & 0x80) != 0 && text.substr(i).starts_with("\u3002")) {  // the Chinese full stop
+    } else if ((text[i] & 0x80) != 0 && text.substr(i).starts_with("\u3002")) {  // Chinese full stop
       return text.substr(0, i);
     }
   }
   return text;
 }
 
-/// The formula in \[...\] or $$...$$ that a text begins with, which may go over several lines.
-std::optional<std::string_view> first_display(std::string_view text) {
+/// The formula in \[...\] or $$...$$ at the start of a text; it may span several lines.
+std::optional<std::string_view> leading_display_formula(std::string_view text) {
   for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
     if (!text.starts_with(open)) continue;
     const size_t end = text.find(close, open.size());
@@ -48,8 +48,8 @@ std::optional<std::string_view> first_display(std::string_view text) {
   return std::nullopt;
 }
 
-/// The same of a text that ends with one.
-std::optional<std::string_view> last_display(std::string_view text) {
+/// The formula in \[...\] or $$...$$ at the end of a text.
+std::optional<std::string_view> trailing_display_formula(std::string_view text) {
   if (text.ends_with('.')) text.remove_suffix(1);
   for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
     if (!text.ends_with(close) || text.size() < open.size() + close.size()) continue;
@@ -60,88 +60,91 @@ std::optional<std::string_view> last_display(std::string_view text) {
   return std::nullopt;
 }
 
-constexpr std::string_view kWordLayout = " \t\n\r*:";
+constexpr std::string_view kCueSeparators = " \t\n\r*:";
 
-bool is_layout(std::string_view text, size_t at) {
-  return at < text.size() && kWordLayout.find(text[at]) != std::string_view::npos;
+bool is_cue_separator(std::string_view text, size_t at) {
+  return at < text.size() && kCueSeparators.find(text[at]) != std::string_view::npos;
 }
 
-/// The same behind the Chinese word for it; 0 for none.
-size_t behind_chinese_answer(std::string_view text, size_t at) {
+/// End of the Chinese words for "answer is" at `at`; 0 if there are none.
+size_t end_of_chinese_cue(std::string_view text, size_t at) {
   constexpr std::string_view kAnswer = "\u7B54\u6848";
   if (!text.substr(at).starts_with(kAnswer)) return 0;
   size_t next = at + kAnswer.size();
-  bool introduced = false;
-  for (bool goes_on = true; goes_on;) {
-    goes_on = false;
+  bool has_cue = false;
+  for (bool found = true; found;) {
+    found = false;
     for (const std::string_view word : {"\u662F", "\u4E3A", "\uFF1A", ":", " "}) {  // is, is, :
       if (!text.substr(next).starts_with(word)) continue;
       next += word.size();
-      introduced |= word != " ";
-      goes_on = true;
+      has_cue |= word != " ";
+      found = true;
     }
   }
-  return introduced ? next : 0;
+  return has_cue ? next : 0;
 }
 
-/// Where the answer begins that "answer is", "answer:", "answer =" or "Ans." at this place introduce; 0 for none.
-size_t behind_answer_words(std::string_view text, size_t at) {
+/// End of "answer is", "answer:", "answer =" or "Ans." at `at`; 0 if there is none.
+size_t end_of_answer_cue(std::string_view text, size_t at) {
   const bool is_short = !is_word_at(text, at, "answer");
   if (is_short && !(is_word_at(text, at, "ans") && (at == 0 || std::isspace(static_cast<unsigned char>(text[at - 1])))))
     return 0;
   const size_t word_end = at + (is_short ? 3 : 6);
   size_t next = word_end;
-  bool introduced = false;
-  if (is_short && next < text.size() && text[next] == '.') introduced = ++next != 0;
-  for (; is_layout(text, next) && next < word_end + 8; ++next) introduced |= text[next] == ':';
-  if (is_word_at(text, next, "is") && is_layout(text, next + 2)) {
+  bool has_cue = false;
+  if (is_short && next < text.size() && text[next] == '.') has_cue = ++next != 0;
+  for (; is_cue_separator(text, next) && next < word_end + 8; ++next) has_cue |= text[next] == ':';
+  if (is_word_at(text, next, "is") && is_cue_separator(text, next + 2)) {
     next += 2;
-    introduced = true;
+    has_cue = true;
   } else if (next < text.size() && text[next] == '=') {
     ++next;
-    introduced = true;
+    has_cue = true;
   }
   const std::string_view rest = text.substr(std::min(next, text.size()));
-  introduced |= rest.starts_with("$") || rest.starts_with("\\(") || rest.starts_with("\\[");
-  if (!introduced) return 0;
-  while (is_layout(text, next) || (next < text.size() && text[next] == '}')) ++next;  // \text{The answer is } 5
+  has_cue |= rest.starts_with("$") || rest.starts_with("\\(") || rest.starts_with("\\[");
+  if (!has_cue) return 0;
+  while (is_cue_separator(text, next) || (next < text.size() && text[next] == '}')) ++next;  // \text{The answer is } 5
   return next;
 }
 
-/// What a sentence adds to its answer: "about 5", "5, not 6", "5!" and "5..." say 5.
-std::string_view without_prose(std::string_view text) {
+/// Strips prose around an answer: "about 5", "5, not 6", "5!" and "5..." become 5.
+std::string_view strip_prose(std::string_view text) {
   for (const std::string_view word :
        {"approximately ", "about ", "exactly ", "simply ", "just ", "therefore ", "thus ", "then ", "indeed "})
     if (is_word_at(text, 0, word)) text.remove_prefix(word.size());
   for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since "})
     if (const size_t at = text.find(tail); at != std::string_view::npos) text = text.substr(0, at);
-  const std::string_view said = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  const std::string_view without_period = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
   for (const std::string_view tail : {", as required", ", as desired", ", as needed", ", as claimed", ", as expected"})
-    if (said.ends_with(tail)) text = said.substr(0, said.size() - tail.size());
-  std::string_view start = text;
-  while (!start.empty() && std::string_view("!?.").find(start.back()) != std::string_view::npos) start.remove_suffix(1);
-  const bool is_number = !start.empty() && start.find_first_not_of("0123456789-+$*") == std::string_view::npos;
-  return is_number || text.ends_with("?") ? start : text;
+    if (without_period.ends_with(tail)) text = without_period.substr(0, without_period.size() - tail.size());
+  std::string_view without_punctuation = text;
+  while (!without_punctuation.empty() &&
+         std::string_view("!?.").find(without_punctuation.back()) != std::string_view::npos)
+    without_punctuation.remove_suffix(1);
+  const bool is_number =
+      !without_punctuation.empty() && without_punctuation.find_first_not_of("0123456789-+$*") == std::string_view::npos;
+  return is_number || text.ends_with("?") ? without_punctuation : text;
 }
 
-/// What follows the last "answer is" or "answer:", to the end of its sentence. Read from the end, each place once.
-std::optional<std::string_view> after_answer_words(std::string_view text) {
+/// Returns the rest of the sentence after the last "answer is" or "answer:". Scans backwards in linear time.
+std::optional<std::string_view> text_after_answer_cue(std::string_view text) {
   for (size_t at = text.size(); at-- > 0;) {
     const bool is_latin = (text[at] | 0x20) == 'a';
     if (!is_latin && (text[at] & 0x80) == 0) continue;
-    const size_t next = is_latin ? behind_answer_words(text, at) : behind_chinese_answer(text, at);
+    const size_t next = is_latin ? end_of_answer_cue(text, at) : end_of_chinese_cue(text, at);
     if (next == 0) continue;
     const std::string_view rest = trimmed(text.substr(next));
-    if (const std::optional<std::string_view> formula = first_display(rest)) return formula;
-    const std::string_view sentence = without_prose(trimmed(first_sentence(first_line(rest))));
+    if (const std::optional<std::string_view> formula = leading_display_formula(rest)) return formula;
+    const std::string_view sentence = strip_prose(trimmed(first_sentence(first_line(rest))));
     if (sentence.empty()) return std::nullopt;
     return sentence;
   }
   return std::nullopt;
 }
 
-/// Without bold, code quotes and the full stop around it.
-std::string_view without_marks(std::string_view text) {
+/// Strips emphasis, quotes and a final period.
+std::string_view strip_markup(std::string_view text) {
   for (size_t before = text.size() + 1; text.size() < before;) {
     before = text.size();
     text = trimmed(text);
@@ -163,8 +166,8 @@ std::string_view without_marks(std::string_view text) {
   return trimmed(text);
 }
 
-/// GSM8K's notes to a calculator: "9 * 2 = $<<9*2=18>>18".
-std::string without_calculations(std::string_view text) {
+/// Strips GSM8K's calculator annotations: "9 * 2 = $<<9*2=18>>18".
+std::string strip_calculator_notes(std::string_view text) {
   std::string result;
   while (true) {
     const size_t open = text.find("<<"), close = text.find(">>", open);
@@ -175,8 +178,8 @@ std::string without_calculations(std::string_view text) {
   return result += text;
 }
 
-/// "5 + 7 = **12**" without the bold print; 2**10 is a power.
-std::string without_bold(std::string text) {
+/// Strips bold from "5 + 7 = **12**" but keeps the power 2**10.
+std::string strip_bold(std::string text) {
   constexpr std::string_view kBold = "**";
   for (size_t open = text.find(kBold); open != std::string::npos; open = text.find(kBold, open)) {
     const size_t close = text.find(kBold, open + 3);
@@ -192,15 +195,15 @@ std::string without_bold(std::string text) {
   return text;
 }
 
-std::optional<std::string> answer_or_nothing(std::string_view text) {
-  constexpr size_t kMaxMarked = 4000;
-  const std::string plain = text.size() > kMaxMarked ? std::string(text) : without_bold(std::string(text));
-  text = without_marks(plain);
+std::optional<std::string> clean_answer(std::string_view text) {
+  constexpr size_t kMaxCleaned = 4000;
+  const std::string plain = text.size() > kMaxCleaned ? std::string(text) : strip_bold(std::string(text));
+  text = strip_markup(plain);
   if (text.empty()) return std::nullopt;
-  return without_calculations(text);
+  return strip_calculator_notes(text);
 }
 
-std::string_view without_fence(std::string_view text) {
+std::string_view strip_code_fence(std::string_view text) {
   while (text.ends_with("```")) {
     text.remove_suffix(3);
     text = trimmed(text);
@@ -208,8 +211,8 @@ std::string_view without_fence(std::string_view text) {
   return text;
 }
 
-/// What a model says after it has thought, if anything.
-std::string_view behind_thinking(std::string_view text) {
+/// Returns the text after </think>, if it is not empty.
+std::string_view strip_thinking(std::string_view text) {
   constexpr std::string_view kEnd = "</think>";
   const size_t end = text.rfind(kEnd);
   if (end == std::string_view::npos) return text;
@@ -220,28 +223,28 @@ std::string_view behind_thinking(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> extract_math_answer(std::string_view completion) {
-  completion = behind_thinking(completion);
-  if (const std::optional<std::string> box = math::last_boxes(completion)) {
-    const std::optional<std::string_view> rest = after_answer_words(*box);  // \boxed{\text{Answer: } 5}
-    return answer_or_nothing(rest ? *rest : std::string_view(*box));
+  completion = strip_thinking(completion);
+  if (const std::optional<std::string> box = math::last_boxed_answer(completion)) {
+    const std::optional<std::string_view> rest = text_after_answer_cue(*box);  // \boxed{\text{Answer: } 5}
+    return clean_answer(rest ? *rest : std::string_view(*box));
   }
   if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
-    return answer_or_nothing(first_line(trimmed(completion.substr(mark + 4))));
+    return clean_answer(first_line(trimmed(completion.substr(mark + 4))));
   if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)
     if (const size_t open = completion.substr(0, close).rfind("<answer>"); open != std::string_view::npos)
-      return answer_or_nothing(completion.substr(open + 8, close - open - 8));
-  if (const std::optional<std::string_view> rest = after_answer_words(completion)) return answer_or_nothing(*rest);
-  const std::string_view all = without_fence(trimmed(completion));
+      return clean_answer(completion.substr(open + 8, close - open - 8));
+  if (const std::optional<std::string_view> rest = text_after_answer_cue(completion)) return clean_answer(*rest);
+  const std::string_view all = strip_code_fence(trimmed(completion));
   if (all.empty()) return std::nullopt;
-  // A formula of several lines, such as a matrix, is one answer.
+  // A multi-line formula, such as a matrix, is one answer.
   if (all.find("\\begin{") != std::string_view::npos && all.size() < 4000 &&
       (all.starts_with("\\") || all.starts_with("$") || all.starts_with("[")))
-    return answer_or_nothing(all);
-  if (all.starts_with("[[") && all.ends_with("]]")) return answer_or_nothing(all);
+    return clean_answer(all);
+  if (all.starts_with("[[") && all.ends_with("]]")) return clean_answer(all);
   const size_t newline = all.rfind('\n');
   if (newline != std::string_view::npos)
-    if (const std::optional<std::string_view> formula = last_display(all)) return answer_or_nothing(*formula);
-  return answer_or_nothing(newline == std::string_view::npos ? all : all.substr(newline + 1));
+    if (const std::optional<std::string_view> formula = trailing_display_formula(all)) return clean_answer(*formula);
+  return clean_answer(newline == std::string_view::npos ? all : all.substr(newline + 1));
 }
 
 }  // namespace keel

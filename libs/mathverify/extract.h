@@ -6,9 +6,9 @@
 
 namespace keel {
 
-/// The final answer in a completion: the last balanced \boxed{} or \fbox{}; else what follows the last "####"; else
-/// the last <answer></answer>; else what follows the last "answer is" or "answer:"; else the last line that is not
-/// blank. Nothing when there is only white space.
+/// Extracts the final answer of a completion, from the first of these that exists: the last balanced \boxed{} or
+/// \fbox{}, the text after the last "####", the last <answer></answer>, the text after the last "answer is" or
+/// "answer:", the last non-blank line. Returns nullopt for white space.
 std::optional<std::string> extract_math_answer(std::string_view completion);
 
 }  // namespace keel

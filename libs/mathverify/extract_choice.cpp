@@ -13,8 +13,8 @@ using namespace math;
 
 bool is_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '\'' || (c & 0x80); }
 
-/// Without what only sets the letter: \text{B}, \boxed{B}, **B**, `B`, $B$.
-std::string without_layout(std::string_view text) {
+/// Strips formatting: \text{B}, \boxed{B}, **B**, `B`, $B$.
+std::string strip_latex_and_bold(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -27,14 +27,14 @@ std::string without_layout(std::string_view text) {
   return plain;
 }
 
-/// Walks over an answer, word by word.
-class Reader {
+/// Reads an answer word by word.
+class ChoiceReader {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
+  explicit ChoiceReader(std::string_view text) : rest_(text) {}
 
-  /// What stands before the next word; it is passed.
+  /// Takes the characters before the next word.
   std::string_view marks() { return take(std::find_if(rest_.begin(), rest_.end(), is_word)); }
-  /// The next word, in lower case, which is passed; empty at the end.
+  /// Takes the next word in lower case; empty at the end.
   std::string word() {
     std::string result(take(std::find_if_not(rest_.begin(), rest_.end(), is_word)));
     for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
@@ -53,15 +53,15 @@ class Reader {
 
 bool is_single_letter(const std::string& word) { return word.size() == 1 && is_letter(word[0]); }
 
-constexpr std::array<std::string_view, 30> kLead = {
+constexpr std::array<std::string_view, 30> kLeadWords = {
     "so",     "thus",   "therefore", "hence",  "the",    "my",    "final",   "correct", "right", "best",
     "answer", "option", "choice",    "letter", "is",     "would", "should",  "must",    "be",    "i",
     "it",     "it's",   "choose",    "pick",   "select", "think", "believe", "say",     "guess", "that"};
-constexpr std::array<std::string_view, 10> kPraise = {"is",     "the",    "correct", "right", "best",
-                                                      "answer", "option", "choice",  "one",   "letter"};
+constexpr std::array<std::string_view, 10> kTrailWords = {"is",     "the",    "correct", "right", "best",
+                                                          "answer", "option", "choice",  "one",   "letter"};
 
-/// Whether what follows a letter leaves it the one that was chosen.
-bool is_alone(Reader rest, char letter) {
+/// True if the text after a letter does not change that it is the chosen one.
+bool is_chosen_letter(ChoiceReader rest, char letter) {
   const std::string_view marks = rest.marks();
   std::string word = rest.word();
   if (marks.find_first_of("/&+=^<>|#@") != std::string_view::npos) return false;  // "A/B", "C++", "x = 5"
@@ -76,26 +76,26 @@ bool is_alone(Reader rest, char letter) {
     return labels && (word == "a" || word == "i") && rest.starts_with(' ');
   if (marks != " ") return true;  // "B. Paris", "B, Paris", "B (Paris)"
   if (word == "because" || word == "since") return true;
-  for (; is_one_of(word, kPraise); word = rest.word()) rest.marks();  // "B is the correct answer"
+  for (; is_one_of(word, kTrailWords); word = rest.word()) rest.marks();  // "B is the correct answer"
   return word.empty();
 }
 
 }  // namespace
 
 std::optional<char> extract_choice(std::string_view answer) {
-  const std::string plain = without_layout(answer);
-  Reader reader(plain);
+  const std::string plain = strip_latex_and_bold(answer);
+  ChoiceReader reader(plain);
   reader.marks();
   std::string word = reader.word();
-  while (is_one_of(word, kLead)) {
-    Reader ahead = reader;
+  while (is_one_of(word, kLeadWords)) {
+    ChoiceReader ahead = reader;
     ahead.marks();
     const std::string next = ahead.word();
-    if (word == "i" && !is_one_of(next, kLead)) break;  // the ninth letter
+    if (word == "i" && !is_one_of(next, kLeadWords)) break;  // "i" is the choice I, not the pronoun
     reader = ahead;
     word = next;
   }
-  if (!is_single_letter(word) || !is_alone(reader, word[0])) return std::nullopt;
+  if (!is_single_letter(word) || !is_chosen_letter(reader, word[0])) return std::nullopt;
   return static_cast<char>(word[0] & ~0x20);
 }
 

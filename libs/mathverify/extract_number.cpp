@@ -26,9 +26,8 @@ std::optional<double> decimal(const std::string& text) {
   return value;
 }
 
-/// The value of a constant.
-std::optional<double> value_of(Algebra& algebra, const Form& form) {
-  constexpr int kBits = 96;  // behind the point
+std::optional<double> constant_value(Algebra& algebra, const Form& form) {
+  constexpr int kBits = 96;  // fractional bits
   if (algebra.has_variables(form) || algebra.contains_imaginary(form.numerator) ||
       algebra.contains_imaginary(form.denominator))
     return std::nullopt;
@@ -36,8 +35,9 @@ std::optional<double> value_of(Algebra& algebra, const Form& form) {
   return value ? std::optional(std::ldexp(*value, -kBits)) : std::nullopt;
 }
 
-/// The value of a formula; nothing inside when it is no number, and nothing at all when the text is no formula.
-std::optional<std::optional<double>> formula(const std::string& ascii) {
+/// The value of a formula. The inner optional is empty if the formula is not a number, the outer one if the text is not
+/// a formula.
+std::optional<std::optional<double>> formula_value(const std::string& ascii) {
   Budget budget(kMaxMathSteps);
   Algebra algebra(budget);
   NodePointer node;
@@ -49,20 +49,20 @@ std::optional<std::optional<double>> formula(const std::string& ascii) {
   try {
     const Value value = Evaluator(algebra).evaluate(*node);
     if (value.kind != Value::Kind::kScalar || value.is_time) return std::optional<double>();
-    return value_of(algebra, value.form);
+    return constant_value(algebra, value.form);
   } catch (const Undecided&) {
     return std::optional<double>();
   }
 }
 
-/// A number in a text, without its sign.
-struct Found {
+/// An unsigned number in a text.
+struct NumberSpan {
   size_t begin = 0, end = 0;
   double value = 0;
 };
 
-/// 12, 1,234.5, 1 234, .5, 1.5e3 at `begin`.
-std::optional<Found> number_at(std::string_view text, size_t begin) {
+/// Parses 12, 1,234.5, 1 234, .5 or 1.5e3 at `begin`.
+std::optional<NumberSpan> parse_number_at(std::string_view text, size_t begin) {
   size_t at = begin;
   std::string number;
   const auto peek = [&](size_t i) { return at + i < text.size() ? text[at + i] : '\0'; };
@@ -84,23 +84,23 @@ std::optional<Found> number_at(std::string_view text, size_t begin) {
     take_digits();
   }
   const std::optional<double> value = decimal(number);
-  return value ? std::optional(Found{begin, at, *value}) : std::nullopt;
+  return value ? std::optional(NumberSpan{begin, at, *value}) : std::nullopt;
 }
 
-std::vector<Found> numbers_in(std::string_view text) {
-  std::vector<Found> found;
+std::vector<NumberSpan> find_numbers(std::string_view text) {
+  std::vector<NumberSpan> found;
   for (size_t at = 0; at < text.size(); ++at) {
     const bool is_point = text[at] == '.' && at + 1 < text.size() && is_digit(text[at + 1]);
     if (!is_digit(text[at]) && !is_point) continue;
-    const std::optional<Found> number = number_at(text, at);
-    if (!number) return {};  // beyond what a double holds
+    const std::optional<NumberSpan> number = parse_number_at(text, at);
+    if (!number) return {};  // does not fit a double
     found.push_back(*number);
     at = number->end - 1;
   }
   return found;
 }
 
-/// Whether what stands behind a number goes on with it: "3x", "3 + x", "3^2", "3!"; "3 cm", "3rd" and "3." do not.
+/// True if the text after a number continues the formula: "3x", "3 + x", "3^2", "3!", but not "3 cm", "3rd" and "3.".
 bool is_continued(std::string_view rest) {
   if (rest.empty() || rest.starts_with("\\%") || rest.starts_with("^\\circ") || rest.starts_with("^{\\circ}"))
     return false;
@@ -115,28 +115,28 @@ bool is_continued(std::string_view rest) {
   return next != std::string_view::npos && is_among(rest[next], "+-*/^_=<>!\\(");
 }
 
-/// The sign of a number by what stands before it; nothing where that makes it part of something: "x_2", "4 - 2",
+/// The sign of a number from the text before it; nullopt if the number is part of something larger: "x_2", "4 - 2",
 /// "f(2)".
 std::optional<double> sign_before(std::string_view before) {
-  const auto drop = [&](std::string_view marks) {
+  const auto strip_trailing = [&](std::string_view marks) {
     while (!before.empty() && is_among(before.back(), marks)) before.remove_suffix(1);
   };
-  drop("$\\");
+  strip_trailing("$\\");
   const bool is_negative = before.ends_with('-'), is_signed = is_negative || before.ends_with('+');
   if (is_signed) before.remove_suffix(1);
   if (before.size() > 1 && before.back() == ':' && is_digit(before[before.size() - 2])) return std::nullopt;  // 11:30
-  const bool is_apart = before.empty() || is_among(before.back(), " \x01:=\"'#");
-  if (is_signed && !is_apart && !is_among(before.back(), "([")) return std::nullopt;
-  drop(" ([$\\");
+  const bool is_separate = before.empty() || is_among(before.back(), " \x01:=\"'#");
+  if (is_signed && !is_separate && !is_among(before.back(), "([")) return std::nullopt;
+  strip_trailing(" ([$\\");
   if (before.empty()) return is_negative ? -1 : 1;
   const char last = before.back();
   if (is_among(last, "+-*/^_<>{|")) return std::nullopt;
-  if (!is_apart && (is_letter(last) || is_digit(last) || is_among(last, ".,"))) return std::nullopt;
+  if (!is_separate && (is_letter(last) || is_digit(last) || is_among(last, ".,"))) return std::nullopt;
   return is_negative ? -1 : 1;
 }
 
-/// Without the stars of **bold**; those of 2**5 stay.
-std::string without_stars(std::string_view text) {
+/// Strips the stars of **bold** but keeps 2**5.
+std::string strip_bold_stars(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool opens = i == 0 || is_among(text[i - 1], " (\n");
@@ -150,8 +150,8 @@ std::string without_stars(std::string_view text) {
   return plain;
 }
 
-/// Without the word that leads over to a formula: "So x = 12".
-std::string without_lead(const std::string& text) {
+/// Strips a leading conjunction: "So x = 12".
+std::string strip_lead_word(const std::string& text) {
   const size_t begin = text.find_first_not_of(' ');
   for (const std::string_view word : {"So", "Thus", "Hence", "Then", "Therefore"})
     if (const size_t end = begin + word.size(); text.compare(std::min(begin, text.size()), word.size(), word) == 0)
@@ -159,11 +159,11 @@ std::string without_lead(const std::string& text) {
   return text;
 }
 
-/// The last number of a sentence; a fraction is one.
+/// The last number of a sentence; a fraction counts as one number.
 std::optional<double> last_number(std::string_view text) {
-  std::vector<Found> numbers = numbers_in(text);
+  std::vector<NumberSpan> numbers = find_numbers(text);
   if (numbers.empty()) return std::nullopt;
-  Found last = numbers.back();
+  NumberSpan last = numbers.back();
   numbers.pop_back();
   if (!numbers.empty() && numbers.back().end + 1 == last.begin && text[last.begin - 1] == '/') {
     last = {numbers.back().begin, last.end, numbers.back().value / last.value};
@@ -181,8 +181,8 @@ std::optional<double> last_number(std::string_view text) {
 
 std::optional<double> extract_number(std::string_view answer) {
   try {
-    const std::string ascii = without_lead(spelled_in_ascii(without_stars(answer)));
-    const std::optional<std::optional<double>> value = formula(ascii);
+    const std::string ascii = strip_lead_word(to_ascii(strip_bold_stars(answer)));
+    const std::optional<std::optional<double>> value = formula_value(ascii);
     return value ? *value : last_number(ascii);
   } catch (const Undecided&) {  // too long
     return std::nullopt;

@@ -13,36 +13,36 @@ namespace {
 
 using namespace math;
 
-/// One side of the comparison: its text, its tree and, if it could be evaluated, its value.
-struct Side {
-  std::string text{}, signature{};
+/// One side of the comparison: text, tree and, if it can be evaluated, value.
+struct ParsedAnswer {
+  std::string text{}, normalized_text{};
   NodePointer node{};
   std::optional<Value> value{};
 };
 
-std::string shortened(const std::string& text) {
-  constexpr size_t kMaxShown = 1000;
-  if (text.size() <= kMaxShown) return text;
-  std::string beginning(text, 0, kMaxShown);
+std::string truncated(const std::string& text) {
+  constexpr size_t kMaxDisplayed = 1000;
+  if (text.size() <= kMaxDisplayed) return text;
+  std::string beginning(text, 0, kMaxDisplayed);
   return beginning.append("...");
 }
 
-/// A gold and an answer, understood with one algebra between them.
-class Judge {
+/// Compares a gold with an answer; both share one Algebra.
+class AnswerComparer {
  public:
-  explicit Judge(uint64_t max_steps)
+  explicit AnswerComparer(uint64_t max_steps)
       : max_steps_(max_steps), budget_(max_steps), algebra_(budget_), evaluator_(algebra_) {}
 
-  Side understand(std::string text) {
-    Side side{.text = std::move(text)};
-    budget_.note(side.text.size());
-    side.signature = side.text;  // of a script or length that no rule knows
+  ParsedAnswer parse(std::string text) {
+    ParsedAnswer side{.text = std::move(text)};
+    budget_.record(side.text.size());
+    side.normalized_text = side.text;  // fallback for unsupported scripts and long texts
     try {
-      std::vector<Token> tokens = with_signs_for_phrases(with_numbers_for_words(tokenize(spelled_in_ascii(side.text))));
-      budget_.note(300 * tokens.size());
-      side.signature = text_signature(tokens);
-      side.node = parse_phrase(side.signature);
-      if (!side.node) side.node = parse_exception(tokens);
+      std::vector<Token> tokens = replace_phrases(parse_number_words(tokenize(to_ascii(side.text))));
+      budget_.record(300 * tokens.size());
+      side.normalized_text = normalize_text(tokens);
+      side.node = parse_phrase(side.normalized_text);
+      if (!side.node) side.node = parse_reals_except(tokens);
       if (!side.node) side.node = parse_math(std::move(tokens));
       side.value = evaluator_.evaluate(*side.node);
     } catch (const Undecided&) {
@@ -50,29 +50,29 @@ class Judge {
     return side;
   }
 
-  bool same(const Side& gold, const Side& answer) {
-    if (gold.signature.empty() || answer.signature.empty()) return false;
-    if (gold.signature == answer.signature) return true;
-    if (is_score(gold.signature) && is_score(answer.signature)) return false;
-    const std::string gold_phrase = canonical_phrase(gold.signature),
-                      answer_phrase = canonical_phrase(answer.signature);
+  bool equal(const ParsedAnswer& gold, const ParsedAnswer& answer) {
+    if (gold.normalized_text.empty() || answer.normalized_text.empty()) return false;
+    if (gold.normalized_text == answer.normalized_text) return true;
+    if (is_score(gold.normalized_text) && is_score(answer.normalized_text)) return false;
+    const std::string gold_phrase = canonical_phrase(gold.normalized_text),
+                      answer_phrase = canonical_phrase(answer.normalized_text);
     if (gold_phrase == answer_phrase) return true;
     if (is_date(gold_phrase) || is_date(answer_phrase)) return false;
     try {
       if (gold.value && answer.value) {
         Comparison comparison(algebra_, evaluator_);
         if (comparison.equal(*gold.value, *answer.value)) return true;
-        const NodePointer other = with_names_of(*gold.node, *answer.node);
+        const NodePointer other = rename_to_match(*gold.node, *answer.node);
         return other && comparison.equal(*gold.value, evaluator_.evaluate(*other));
       }
     } catch (const Undecided&) {
     }
-    Budget rest(max_steps_ / 10);  // of its own, since that of the algebra may be spent
-    return gold.node && answer.node && same_polynomials(*gold.node, *answer.node, rest);
+    Budget polynomial_budget(max_steps_ / 10);  // separate, because budget_ may be used up
+    return gold.node && answer.node && polynomials_agree(*gold.node, *answer.node, polynomial_budget);
   }
 
-  std::string shown(const Side& side) const {
-    return shortened(side.value ? evaluator_.to_string(*side.value) : side.signature);
+  std::string display(const ParsedAnswer& side) const {
+    return truncated(side.value ? evaluator_.to_string(*side.value) : side.normalized_text);
   }
   uint64_t steps() const { return std::min(budget_.used(), max_steps_); }
 
@@ -83,88 +83,91 @@ class Judge {
   Evaluator evaluator_;
 };
 
-/// "(B) 12" answers both "B" and "12", but not "(A) 12".
-std::optional<bool> judge_choices(Judge& judge, const Side& gold, const Side& answer) {
-  const std::optional<Choice> left = parse_choice(gold.text), right = parse_choice(answer.text);
-  if (!left && !right) return std::nullopt;
-  const auto labelled = [](const std::optional<Choice>& choice) { return choice && !choice->content.empty(); };
-  if (left && right) {
-    if (left->letter != right->letter) return labelled(left) || labelled(right) ? std::optional(false) : std::nullopt;
-    if (!labelled(left) || !labelled(right)) return true;
-    return judge.same(judge.understand(left->content), judge.understand(right->content));
+/// "(B) 12" matches "B" and "12", but not "(A) 12".
+std::optional<bool> compare_choices(AnswerComparer& comparer, const ParsedAnswer& gold, const ParsedAnswer& answer) {
+  const std::optional<Choice> parsed_gold = parse_choice(gold.text), parsed_answer = parse_choice(answer.text);
+  if (!parsed_gold && !parsed_answer) return std::nullopt;
+  const auto has_content = [](const std::optional<Choice>& choice) { return choice && !choice->content.empty(); };
+  if (parsed_gold && parsed_answer) {
+    if (parsed_gold->letter != parsed_answer->letter)
+      return has_content(parsed_gold) || has_content(parsed_answer) ? std::optional(false) : std::nullopt;
+    if (!has_content(parsed_gold) || !has_content(parsed_answer)) return true;
+    return comparer.equal(comparer.parse(parsed_gold->content), comparer.parse(parsed_answer->content));
   }
-  if (labelled(left)) return judge.same(judge.understand(left->content), answer);
-  if (labelled(right)) return judge.same(gold, judge.understand(right->content));
+  if (has_content(parsed_gold)) return comparer.equal(comparer.parse(parsed_gold->content), answer);
+  if (has_content(parsed_answer)) return comparer.equal(gold, comparer.parse(parsed_answer->content));
   return std::nullopt;
 }
 
-/// "5,0" may be two numbers unless the other side has a point; a gold "3,5" is two, but "0,5" and "1000,99" are none.
-bool may_be_decimal(const std::string& text, bool of_answer, bool other_has_point) {
+/// "5,0" may be two numbers unless the other side has a decimal point. A gold "3,5" is two numbers, but "0,5" and
+/// "1000,99" are decimals.
+bool may_be_decimal(const std::string& text, bool list_is_answer, bool other_has_point) {
   const size_t point = text.find('.');
   const size_t begin = text.find_first_of("0123456789"), size = point - begin;
-  const bool is_telling = text.substr(point) != ".0";
-  return (other_has_point || is_telling) && (of_answer || size > 2 || text[begin] == '0');
+  const bool has_fraction = text.substr(point) != ".0";
+  return (other_has_point || has_fraction) && (list_is_answer || size > 2 || text[begin] == '0');
 }
 
-/// 2,74 against 2.74 and 1,00,000 against 100000: a list cannot be the one number on the other side.
-bool judge_other_commas(Judge& judge, const Side& gold, const Side& answer) {
-  for (const bool of_answer : {true, false}) {
-    const Side &list = of_answer ? answer : gold, &number = of_answer ? gold : answer;
-    const std::optional<std::string> grouped = without_indian_commas(list.text);
-    const std::optional<std::string> decimal = with_decimal_point(list.text);
-    if (grouped) return judge.same(judge.understand(*grouped), number);
-    if (decimal && may_be_decimal(*decimal, of_answer, number.text.find('.') != std::string::npos))
-      return judge.same(judge.understand(*decimal), number);
+/// Compares 2,74 with 2.74 and 1,00,000 with 100000, because a list cannot equal a single number.
+bool compare_other_comma_styles(AnswerComparer& comparer, const ParsedAnswer& gold, const ParsedAnswer& answer) {
+  for (const bool list_is_answer : {true, false}) {
+    const ParsedAnswer &list = list_is_answer ? answer : gold, &number = list_is_answer ? gold : answer;
+    const std::optional<std::string> grouped = remove_indian_commas(list.text);
+    const std::optional<std::string> decimal = decimal_comma_to_point(list.text);
+    if (grouped) return comparer.equal(comparer.parse(*grouped), number);
+    if (decimal && may_be_decimal(*decimal, list_is_answer, number.text.find('.') != std::string::npos))
+      return comparer.equal(comparer.parse(*decimal), number);
   }
   return false;
 }
 
-bool judge_sides(Judge& judge, const Side& gold, const Side& answer) {
-  if (const std::optional<bool> by_choice = judge_choices(judge, gold, answer)) return *by_choice;
-  return judge.same(gold, answer) || judge_other_commas(judge, gold, answer);
+bool compare_answers(AnswerComparer& comparer, const ParsedAnswer& gold, const ParsedAnswer& answer) {
+  if (const std::optional<bool> by_choice = compare_choices(comparer, gold, answer)) return *by_choice;
+  return comparer.equal(gold, answer) || compare_other_comma_styles(comparer, gold, answer);
 }
 
-/// What a sentence says; nothing when the text is a formula or says nothing.
-std::optional<Side> spoken(Judge& judge, const Side& side) {
+/// Parses the answer in a sentence; nullopt if the text is a formula or has no answer.
+std::optional<ParsedAnswer> parse_sentence_answer(AnswerComparer& comparer, const ParsedAnswer& side) {
   if (side.value || parse_choice(side.text)) return std::nullopt;
-  std::optional<Side> words;
-  for (std::string& text : answers_in_sentence(side.text, /*with_last_number=*/!side.node)) {
+  std::optional<ParsedAnswer> in_words;
+  for (std::string& text : extract_sentence_answers(side.text, /*with_last_number=*/!side.node)) {
     const bool has_digit = text.find_first_of("0123456789") != std::string::npos;
-    Side inside = judge.understand(std::move(text));
-    if (inside.value || parse_choice(inside.text)) return inside;
-    if (!words && !has_digit) words = std::move(inside);
+    ParsedAnswer parsed = comparer.parse(std::move(text));
+    if (parsed.value || parse_choice(parsed.text)) return parsed;
+    if (!in_words && !has_digit) in_words = std::move(parsed);
   }
-  return words;
+  return in_words;
 }
 
 }  // namespace
 
 MathVerdict verify_math(std::string_view gold, std::string_view answer, uint64_t max_steps) {
-  const std::optional<std::string> wanted = extract_math_answer(gold), got = extract_math_answer(answer);
+  const std::optional<std::string> gold_text = extract_math_answer(gold), answer_text = extract_math_answer(answer);
   MathVerdict verdict;
-  if (!wanted || !got) {
-    verdict.gold = shortened(wanted.value_or(""));
-    verdict.answer = shortened(got.value_or(""));
+  if (!gold_text || !answer_text) {
+    verdict.gold = truncated(gold_text.value_or(""));
+    verdict.answer = truncated(answer_text.value_or(""));
     return verdict;
   }
-  Judge judge(max_steps);
+  AnswerComparer comparer(max_steps);
   try {
-    Side left = judge.understand(*wanted), right = judge.understand(*got);
-    verdict.correct = judge_sides(judge, left, right);
+    ParsedAnswer parsed_gold = comparer.parse(*gold_text), parsed_answer = comparer.parse(*answer_text);
+    verdict.correct = compare_answers(comparer, parsed_gold, parsed_answer);
     if (!verdict.correct) {
-      std::optional<Side> said = spoken(judge, right), wanted_said = spoken(judge, left);
-      if (said) right = std::move(*said);
-      if (wanted_said) left = std::move(*wanted_said);
-      if (said || wanted_said) verdict.correct = judge_sides(judge, left, right);
+      std::optional<ParsedAnswer> answer_sentence = parse_sentence_answer(comparer, parsed_answer),
+                                  gold_sentence = parse_sentence_answer(comparer, parsed_gold);
+      if (answer_sentence) parsed_answer = std::move(*answer_sentence);
+      if (gold_sentence) parsed_gold = std::move(*gold_sentence);
+      if (answer_sentence || gold_sentence) verdict.correct = compare_answers(comparer, parsed_gold, parsed_answer);
     }
-    verdict.gold = judge.shown(left);
-    verdict.answer = judge.shown(right);
+    verdict.gold = comparer.display(parsed_gold);
+    verdict.answer = comparer.display(parsed_answer);
   } catch (const Undecided&) {
     verdict.correct = false;
-    verdict.gold = shortened(*wanted);
-    verdict.answer = shortened(*got);
+    verdict.gold = truncated(*gold_text);
+    verdict.answer = truncated(*answer_text);
   }
-  verdict.steps = judge.steps();
+  verdict.steps = comparer.steps();
   return verdict;
 }
 

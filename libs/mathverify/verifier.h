@@ -1,7 +1,8 @@
 #pragma once
 
-// Judges a math answer against a reference. Text is read, never executed; work is bounded by a budget of steps and
-// bits; there is no state, so any number of threads may call these at once. docs/math-verifier.md lists the accepted forms.
+// Compares a math answer with a reference. Text is parsed, never executed. Work is limited by a budget of steps and
+// bits. Nothing is shared, so any number of threads may call these functions. docs/math-verifier.md lists the accepted
+// forms.
 
 #include <cstdint>
 #include <string>
@@ -11,15 +12,15 @@ namespace keel {
 
 struct MathVerdict {
   bool correct = false;
-  std::string gold, answer;  // as they were understood: canonical where parsed, else the normalized text
+  std::string gold, answer;  // canonical form if parsed, else the normalized text
   uint64_t steps = 0;        // work done, at most kMaxMathSteps
 };
 
-/// A step is about a nanosecond.
+/// A step takes about one nanosecond.
 constexpr uint64_t kMaxMathSteps = 10'000'000;
 
-/// Whether `answer` (an answer or a whole completion) says the same as `gold` (an answer or a whole solution). What
-/// cannot be decided within `max_steps` is wrong. Never throws on any text.
+/// Compares `answer` (an answer or a whole completion) with `gold` (an answer or a whole solution). Pairs that cannot
+/// be decided within `max_steps` count as wrong. Never throws, for any text.
 MathVerdict verify_math(std::string_view gold, std::string_view answer, uint64_t max_steps = kMaxMathSteps);
 
 }  // namespace keel

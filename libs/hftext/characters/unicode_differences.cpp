@@ -21,7 +21,7 @@ constexpr CodeRange kNotNormalized[] = {
     {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1},
     {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
 
-// The same difference, but only in NFKC and NFKD.
+// Differences only in NFKC and NFKD.
 constexpr CodeRange kNotCompatible[] = {{0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},
                                         {0x10781, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
                                         {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
@@ -101,8 +101,8 @@ constexpr NewCategory kNewCategories[] = {
     {"Nd", kNewNd}, {"No", kNewNo}, {"Pd", kNewPd}, {"Po", kNewPo}, {"Sm", kNewSm}, {"So", kNewSo},
 };
 
-// The same by property, without code points that the categories above already cover. Scripts that PCRE2 10.42 does not
-// know are listed in full.
+// Code points by property, without code points that the categories above already cover. Scripts that PCRE2 10.42 does
+// not know are listed in full.
 constexpr CodeRange kInAlphabetic[] = {{0x363, 0x36F},     {0x897, 0x897},     {0xC04, 0xC04},     {0xCF3, 0xCF3},
                                        {0xF82, 0xF83},     {0x1DD3, 0x1DE6},   {0x10D69, 0x10D69}, {0x10EFC, 0x10EFC},
                                        {0x11080, 0x11081}, {0x11241, 0x11241}, {0x113B8, 0x113C0}, {0x113C2, 0x113C2},

@@ -18,8 +18,8 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
   return id ? tokenizer.token(*id) : std::string();
 }
 
-/// Returns the tokens of `whole` after `prompt`. If tokenization merges across the boundary, as with a space at the end
-/// of the prompt, it returns the tokens of the rest alone, because the model continues from the prompt's own tokens.
+/// Returns the tokens of `whole` after `prompt`. If a token spans the boundary, as with a space at the end of the
+/// prompt, it encodes the rest alone: the model continues from the prompt's own tokens.
 std::vector<int32_t> tokens_after(const std::vector<int32_t>& prompt, const std::vector<int32_t>& whole,
                                   const std::function<std::vector<int32_t>()>& rest_alone) {
   if (whole.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), whole.begin())) return rest_alone();

@@ -77,7 +77,7 @@ class PromptEncoder {
   EncodedReply reply(const Json& messages, size_t first, const TemplateVariables& variables,
                      const Json& tools = nullptr) const;
 
-  /// The same for plain texts.
+  /// Encodes plain texts instead of a conversation.
   EncodedReply reply(const std::string& prompt, const std::string& completion, bool parse_special) const;
 
  private:

@@ -242,7 +242,7 @@ void Renderer::run_call_block(const Statement& node) {
 
 void Renderer::run_generation(const Statement& node) {
   const Value text = call_macro(*make_macro(node), {});
-  // As in transformers, counts characters of root_, even if the block is inside a macro or capture.
+  // Counts characters of root_ as transformers does, even if the block is inside a macro or capture.
   const std::string_view fresh = std::string_view(root_.bytes()).substr(counted_bytes_);
   counted_characters_ += code_point_count(fresh);
   counted_bytes_ += fresh.size();

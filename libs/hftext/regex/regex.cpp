@@ -17,7 +17,7 @@ namespace keel::text {
 
 namespace {
 
-constexpr uint32_t kHeapLimitKib = 256 * 1024;  // for the interpreter, if there is no JIT
+constexpr uint32_t kHeapLimitKib = 256 * 1024;  // for the interpreter, used without JIT
 constexpr size_t kJitStackBytes = 1 << 20;
 
 /// Per-thread match state; a JIT stack can serve one match at a time.

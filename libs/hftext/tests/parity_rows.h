@@ -11,7 +11,7 @@
 
 namespace keel {
 
-/// Writes a tokenizer's files and rows.json, what our side makes of `texts`, for tests/parity/tokenizer_parity.py.
+/// Writes a tokenizer's files and rows.json, Keel's encodings of `texts`, for tests/parity/tokenizer_parity.py.
 inline void write_parity_folder(const std::filesystem::path& folder, const Tokenizer& tokenizer,
                                 const std::vector<std::string>& texts) {
   std::filesystem::create_directories(folder);
@@ -25,7 +25,7 @@ inline void write_parity_folder(const std::filesystem::path& folder, const Token
                       {"decoded", tokenizer.decode(ids)},
                       {"decoded_with_special", tokenizer.decode(ids, false)}});
     } catch (const Error&) {
-      rows.push_back({{"text", text}, {"ids", nullptr}});  // refused here, so it must be refused there
+      rows.push_back({{"text", text}, {"ids", nullptr}});  // rejected here, so the package must reject it, too
     }
   }
   std::ofstream(folder / "rows.json", std::ios::binary) << rows.dump(1) << "\n";

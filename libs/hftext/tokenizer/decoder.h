@@ -15,7 +15,7 @@ namespace keel::text {
 /// Decodes one text incrementally with a chain of stages.
 class StreamingDecoder {
  public:
-  /// With `per_token`, each push() emits the bytes of that token at once, even a part of a character.
+  /// Each push() emits the bytes of its token at once if `per_token`, even a part of a character.
   StreamingDecoder(std::vector<std::unique_ptr<DecoderStage>> stages, std::string location, bool per_token);
   void push(std::string_view token);
   void finish();

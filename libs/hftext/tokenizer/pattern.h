@@ -16,7 +16,7 @@ struct Span {
   bool match = false;
 };
 
-/// What a component searches for: a string, a regular expression, or characters with a property. An empty string or
+/// The search pattern of a component: a string, a regular expression, or characters with a property. An empty string or
 /// expression matches before every character and at the end.
 class Pattern {
  public:
@@ -43,7 +43,7 @@ class Pattern {
 /// The size of the text if each match becomes `replacement` bytes.
 size_t replaced_size(const std::vector<Span>& spans, size_t replacement);
 
-/// How matches are treated when a text is split at them.
+/// Treatment of matches when a text is split.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 /// Merges or removes spans in place as `behavior` says; `invert` swaps matches and non-matches.

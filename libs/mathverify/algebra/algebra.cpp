@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMaxExponent = int64_t{1} << 40;
 
-/// Of a sum or product of two fractions, with the common divisor that is taken out of it.
+/// Cost of a sum or product of two fractions, including the reduction to lowest terms.
 uint64_t cost(const Rational& a, const Rational& b) {
   if (a.is_integer() && b.is_integer()) return 20 + 20 * a.limbs() * b.limbs();
   const uint64_t limbs = a.limbs() + b.limbs();
@@ -69,21 +69,21 @@ bool Algebra::same(const Atom& a, const Atom& b) {
   return true;
 }
 
-int Algebra::find(Atom wanted) {
+int Algebra::find(Atom candidate) {
   for (size_t id = 0; id < atoms_.size(); ++id) {
     budget_.charge(40);
-    if (same(atoms_[id], wanted)) return static_cast<int>(id);
+    if (same(atoms_[id], candidate)) return static_cast<int>(id);
   }
-  // Kept with the atom: walking through nested roots again and again would take exponential time.
-  const Polynomial unit = {{wanted.unit, Rational(1)}};
-  wanted.has_variables = wanted.kind == AtomKind::kVariable || has_variables(unit);
-  wanted.has_imaginary =
-      wanted.kind == AtomKind::kImaginary || wanted.kind == AtomKind::kUnity || contains_imaginary(unit);
-  for (const Form& argument : wanted.arguments) {
-    wanted.has_variables |= has_variables(argument);
-    wanted.has_imaginary |= contains_imaginary(argument.numerator) || contains_imaginary(argument.denominator);
+  // Cached in the atom, because walking through nested roots repeatedly takes exponential time.
+  const Polynomial unit = {{candidate.unit, Rational(1)}};
+  candidate.has_variables = candidate.kind == AtomKind::kVariable || has_variables(unit);
+  candidate.has_imaginary =
+      candidate.kind == AtomKind::kImaginary || candidate.kind == AtomKind::kUnity || contains_imaginary(unit);
+  for (const Form& argument : candidate.arguments) {
+    candidate.has_variables |= has_variables(argument);
+    candidate.has_imaginary |= contains_imaginary(argument.numerator) || contains_imaginary(argument.denominator);
   }
-  atoms_.push_back(std::move(wanted));
+  atoms_.push_back(std::move(candidate));
   return static_cast<int>(atoms_.size()) - 1;
 }
 
@@ -101,7 +101,7 @@ void Algebra::add_term(Polynomial& to, const Monomial& monomial, const Rational&
   if (place->second.is_zero()) to.erase(place);
 }
 
-/// Adds a product after reducing what has a rule: i^2 = -1, sqrt(2)^2 = 2, sqrt(1 + x)^2 = 1 + x, |x|^2 = x^2.
+/// Adds a product after applying the reduction rules: i^2 = -1, sqrt(2)^2 = 2, sqrt(1 + x)^2 = 1 + x, |x|^2 = x^2.
 void Algebra::add_reduced(Polynomial& to, Monomial monomial, Rational coefficient) {
   for (size_t at = 0; at < monomial.size();) {
     auto& [id, exponent] = monomial[at];
@@ -197,7 +197,8 @@ Form Algebra::normalized(Polynomial numerator, Polynomial denominator) {
   if (is_one(denominator)) return {std::move(numerator), std::move(denominator)};
   if (denominator.empty() || is_zero(denominator)) throw Undecided{};  // a division by zero
   if (denominator.size() == 1) {
-    // 1 / (c x^r) is c^-1 x^-r; a root or absolute value gets a positive exponent and its argument below the line.
+    // 1 / (c x^r) is c^-1 x^-r; a root or absolute value gets a positive exponent, and its argument goes to the
+    // denominator.
     Monomial monomial = denominator.begin()->first;
     const Rational coefficient = denominator.begin()->second;
     Polynomial below = {{Monomial{}, Rational(1)}};
@@ -271,11 +272,10 @@ bool Algebra::equal(const Form& a, const Form& b) {
   return is_zero(add(multiply(a.numerator, b.denominator), multiply(b.numerator, a.denominator), Rational(-1)));
 }
 
-/// Transcendental atoms are independent of each other as far as this is concerned, so a sum vanishes if the algebraic
-/// coefficient of each product of transcendental atoms does.
+/// Treats transcendental atoms as independent: a sum is zero if the algebraic coefficient of each product of them is.
 bool Algebra::is_zero(const Polynomial& a) {
   if (a.empty()) return true;
-  bool has_relations = false;  // fractional powers of primes, alone, are independent (Besicovitch 1940)
+  bool has_relations = false;  // fractional powers of primes alone are independent (Besicovitch 1940)
   std::map<Monomial, Polynomial> groups;
   for (const auto& [monomial, coefficient] : a) {
     Monomial algebraic, other;

@@ -3,7 +3,7 @@
 // Exact algebra for the math verifier. An expression becomes a quotient of two polynomials with rational coefficients
 // in *atoms*: variables, pi, i, fractional powers of primes, roots of polynomials, exponentials, logarithms. Equal
 // expressions of school mathematics nearly always get equal polynomials, and equal polynomials always mean equal
-// expressions: what is not shown to be equal here is not called equal.
+// expressions. Expressions are equal only if proven so.
 
 #include <deque>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace keel::math {
 
-/// Counts work in units of about a nanosecond and ends it with Undecided: no answer may cost more than this.
+/// Counts work in steps of about one nanosecond and throws Undecided above the limit.
 class Budget {
  public:
   explicit Budget(uint64_t limit) : limit_(limit) {}
@@ -24,8 +24,8 @@ class Budget {
     used_ += steps;
     if (used_ > limit_) throw Undecided{};
   }
-  /// Counts work that is bounded anyway.
-  void note(uint64_t steps) { used_ += steps; }
+  /// Counts work without checking the limit.
+  void record(uint64_t steps) { used_ += steps; }
   uint64_t used() const { return used_; }
 
  private:
@@ -36,26 +36,26 @@ class Budget {
 struct Exponent {
   int64_t numerator = 0, denominator = 1;
 
-  static Exponent of(int64_t numerator, int64_t denominator);  // Undecided when too large
+  static Exponent of(int64_t numerator, int64_t denominator);  // throws Undecided if too large
   static Exponent of(const Rational& value);
   bool is_integer() const { return denominator == 1; }
   int64_t floor() const;
   Exponent operator+(const Exponent& other) const;
   Exponent operator*(const Exponent& other) const;
-  auto operator<=>(const Exponent&) const = default;  // an order for maps, not that of the numbers
+  auto operator<=>(const Exponent&) const = default;  // an order for maps, not the numeric order
 };
 
-/// A product of powers of atoms, sorted by atom, without exponents 0. Empty is 1.
+/// A product of powers of atoms, sorted by atom, without zero exponents. Empty means 1.
 using Monomial = std::vector<std::pair<int, Exponent>>;
 
-/// A sum of products; no coefficient is 0. Empty is 0.
+/// A sum of monomials with non-zero coefficients. Empty means 0.
 using Polynomial = std::map<Monomial, Rational>;
 
 inline bool is_one(const Polynomial& a) {
   return a.size() == 1 && a.begin()->first.empty() && a.begin()->second.is_one();
 }
 
-/// A quotient. The denominator is not 0 and either 1 or of several terms.
+/// A quotient of polynomials. The denominator is 1 or has several terms.
 struct Form {
   Polynomial numerator;
   Polynomial denominator = {{Monomial{}, Rational(1)}};
@@ -66,11 +66,11 @@ enum class AtomKind {
   kPi,           //
   kVariable,     // by name
   kPrime,        // an integer above 1, prime where it could be factored; exponents in (0, 1)
-  kUnity,        // e^(i pi), for exponents in (0, 1) that are no multiple of 1/12
+  kUnity,        // e^(i pi), for exponents in (0, 1) that are not multiples of 1/12
   kRoot,         // the polynomial in `arguments`, which is real (not negative under even roots); exponents in (0, 1)
   kAbsolute,     // |argument|, exponent 1
   kExponential,  // base ^ unit: base is e (no arguments), an integer, or arguments[0]
-  kFunction,     // name(arguments), nothing known but that equal arguments give equal values
+  kFunction,     // name(arguments), an uninterpreted function
 };
 
 struct Atom {
@@ -82,8 +82,8 @@ struct Atom {
   bool has_variables = false, has_imaginary = false;  // anywhere inside; set by Algebra
 };
 
-/// One comparison's arithmetic: owns the atoms, which both sides share, and charges the budget. Everything that cannot
-/// be represented throws Undecided.
+/// Arithmetic of one comparison. It owns the atoms, which both sides share, and charges the budget. Unrepresentable
+/// results throw Undecided.
 class Algebra {
  public:
   explicit Algebra(Budget& budget) : budget_(budget) {}
@@ -106,7 +106,7 @@ class Algebra {
   Form divide(const Form& a, const Form& b) { return multiply(a, invert(b)); }
   Form power(const Form& base, const Form& exponent);
   Form integer_power(const Form& base, int64_t exponent);
-  /// The real root where there is one; i times a root for square roots of negative numbers.
+  /// The real root if it exists; i times a root for square roots of negative numbers.
   Form root(const Form& a, int64_t degree);
   Form absolute(const Form& a);
 
@@ -127,16 +127,16 @@ class Algebra {
   /// True only when proven.
   bool equal(const Form& a, const Form& b);
   bool is_zero(const Polynomial& a);
-  /// -1, 0 or 1 for a real constant; nothing when it has variables, is not real, or cannot be decided.
+  /// -1, 0 or 1 for a real constant; nullopt if it has variables, is not real, or cannot be decided.
   std::optional<int> sign(const Form& a);
-  /// To be read, not to be parsed: cut short when it gets long.
+  /// For display only; long texts are truncated.
   std::string to_string(const Form& a) const;
 
  private:
   friend class Numeric;
 
   Form single(int id, Exponent exponent = {1, 1}) const;
-  int find(Atom wanted);
+  int find(Atom candidate);
   bool same(const Atom& a, const Atom& b);
   Form exponential(const Atom& base, const Monomial& unit, Exponent exponent);
   Polynomial multiply(const Polynomial& a, const Polynomial& b);

@@ -1,4 +1,4 @@
-// Decisions about constants: the sign of a real one, and whether an algebraic one is 0.
+// Decides the sign of real constants, and whether algebraic constants are zero.
 
 #include <algorithm>
 #include <cmath>
@@ -12,12 +12,12 @@ namespace {
 
 constexpr size_t kPrecisions[] = {96, 400, 1600};
 
-/// What the roots in an expression allow: the degree of a field that holds its value, and the size of all conjugates.
+/// Bounds the degree of a number field that contains an expression, and the size of all its conjugates.
 class Conjugates {
  public:
   explicit Conjugates(const Algebra& algebra) : algebra_(algebra) {}
 
-  /// log2 of a bound on every conjugate of an algebraic integer; nothing when it is none.
+  /// log2 of a bound on every conjugate of an algebraic integer; nullopt if it is not one.
   std::optional<double> log_size(const Polynomial& a) {
     double largest = 0;
     for (const auto& [monomial, coefficient] : a) {
@@ -67,9 +67,9 @@ bool is_within(const Interval& a, const Integer& bound) { return a.low > -bound 
 
 }  // namespace
 
-/// A non-zero algebraic integer has a norm of at least 1, so it is at least 1 / (bound on conjugates)^(degree - 1).
-/// An enclosure below that proves 0. (Primitive roots, roots of unity and i are algebraic integers, and the content
-/// was taken out of each root.)
+/// A non-zero algebraic integer has a norm of at least 1, so it is at least 1 / (bound on conjugates)^(degree - 1). An
+/// enclosure below that bound proves that it is 0. (Primitive roots, roots of unity and i are algebraic integers, and
+/// each root is primitive.)
 bool Algebra::is_algebraic_zero(const Polynomial& a) {
   if (a.empty()) return true;
   Rational content;
@@ -88,7 +88,7 @@ bool Algebra::is_algebraic_zero(const Polynomial& a) {
   return is_within(value.real, bound) && is_within(value.imaginary, bound);
 }
 
-/// Nothing is known of the conjugate of a function of a complex argument.
+/// Complex conjugate; throws Undecided for functions of complex arguments.
 Polynomial Algebra::conjugate(const Polynomial& a) {
   Polynomial result;
   for (const auto& [monomial, coefficient] : a) {

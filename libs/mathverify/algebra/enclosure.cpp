@@ -37,7 +37,6 @@ Interval Numeric::divide(const Interval& a, const Interval& b) {
   return *result;
 }
 
-/// Of a value known not to be negative.
 Interval Numeric::root(const Interval& a, unsigned degree) {
   if (a.high.is_negative()) throw Undecided{};
   const auto floor_root = [&](const Integer& value) {
@@ -59,7 +58,7 @@ Interval Numeric::power(const Interval& a, int64_t exponent) {
   return result;
 }
 
-/// sum of (-1)^j / ((2j + 1) n^(2j + 1)): each division loses less than one unit.
+/// sum of (-1)^j / ((2j + 1) n^(2j + 1)): each division rounds by less than one unit.
 Interval Numeric::arctangent_inverse(int64_t n) {
   Integer power = Integer::divide_floor(Integer::power_of_two(precision_), Integer(n)).first, sum(0);
   int64_t j = 0;
@@ -113,7 +112,7 @@ Interval Numeric::exponential(const Interval& a) {
     term = divide(multiply(term, rest), exact(Rational(n)));
     sum = add(sum, term);
   }
-  sum = add(sum, {Integer(-4), Integer(4)});  // the rest of the series is below the last term
+  sum = add(sum, {Integer(-4), Integer(4)});  // the remainder of the series is below the last term
   for (size_t i = 0; i < kHalvings; ++i) sum = multiply(sum, sum);
   if (twos >= 0) return {sum.low << static_cast<size_t>(twos), sum.high << static_cast<size_t>(twos)};
   return {sum.low >> static_cast<size_t>(-twos), ceiling_shift(sum.high, static_cast<size_t>(-twos))};
@@ -129,7 +128,7 @@ Interval Numeric::logarithm(const Interval& a) {
     x = {a.low << static_cast<size_t>(-twos), a.high << static_cast<size_t>(-twos)};
   const Interval one = exact(Rational(1));
   const Interval y = divide(add(x, negate(one)), add(x, one)), square = multiply(y, y);
-  if (y.low.abs().bits() >= precision_) throw Undecided{};  // a wide enclosure
+  if (y.low.abs().bits() >= precision_) throw Undecided{};  // the enclosure is too wide
   Interval power = y, sum = y;
   for (int64_t n = 3; power.low.abs().bits() > 1 || power.high.abs().bits() > 1; n += 2) {
     power = multiply(power, square);
@@ -198,7 +197,7 @@ ComplexInterval Numeric::power(const ComplexInterval& a, int64_t exponent) {
   return result;
 }
 
-/// For what is known to be real.
+/// Real part of a value that must be real.
 Interval Numeric::real(const ComplexInterval& a) const {
   if (!a.imaginary.contains_zero()) throw Undecided{};
   return a.real;

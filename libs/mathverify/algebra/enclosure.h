@@ -6,7 +6,7 @@
 
 namespace keel::math {
 
-/// All the reals between two multiples of 2^-precision.
+/// The interval between two multiples of 2^-precision.
 struct Interval {
   Integer low, high;
   bool contains_zero() const { return low.sign() <= 0 && high.sign() >= 0; }
@@ -16,7 +16,7 @@ struct ComplexInterval {
   Interval real, imaginary;
 };
 
-/// Enclosures of constants: every result contains the true value, so "does not contain 0" is a proof.
+/// Interval arithmetic on constants. Every result contains the true value, so "does not contain 0" is a proof.
 class Numeric {
  public:
   Numeric(Algebra& algebra, size_t precision) : algebra_(algebra), precision_(precision) {}
@@ -24,7 +24,7 @@ class Numeric {
   ComplexInterval evaluate(const Polynomial& a);
   ComplexInterval evaluate(const Form& a);
 
-  /// The integer below a real constant, when enclosures settle it.
+  /// The floor of a real constant, if the enclosures determine it.
   static std::optional<Integer> floor_of(Algebra& algebra, const Form& a);
 
  private:

@@ -1,5 +1,5 @@
-// Functions of exact arguments. Sines and cosines become exponentials, so that every identity between them with
-// rational multiples of the same angles is an identity of polynomials.
+// Functions of exact arguments. Sines and cosines become exponentials, so their identities for rational multiples of
+// the same angles become polynomial identities.
 
 #include <algorithm>
 
@@ -108,7 +108,7 @@ Form Algebra::logarithm(const Form& a) {
   return sum;
 }
 
-/// (n + 2)! as n! (n + 1) (n + 2), so that n! is n (n - 1)!.
+/// Rewrites (n + 2)! as n! (n + 1) (n + 2), so that n! equals n (n - 1)!.
 Form Algebra::symbolic_factorial(const Form& a) {
   constexpr int64_t kMaxShift = 20;
   const auto constant = a.numerator.find(Monomial{});

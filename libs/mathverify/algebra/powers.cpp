@@ -8,7 +8,7 @@
 namespace keel::math {
 std::vector<std::pair<Integer, int64_t>> Algebra::factors(Integer value) {
   std::vector<std::pair<Integer, int64_t>> result;
-  // A cofactor without small primes stays whole: still correct, only fewer equalities are seen.
+  // A cofactor without small primes is not factored: still correct, but fewer equalities are found.
   const uint32_t limit = value.limbs() <= 2 ? 65536 : 2000;
   for (uint32_t divisor = 2; divisor < limit; divisor += divisor == 2 ? 1 : 2) {
     if (value.limbs() <= 1 && static_cast<uint64_t>(divisor) * divisor > static_cast<uint64_t>(value.to_int64())) break;
@@ -93,7 +93,7 @@ Form Algebra::integer_power(const Form& base, int64_t exponent) {
   return result;
 }
 
-/// 6^n for an n too large to work out, as 2^n 3^n, so that 4^n and 2^(2n) are the same.
+/// Rewrites 6^n for huge n as 2^n 3^n, so that 4^n equals 2^(2n).
 Form Algebra::huge_power(const Rational& base, const Form& exponent) {
   Form result = number(Rational(base.sign() < 0 && as_rational(exponent)->numerator().is_odd() ? -1 : 1));
   for (const bool above : {true, false})
@@ -108,7 +108,7 @@ Form Algebra::power(const Form& base, const Form& exponent) {
   if (!by) return symbolic_power(base, exponent);
   if (by->is_zero() && from && from->is_zero()) throw Undecided{};
   if (from && by->is_integer() && !from->is_zero() && !(from->is_integer() && from->abs().is_one())) {
-    // 5^(5^(5^5)) is a name for a number, not a number to compute.
+    // 5^(5^(5^5)) stays symbolic.
     const size_t size = std::max(from->numerator().bits(), from->denominator().bits());
     const bool fits = by->numerator().bits() <= 20 &&
                       size * static_cast<size_t>(std::abs(by->numerator().to_int64())) <= Rational::kMaxBits;
@@ -122,7 +122,7 @@ Form Algebra::power(const Form& base, const Form& exponent) {
   return root(integer_power(base, small.numerator), small.denominator);
 }
 
-/// e^(c ln a) is a^c, and 2^(c m / ln 2) is e^(c m).
+/// Simplifies e^(c ln a) to a^c, and 2^(c m / ln 2) to e^(c m).
 std::optional<Form> Algebra::cancelled_logarithm(const Atom& base, const Monomial& unit, Exponent exponent) {
   const bool is_euler = base.integer.is_zero() && base.arguments.empty();
   for (size_t i = 0; i < unit.size(); ++i) {
@@ -140,10 +140,10 @@ std::optional<Form> Algebra::cancelled_logarithm(const Atom& base, const Monomia
   return std::nullopt;
 }
 
-/// base^(c1 m1 + c2 m2 + ...) as a product of powers of the atoms base^m.
+/// Rewrites base^(c1 m1 + c2 m2 + ...) as a product of powers of the atoms base^m.
 Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
   if (!is_one(exponent.denominator)) return function("power", {base, exponent});
-  std::vector<std::pair<Atom, Rational>> bases;  // and the power to which each stands in `base`
+  std::vector<std::pair<Atom, Rational>> bases;  // with its exponent in `base`
   const std::optional<Rational> value = as_rational(base);
   if (value && value->is_zero()) throw Undecided{};
   if (value && value->is_one()) return base;
@@ -189,7 +189,7 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
   return result;
 }
 
-/// Whether an atom is real and above 0 for all values of its variables.
+/// True if an atom is real and positive for all values of its variables.
 bool Algebra::is_positive(int id) {
   const Atom& it = atom(id);
   switch (it.kind) {

@@ -242,7 +242,7 @@ std::pair<Integer, Integer> Integer::divide_magnitude(const Integer& a, const In
     }
     const int64_t value = static_cast<int64_t>(u[j + n]) - static_cast<int64_t>(carry) - borrow;
     u[j + n] = static_cast<uint32_t>(value);
-    if (value < 0) {  // the estimate was one too large
+    if (value < 0) {  // the quotient estimate was one too large
       --digit;
       uint64_t sum = 0;
       for (size_t i = 0; i < n; ++i) {
@@ -305,7 +305,7 @@ Integer Integer::power(uint64_t exponent) const {
 
 Integer Integer::root_floor(unsigned degree) const {
   if (is_zero() || degree == 1) return *this;
-  // Newton's iteration from above falls monotonically to the floor.
+  // Newton's iteration from above decreases monotonically to the result.
   Integer guess = power_of_two(bits() / degree + 1);
   while (true) {
     const Integer next =

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whole numbers of any size up to a bit limit, for the math verifier. Small on purpose: sign and magnitude, schoolbook
-// algorithms. An answer may hold any number of digits, so every result is checked against a limit instead of growing.
+// Arbitrary-size integers up to a bit limit, for the math verifier: sign and magnitude with schoolbook algorithms.
+// Answers are untrusted, so every result is checked against the limit.
 
 #include <compare>
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace keel::math {
 
-/// Thrown inside the verifier when something cannot be represented or decided within its budgets. Undecided is wrong.
+/// Thrown inside the verifier if something cannot be represented or decided within its budgets; the answer then counts
+/// as wrong.
 struct Undecided {};
 
 class Integer {
  public:
-  /// Results above this many bits are Undecided; interval arithmetic needs room for products.
+  /// Results above this many bits throw Undecided. The limit leaves space for products in interval arithmetic.
   static constexpr size_t kMaxBits = size_t{1} << 18;
 
   Integer(int64_t value = 0);  // NOLINT: numbers convert
-  /// From decimal digits only; Undecided when there are too many.
+  /// Parses decimal digits; throws Undecided if there are too many.
   static Integer from_digits(std::string_view digits);
   static Integer power_of_two(size_t exponent);
 
@@ -51,11 +52,10 @@ class Integer {
   static std::pair<Integer, Integer> divide_floor(const Integer& dividend, const Integer& divisor);
   static Integer gcd(Integer a, Integer b);
   Integer power(uint64_t exponent) const;
-  /// The largest r with r^degree <= *this, which is not negative.
+  /// The largest r with r^degree <= *this, which must not be negative.
   Integer root_floor(unsigned degree) const;
   /// Divides by a small number in place and returns the remainder of the magnitude.
   uint32_t divide_small(uint32_t divisor);
-  /// The remainder of the magnitude.
   uint32_t modulo_small(uint32_t divisor) const;
 
  private:

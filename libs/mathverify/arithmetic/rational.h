@@ -6,7 +6,7 @@
 
 namespace keel::math {
 
-/// An exact fraction in lowest terms with a positive denominator. Anything longer than kMaxBits is Undecided.
+/// An exact fraction in lowest terms with a positive denominator. Results above kMaxBits throw Undecided.
 class Rational {
  public:
   static constexpr size_t kMaxBits = size_t{1} << 14;
@@ -23,14 +23,13 @@ class Rational {
   size_t limbs() const { return numerator_.limbs() + denominator_.limbs(); }
   Rational abs() const { return sign() < 0 ? -*this : *this; }
   Integer floor() const { return Integer::divide_floor(numerator_, denominator_).first; }
-  /// "3", "-7/2".
   std::string to_string() const;
 
   Rational operator-() const;
   Rational operator+(const Rational& other) const;
   Rational operator-(const Rational& other) const { return *this + -other; }
   Rational operator*(const Rational& other) const;
-  Rational operator/(const Rational& other) const;  // by 0 is Undecided
+  Rational operator/(const Rational& other) const;  // division by 0 throws Undecided
   bool operator==(const Rational& other) const = default;
   std::strong_ordering operator<=>(const Rational& other) const;
   Rational power(int64_t exponent) const;

@@ -19,32 +19,33 @@ bool is_same_function(const std::string& a, const std::string& b) {
   return (a == "y" && is_function(b)) || (b == "y" && is_function(a));
 }
 
-/// "k in Z" behind a formula says what its letter stands for.
-bool is_remark(const Value& value) {
-  return value.kind == Value::Kind::kSet && value.items.size() == 1 && !value.subject.empty() && value.subject[0] != '"' &&
-         value.is_number_set;
+/// "k in Z" after a formula declares a variable.
+bool is_membership(const Value& value) {
+  return value.kind == Value::Kind::kSet && value.items.size() == 1 && !value.subject.empty() &&
+         value.subject[0] != '"' && value.is_number_set;
 }
 
-/// In "1 < x < 5, x in Z" it says more than that.
-bool has_remark(const Value& value) {
-  const auto restricts = [&](const Value& remark) {
+/// In "1 < x < 5, x in Z" it restricts the solutions, so it is not just a declaration.
+bool has_membership(const Value& value) {
+  const auto restricts = [&](const Value& membership) {
     return std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
-      return item.subject == remark.subject && (item.kind == Value::Kind::kReals || item.kind == Value::Kind::kList);
+      return item.subject == membership.subject &&
+             (item.kind == Value::Kind::kReals || item.kind == Value::Kind::kList);
     });
   };
-  return value.kind == Value::Kind::kList && std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
-           return is_remark(item) && !restricts(item);
-         });
+  return value.kind == Value::Kind::kList &&
+         std::any_of(value.items.begin(), value.items.end(),
+                     [&](const Value& item) { return is_membership(item) && !restricts(item); });
 }
 
-std::vector<Value> remarks(const Value& list) {
+std::vector<Value> memberships(const Value& list) {
   std::vector<Value> result;
-  std::copy_if(list.items.begin(), list.items.end(), std::back_inserter(result), is_remark);
+  std::copy_if(list.items.begin(), list.items.end(), std::back_inserter(result), is_membership);
   return result;
 }
 
-Value without_remarks(Value list) {
-  std::erase_if(list.items, is_remark);
+Value without_memberships(Value list) {
+  std::erase_if(list.items, is_membership);
   return list.items.size() == 1 ? list.items[0] : list;
 }
 
@@ -62,11 +63,13 @@ std::vector<Value> without_indices(std::vector<Value> items) {
 bool Comparison::equal(const Value& gold, const Value& answer) {
   algebra_.budget().charge(400);
   const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
-  if (has_remark(gold) != has_remark(answer)) return equal(without_remarks(gold), without_remarks(answer));
-  if (has_remark(gold)) {
-    const Value left = without_remarks(gold), right = without_remarks(answer);
-    const bool has_rest = !(left.kind == Value::Kind::kList && left.items.empty()) && !has_remark(left) && !has_remark(right);
-    if (has_rest) return unordered(remarks(gold), remarks(answer), false) && equal(left, right);
+  if (has_membership(gold) != has_membership(answer))
+    return equal(without_memberships(gold), without_memberships(answer));
+  if (has_membership(gold)) {
+    const Value left = without_memberships(gold), right = without_memberships(answer);
+    const bool has_rest =
+        !(left.kind == Value::Kind::kList && left.items.empty()) && !has_membership(left) && !has_membership(right);
+    if (has_rest) return unordered(memberships(gold), memberships(answer), false) && equal(left, right);
   }
   if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
       is_word(gold) == is_word(answer) && !is_same_function(gold.subject, answer.subject))
@@ -94,10 +97,10 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
     case Value::Kind::kSet:
       return unordered(gold.items, answer.items, true);
     case Value::Kind::kList: {
-      if (gold.is_either != answer.is_either &&
-          !(gold.is_either ? may_be_either(answer, gold) : may_be_either(gold, answer)))
+      if (gold.is_alternative != answer.is_alternative &&
+          !(gold.is_alternative ? may_be_either(answer, gold) : may_be_either(gold, answer)))
         return false;
-      const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
+      const std::optional<std::vector<Value>> left = assigned_values(gold), right = assigned_values(answer);
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
       if (right) return ordered(gold.items, *right);
@@ -109,7 +112,7 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
       return gold.columns == answer.columns && ordered(gold.items, answer.items);
     case Value::Kind::kRatio:
       return ratios(gold, answer);
-    case Value::Kind::kCompared:
+    case Value::Kind::kInequality:
       return gold.brackets == answer.brackets && proportional(gold.form, answer.form, gold.brackets != "!=");
     default:
       return false;
@@ -125,18 +128,18 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   for (const Value::Kind kind : {Value::Kind::kList, Value::Kind::kGroup})  // {(2, 3)}
     if (const auto [other, set] = pair(kind, Value::Kind::kSet); other && set->items.size() == 1)
       return set->items[0].kind == Value::Kind::kGroup && equal(*other, set->items[0]);
-  if (const auto [list, set] = pair(Value::Kind::kList, Value::Kind::kSet); list)  // x = 1, y = 2 is no set
-    return !assigned(*list) && unordered(gold.items, answer.items, true);
+  if (const auto [list, set] = pair(Value::Kind::kList, Value::Kind::kSet); list)  // x = 1, y = 2 is not a set
+    return !assigned_values(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Value::Kind::kList, Value::Kind::kGroup); list) {
     const std::optional<RealSet> interval = evaluator_.as_reals(*group);
-    const std::optional<RealSet> set = interval ? evaluator_.as_one_set(*list) : std::nullopt;
+    const std::optional<RealSet> set = interval ? evaluator_.to_single_set(*list) : std::nullopt;
     if (set && evaluator_.equal(*set, *interval)) return true;  // x > 1, x < 3
-    if (!is_tuple(*group) || list->is_either) return false;
-    const std::optional<std::vector<Value>> values = assigned(*list);
+    if (!is_tuple(*group) || list->is_alternative) return false;
+    const std::optional<std::vector<Value>> values = assigned_values(*list);
     const bool is_about_one =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
-    if (!values && is_about_one) return false;  // x = 2 or x = 3 is no pair
-    const std::optional<std::vector<Value>> named = values ? assigned(*group) : std::nullopt;
+    if (!values && is_about_one) return false;  // x = 2 or x = 3 is not a pair
+    const std::optional<std::vector<Value>> named = values ? assigned_values(*group) : std::nullopt;
     return ordered(values ? *values : list->items, named ? *named : group->items);
   }
   if (const auto [scalar, set] = pair(Value::Kind::kScalar, Value::Kind::kSet); scalar)
@@ -163,13 +166,14 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     if (!below || *below == 0) return false;
     return algebra_.equal(ratio->items[0].form, algebra_.multiply(ratio->items[1].form, scalar->form));
   }
-  if (const auto [reals, scalar] = pair(Value::Kind::kReals, Value::Kind::kScalar); reals && !scalar->unit && !scalar->is_percent) {
+  if (const auto [reals, scalar] = pair(Value::Kind::kReals, Value::Kind::kScalar);
+      reals && !scalar->unit && !scalar->is_percent) {
     const bool is_point = reals->reals.size() == 1 && reals->reals[0].low.value && !reals->reals[0].low.is_open;
     const Value point{.kind = Value::Kind::kSet, .items = {{.form = scalar->form}}};
     return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
   }
   if (const auto [list, reals] = pair(Value::Kind::kList, Value::Kind::kReals); list) {
-    const std::optional<RealSet> set = evaluator_.as_one_set(*list);
+    const std::optional<RealSet> set = evaluator_.to_single_set(*list);
     return set && evaluator_.equal(*set, reals->reals);
   }
   const bool is_set = gold.kind == Value::Kind::kReals || answer.kind == Value::Kind::kReals;
@@ -178,10 +182,10 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   return left && right && evaluator_.equal(*left, *right);
 }
 
-/// "x = 2, y = 3" as (2, 3), in the order of the names; nothing when not every item is about another variable.
-std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
+/// "x = 2, y = 3" as (2, 3), in the order of the names; nullopt unless every item is about a different variable.
+std::optional<std::vector<Value>> Comparison::assigned_values(const Value& value) {
   std::vector<Value> items = value.items;
-  if (value.is_either) return std::nullopt;
+  if (value.is_alternative) return std::nullopt;
   for (const Value& item : items)
     if (item.subject.empty() || item.kind == Value::Kind::kReals) return std::nullopt;
   std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
@@ -191,9 +195,9 @@ std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   return items;
 }
 
-/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2", the choices "A, C" and "p and q" hold together.
+/// "1, 2" may list the same solutions as "1 or 2"; but "x = 1, y = 2", the choices "A, C" and "p and q" hold together.
 bool Comparison::may_be_either(const Value& list, const Value& either) {
-  const auto letter = [&](const Value& item) {  // 0 for what is no letter
+  const auto letter = [&](const Value& item) {  // 0 if it is not a letter
     if (item.kind != Value::Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return '\0';
     const Monomial& monomial = item.form.numerator.begin()->first;
     if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return '\0';
@@ -207,7 +211,7 @@ bool Comparison::may_be_either(const Value& list, const Value& either) {
     return std::all_of(value.items.begin(), value.items.end(), holds);
   };
   if (std::any_of(list.items.begin(), list.items.end(), is_equation)) return false;
-  return !assigned(list) && !all(list, is_capital) && !(all(list, is_letter) && all(either, is_letter));
+  return !assigned_values(list) && !all(list, is_capital) && !(all(list, is_letter) && all(either, is_letter));
 }
 
 bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {
@@ -217,7 +221,7 @@ bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value
   return true;
 }
 
-/// Equality is transitive, so the first free partner is as good as any.
+/// Equality is transitive, so greedy matching suffices.
 bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets) {
   const auto distinct = [&](const std::vector<Value>& items) {
     std::vector<Value> kept;
@@ -241,7 +245,7 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
   return true;
 }
 
-/// 5 m and 5 m/s with the letters read as units.
+/// Interprets the letters of 5 m and 5 m/s as units.
 std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
   const auto& [monomial, coefficient] = *value.form.numerator.begin();
@@ -300,7 +304,7 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
   return ordered(vector, items);
 }
 
-/// 90 degrees is pi/2, with or without "rad"; nothing when it is not degrees on one side and radians on the other.
+/// 90 degrees is pi/2, with or without "rad"; nullopt unless one side is in degrees and the other in radians.
 std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   const auto is_in = [](const Value& value, const char* name) {
     return value.unit && value.unit->dimensions == std::map<std::string, int>{{name, 1}};
@@ -318,7 +322,7 @@ std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   return algebra_.equal(angle, other.form);
 }
 
-/// 100 degrees Celsius are 212 degrees Fahrenheit and 373.15 K; nothing unless the two have different scales.
+/// 100 degrees Celsius are 212 degrees Fahrenheit and 373.15 K; nullopt unless the scales differ.
 std::optional<bool> Comparison::temperatures(const Value& gold, const Value& answer) {
   const auto kelvins = [&](const Value& value) -> std::optional<Form> {
     if (value.unit->dimensions.size() != 1 || value.unit->dimensions.begin()->second != 1) return std::nullopt;
@@ -346,7 +350,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   if (const std::optional<bool> same = angles(gold, answer)) return *same;
   if (gold.unit && answer.unit) {
     if (const std::optional<bool> same = temperatures(gold, answer)) return *same;
-    const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
+    const Unit left = resolve_pounds(*gold.unit, *answer.unit), right = resolve_pounds(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
     return algebra_.equal(algebra_.scale(gold.form, left.factor), algebra_.scale(answer.form, right.factor));
   }
@@ -359,7 +363,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   if (gold.is_percent != answer.is_percent) {
     const Value &percent = gold.is_percent ? gold : answer, &plain = gold.is_percent ? answer : gold;
     if (algebra_.equal(algebra_.scale(percent.form, Rational(Integer(1), Integer(100))), plain.form)) return true;
-    // "50" for 50% leaves out the sign; but 1 for 1%, 0.5 for 0.5% or 12.5 for 12.5% may well mean the number.
+    // "50" for 50% omits the sign, but 1 for 1%, 0.5 for 0.5% or 12.5 for 12.5% may mean the plain number.
     const std::optional<Rational> number = algebra_.as_rational(percent.form);
     return number && number->is_integer() && number->abs() > Rational(1) && algebra_.equal(percent.form, plain.form);
   }
@@ -420,8 +424,8 @@ bool Comparison::has_inverses(const Polynomial& a) const {
   return false;
 }
 
-/// y - 1/x = 0 as xy - 1 = 0.
-Form Comparison::without_inverses(const Form& a) {
+/// Multiplies out denominators: y - 1/x = 0 becomes xy - 1 = 0.
+Form Comparison::clear_inverses(const Form& a) {
   std::map<int, Exponent> lifts;
   for (const auto& [monomial, coefficient] : a.numerator)
     for (const auto& [id, exponent] : monomial)
@@ -434,10 +438,9 @@ Form Comparison::without_inverses(const Form& a) {
   return algebra_.multiply(Form{a.numerator}, factor);
 }
 
-/// Whether a = c b for a constant c that is not 0 (and above 0 if so asked): the equations a = 0 and b = 0 are the
-/// same.
+/// True if a = c b for a constant c != 0 (c > 0 if `positive_only`), so the equations a = 0 and b = 0 are equivalent.
 bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) {
-  const auto lead = [&](const Polynomial& p, const Monomial* wanted) {
+  const auto lead = [&](const Polynomial& p, const Monomial* lead_monomial) {
     std::map<Monomial, Polynomial> groups;
     for (const auto& [monomial, coefficient] : p) {
       Monomial variables, constants;
@@ -446,12 +449,12 @@ bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) 
       groups[variables].emplace(constants, coefficient);
     }
     if (groups.empty()) throw Undecided{};
-    const auto found = wanted != nullptr ? groups.find(*wanted) : std::prev(groups.end());
+    const auto found = lead_monomial != nullptr ? groups.find(*lead_monomial) : std::prev(groups.end());
     return found == groups.end() ? std::pair<Monomial, Polynomial>{} : std::pair<Monomial, Polynomial>(*found);
   };
   if (!positive_only && has_inverses(a.numerator) != has_inverses(b.numerator))
-    return proportional(without_inverses(a), without_inverses(b), false);
-  // Below an equation a denominator may be dropped; below an inequality its sign would matter.
+    return proportional(clear_inverses(a), clear_inverses(b), false);
+  // In an equation a denominator can be dropped; in an inequality its sign matters.
   if (positive_only && (a.denominator.size() > 1 || b.denominator.size() > 1)) return algebra_.equal(a, b);
   const auto [monomial, left] = lead(a.numerator, nullptr);
   const auto [same, right] = lead(b.numerator, &monomial);

@@ -39,7 +39,7 @@ std::optional<InOneAtom> in_one_atom(const Algebra& algebra, const Form& a) {
 Value Evaluator::inequality(const Node& left, const std::string& sign, const Node& right) {
   const Value a = value(left), b = value(right);
   const bool is_less = sign == "<" || sign == "<=";
-  if (a.kind == Value::Kind::kInfinity || b.kind == Value::Kind::kInfinity) {  // -infinity < x says nothing
+  if (a.kind == Value::Kind::kInfinity || b.kind == Value::Kind::kInfinity) {  // -infinity < x is always true
     const Value& infinite = a.kind == Value::Kind::kInfinity ? a : b;
     const Node& other = a.kind == Value::Kind::kInfinity ? right : left;
     const bool below = &infinite == &a ? is_less : !is_less;
@@ -48,22 +48,20 @@ Value Evaluator::inequality(const Node& left, const std::string& sign, const Nod
       throw Undecided{};
     return {.kind = Value::Kind::kReals, .reals = {Piece{}}, .subject = other.name};
   }
-  if (a.kind == Value::Kind::kScalar && b.kind == Value::Kind::kList && sign == "!=")
-    return other_than(a.form, b.items);
+  if (a.kind == Value::Kind::kScalar && b.kind == Value::Kind::kList && sign == "!=") return excluding(a.form, b.items);
   if (a.kind != Value::Kind::kScalar || b.kind != Value::Kind::kScalar || a.is_percent || b.is_percent)
     throw Undecided{};
   Form difference = algebra_.subtract(a.form, b.form);
   if (!is_less && sign != "!=") difference = algebra_.scale(difference, Rational(-1));
   if (!algebra_.has_variables(difference)) throw Undecided{};
-  return solved(difference, sign == "!=" ? "!=" : sign == "<" || sign == ">" ? "<" : "<=");
+  return solve(difference, sign == "!=" ? "!=" : sign == "<" || sign == ">" ? "<" : "<=");
 }
 
-/// x != +-2: none of several values.
-Value Evaluator::other_than(const Form& a, const std::vector<Value>& excluded) {
+Value Evaluator::excluding(const Form& a, const std::vector<Value>& excluded) {
   Value result;
   for (size_t i = 0; i < excluded.size(); ++i) {
     if (excluded[i].kind != Value::Kind::kScalar || excluded[i].unit || excluded[i].is_percent) throw Undecided{};
-    Value part = solved(algebra_.subtract(a, excluded[i].form), "!=");
+    Value part = solve(algebra_.subtract(a, excluded[i].form), "!=");
     if (part.kind != Value::Kind::kReals) throw Undecided{};
     if (i > 0) part.reals = intersection(part.reals, result.reals);
     result = std::move(part);
@@ -71,20 +69,20 @@ Value Evaluator::other_than(const Form& a, const std::vector<Value>& excluded) {
   return result;
 }
 
-/// The reals for which `difference` is below 0 (or at most 0, or not 0); as it stands where that is beyond this solver.
-Value Evaluator::solved(const Form& difference, const std::string& sign) {
-  const Value general{.kind = Value::Kind::kCompared, .form = difference, .brackets = sign};
+/// Solves difference < 0 (or <= 0, != 0) over the reals. Returns the unsolved inequality if it is not supported.
+Value Evaluator::solve(const Form& difference, const std::string& sign) {
+  const Value general{.kind = Value::Kind::kInequality, .form = difference, .brackets = sign};
   const std::optional<InOneAtom> in = in_one_atom(algebra_, difference);
   if (!in) return general;
   const Polynomial &constant = in->coefficients[0], &slope = in->coefficients[1], &square = in->coefficients[2];
   const AtomKind kind = algebra_.atom(in->id).kind;
   if (kind == AtomKind::kVariable && !square.empty() && sign != "!=")
-    return solved_square(general, in->id, Form{square}, Form{slope}, Form{constant});
+    return solve_quadratic(general, in->id, Form{square}, Form{slope}, Form{constant});
   if (!square.empty() || slope.empty()) return general;
   const std::optional<int> direction = algebra_.sign(Form{slope, difference.denominator});
   if (!direction || *direction == 0) return general;
   const Form bound = algebra_.divide(algebra_.scale(Form{constant}, Rational(-1)), Form{slope});
-  if (kind == AtomKind::kAbsolute && sign != "!=") return solved_absolute(general, in->id, bound, *direction > 0);
+  if (kind == AtomKind::kAbsolute && sign != "!=") return solve_absolute(general, in->id, bound, *direction > 0);
   if (kind != AtomKind::kVariable) return general;
   Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(in->id).name};
   const Endpoint end{bound, sign == "<"};
@@ -97,12 +95,12 @@ Value Evaluator::solved(const Form& difference, const std::string& sign) {
   return result;
 }
 
-/// |a| < r is a < r and -a < r; |a| > r is a > r or -a > r.
-Value Evaluator::solved_absolute(const Value& general, int absolute, const Form& bound, bool is_below) {
+/// Splits |a| < r into a < r and -a < r, and |a| > r into a > r or -a > r.
+Value Evaluator::solve_absolute(const Value& general, int absolute, const Form& bound, bool is_below) {
   const Form inside = algebra_.atom(absolute).arguments[0];
   const Rational side(is_below ? 1 : -1);
   const auto half = [&](const Form& a) {
-    return solved(algebra_.scale(algebra_.subtract(a, bound), side), general.brackets);
+    return solve(algebra_.scale(algebra_.subtract(a, bound), side), general.brackets);
   };
   Value upper = half(inside), lower = half(algebra_.scale(inside, Rational(-1)));
   if (upper.kind != Value::Kind::kReals || lower.kind != Value::Kind::kReals) return general;
@@ -115,8 +113,8 @@ Value Evaluator::solved_absolute(const Value& general, int absolute, const Form&
   return upper;
 }
 
-/// a x^2 + b x + c < 0 between its roots, or outside of them.
-Value Evaluator::solved_square(const Value& general, int variable, const Form& a, const Form& b, const Form& c) {
+/// Solves a x^2 + b x + c < 0: between the roots, or outside them.
+Value Evaluator::solve_quadratic(const Value& general, int variable, const Form& a, const Form& b, const Form& c) {
   const Form discriminant =
       algebra_.subtract(algebra_.multiply(b, b), algebra_.scale(algebra_.multiply(a, c), Rational(4)));
   const std::optional<int> opens = algebra_.sign(a), roots = algebra_.sign(discriminant);

@@ -1,4 +1,4 @@
-// Sums and products with matrices in them, worked out.
+// Evaluates sums and products with matrices.
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ bool Evaluator::has_matrix(const Node& node) {
          std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return has_matrix(*child); });
 }
 
-/// By the first row; \begin{vmatrix} has few.
+/// Expands along the first row, because \begin{vmatrix} is small.
 Form Evaluator::determinant(const Node& node) {
   const Value matrix = value(*node.children[0]);
   const size_t size = matrix.columns;
@@ -42,7 +42,7 @@ Form Evaluator::determinant(const Node& node) {
   return minor(minor, 0, std::move(columns));
 }
 
-Value Evaluator::transposed(const Value& matrix) {
+Value Evaluator::transpose(const Value& matrix) {
   Value result{.kind = Value::Kind::kMatrix, .columns = matrix.items.size() / matrix.columns};
   for (size_t column = 0; column < matrix.columns; ++column)
     for (size_t row = 0; row < result.columns; ++row)
@@ -50,7 +50,7 @@ Value Evaluator::transposed(const Value& matrix) {
   return result;
 }
 
-Value Evaluator::scaled(Value matrix, const Form& factor) {
+Value Evaluator::scale(Value matrix, const Form& factor) {
   for (Value& cell : matrix.items) cell.form = algebra_.multiply(cell.form, factor);
   return matrix;
 }
@@ -58,7 +58,7 @@ Value Evaluator::scaled(Value matrix, const Form& factor) {
 Value Evaluator::matrix(const Node& node) {
   if (node.kind == Kind::kMatrix) return value(node);
   if (!has_matrix(node)) throw Undecided{};
-  if (node.kind == Kind::kNegative) return scaled(matrix(*node.children[0]), algebra_.number(Rational(-1)));
+  if (node.kind == Kind::kNegative) return scale(matrix(*node.children[0]), algebra_.number(Rational(-1)));
   if (node.kind == Kind::kSum) {
     Value sum = matrix(*node.children[0]);
     for (size_t i = 1; i < node.children.size(); ++i) {
@@ -72,14 +72,14 @@ Value Evaluator::matrix(const Node& node) {
   const Node &first = *node.children[0], &second = *node.children[1];
   if (node.kind == Kind::kPower) {
     if (second.kind != Kind::kVariable || second.name != "T") throw Undecided{};
-    return transposed(matrix(first));
+    return transpose(matrix(first));
   }
   if (node.kind == Kind::kQuotient) {
     if (has_matrix(second)) throw Undecided{};
-    return scaled(matrix(first), algebra_.invert(scalar(second)));
+    return scale(matrix(first), algebra_.invert(scalar(second)));
   }
-  if (!has_matrix(first)) return scaled(matrix(second), scalar(first));
-  if (!has_matrix(second)) return scaled(matrix(first), scalar(second));
+  if (!has_matrix(first)) return scale(matrix(second), scalar(first));
+  if (!has_matrix(second)) return scale(matrix(first), scalar(second));
   const Value a = matrix(first), b = matrix(second);
   const size_t inner = a.columns, rows = a.items.size() / inner;
   if (b.items.size() / b.columns != inner) throw Undecided{};

@@ -26,7 +26,7 @@ uint64_t reduce(const Integer& value) {
   return value.is_negative() && size != 0 ? kPrime - size : size;
 }
 
-/// splitmix64, for points that nobody can choose an expression for without knowing them.
+/// splitmix64; the points depend on the expressions, so an answer cannot be crafted for them.
 uint64_t mixed(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -41,7 +41,7 @@ uint64_t hash_of(const Node& node) {
   return hash;
 }
 
-/// A value and a bound on the degree of the rational function it came from.
+/// A value and an upper bound on the degree of its rational function.
 struct Residue {
   uint64_t value;
   double degree;
@@ -99,7 +99,7 @@ class Evaluation {
         const Residue base = child(0);
         const uint64_t count = static_cast<uint64_t>(exponent->value.numerator().to_int64());
         if (base.value == 0 && count == 0) throw Undecided{};
-        // A number alone counts too: 2^k and 2^(k + order of 2) agree modulo the prime.
+        // Constants count too: 2^k and 2^(k + order of 2) agree modulo the prime.
         result = {power(base.value, count), std::max(base.degree, 1.0) * static_cast<double>(count)};
         break;
       }
@@ -124,8 +124,8 @@ bool has_variable(const Node& node) {
 
 }  // namespace
 
-bool same_polynomials(const Node& a, const Node& b, Budget& budget) {
-  // Numbers alone give the method no random point to stand on.
+bool polynomials_agree(const Node& a, const Node& b, Budget& budget) {
+  // The test needs variables to choose random points for.
   if (!has_variable(a) || !has_variable(b)) return false;
   const uint64_t seed = mixed(hash_of(a) ^ (hash_of(b) << 1));
   try {

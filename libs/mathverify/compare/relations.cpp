@@ -11,7 +11,7 @@ using Kind = Node::Kind;
 
 bool is_variable(const Node& node) { return node.kind == Kind::kVariable; }
 
-/// dy/dx, which is no quotient of products.
+/// dy/dx is a derivative, not a quotient of products.
 bool is_derivative(const Node& node) {
   const auto is_differential = [](const Node& each) {
     return each.kind == Kind::kProduct && is_variable(*each.children[0]) && each.children[0]->name == "d" &&
@@ -22,18 +22,18 @@ bool is_derivative(const Node& node) {
 
 }  // namespace
 
-/// What an equation may be about: a variable, a segment AB, a function f(x), f(2), f'(2), P(A), a word.
+/// The left side that an equation defines: a variable, a segment AB, a function f(x), f(2), f'(2), P(A), or a word.
 std::optional<std::string> Evaluator::subject_of(const Node& node) {
   if (is_variable(node)) return node.name;
   constexpr size_t kMaxArgument = 200;
-  const auto written = [&](const Node& part) {  // f(1) = 2 and f(2) = 2 are about two values
+  const auto printed = [&](const Node& part) {  // f(1) = 2 and f(2) = 2 differ
     std::string text = algebra_.to_string(scalar(part));
-    if (text.size() > kMaxArgument) throw Undecided{};  // may be cut short, and others would look the same
+    if (text.size() > kMaxArgument) throw Undecided{};  // a truncated text could match others
     return text;
   };
   if (node.kind == Kind::kFunction && node.name == "apply") {
     std::string arguments;
-    for (size_t i = 1; i < node.children.size(); ++i) arguments += (i > 1 ? ", " : "") + written(*node.children[i]);
+    for (size_t i = 1; i < node.children.size(); ++i) arguments += (i > 1 ? ", " : "") + printed(*node.children[i]);
     return node.children[0]->name + "(" + arguments + ")";
   }
   if (is_derivative(node))
@@ -45,10 +45,10 @@ std::optional<std::string> Evaluator::subject_of(const Node& node) {
   if (is_variable(head) && kHeads.find(head.name[0]) != std::string_view::npos &&
       head.name.find_first_not_of('\'', 1) == std::string::npos) {
     const Node& argument = *node.children[1];
-    const std::string power = &head == &first ? "" : "^" + written(*first.children[1]);
+    const std::string power = &head == &first ? "" : "^" + printed(*first.children[1]);
     if (is_variable(argument) || argument.kind == Kind::kNumber || argument.kind == Kind::kSum ||
         argument.kind == Kind::kNegative)
-      return head.name + power + "(" + written(argument) + ")";
+      return head.name + power + "(" + printed(argument) + ")";
   }
   const std::optional<std::string> left = subject_of(first), right = subject_of(*node.children[1]);
   const auto is_point = [](const std::optional<std::string>& name) {
@@ -62,7 +62,7 @@ Value Evaluator::relation(const Node& node) {
   size_t sides = node.children.size();
   for (size_t i = 0; i < node.names.size(); ++i) {
     if (node.names[i] != "~") continue;
-    // "1/3 ~ 0.333" says 1/3; "x ~ 0.333" says 0.333
+    // "1/3 ~ 0.333" has the value 1/3, "x ~ 0.333" the value 0.333
     if (i == 0) return value(*node.children[subject_of(*node.children[0]) ? 1 : 0]);
     sides = i + 1;
     break;
@@ -94,8 +94,8 @@ Value Evaluator::relation(const Node& node) {
   return result;
 }
 
-/// (x, y) = (1, 2): each item knows its name. Neighbours in the alphabet stand in its order, so that (y, x) = (1, 2) is
-/// (2, 1); others, as (r, theta) and (n, k), as they are written.
+/// (x, y) = (1, 2) gives each item its name. Adjacent letters are sorted, so (y, x) = (1, 2) is (2, 1). Others, such as
+/// (r, theta) and (n, k), keep their order.
 Value Evaluator::coordinates(const Node& names, Value values) {
   if (values.kind == Value::Kind::kScalar) throw Undecided{};
   if (values.kind != Value::Kind::kGroup) return values;
@@ -159,9 +159,9 @@ Value Evaluator::equation(const Node& node, size_t sides) {
   return {.kind = Value::Kind::kEquation, .form = algebra_.subtract(left, right)};
 }
 
-/// "x < 1 or x > 3" is a union, "x > 1 and x < 3" an intersection; with a comma it stays two statements.
-Value Evaluator::joined(const Node& node, Value list) {
-  list.is_either = std::find(node.names.begin(), node.names.end(), "or") != node.names.end();
+/// "x < 1 or x > 3" is a union, "x > 1 and x < 3" an intersection; a comma keeps two statements.
+Value Evaluator::combine_relations(const Node& node, Value list) {
+  list.is_alternative = std::find(node.names.begin(), node.names.end(), "or") != node.names.end();
   const auto all_separators = [&](const char* word) {
     return std::all_of(node.names.begin(), node.names.end(), [&](const std::string& name) { return name == word; });
   };
@@ -178,7 +178,7 @@ Value Evaluator::joined(const Node& node, Value list) {
     if (one) return list.items[0];
   }
   if (all_separators("and"))
-    if (std::optional<Value> sum = added_up(list)) return *sum;
+    if (std::optional<Value> sum = sum_quantities(list)) return *sum;
   const bool same = std::all_of(list.items.begin(), list.items.end(), [&](const Value& item) {
     return item.kind == Value::Kind::kReals && !item.subject.empty() && item.subject == list.items[0].subject;
   });
@@ -199,7 +199,7 @@ Value Evaluator::joined(const Node& node, Value list) {
 }
 
 /// "1 hour and 30 minutes" is one time: units of one kind, each smaller than the one before.
-std::optional<Value> Evaluator::added_up(const Value& list) {
+std::optional<Value> Evaluator::sum_quantities(const Value& list) {
   Value sum{.unit = Unit{}};
   for (size_t i = 0; i < list.items.size(); ++i) {
     const Value& item = list.items[i];
@@ -213,8 +213,8 @@ std::optional<Value> Evaluator::added_up(const Value& list) {
   return sum;
 }
 
-/// Order of two ends on the line; ends at the same number differ by which side of it they stand on.
-int Evaluator::compare_ends(const Endpoint& a, const Endpoint& b, bool a_is_low, bool b_is_low) {
+/// Orders two endpoints on the real line; at equal values open and closed ends differ.
+int Evaluator::compare_endpoints(const Endpoint& a, const Endpoint& b, bool a_is_low, bool b_is_low) {
   const auto infinity = [](const Endpoint& end, bool is_low) { return end.value ? 0 : is_low ? -1 : 1; };
   const int left = infinity(a, a_is_low), right = infinity(b, b_is_low);
   if (left != 0 || right != 0) return 2 * (left - right);
@@ -229,16 +229,16 @@ RealSet Evaluator::normalized(RealSet pieces) {
   if (pieces.size() > 64) throw Undecided{};
   RealSet sorted;
   for (Piece& piece : pieces) {
-    if (compare_ends(piece.low, piece.high, true, false) > 0) continue;  // empty
+    if (compare_endpoints(piece.low, piece.high, true, false) > 0) continue;  // empty
     auto place = sorted.begin();
-    while (place != sorted.end() && compare_ends(place->low, piece.low, true, true) < 0) ++place;
+    while (place != sorted.end() && compare_endpoints(place->low, piece.low, true, true) < 0) ++place;
     sorted.insert(place, std::move(piece));
   }
   RealSet merged;
   for (Piece& piece : sorted) {
     // [1, 2) and [2, 3] touch; (1, 2) and (2, 3) leave 2 out.
-    if (!merged.empty() && compare_ends(piece.low, merged.back().high, true, false) <= 1) {
-      if (compare_ends(merged.back().high, piece.high, false, false) < 0) merged.back().high = piece.high;
+    if (!merged.empty() && compare_endpoints(piece.low, merged.back().high, true, false) <= 1) {
+      if (compare_endpoints(merged.back().high, piece.high, false, false) < 0) merged.back().high = piece.high;
     } else {
       merged.push_back(std::move(piece));
     }
@@ -251,8 +251,8 @@ RealSet Evaluator::intersection(const RealSet& a, const RealSet& b) {
   if (a.size() * b.size() > 256) throw Undecided{};
   for (const Piece& x : a)
     for (const Piece& y : b)
-      result.push_back({compare_ends(x.low, y.low, true, true) >= 0 ? x.low : y.low,
-                        compare_ends(x.high, y.high, false, false) <= 0 ? x.high : y.high});
+      result.push_back({compare_endpoints(x.low, y.low, true, true) >= 0 ? x.low : y.low,
+                        compare_endpoints(x.high, y.high, false, false) <= 0 ? x.high : y.high});
   return normalized(std::move(result));
 }
 
@@ -286,7 +286,7 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
   for (const bool low : {true, false}) {
     const Value& item = value.items[low ? 0 : 1];
     if (item.kind == Value::Kind::kInfinity) {
-      const bool is_open = value.brackets[low ? 0 : 1] == (low ? '(' : ')');  // no number is infinite
+      const bool is_open = value.brackets[low ? 0 : 1] == (low ? '(' : ')');  // infinite endpoints must be open
       if (!is_open || algebra_.as_rational(item.form)->sign() != (low ? -1 : 1)) return std::nullopt;
       continue;
     }
@@ -298,7 +298,7 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
   return result;
 }
 
-std::optional<RealSet> Evaluator::as_one_set(const Value& list) {
+std::optional<RealSet> Evaluator::to_single_set(const Value& list) {
   RealSet all, common{Piece{}};
   bool about_one = true, disjoint = true;
   for (const Value& item : list.items) {
@@ -309,8 +309,8 @@ std::optional<RealSet> Evaluator::as_one_set(const Value& list) {
     common = intersection(common, *part);
     all.insert(all.end(), part->begin(), part->end());
   }
-  if (!list.is_either && about_one && !common.empty()) return common;
-  if (!list.is_either && !disjoint) return std::nullopt;
+  if (!list.is_alternative && about_one && !common.empty()) return common;
+  if (!list.is_alternative && !disjoint) return std::nullopt;
   return normalized(std::move(all));
 }
 
@@ -324,7 +324,7 @@ bool Evaluator::equal(const RealSet& a, const RealSet& b) {
   return true;
 }
 
-Value Evaluator::combined(const Node& node) {
+Value Evaluator::combine_sets(const Node& node) {
   const Value a = value(*node.children[0]), b = value(*node.children[1]);
   if (node.kind == Kind::kUnion && a.kind == Value::Kind::kSet && b.kind == Value::Kind::kSet) {
     Value result = a;
@@ -344,8 +344,7 @@ Value Evaluator::combined(const Node& node) {
   return result;
 }
 
-/// {x : x > 2} and {x in R | x > 2}.
-Value Evaluator::builder(const Node& node) {
+Value Evaluator::set_builder(const Node& node) {
   const Node& left = *node.children[0];
   const Node& about =
       left.kind == Kind::kRelation && left.names.size() == 1 && left.names[0] == "in" ? *left.children[0] : left;

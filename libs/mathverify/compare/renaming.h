@@ -4,9 +4,9 @@
 
 namespace keel::math {
 
-/// The answer with the gold's names for letters that stand for any number of a kind: the constant of integration (c for
-/// C) and the whole number in a period (k pi for n pi). Nothing where there are none, or where a letter may be one of
-/// the problem's.
-NodePointer with_names_of(const Node& gold, const Node& answer);
+/// Renames arbitrary constants in the answer to those of the gold: the constant of integration (c for C) and the
+/// integer in a period (k pi for n pi). Returns nullptr if there are none, or if a letter may be a variable of the
+/// problem.
+NodePointer rename_to_match(const Node& gold, const Node& answer);
 
 }  // namespace keel::math

@@ -19,7 +19,7 @@ size_t count(const Node& node, Kind kind) {
   return total;
 }
 
-/// Degrees outside of functions such as the sine, which count them as angles.
+/// True for degrees outside functions such as sine, which treat them as angles.
 bool has_degrees(const Node& node) {
   return node.kind == Kind::kDegree ||
          (node.kind != Kind::kFunction && std::any_of(node.children.begin(), node.children.end(),
@@ -35,7 +35,7 @@ bool is_temperature(const Node& node) {
   return node.kind == Kind::kVariable && (node.name == "C" || node.name == "F" || node.name == "K");
 }
 
-/// 20 degrees C, after its minus sign.
+/// True for the product 20 degrees C, without a sign.
 bool is_degrees(const Node& node) {
   return node.kind == Kind::kProduct && node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]);
 }
@@ -47,20 +47,20 @@ bool is_minus_one_sign(const Node& node) {
 }  // namespace
 
 Value Evaluator::evaluate(const Node& node) {
-  plus_minus_ = 0;  // the last answer may have been given up in the middle
+  plus_minus_ = 0;  // the previous evaluation may have thrown
   in_angle_ = false;
   counters_.clear();
   return value(node);
 }
 
-/// The values of +- in one statement: both signs at once, upper with upper.
+/// Evaluates a node. A statement with +- becomes the list of its two values.
 Value Evaluator::value(const Node& node) {
   algebra_.budget().charge(300);
   const bool composite =
       node.kind == Kind::kList || node.kind == Kind::kSet || node.kind == Kind::kMatrix || node.kind == Kind::kRelation;
   if (!composite && plus_minus_ == 0 && contains(node, Kind::kPlusMinus)) {
     if (count(node, Kind::kPlusMinus) > 1) throw Undecided{};
-    Value both{.kind = Value::Kind::kList, .is_either = true};
+    Value both{.kind = Value::Kind::kList, .is_alternative = true};
     for (const int sign : {1, -1}) {
       plus_minus_ = sign;
       both.items.push_back(value(node));
@@ -93,7 +93,7 @@ Value Evaluator::value(const Node& node) {
       return {.form = scalar(*node.children[0]), .is_percent = true};
     case Kind::kDegree:
       return {.form = scalar(*node.children[0]), .unit = parse_unit("degree")};
-    case Kind::kProduct:  // 20 degrees C; 0 K is no 0
+    case Kind::kProduct:  // 20 degrees C; 0 K is not 0
       if (node.children[0]->kind == Kind::kNumber && node.children[0]->value.sign() == 0 &&
           is_temperature(*node.children[1]))
         return {.unit = parse_unit(node.children[1]->name)};
@@ -104,17 +104,17 @@ Value Evaluator::value(const Node& node) {
       if (node.children[0]->kind == Kind::kGroup && node.children[1]->kind == Kind::kVariable &&
           node.children[1]->name == "T") {
         Value column = group(*node.children[0]);
-        if (column.kind != Value::Kind::kGroup) return transposed(column);
+        if (column.kind != Value::Kind::kGroup) return transpose(column);
         return {.kind = Value::Kind::kMatrix, .items = std::move(column.items), .columns = 1};
       }
       break;
     case Kind::kUnit:
-      return united(node);
+      return quantity(node);
     case Kind::kGroup:
       return group(node);
     case Kind::kSet:
     case Kind::kList:
-      return listed(node);
+      return list(node);
     case Kind::kMatrix: {
       Value result{.kind = Value::Kind::kMatrix, .columns = node.columns};
       for (const auto& child : node.children) result.items.push_back({.form = scalar(*child)});
@@ -131,9 +131,9 @@ Value Evaluator::value(const Node& node) {
     case Kind::kUnion:
     case Kind::kIntersection:
     case Kind::kDifference:
-      return combined(node);
+      return combine_sets(node);
     case Kind::kBuilder:
-      return builder(node);
+      return set_builder(node);
     case Kind::kPiece: {
       Value result{.kind = Value::Kind::kGroup, .brackets = "if"};
       for (const auto& child : node.children) result.items.push_back(value(*child));
@@ -147,8 +147,8 @@ Value Evaluator::value(const Node& node) {
   return {.form = scalar(node)};
 }
 
-/// Several things, with the values of +- among them.
-Value Evaluator::listed(const Node& node) {
+/// Evaluates a list or set and flattens the values of +-.
+Value Evaluator::list(const Node& node) {
   Value result{.kind = node.kind == Kind::kSet ? Value::Kind::kSet : Value::Kind::kList};
   result.is_number_set = node.name == "numbers";
   for (const auto& child : node.children) {
@@ -161,17 +161,17 @@ Value Evaluator::listed(const Node& node) {
         result.items.push_back(std::move(each));
       }
   }
-  if (node.children[0]->kind == Kind::kPiece) return elsewhere_filled_in(std::move(result));
+  if (node.children[0]->kind == Kind::kPiece) return fill_in_otherwise(std::move(result));
   if (node.name == "compound") {
-    std::optional<Value> sum = added_up(result);
+    std::optional<Value> sum = sum_quantities(result);
     if (!sum) throw Undecided{};
     return *sum;
   }
-  return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
+  return node.kind == Kind::kList ? combine_relations(node, std::move(result)) : result;
 }
 
-/// "Otherwise" is where no other piece is.
-Value Evaluator::elsewhere_filled_in(Value pieces) {
+/// Replaces "otherwise" by the complement of the other conditions.
+Value Evaluator::fill_in_otherwise(Value pieces) {
   Value rest{.kind = Value::Kind::kReals, .reals = {Piece{}}};
   Value* last = nullptr;
   for (Value& piece : pieces.items) {
@@ -205,7 +205,7 @@ Value Evaluator::ratio(const Node& node) {
   return result;
 }
 
-Value Evaluator::united(const Node& node) {
+Value Evaluator::quantity(const Node& node) {
   Value result = value(*node.children[0]);
   const bool has_degrees = result.unit && result.unit->dimensions.contains("degree");
   Unit unit = parse_unit(has_degrees ? "degree " + node.name : node.name);
@@ -306,8 +306,8 @@ Form Evaluator::trigonometric(const std::string& name, const Form& a) {
   return algebra_.divide(algebra_.cosine(a), algebra_.sine(a));  // cot
 }
 
-/// \sum_{k=1}^{10} k, term by term; children are the term, the counter and its two ends.
-Form Evaluator::repeated(const Node& node) {
+/// Evaluates \sum_{k=1}^{10} k term by term; children are the term, the counter and its bounds.
+Form Evaluator::big_operator(const Node& node) {
   constexpr int64_t kMaxTerms = 1000;
   const std::optional<Rational> low = algebra_.as_rational(scalar(*node.children[2])),
                                 high = algebra_.as_rational(scalar(*node.children[3]));
@@ -339,7 +339,7 @@ bool Evaluator::is_square_of_variables(const Node& root) {
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
   if (name == "det") return determinant(node);
-  if (name == "sum" || name == "prod") return repeated(node);
+  if (name == "sum" || name == "prod") return big_operator(node);
   const bool is_angle = name == "sin" || name == "cos" || name == "tan" || name == "cot" || name == "sec" ||
                         name == "csc" || name == "cis";
   const bool was_in_angle = std::exchange(in_angle_, in_angle_ || is_angle);
@@ -397,7 +397,7 @@ Form Evaluator::function(const Node& node) {
 std::string Evaluator::to_string(const Value& value) const {
   constexpr size_t kMaxLength = 1000;
   std::string text, separator;
-  const auto joined = [&](const char* between) {
+  const auto combine_relations = [&](const char* between) {
     std::string result;
     for (const Value& item : value.items) {
       if (result.size() > kMaxLength) return result + "...";
@@ -413,13 +413,13 @@ std::string Evaluator::to_string(const Value& value) const {
       text = algebra_.to_string(value.form) == "1" ? "infinity" : "-infinity";
       break;
     case Value::Kind::kGroup:
-      text = value.brackets.substr(0, 1) + joined(", ") + value.brackets.substr(1);
+      text = value.brackets.substr(0, 1) + combine_relations(", ") + value.brackets.substr(1);
       break;
     case Value::Kind::kSet:
-      text = "{" + joined(", ") + "}";
+      text = "{" + combine_relations(", ") + "}";
       break;
     case Value::Kind::kList:
-      text = joined(", ");
+      text = combine_relations(", ");
       break;
     case Value::Kind::kMatrix: {
       for (size_t i = 0; i < value.items.size() && text.size() < kMaxLength; ++i)
@@ -428,12 +428,12 @@ std::string Evaluator::to_string(const Value& value) const {
       break;
     }
     case Value::Kind::kRatio:
-      text = joined(":");
+      text = combine_relations(":");
       break;
     case Value::Kind::kEquation:
       text = algebra_.to_string(value.form) + " = 0";
       break;
-    case Value::Kind::kCompared:
+    case Value::Kind::kInequality:
       text = algebra_.to_string(value.form) + " " + value.brackets + " 0";
       break;
     case Value::Kind::kReals:

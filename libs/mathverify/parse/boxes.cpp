@@ -8,7 +8,7 @@
 namespace keel::math {
 namespace {
 
-/// \boxed 5 and \boxed5: up to the next space or dollar sign.
+/// The content of \boxed 5 or \boxed5, up to the next space or dollar sign.
 std::string_view unbraced_box(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   text = text.substr(0, text.find_first_of(" $\n"));
@@ -16,8 +16,8 @@ std::string_view unbraced_box(std::string_view text) {
   return text;
 }
 
-/// How two boxes are joined by what stands between them: ", " or " or "; empty when they are not.
-std::string_view joint(std::string_view between) {
+/// Returns the separator between two boxes, ", " or " or "; empty if they are unrelated.
+std::string_view separator_between(std::string_view between) {
   constexpr size_t kMaxBetween = 60;
   if (between.size() > kMaxBetween) return "";
   std::string_view joined;
@@ -36,7 +36,7 @@ std::string_view joint(std::string_view between) {
   return joined;
 }
 
-/// One pass: every open brace remembers whether a box began there, so that a megabyte of boxes is still read once.
+/// Reads all boxes in one pass: each open brace records whether it starts a box.
 class BoxReader {
  public:
   explicit BoxReader(std::string_view text) : text_(text) {}
@@ -44,19 +44,19 @@ class BoxReader {
   std::optional<std::string> run() {
     for (size_t i = 0; i < text_.size(); ++i) {
       if (text_[i] == '\\') {
-        i = behind_command(i);
+        i = skip_command(i);
       } else if (text_[i] == '{') {
         open_.push_back({.brace = i});
       } else if (text_[i] == '}' && !open_.empty()) {
         const Open box = open_.back();
         open_.pop_back();
-        // Of nested boxes the outer one counts: it closes last.
+        // The outer of nested boxes wins, because it closes last.
         if (box.is_box) add(text_.substr(box.brace + 1, i - box.brace - 1), box.command, i + 1);
       }
     }
     if (boxes_.empty()) return std::nullopt;
     std::string answer;
-    for (const auto& [by, inside] : boxes_) (answer += by) += inside;
+    for (const auto& [separator, content] : boxes_) (answer += separator) += content;
     return answer;
   }
 
@@ -66,28 +66,29 @@ class BoxReader {
     bool is_box = false;
   };
 
-  /// The last byte of a command, or of the brace that opens a box.
-  size_t behind_command(size_t at) {
+  /// Skips a command. Returns its last byte, or the brace that opens a box.
+  size_t skip_command(size_t at) {
     for (const std::string_view command : {"\\boxed", "\\fbox"}) {
       if (!text_.substr(at).starts_with(command)) continue;
       size_t brace = at + command.size();
       while (brace < text_.size() && (text_[brace] == ' ' || text_[brace] == '\n')) ++brace;
       const char next = brace < text_.size() ? text_[brace] : ' ';
       if (is_digit(next) || next == '-') {
-        const std::string_view inside = unbraced_box(text_.substr(at + command.size()));
-        add(inside, at, brace + inside.size());
+        const std::string_view content = unbraced_box(text_.substr(at + command.size()));
+        add(content, at, brace + content.size());
       }
       if (next != '{') break;
       open_.push_back({.brace = brace, .command = at, .is_box = true});
       return brace;
     }
-    return at + 1;  // \{ and \} do not count
+    return at + 1;  // skips \{ and \}
   }
 
-  void add(std::string_view inside, size_t begin, size_t end) {
-    const std::string_view by = !boxes_.empty() && begin >= end_ ? joint(text_.substr(end_, begin - end_)) : "";
-    if (by.empty()) boxes_.clear();
-    boxes_.emplace_back(by, inside);
+  void add(std::string_view content, size_t begin, size_t end) {
+    const std::string_view separator =
+        !boxes_.empty() && begin >= end_ ? separator_between(text_.substr(end_, begin - end_)) : "";
+    if (separator.empty()) boxes_.clear();
+    boxes_.emplace_back(separator, content);
     end_ = end;
   }
 
@@ -95,11 +96,11 @@ class BoxReader {
   std::vector<Open> open_{};
   std::vector<std::pair<std::string_view, std::string_view>>
       boxes_{};     // by what it is joined to the one before, and it
-  size_t end_ = 0;  // of the last box
+  size_t end_ = 0;  // end of the last box
 };
 
 }  // namespace
 
-std::optional<std::string> last_boxes(std::string_view text) { return BoxReader(text).run(); }
+std::optional<std::string> last_boxed_answer(std::string_view text) { return BoxReader(text).run(); }
 
 }  // namespace keel::math

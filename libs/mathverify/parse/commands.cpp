@@ -1,4 +1,4 @@
-// LaTeX commands and functions.
+// Parses LaTeX commands and functions.
 
 #include <algorithm>
 
@@ -32,8 +32,8 @@ std::string inverse_of(const std::string& name) {
 
 }  // namespace
 
-/// What follows \frac or \sqrt: braces, or a single digit or letter as TeX takes it (\frac12).
-NodePointer Parser::one_argument() {
+/// Parses the argument of \frac or \sqrt: braces or, as in TeX, a single digit or letter (\frac12).
+NodePointer Parser::latex_argument() {
   if (take_symbol("{")) return enclosed("}");
   Token& token = tokens_[std::min(at_, tokens_.size() - 1)];
   if (token.kind == Token::Kind::kNumber && token.is_plain_integer && token.text.size() > 1) {
@@ -55,8 +55,8 @@ NodePointer Parser::one_argument() {
 }
 
 NodePointer Parser::fraction(const std::string& name) {
-  NodePointer above = one_argument();
-  NodePointer below = one_argument();
+  NodePointer above = latex_argument();
+  NodePointer below = latex_argument();
   if (name.ends_with("binom")) return parent(Kind::kFunction, "binomial", std::move(above), std::move(below));
   return parent(Kind::kQuotient, "", std::move(above), std::move(below));
 }
@@ -66,9 +66,9 @@ NodePointer Parser::square_root(bool is_latex) {
   if (is_latex && take_symbol("[")) degree = enclosed("]");
   NodePointer inside;
   if (peek().is("{"))
-    inside = one_argument();
+    inside = latex_argument();
   else if (is_latex && !peek().is("("))
-    inside = one_argument();
+    inside = latex_argument();
   else
     inside = primary();  // sqrt(12), sqrt 12
   if (inside->kind == Kind::kList || inside->kind == Kind::kGroup) throw Undecided{};
@@ -77,7 +77,7 @@ NodePointer Parser::square_root(bool is_latex) {
   return result;
 }
 
-/// Without parentheses a function takes the product behind it, up to the next function: sin 2x cos x.
+/// Without parentheses, the argument is the following product up to the next function: sin 2x cos x.
 NodePointer Parser::function_argument() {
   const Level level(depth_);
   if (peek().is("(") || peek().is("[") || peek().is("{")) return primary();
@@ -104,7 +104,7 @@ NodePointer Parser::function(std::string name) {
   name = canonical_function(name);
   while (peek().is("_") || peek().is("^")) {
     if (take_symbol("_"))
-      base = one_argument();
+      base = latex_argument();
     else
       ++at_, power = exponent();
   }
@@ -140,7 +140,6 @@ NodePointer Parser::function(std::string name) {
   return power ? parent(Kind::kPower, "", std::move(result), std::move(power)) : std::move(result);
 }
 
-/// Rows of cells between \begin and \end.
 NodePointer Parser::matrix(const std::string& environment) {
   const bool known = environment == "pmatrix" || environment == "bmatrix" || environment == "matrix" ||
                      environment == "Bmatrix" || environment == "smallmatrix" || environment == "array" ||
@@ -168,7 +167,7 @@ NodePointer Parser::matrix(const std::string& environment) {
   return environment == "vmatrix" ? parent(Kind::kFunction, "det", std::move(result)) : std::move(result);
 }
 
-/// \overline{AB}, \vec{v}: a name of its own.
+/// Parses \overline{AB} and \vec{v} as a single name.
 NodePointer Parser::decorated(const std::string& name) {
   const bool braced = take_symbol("{");
   std::string inside;
@@ -186,8 +185,8 @@ NodePointer Parser::decorated(const std::string& name) {
   return node(Kind::kVariable, name + "(" + inside + ")");
 }
 
-/// \sum_{k=1}^{10} k^2: the term is the product that follows.
-NodePointer Parser::repeated(const std::string& name) {
+/// Parses \sum_{k=1}^{10} k^2; the term is the following product.
+NodePointer Parser::big_operator(const std::string& name) {
   expect("_");
   expect("{");
   const Token counter = take();
@@ -195,7 +194,7 @@ NodePointer Parser::repeated(const std::string& name) {
   expect("=");
   NodePointer low = enclosed("}");
   expect("^");
-  NodePointer high = one_argument();
+  NodePointer high = latex_argument();
   NodePointer term = product();
   return parent(Kind::kFunction, name, std::move(term), node(Kind::kVariable, counter.text), std::move(low),
                 std::move(high));
@@ -220,7 +219,7 @@ NodePointer Parser::command() {
     inside->name = "<>";
     return inside;
   }
-  if (name == "sum" || name == "prod") return repeated(name);
+  if (name == "sum" || name == "prod") return big_operator(name);
   if (name == "det") {
     NodePointer inside = primary();
     if (inside->kind != Kind::kMatrix) throw Undecided{};

@@ -11,9 +11,8 @@ namespace {
 
 constexpr size_t kMaxTokens = 3000;
 
-
-// Commands that only change how things look.
-constexpr std::array<std::string_view, 45> kLayout = {
+// Commands that only affect formatting.
+constexpr std::array<std::string_view, 45> kFormattingCommands = {
     "large",        "Large",      "LARGE",     "huge",   "Huge",      "small",     "tiny",         "scriptstyle",
     "footnotesize", "scriptsize", "left",      "right",  "big",       "Big",       "bigg",         "Bigg",
     "bigl",         "bigr",       "Bigl",      "Bigr",   "biggl",     "biggr",     "displaystyle", "textstyle",
@@ -23,11 +22,11 @@ constexpr std::array<std::string_view, 45> kLayout = {
 constexpr std::array<std::string_view, 12> kTextCommands = {"text",         "textbf", "textit", "textrm",
                                                             "textnormal",   "mathrm", "mbox",   "hbox",
                                                             "operatorname", "mathsf", "texttt", "emph"};
-// Commands whose argument says nothing about the answer, and environments that only set formulas in lines.
-constexpr std::array<std::string_view, 7> kDropped = {"hspace", "phantom", "vspace",   "label",
-                                                      "tag",    "color",   "textcolor"};
-constexpr std::array<std::string_view, 10> kLines = {"equation", "equation*", "align", "align*", "aligned",
-                                                     "gather",   "gather*",   "split", "cases",  "dcases"};
+// Commands whose argument is irrelevant to the answer, and environments that only arrange formulas in lines.
+constexpr std::array<std::string_view, 7> kIgnoredCommands = {"hspace", "phantom", "vspace",   "label",
+                                                              "tag",    "color",   "textcolor"};
+constexpr std::array<std::string_view, 10> kLineEnvironments = {"equation", "equation*", "align", "align*", "aligned",
+                                                                "gather",   "gather*",   "split", "cases",  "dcases"};
 
 class Lexer {
  public:
@@ -75,12 +74,12 @@ class Lexer {
   void read_symbol() {
     const char c = peek();
     if (std::string_view("+-*/^_()[]{},;:=<>|!'%&.").find(c) == std::string_view::npos) throw Undecided{};
-    if (starts_with("..")) {  // 0.333... goes on; a full stop does not
+    if (starts_with("..")) {  // 0.333...; a single period is dropped
       while (peek() == '.') ++at_;
       push(Token::Kind::kCommand, "ldots");
       return;
     }
-    if (c == '{' && (starts_with("{-}") || starts_with("{+}") || starts_with("{=}"))) {  // a sign alone
+    if (c == '{' && (starts_with("{-}") || starts_with("{+}") || starts_with("{=}"))) {  // a braced sign
       push(Token::Kind::kSymbol, std::string(1, peek(1)));
       at_ += 3;
       return;
@@ -101,7 +100,7 @@ class Lexer {
     push(Token::Kind::kSymbol, std::string(1, c));
   }
 
-  /// In cases "&" stands before the condition of a piece; before or behind a sign of relation it only aligns.
+  /// In cases, "&" precedes the condition of a piece; next to a relation sign it only aligns.
   void read_alignment() {
     skip_space();
     const auto is_relation = [](const Token& token) {
@@ -141,7 +140,7 @@ class Lexer {
     at_ += number.length;
   }
 
-  /// 2024-01-02 is a day and not 2021, 4/2/2024 is not 1/1012: one symbol, which no formula holds.
+  /// Reads dates as one symbol: 2024-01-02 is not 2021, and 4/2/2024 is not 1/1012.
   bool read_date() {
     for (const std::string_view date : {"dddd-dd-dd", "dd/dd/dddd", "d/dd/dddd", "dd/d/dddd", "d/d/dddd"}) {
       bool fits = !is_digit(peek(date.size()));
@@ -167,7 +166,7 @@ class Lexer {
     push(word.size() == 1 ? Token::Kind::kLetter : Token::Kind::kWord, word);
   }
 
-  /// The braces behind a command such as \text, with those inside kept.
+  /// Reads the braced argument of a command such as \text; nested braces are kept.
   std::string read_braces() {
     skip_space();
     if (peek() != '{') {  // \text a
@@ -207,13 +206,13 @@ class Lexer {
     while (is_letter(peek())) ++at_;
     std::string name(text_.substr(start, at_ - start));
     if ((name == "rm" || name == "mathit") && peek() == '{') return read_text(name);
-    if (is_one_of(name, kLayout)) {
+    if (is_one_of(name, kFormattingCommands)) {
       if ((name == "left" || name == "right") && peek() == '.') ++at_;
       space_ = true;
       return;
     }
     if (is_one_of(name, kTextCommands)) return read_text(name);
-    if (is_one_of(name, kDropped)) {
+    if (is_one_of(name, kIgnoredCommands)) {
       read_braces();
       return;
     }
@@ -233,7 +232,7 @@ class Lexer {
       tokens_.pop_back();
       read_braces();
     }
-    if (is_one_of(name, kLines) || opens_cases || (name == "array" && in_cases_)) {
+    if (is_one_of(name, kLineEnvironments) || opens_cases || (name == "array" && in_cases_)) {
       if (in_cases_ && !begins) drop_comma();
       in_lines_ = begins;
       in_cases_ = begins && (name == "cases" || name == "dcases" || opens_cases);
@@ -243,14 +242,14 @@ class Lexer {
     push(Token::Kind::kCommand, command + ":" + name);
   }
 
-  /// The [4pt] of \\\\[4pt], which is only space.
+  /// True at the [4pt] of \\\\[4pt], which is only vertical space.
   bool starts_with_length() const {
     const size_t unit = text_.find_first_not_of("0123456789.-", at_ + 1);
     return unit != std::string_view::npos && unit + 2 < text_.size() && text_[unit + 2] == ']' &&
            is_letter(text_[unit]);
   }
 
-  /// The end of a row: of a matrix, or of one of several statements below each other.
+  /// Reads the end of a row of a matrix or of a multi-line formula.
   void read_row_end() {
     if (is_letter(peek()) && !in_matrix_ && !in_lines_) {  // \\frac: an escaped backslash
       --at_;
@@ -261,12 +260,12 @@ class Lexer {
     if (in_matrix_ || !in_lines_) return void(push(Token::Kind::kSymbol, "\\\\"));
     if (in_cases_) drop_comma();
     while (skip_space() && peek() == '&') ++at_;
-    if (peek() != '=' && !starts_with("\\end")) push(Token::Kind::kSymbol, ";");  // "= 5" goes on with the line before
+    if (peek() != '=' && !starts_with("\\end")) push(Token::Kind::kSymbol, ";");  // "= 5" continues the previous line
   }
 
   void read_text(const std::string& command) {
     std::string inside = read_braces();
-    // \text{(A)} and \mathrm{x} hold formulas; words stay words.
+    // \text{(A)} and \mathrm{x} contain formulas; words remain words.
     const size_t first = inside.find_first_not_of(" ~");
     const bool has_dots = inside.find("..") != std::string::npos;
     const size_t last = inside.find_last_not_of(has_dots ? " ~" : " ~.,");
@@ -299,7 +298,7 @@ class Lexer {
   std::string_view text_;
   size_t at_ = 0;
   bool space_ = false, in_matrix_ = false, in_lines_ = false, in_cases_ = false;
-  int depth_;                        // of \text inside \text
+  int depth_;                        // nesting of \text
   std::vector<bool> groups_digits_;  // for each open bracket: whether commas without a space may group digits
   std::vector<Token> tokens_;
 };

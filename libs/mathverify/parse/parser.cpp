@@ -9,8 +9,8 @@ namespace keel::math {
 
 Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   if (tokens_.size() > 1 && tokens_[tokens_.size() - 2].is(".")) tokens_.erase(tokens_.end() - 2);
-  drop_what_it_follows_from();
-  drop_remark();
+  drop_premises();
+  drop_parenthesised_remark();
   size_t words = 0, others = 0;
   for (const Token& token : tokens_) {
     const bool is_name = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
@@ -19,17 +19,17 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   }
   is_single_word_ = words > 0 && others == 0;
   if (is_prose()) throw Undecided{};
-  // "B A C" puts three things in order; it is not their product.
+  // "B A C" is an order of three things, not a product.
   const auto is_capital = [](const Token& token) {
     return token.kind == Token::Kind::kLetter && token.text[0] >= 'A' && token.text[0] <= 'Z';
   };
   if (tokens_.size() > 3 && std::all_of(tokens_.begin(), tokens_.end() - 1, is_capital)) throw Undecided{};
 }
 
-/// "x^2 = 4 \\implies x = \\pm 2" says what stands last.
-void Parser::drop_what_it_follows_from() {
+/// Keeps the last part of "x^2 = 4 \\implies x = \\pm 2".
+void Parser::drop_premises() {
   if (tokens_[0].is_command("approx") || tokens_[0].is_command("to")) tokens_.erase(tokens_.begin());
-  drop_what_it_evaluates();
+  drop_evaluated_expression();
   static constexpr std::string_view kArrows[] = {"therefore", "implies", "Rightarrow", "Longrightarrow", "because"};
   for (size_t i = tokens_.size(); i-- > 0;) {
     const bool is_arrow = tokens_[i].kind == Token::Kind::kCommand &&
@@ -40,8 +40,8 @@ void Parser::drop_what_it_follows_from() {
   }
 }
 
-/// "\\int_0^1 x^2 dx = 1/3" says what it comes to.
-void Parser::drop_what_it_evaluates() {
+/// Keeps the result of "\\int_0^1 x^2 dx = 1/3".
+void Parser::drop_evaluated_expression() {
   if (!tokens_[0].is_command("int") && !tokens_[0].is_command("lim")) return;
   int depth = 0;
   size_t last = 0;
@@ -52,8 +52,9 @@ void Parser::drop_what_it_evaluates() {
   if (last > 0) tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(last) + 1);
 }
 
-/// "5 (five)", "x = 5 (the only solution)": words in brackets at the end, if none of them can change what is said.
-void Parser::drop_remark() {
+/// Drops words in parentheses at the end, "5 (five)" or "x = 5 (the only solution)", unless they could change the
+/// meaning.
+void Parser::drop_parenthesised_remark() {
   if (tokens_.size() < 5 || !tokens_[tokens_.size() - 2].is(")")) return;
   if (tokens_[tokens_.size() - 3].is_spelled && tokens_[tokens_.size() - 4].is("(")) {
     if (tokens_[tokens_.size() - 5].value != tokens_[tokens_.size() - 3].value) throw Undecided{};
@@ -88,7 +89,7 @@ void Parser::drop_remark() {
   tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open), tokens_.end() - 1);
 }
 
-/// "We find that x < 3" begins with words; "5 miles per hour" does not.
+/// True for "We find that x < 3", but not for "5 miles per hour".
 bool Parser::is_prose() const {
   constexpr size_t kMinWords = 3;
   size_t words = 0;
@@ -140,7 +141,7 @@ bool Parser::at_separator() const {
          token.is_command("land") || token.is_command("vee") || token.is_command("wedge");
 }
 
-/// One separator, or a comma with a word (", and"): "," "and" or "or"; empty when there is none.
+/// Takes a separator, or a comma with a word (", and"). Returns ",", "and", "or", or empty if there is none.
 std::string Parser::take_separator() {
   if (!at_separator()) return "";
   Token token = take();
@@ -156,16 +157,16 @@ NodePointer Parser::list() {
   NodePointer result = parent(Kind::kList, "", std::move(first));
   while (true) {
     const std::string separator = take_separator();
-    if (separator.empty() || peek().kind == Token::Kind::kEnd) break;  // a comma may stand at the end
+    if (separator.empty() || peek().kind == Token::Kind::kEnd) break;  // a trailing comma is allowed
     result->names.push_back(separator);
     result->children.push_back(statement());
   }
   if (result->children.size() == 1) return std::move(result->children[0]);
-  return with_pieces(std::move(result));
+  return attach_cases(std::move(result));
 }
 
-/// The condition behind "&&": "x > 0", "if x > 0", "otherwise".
-NodePointer Parser::piece(NodePointer value) {
+/// Parses the condition after "&&": "x > 0", "if x > 0", "otherwise".
+NodePointer Parser::case_piece(NodePointer value) {
   const auto take_word = [&](std::initializer_list<std::string_view> words) {
     const bool is_name = peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kText;
     return is_name && std::find(words.begin(), words.end(), peek().text) != words.end() && ++at_ != 0;
@@ -177,8 +178,8 @@ NodePointer Parser::piece(NodePointer value) {
   return result;
 }
 
-/// f(x) = cases: what stands before the first piece is about all of them.
-NodePointer Parser::with_pieces(NodePointer list) {
+/// f(x) = cases: applies the left side of the first piece to all pieces.
+NodePointer Parser::attach_cases(NodePointer list) {
   const auto is_piece = [](const NodePointer& each) { return each->kind == Kind::kPiece; };
   if (std::none_of(list->children.begin(), list->children.end(), is_piece)) return list;
   if (!std::all_of(list->children.begin(), list->children.end(), is_piece)) throw Undecided{};
@@ -212,12 +213,12 @@ void Parser::take_relation() { ++at_; }
 NodePointer Parser::statement() {
   const Level level(depth_);
   NodePointer first = relation_side();
-  if (take_symbol("&&")) return piece(std::move(first));
+  if (take_symbol("&&")) return case_piece(std::move(first));
   if (relation().empty()) return first;
   NodePointer result = parent(Kind::kRelation, "", std::move(first));
   while (true) {
     std::string sign = relation();
-    if (sign.empty()) return take_symbol("&&") ? piece(std::move(result)) : std::move(result);
+    if (sign.empty()) return take_symbol("&&") ? case_piece(std::move(result)) : std::move(result);
     take_relation();
     if (sign == "<" && take_symbol("=")) sign = "<=";
     if (sign == ">" && take_symbol("=")) sign = ">=";
@@ -290,7 +291,7 @@ NodePointer Parser::sum() {
   }
 }
 
-/// Whether the next token begins a factor that is multiplied without a sign.
+/// True if the next token begins an implicit factor.
 bool Parser::starts_factor() const {
   const Token& token = peek();
   switch (token.kind) {
@@ -327,7 +328,7 @@ bool Parser::starts_factor() const {
   }
 }
 
-/// The bracket that ends ]3, 4[ begins no factor.
+/// True at the bracket that ends ]3, 4[, which does not begin a factor.
 bool Parser::at_open_end() const {
   const Token& next = peek(1);
   return next.kind == Token::Kind::kEnd || next.is_command("cup") || next.is_command("cap") ||
@@ -348,13 +349,13 @@ bool Parser::take_percent() {
   return true;
 }
 
-/// The x of 1.5 x 10^3.
+/// True at the x of 1.5 x 10^3.
 bool Parser::at_times_ten() const {
   return peek().kind == Token::Kind::kLetter && peek().text == "x" && peek().space_before && peek(1).text == "10" &&
          peek(2).is("^") && tokens_[at_ - 1].kind == Token::Kind::kNumber;
 }
 
-/// The C of 6C3 and of {}_6 C_3, the P of 6P3.
+/// True at the C of 6C3 and {}_6 C_3, and at the P of 6P3.
 bool Parser::at_combinations(const Node& left) const {
   const bool is_c = peek().kind == Token::Kind::kLetter && (peek().text == "C" || peek().text == "P");
   const Token& below = peek(peek(1).is("_") ? 2 : 1);
@@ -362,8 +363,8 @@ bool Parser::at_combinations(const Node& left) const {
          (below.kind == Token::Kind::kNumber || (peek(1).is("_") && below.is("{")));
 }
 
-/// 2x, 1 1/2, 3!3!: factors without a sign between them.
-NodePointer Parser::juxtaposed(NodePointer left) {
+/// Parses implicit products and mixed numbers: 2x, 1 1/2, 3!3!.
+NodePointer Parser::implicit_product(NodePointer left) {
   const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
   const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
   const Token& before = tokens_[at_ - 1];  // 3!3! and i4 are products
@@ -402,10 +403,10 @@ NodePointer Parser::product() {
     } else if (at_combinations(*left)) {
       const std::string name = peek().text == "C" ? "binomial" : "permutation";
       at_ += peek(1).is("_") ? 2 : 1;
-      left = parent(Kind::kFunction, name, std::move(left), one_argument());
+      left = parent(Kind::kFunction, name, std::move(left), latex_argument());
     } else if (starts_factor()) {
-      left = juxtaposed(std::move(left));
-    } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%
+      left = implicit_product(std::move(left));
+    } else if (take_percent()) {  // applies to the whole product: 1/2%, 33 1/3%
       left = parent(Kind::kPercent, "", std::move(left));
     } else {
       return left;

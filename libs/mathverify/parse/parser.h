@@ -7,7 +7,7 @@
 
 namespace keel::math {
 
-/// Reads an answer in LaTeX or plain text. Undecided when it is not mathematics as far as this parser knows.
+/// Parses an answer in LaTeX or plain text. Throws Undecided if it is not supported mathematics.
 NodePointer parse_math(std::vector<Token> tokens);
 
 }  // namespace keel::math

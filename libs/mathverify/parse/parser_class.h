@@ -1,7 +1,7 @@
 #pragma once
 
-// The recursive descent of parse_math, split over parser.cpp (from lists down to products), unit_words.cpp
-// (what stands around a value), primary.cpp (what a product is made of) and commands.cpp (LaTeX).
+// The recursive descent of parse_math, split over parser.cpp (from lists down to products), unit_words.cpp (units and
+// subjects of values), primary.cpp (factors of a product) and commands.cpp (LaTeX).
 
 #include <utility>
 #include <vector>
@@ -18,7 +18,7 @@ class Parser {
 
  private:
   using Kind = Node::Kind;
-  /// Nesting is bounded so that no answer can exhaust the stack.
+  /// Limits nesting, so that no answer can exhaust the stack.
   struct Level {
     explicit Level(int& depth) : depth_(depth) {
       if (++depth_ > kMaxDepth) throw Undecided{};
@@ -31,17 +31,17 @@ class Parser {
   // parser.cpp
   NodePointer list();
   NodePointer statement();
-  NodePointer piece(NodePointer value);
-  static NodePointer with_pieces(NodePointer list);
+  NodePointer case_piece(NodePointer value);
+  static NodePointer attach_cases(NodePointer list);
   NodePointer relation_side();
   NodePointer set_expression();
   NodePointer ratio();
   NodePointer sum();
   NodePointer product();
-  NodePointer juxtaposed(NodePointer left);
-  void drop_what_it_follows_from();
-  void drop_what_it_evaluates();
-  void drop_remark();
+  NodePointer implicit_product(NodePointer left);
+  void drop_premises();
+  void drop_evaluated_expression();
+  void drop_parenthesised_remark();
   bool is_prose() const;
   bool at_open_end() const;
   bool at_times_ten() const;
@@ -54,19 +54,19 @@ class Parser {
   bool take_percent();
 
   // unit_words.cpp
-  NodePointer with_unit(NodePointer value);
+  NodePointer attach_unit(NodePointer value);
   NodePointer congruence(NodePointer value);
   NodePointer quantity();
   NodePointer money();
   NodePointer subject();
   std::string unit_power();
-  std::string name_to_close(size_t from, size_t& behind) const;
+  std::string name_until_close(size_t from, size_t& after) const;
   bool at_letter_unit() const;
 
   // primary.cpp
   NodePointer factor();
   NodePointer postfix(NodePointer base);
-  NodePointer with_minutes(NodePointer degrees);
+  NodePointer attach_arc_minutes(NodePointer degrees);
   NodePointer exponent();
   NodePointer primary();
   NodePointer number();
@@ -82,12 +82,12 @@ class Parser {
   NodePointer set_body(std::string_view close);
   NodePointer bars();
   NodePointer fraction(const std::string& name);
-  NodePointer one_argument();
+  NodePointer latex_argument();
   NodePointer square_root(bool is_latex);
   NodePointer function(std::string name);
   NodePointer function_argument();
   NodePointer matrix(const std::string& environment);
-  NodePointer repeated(const std::string& name);
+  NodePointer big_operator(const std::string& name);
   NodePointer decorated(const std::string& name);
   NodePointer letters(const std::string& run);
   NodePointer enclosed(std::string_view close);

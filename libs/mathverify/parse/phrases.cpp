@@ -1,4 +1,4 @@
-// Mathematics in words: "x is at least 5", "5 out of 6", "101 in base 2", "where k is an integer".
+// Converts phrases to signs: "x is at least 5", "5 out of 6", "101 in base 2", "where k is an integer".
 
 #include <algorithm>
 #include <cctype>
@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-/// \text{ is an integer} as separate words, in lower case.
-std::vector<Token> with_single_words(const std::vector<Token>& tokens) {
+/// Splits \text{ is an integer} into separate lower-case words.
+std::vector<Token> split_text_tokens(const std::vector<Token>& tokens) {
   std::vector<Token> result;
   for (const Token& token : tokens) {
     if (token.kind != Kind::kText && token.kind != Kind::kWord) {
@@ -36,7 +36,7 @@ std::vector<Token> with_single_words(const std::vector<Token>& tokens) {
   return result;
 }
 
-/// How many tokens the words of a phrase take from `at` on; 0 where it does not stand there.
+/// Number of tokens of a phrase at `at`; 0 if it is not there.
 size_t phrase_at(const std::vector<Token>& tokens, size_t at, std::string_view phrase) {
   size_t count = 0;
   while (!phrase.empty()) {
@@ -57,7 +57,7 @@ std::vector<Token> replaced(std::vector<Token> tokens, size_t at, size_t count, 
 }
 
 /// "x is greater than 3".
-std::optional<std::vector<Token>> compared(const std::vector<Token>& tokens) {
+std::optional<std::vector<Token>> replace_comparison(const std::vector<Token>& tokens) {
   static constexpr std::pair<std::string_view, std::string_view> kSigns[] = {{"is greater than or equal to", "\\ge"},
                                                                              {"is less than or equal to", "\\le"},
                                                                              {"is strictly greater than", ">"},
@@ -82,19 +82,21 @@ std::optional<std::vector<Token>> compared(const std::vector<Token>& tokens) {
   return std::nullopt;
 }
 
-/// "5 out of 6" and "1 in 6" are chances; "5 in" alone are inches.
-std::optional<std::vector<Token>> chance(const std::vector<Token>& tokens) {
+/// "5 out of 6" and "1 in 6" are probabilities; "5 in" alone means inches.
+std::optional<std::vector<Token>> replace_chance(const std::vector<Token>& tokens) {
   const bool is_in = tokens.size() == 4 && tokens[1].text == "in";
   const bool is_out = tokens.size() == 5 && tokens[1].text == "out" && tokens[2].text == "of";
   if (!is_in && !is_out) return std::nullopt;
-  const Token &part = tokens[0], &whole = tokens[tokens.size() - 2];
+  const Token &part = tokens[0], &replace_integer_remark = tokens[tokens.size() - 2];
   const auto is_count = [](const Token& token) { return token.is_plain_integer || token.is_spelled; };
-  if (!is_count(part) || !is_count(whole) || whole.value.sign() <= 0 || part.value > whole.value) return std::nullopt;
+  if (!is_count(part) || !is_count(replace_integer_remark) || replace_integer_remark.value.sign() <= 0 ||
+      part.value > replace_integer_remark.value)
+    return std::nullopt;
   return replaced(tokens, 1, tokens.size() - 3, "/");
 }
 
 /// "101 base 2", "101 in base 2", "101 (base two)".
-std::optional<std::vector<Token>> based(const std::vector<Token>& tokens) {
+std::optional<std::vector<Token>> replace_base(const std::vector<Token>& tokens) {
   if (!tokens[0].is_plain_integer) return std::nullopt;
   size_t at = 1;
   const bool bracketed = tokens[at].is("(");
@@ -106,8 +108,8 @@ std::optional<std::vector<Token>> based(const std::vector<Token>& tokens) {
   return result.size() == 2 && result[0].is_based ? std::optional(result) : std::nullopt;
 }
 
-/// ", where k is an integer", ", k in Z" and "for any integer k" as a set of numbers behind a comma.
-std::optional<std::vector<Token>> whole(const std::vector<Token>& tokens) {
+/// Converts ", where k is an integer", ", k in Z" and "for any integer k" to a set membership after a comma.
+std::optional<std::vector<Token>> replace_integer_remark(const std::vector<Token>& tokens) {
   static constexpr std::string_view kBefore[] = {"is an integer", "is any integer", "in Z", "in N"};
   static constexpr std::string_view kBehind[] = {"for any integer", "for some integer", "for all integers",
                                                  "for integer", "for every integer"};
@@ -137,15 +139,15 @@ std::optional<std::vector<Token>> whole(const std::vector<Token>& tokens) {
 
 }  // namespace
 
-std::vector<Token> with_signs_for_phrases(std::vector<Token> tokens) {
+std::vector<Token> replace_phrases(std::vector<Token> tokens) {
   constexpr size_t kMaxTokens = 200;
   const auto is_word = [](const Token& token) {
     return token.kind == Kind::kWord || token.kind == Kind::kText || token.is_command("in");
   };
   if (tokens.size() < 3 || tokens.size() > kMaxTokens || std::none_of(tokens.begin(), tokens.end(), is_word))
     return tokens;
-  const std::vector<Token> words = with_numbers_for_words(with_single_words(tokens));  // \text{base five}
-  for (const auto reading : {compared, chance, based, whole})
+  const std::vector<Token> words = parse_number_words(split_text_tokens(tokens));  // \text{base five}
+  for (const auto reading : {replace_comparison, replace_chance, replace_base, replace_integer_remark})
     if (std::optional<std::vector<Token>> result = reading(words)) return *result;
   return tokens;
 }

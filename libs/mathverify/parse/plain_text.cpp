@@ -15,7 +15,7 @@ std::string lowered_word(std::string word) {
   if ((word.size() < 3 || (all_capitals && word.size() < 5 && word != "YES" && word != "TRUE")) && word != "No" &&
       word != "NO")
     return word;  // ABC and abc are different things
-  if (const std::string unit = behind_mega(word); !unit.empty()) return "M" + unit;
+  if (const std::string unit = unit_after_mega(word); !unit.empty()) return "M" + unit;
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return word;
 }
@@ -75,15 +75,15 @@ std::vector<std::string_view> split(std::string_view text) {
   return words;
 }
 
-/// "January 5, 2024", "5th of January 2024", "Jan. 5": month, day and year, if it is a date and nothing else.
-std::string canonical_date(std::string_view signature) {
+/// "January 5, 2024", "5th of January 2024", "Jan. 5": month, day and year, if the text is only a date.
+std::string canonical_date(std::string_view text) {
   static constexpr std::string_view kMonths[] = {"january", "february", "march",     "april",   "may",      "june",
                                                  "july",    "august",   "september", "october", "november", "december"};
   static constexpr std::string_view kBetween[] = {",", ".", "of", "the", "th", "st", "nd", "rd"};
   constexpr size_t kMaxWords = 8;
   std::string month, day, year;
-  const std::vector<std::string_view> words = split(signature.substr(0, 100));
-  if (words.size() > kMaxWords || signature.size() > 100) return "";
+  const std::vector<std::string_view> words = split(text.substr(0, 100));
+  if (words.size() > kMaxWords || text.size() > 100) return "";
   for (const std::string_view word : words) {
     if (std::find(std::begin(kBetween), std::end(kBetween), word) != std::end(kBetween)) continue;
     if (std::all_of(word.begin(), word.end(), is_digit)) {
@@ -102,7 +102,7 @@ std::string canonical_date(std::string_view signature) {
   return "date " + month + " " + day + " " + year;
 }
 
-/// The digits of 12.345 or 12 345, whose groups have three each; empty for others.
+/// The digits of 12.345 or 12 345, with groups of three; empty for others.
 std::string grouped_digits(std::string_view whole) {
   std::string digits;
   size_t group = 0;
@@ -120,8 +120,8 @@ std::string grouped_digits(std::string_view whole) {
   return is_grouped && group != 3 ? "" : digits;
 }
 
-/// Whether what follows "yes ," or "no ," leaves it as it is.
-bool is_mere_comment(std::string_view words, std::string_view verdict) {
+/// True if the words after "yes ," or "no ," do not change it.
+bool is_harmless_comment(std::string_view words, std::string_view verdict) {
   const std::vector<std::string_view> all = split(words);
   const bool gives_reason = all.size() > 2 && (all[2] == "because" || all[2] == "since");
   return std::none_of(all.begin() + 1, all.end(), [&](std::string_view word) {
@@ -130,8 +130,8 @@ bool is_mere_comment(std::string_view words, std::string_view verdict) {
   });
 }
 
-/// "Alice and Bob" is "Alice, Bob".
-std::string with_commas_for_and(const std::string& words) {
+/// Normalizes "Alice and Bob" to "Alice, Bob".
+std::string replace_and_by_commas(const std::string& words) {
   constexpr size_t kMaxWords = 500;  // bytes
   const bool are_words =
       std::all_of(words.begin(), words.end(), [](char c) { return is_letter(c) || c == ' ' || c == ','; });
@@ -146,35 +146,34 @@ std::string with_commas_for_and(const std::string& words) {
   return result;
 }
 
-/// "an ellipse" is "ellipse"; "a b" is a product.
-std::string without_article(const std::string& signature) {
-  const std::vector<std::string_view> words = split(signature);
-  if (words.size() < 2 || (words[0] != "a" && words[0] != "an" && words[0] != "An" && words[0] != "the"))
-    return signature;
+/// Normalizes "an ellipse" to "ellipse"; "a b" stays a product.
+std::string strip_article(const std::string& text) {
+  const std::vector<std::string_view> words = split(text);
+  if (words.size() < 2 || (words[0] != "a" && words[0] != "an" && words[0] != "An" && words[0] != "the")) return text;
   const auto is_name = [](std::string_view word) {
     return word.size() > 3 && std::all_of(word.begin(), word.end(), is_letter);
   };
-  if (!std::all_of(words.begin() + 1, words.end(), is_name)) return signature;
-  return signature.substr(words[0].size() + 1);
+  if (!std::all_of(words.begin() + 1, words.end(), is_name)) return text;
+  return text.substr(words[0].size() + 1);
 }
 
 }  // namespace
 
-std::string text_signature(const std::vector<Token>& tokens) {
-  std::string signature;
+std::string normalize_text(const std::vector<Token>& tokens) {
+  std::string text;
   for (const Token& token : tokens) {
     if (token.kind == Token::Kind::kEnd) break;
-    if (!signature.empty()) signature += ' ';
+    if (!text.empty()) text += ' ';
     switch (token.kind) {
       case Token::Kind::kNumber:
-        signature += token.is_plain_integer && token.text[0] != '0' ? token.text : token.value.to_string();
-        if (token.is_based) signature += '_';
+        text += token.is_plain_integer && token.text[0] != '0' ? token.text : token.value.to_string();
+        if (token.is_based) text += '_';
         break;
       case Token::Kind::kCommand:
-        signature += "\\" + token.text;
+        text += "\\" + token.text;
         break;
       case Token::Kind::kWord:
-        signature += lowered_word(token.text);
+        text += lowered_word(token.text);
         break;
       case Token::Kind::kText: {
         std::string words, word;
@@ -186,41 +185,42 @@ std::string text_signature(const std::vector<Token>& tokens) {
             word.clear();
           }
         }
-        signature += words;
+        text += words;
         break;
       }
       default:
-        signature += token.text;
+        text += token.text;
     }
   }
-  if (signature.ends_with(" .")) signature.resize(signature.size() - 2);
-  return signature;
+  if (text.ends_with(" .")) text.resize(text.size() - 2);
+  return text;
 }
 
-std::string canonical_phrase(const std::string& signature) {
-  if (const std::string date = canonical_date(signature); !date.empty()) return date;
-  if (signature.empty() || !is_letter(signature[0])) return signature;
-  std::string words = signature;
+std::string canonical_phrase(const std::string& text) {
+  if (const std::string date = canonical_date(text); !date.empty()) return date;
+  if (text.empty() || !is_letter(text[0])) return text;
+  std::string words = text;
   for (char& c : words) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (words.ends_with(" !")) words.resize(words.size() - 2);
   if (words == "yes" || words == "no") return words;
   for (const Phrase& phrase : kPhrases)
     if (words == phrase.spelled) return std::string(phrase.canonical);
   for (const std::string_view verdict : {"yes", "no"})
-    if (words.starts_with(std::string(verdict) + " , ") && is_mere_comment(words, verdict)) return std::string(verdict);
-  return with_commas_for_and(without_article(signature));
+    if (words.starts_with(std::string(verdict) + " , ") && is_harmless_comment(words, verdict))
+      return std::string(verdict);
+  return replace_and_by_commas(strip_article(text));
 }
 
 bool is_date(std::string_view phrase) { return phrase.starts_with("date "); }
 
-bool is_score(std::string_view signature) {
+bool is_score(std::string_view text) {
   const auto belongs = [](char c) { return is_digit(c) || c == ' ' || c == '-'; };
-  return !signature.empty() && is_digit(signature.front()) && is_digit(signature.back()) &&
-         signature.find('-') != std::string_view::npos && std::all_of(signature.begin(), signature.end(), belongs);
+  return !text.empty() && is_digit(text.front()) && is_digit(text.back()) && text.find('-') != std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), belongs);
 }
 
-NodePointer parse_phrase(std::string_view signature) {
-  const std::string phrase = canonical_phrase(std::string(signature));
+NodePointer parse_phrase(std::string_view text) {
+  const std::string phrase = canonical_phrase(std::string(text));
   NodePointer node = std::make_unique<Node>();
   if (phrase == "no solution") {
     node->kind = Node::Kind::kEmptySet;
@@ -232,16 +232,16 @@ NodePointer parse_phrase(std::string_view signature) {
   return node;
 }
 
-NodePointer parse_exception(const std::vector<Token>& tokens) {
-  size_t behind = 0;
+NodePointer parse_reals_except(const std::vector<Token>& tokens) {
+  size_t end = 0;
   std::string words;
   const auto is_name = [](const Token& token) {
     return token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
   };
-  while (behind < tokens.size() && is_name(tokens[behind])) words += tokens[behind++].text + " ";
+  while (end < tokens.size() && is_name(tokens[end])) words += tokens[end++].text + " ";
   for (const std::string_view phrase : {"all real numbers except ", "all reals except ", "All real numbers except "}) {
     if (words != phrase) continue;
-    NodePointer taken = parse_math({tokens.begin() + static_cast<std::ptrdiff_t>(behind), tokens.end()});
+    NodePointer taken = parse_math({tokens.begin() + static_cast<std::ptrdiff_t>(end), tokens.end()});
     NodePointer set = std::make_unique<Node>(), result = std::make_unique<Node>(), reals = std::make_unique<Node>();
     set->kind = Node::Kind::kSet;
     if (taken->kind == Node::Kind::kList)
@@ -262,7 +262,7 @@ std::optional<Choice> parse_choice(std::string_view answer) {
     if (answer.starts_with(word)) answer.remove_prefix(word.size());
   const char first = answer.empty() ? ' ' : answer[0];
   if (first != '(' && first != '\\' && first != '$' && (first < 'A' || first > 'J')) return std::nullopt;
-  std::string text(trimmed(spelled_in_ascii(answer.substr(0, 2000))));
+  std::string text(trimmed(to_ascii(answer.substr(0, 2000))));
   for (const std::string_view wrapper : {"\\textbf{", "\\text{", "\\mathrm{", "\\mathbf{"}) {
     if (std::string_view(text).starts_with(wrapper)) {
       const size_t close = text.find('}');
@@ -270,7 +270,7 @@ std::optional<Choice> parse_choice(std::string_view answer) {
       text = text.substr(wrapper.size(), close - wrapper.size()) + " " + text.substr(close + 1);
     }
   }
-  std::string_view rest = trimmed(text);  // of the choice
+  std::string_view rest = trimmed(text);  // after the letter
   const bool parenthesized = rest.starts_with("(");
   if (parenthesized) rest.remove_prefix(1);
   rest = trimmed(rest);
@@ -287,14 +287,14 @@ std::optional<Choice> parse_choice(std::string_view answer) {
          (rest[0] == ' ' || rest[0] == ':' || rest[0] == '.' || rest[0] == '~' || rest.starts_with("\\ ")))
     rest.remove_prefix(rest[0] == '\\' ? 2 : 1);
   choice.content = std::string(trimmed(rest));
-  // (A)(B) and A.5 are something else
+  // (A)(B) and A.5 are not choices
   if (!choice.content.empty() && !is_digit(choice.content[0]) && !is_letter(choice.content[0]) &&
       choice.content[0] != '\\' && choice.content[0] != '-')
     return std::nullopt;
   return choice;
 }
 
-std::optional<std::string> without_indian_commas(std::string_view answer) {
+std::optional<std::string> remove_indian_commas(std::string_view answer) {
   std::string digits;
   size_t group = 0, groups = 0;
   for (size_t i = 0; i < answer.size(); ++i) {
@@ -313,23 +313,23 @@ std::optional<std::string> without_indian_commas(std::string_view answer) {
   return digits;
 }
 
-std::optional<std::string> with_decimal_point(std::string_view answer) {
+std::optional<std::string> decimal_comma_to_point(std::string_view answer) {
   const size_t comma = answer.find(',');
   if (comma == std::string_view::npos || answer.rfind(',') != comma) return std::nullopt;
   size_t begin = comma, end = comma + 1;
   while (begin > 0 && (is_digit(answer[begin - 1]) || answer[begin - 1] == '.' || answer[begin - 1] == ' ')) --begin;
   while (begin < comma && answer[begin] == ' ') ++begin;
   while (end < answer.size() && is_digit(answer[end])) ++end;
-  const std::string_view before = answer.substr(0, begin), behind = answer.substr(end);
+  const std::string_view before = answer.substr(0, begin), after = answer.substr(end);
   const auto is_sign = [](char c) {
     return std::string_view("+-$\\ ").find(c) != std::string_view::npos || (c & 0x80) != 0;
   };
-  const auto is_foreign = [](char c) {
+  const auto is_part_of_formula = [](char c) {
     return is_digit(c) || std::string_view(".()[]=<>|").find(c) != std::string_view::npos;
   };
   const std::string whole = grouped_digits(answer.substr(begin, comma - begin));
   if (whole.empty() || end == comma + 1 || !std::all_of(before.begin(), before.end(), is_sign) ||
-      std::any_of(behind.begin(), behind.end(), is_foreign))
+      std::any_of(after.begin(), after.end(), is_part_of_formula))
     return std::nullopt;
   const bool is_grouped = whole.size() < comma - begin;
   const bool groups_thousands = !is_grouped && end - comma - 1 == 3 && whole[0] != '0';

@@ -12,7 +12,7 @@ constexpr std::string_view kFunctions[] = {
     "sin",  "cos",  "tan",   "cot",  "sec", "csc",      "arcsin", "arccos", "arctan", "asin",     "acos", "atan",
     "sinh", "cosh", "tanh",  "ln",   "log", "lg",       "exp",    "sqrt",   "cbrt",   "abs",      "gcd",  "lcm",
     "max",  "min",  "floor", "ceil", "pi",  "infinity", "inf",    "binom",  "cis",    "factorial"};
-// Two letters that are a word when nothing else is in the answer.
+// Two-letter words, if they are the whole answer.
 constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", "an", "na", "at", "ta", "am", "ma",
                                             "be", "by", "do", "od", "go", "og", "he", "eh", "hi", "ih", "if", "in",
                                             "ni", "me", "em", "my", "of", "or", "so", "os", "to", "ot", "up", "pu",
@@ -21,8 +21,8 @@ constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", 
 
 bool is_function_name(std::string_view word) { return is_one_of(word, kFunctions); }
 
-/// "xy" is x times y, "cat" is a word. What is wrongly called a word is compared as text; what is wrongly called a
-/// product would make anagrams equal.
+/// "xy" is x times y, "cat" is a word. When in doubt it is a word, which is compared as text; a wrong product would
+/// make anagrams equal.
 bool Parser::can_be_product(const std::string& run) const {
   if (is_function_name(run)) return true;
   if (run.starts_with("pi") && run.size() <= 4) return true;
@@ -34,13 +34,13 @@ bool Parser::can_be_product(const std::string& run) const {
   if (run.size() > 3 || run == "and" || run == "or" || run == "per" || run == "mod" || run == "am" || run == "AM" ||
       run == "pm" || run == "PM")
     return false;
-  const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
+  const bool follows_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
   const auto is_repetition = [](const Token& token) { return token.is_command("sum") || token.is_command("prod"); };
   const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
-  const bool behind_value =  // \sqrt{5} cm, 48\pi cm; but \sum_{j=1}^{2} kj
+  const bool follows_value =  // \sqrt{5} cm, 48\pi cm; but \sum_{j=1}^{2} kj
       at_ > 0 && peek().space_before && (before.is("}") || before.is(")") || before.is_command("pi")) &&
       std::none_of(tokens_.begin(), tokens_.end(), is_repetition);
-  if ((behind_number || behind_value || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
+  if ((follows_number || follows_value || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
   for (const std::string_view each : {"Ans", "USD", "pct", "sq", "cu"})
     if (run == each) return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
@@ -87,7 +87,7 @@ NodePointer Parser::postfix(NodePointer base) {
           peek().is("{") && (peek(1).is_command("circ") || peek(1).is_command("degree")) && peek(2).is("}");
       if (braced || peek().is_command("circ") || peek().is_command("degree")) {
         at_ += braced ? 3 : 1;
-        base = parent(Kind::kDegree, "", with_minutes(std::move(base)));
+        base = parent(Kind::kDegree, "", attach_arc_minutes(std::move(base)));
         continue;
       }
       // 7^{th}
@@ -108,8 +108,8 @@ NodePointer Parser::postfix(NodePointer base) {
   }
 }
 
-/// The 15' of 30^\\circ 15'.
-NodePointer Parser::with_minutes(NodePointer degrees) {
+/// Parses the 15' of 30^\\circ 15'.
+NodePointer Parser::attach_arc_minutes(NodePointer degrees) {
   if (peek().kind != Token::Kind::kNumber || !peek(1).is("'") || peek(2).is("'")) return degrees;
   NodePointer minutes = number(), sixty = node(Kind::kNumber, "60");
   ++at_;
@@ -117,14 +117,14 @@ NodePointer Parser::with_minutes(NodePointer degrees) {
   return parent(Kind::kSum, "", std::move(degrees), parent(Kind::kQuotient, "", std::move(minutes), std::move(sixty)));
 }
 
-/// 2^{10}, 2^10, 2^(10), 2^-1, 2^x^2.
+/// Parses 2^{10}, 2^10, 2^(10), 2^-1, 2^x^2.
 NodePointer Parser::exponent() {
   const Level level(depth_);
   if (take_symbol("-")) return parent(Kind::kNegative, "", exponent());
-  // As TeX has it, e^xy is e^x times y; e^pi and 2^sin are no letters.
+  // As in TeX, e^xy is e^x times y, but pi and sin in e^pi and 2^sin are names.
   const bool is_letters = peek().kind == Token::Kind::kWord && can_be_product(peek().text) &&
                           !is_function_name(peek().text) && !peek().text.starts_with("pi");
-  NodePointer base = is_letters ? one_argument() : peek().is("{") ? (++at_, enclosed("}")) : primary();
+  NodePointer base = is_letters ? latex_argument() : peek().is("{") ? (++at_, enclosed("}")) : primary();
   if (!is_letters && take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
   return base;
 }
@@ -198,9 +198,9 @@ NodePointer Parser::letter() {
   if (NodePointer point = labelled_point(name)) return point;
   if (name == "C" && peek().is("_") && (peek(2).is("^") || (peek(1).is("{") && peek(4).is("^")))) {  // C_6^3, C_{10}^3
     ++at_;
-    NodePointer above = one_argument();
+    NodePointer above = latex_argument();
     expect("^");
-    return parent(Kind::kFunction, "binomial", std::move(above), one_argument());
+    return parent(Kind::kFunction, "binomial", std::move(above), latex_argument());
   }
   if (take_symbol("_")) name += "_" + subscript();
   while (take_symbol("'")) name += "'";
@@ -224,7 +224,7 @@ NodePointer Parser::labelled_point(const std::string& name) {
   return nullptr;
 }
 
-/// The inverse or iterate in f^{-1}(x): "^-1"; empty, with nothing taken, where no argument follows.
+/// Takes the inverse or iterate of f^{-1}(x) as "^-1". Takes nothing and returns empty if no argument follows.
 std::string Parser::function_power() {
   const size_t start = at_;
   if (!take_symbol("^")) return "";
@@ -237,8 +237,8 @@ std::string Parser::function_power() {
   return "";
 }
 
-/// f(2) is a value of f and no product, so f(2x) is not 2f(x). Letters that are often quantities (h, F) must have an
-/// argument that looks like one.
+/// f(2) is a function value, not a product, so f(2x) is not 2f(x). Letters that are often quantities (h, F) need a
+/// plausible argument.
 NodePointer Parser::application(const std::string& head) {
   const size_t start = at_;
   const std::string power = function_power();
@@ -273,7 +273,7 @@ NodePointer Parser::letters(const std::string& run) {
     last->kind = Kind::kVariable;
     last->name += "_" + subscript();
   }
-  if (peek().is("^") && run.size() > 1) {  // xy^2: so does an exponent
+  if (peek().is("^") && run.size() > 1) {  // xy^2: the exponent, too
     ++at_;
     NodePointer last = std::move(result->children[1]);
     result->children[1] = parent(Kind::kPower, "", std::move(last), exponent());
@@ -316,7 +316,7 @@ NodePointer Parser::angle_bracket() {
   return inside;
 }
 
-/// (x), (1, 2), [1, 2), ]1, 2[ and [[1, 2], [3, 4]].
+/// Parses (x), (1, 2), [1, 2), ]1, 2[ and [[1, 2], [3, 4]].
 NodePointer Parser::bracket() {
   const bool is_french = peek().is("]");
   const std::string open = is_french ? "(" : peek().text;
@@ -346,14 +346,14 @@ NodePointer Parser::bracket() {
   return inside;
 }
 
-/// LaTeX's braces group; with commas inside they can only mean a set.
+/// Braces group in LaTeX; with commas inside they mean a set.
 NodePointer Parser::braces() {
   expect("{");
   const bool is_builder = peek().kind == Token::Kind::kLetter && (peek(1).is("|") || peek(1).is(":"));
   if (is_builder) return set_body("}");  // {x | x > 2}
   if (take_symbol("}")) {
     if (take_symbol("_") || take_symbol("^")) {  // {}_5 C_2
-      NodePointer above = one_argument();
+      NodePointer above = latex_argument();
       if (!at_combinations(*above)) throw Undecided{};
       return above;
     }

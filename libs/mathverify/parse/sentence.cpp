@@ -1,4 +1,4 @@
-// Answers inside sentences: "Therefore, she makes 18 dollars every day."
+// Extracts answers from sentences: "Therefore, she makes 18 dollars every day."
 
 #include <algorithm>
 #include <cctype>
@@ -10,13 +10,13 @@
 namespace keel::math {
 namespace {
 
-// With one of these a sentence may say that it is not the number ...
-constexpr std::string_view kDenying[] = {"not",     "never",     "no",         "isn't",    "doesn't",   "don't",
-                                         "wrong",   "incorrect", "cannot",     "can't",    "instead",   "rather",
-                                         "neither", "nor",       "impossible", "couldn't", "shouldn't", "wasn't",
-                                         "aren't",  "won't",     "wouldn't",   "unlikely", "false"};
-// ... or not just the number.
-constexpr std::string_view kTurning[] = {
+// Words that may negate the number of a sentence.
+constexpr std::string_view kNegations[] = {"not",     "never",     "no",         "isn't",    "doesn't",   "don't",
+                                           "wrong",   "incorrect", "cannot",     "can't",    "instead",   "rather",
+                                           "neither", "nor",       "impossible", "couldn't", "shouldn't", "wasn't",
+                                           "aren't",  "won't",     "wouldn't",   "unlikely", "false"};
+// Words that qualify the number.
+constexpr std::string_view kQualifiers[] = {
     "least",    "most",          "more",     "less",      "than",        "fewer",   "greater",  "between",   "about",
     "around",   "approximately", "roughly",  "either",    "maybe",       "perhaps", "probably", "nearly",    "almost",
     "unless",   "except",        "if",       "when",      "might",       "guess",   "but",      "versus",    "close",
@@ -24,36 +24,36 @@ constexpr std::string_view kTurning[] = {
     "possibly", "until",         "estimate", "estimated", "approximate", "approx",  "exceed",   "excluding", "without",
     "besides",  "doubt",         "doubtful", "unsure",    "far",
 };
-// With one of these the last number of a sentence may be a part of what it says.
-constexpr std::string_view kJoining[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
-                                         "billion", "thousand", "hundred", "dozen",    "half", "out",   "from"};
+// Words that combine the last number with others.
+constexpr std::string_view kCombiners[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
+                                           "billion", "thousand", "hundred", "dozen",    "half", "out",   "from"};
 
-/// The signs of arithmetic as one types them ("16 x 3" multiplies), and no bold print.
-std::string typed(std::string_view text) {
-  static constexpr std::pair<std::string_view, std::string_view> kTyped[] = {
+/// Normalizes arithmetic operators to ASCII ("16 x 3" multiplies) and strips bold.
+std::string normalize_operators(std::string_view text) {
+  static constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
       {"\u2212", "-"}, {"\u2013", "-"}, {"\u00D7", "*"}, {"\u2192", ":"}, {" x ", " * "}, {"**", ""}};
   std::string result;
   for (size_t at = 0; at < text.size();) {
-    const auto* found = std::find_if(std::begin(kTyped), std::end(kTyped),
+    const auto* found = std::find_if(std::begin(kReplacements), std::end(kReplacements),
                                      [&](const auto& each) { return text.substr(at).starts_with(each.first); });
-    const bool is_letter_x = found != std::end(kTyped) && found->second == " * ";
+    const bool is_letter_x = found != std::end(kReplacements) && found->second == " * ";
     const auto digit = [&](size_t i) { return i < text.size() && (is_digit(text[i]) || text[i] == '$'); };
-    const bool is_sign = found != std::end(kTyped) && (!is_letter_x || (at > 0 && digit(at - 1) && digit(at + 3)));
+    const bool is_sign =
+        found != std::end(kReplacements) && (!is_letter_x || (at > 0 && digit(at - 1) && digit(at + 3)));
     result += is_sign ? found->second : text.substr(at, 1);
     at += is_sign ? found->first.size() : 1;
   }
   return result;
 }
 
-/// Whether three digits at `at` belong to the number that ends one space before them: 118 000.
+/// True if the three digits at `at` continue the number before the space: 118 000.
 bool continues_number(std::string_view text, size_t at) {
   const auto digit = [&](size_t i) { return i < text.size() && is_digit(text[i]); };
   return at >= 2 && text[at - 1] == ' ' && digit(at - 2) && digit(at) && digit(at + 1) && digit(at + 2) &&
          !digit(at + 3);
 }
 
-/// The last sentence of a line that has a digit, else the last one, with $ around its formulas however they were
-/// written.
+/// The last sentence of a line that has a digit, else the last one. All formula delimiters become $.
 std::string last_sentence_with_number(std::string_view line) {
   std::string current, last;
   bool in_formula = false, has_digit = false;
@@ -84,17 +84,17 @@ std::string last_sentence_with_number(std::string_view line) {
   return has_digit || last.empty() ? current : last;
 }
 
-/// What the words of a sentence, outside of its formulas, allow to be read from it.
-struct Words {
+/// Properties of the words of a sentence outside its formulas.
+struct WordFlags {
   size_t count = 0;
-  bool denies = false, turns = false;
-  bool joins = false;  // numbers, possibly
+  bool negates = false, qualifies = false;
+  bool combines_numbers = false;  // the last number may be a part of the answer
 };
 
-Words words_of(const std::string& text, bool has_formulas) {
-  Words result;
+WordFlags scan_words(const std::string& text, bool has_formulas) {
+  WordFlags result;
   bool in_formula = false, has_digit = false;
-  size_t joined_at = std::string::npos;  // with a digit before it
+  size_t and_at = std::string::npos;  // position of an "and" after a digit
   std::string word;
   for (size_t i = 0; i <= text.size(); ++i) {
     const char c = i < text.size() ? text[i] : ' ';
@@ -103,19 +103,19 @@ Words words_of(const std::string& text, bool has_formulas) {
       continue;
     }
     has_digit |= is_digit(c);
-    result.joins |= is_digit(c) && joined_at != std::string::npos;
+    result.combines_numbers |= is_digit(c) && and_at != std::string::npos;
     in_formula ^= c == '$' && has_formulas;
     if (word.empty()) continue;
-    result.denies |= is_one_of(word, kDenying);
-    // "6 more eggs" are 6; "6 more than x", whose "than" tells, and "6 more" may be a part
+    result.negates |= is_one_of(word, kNegations);
+    // "6 more eggs" means 6; "6 more than x" and "6 more" may be a part
     const size_t before = text.find_last_not_of(' ', i - word.size() - 1);
-    const bool is_further = word == "more" && before < i && is_digit(text[before]) && i + 1 < text.size() &&
-                            text[i] == ' ' && is_letter(text[i + 1]);
-    result.turns |= is_one_of(word, kTurning) && !is_further;
+    const bool is_quantity = word == "more" && before < i && is_digit(text[before]) && i + 1 < text.size() &&
+                             text[i] == ' ' && is_letter(text[i + 1]);
+    result.qualifies |= is_one_of(word, kQualifiers) && !is_quantity;
     if (word == "and") {  // "5 in April and May" joins no numbers
-      if (has_digit) joined_at = i;
+      if (has_digit) and_at = i;
     } else {
-      result.joins |= is_one_of(word, kJoining);
+      result.combines_numbers |= is_one_of(word, kCombiners);
     }
     result.count += word.size() > 1 || word == "a" || word == "i";
     word.clear();
@@ -123,7 +123,7 @@ Words words_of(const std::string& text, bool has_formulas) {
   return result;
 }
 
-/// The last formula between dollar signs, unless a number follows it; with those before it, if only commas are between.
+/// The last formula between dollar signs, unless a number follows. Includes preceding formulas separated by commas.
 std::optional<std::string> last_formula(std::string_view sentence) {
   const size_t close = sentence.rfind('$');
   if (close == std::string_view::npos || close == 0) return std::nullopt;
@@ -138,7 +138,7 @@ std::optional<std::string> last_formula(std::string_view sentence) {
   return std::string(sentence.substr(open + 1, close - open - 1));
 }
 
-/// "16 - 8 = 8" in "Peter has 16 - 8 = $8 more than Martha in 3 boxes". Whoever reads it finds out whether it is true.
+/// "16 - 8 = 8" in "Peter has 16 - 8 = $8 more than Martha in 3 boxes". The caller checks whether it is true.
 std::optional<std::string> last_computation(std::string_view sentence) {
   constexpr std::string_view kArithmetic = "0123456789.,+-*/()% $", kOperators = "+-*/";
   const size_t sign = sentence.rfind('=');
@@ -160,8 +160,8 @@ std::optional<std::string> last_computation(std::string_view sentence) {
   return computation;
 }
 
-/// What the subject of a sentence is said to be.
-std::optional<std::string> behind_verb(std::string_view sentence) {
+/// Returns the text after the last verb.
+std::optional<std::string> text_after_verb(std::string_view sentence) {
   size_t begin = 0;
   for (const std::string_view verb : {" is ", " was ", " are ", " equals ", " be ", " equal to ", ": ", " get ",
                                       " got ", " gives ", " obtain ", " have ", " find ", "'s "})
@@ -171,15 +171,15 @@ std::optional<std::string> behind_verb(std::string_view sentence) {
   std::string_view rest = sentence.substr(begin);
   if (rest.starts_with("at ")) rest.remove_prefix(3);  // "the vertex is at (1, 2)"
   while (rest.ends_with('.') && !rest.ends_with("..")) rest.remove_suffix(1);
-  static constexpr std::string_view kPraise[] = {"the answer", "the final answer", "the correct answer", "correct"};
-  if (!is_one_of(rest, kPraise)) return std::string(rest);
-  std::string_view said = sentence.substr(0, sentence.substr(0, begin - 1).rfind(' '));  // "12 is the answer"
-  const size_t space = said.rfind(' ');
-  return std::string(space == std::string_view::npos ? said : said.substr(space + 1));
+  static constexpr std::string_view kPredicates[] = {"the answer", "the final answer", "the correct answer", "correct"};
+  if (!is_one_of(rest, kPredicates)) return std::string(rest);
+  std::string_view subject = sentence.substr(0, sentence.substr(0, begin - 1).rfind(' '));  // "12 is the answer"
+  const size_t space = subject.rfind(' ');
+  return std::string(space == std::string_view::npos ? subject : subject.substr(space + 1));
 }
 
-/// What follows "Therefore," and the like.
-std::optional<std::string> behind_adverb(std::string_view sentence) {
+/// Returns the text after "Therefore," or a similar word.
+std::optional<std::string> text_after_adverb(std::string_view sentence) {
   for (const std::string_view adverb : {"Therefore", "Thus", "Hence", "So", "Then"}) {
     if (!sentence.starts_with(adverb)) continue;
     std::string_view rest = sentence.substr(adverb.size());
@@ -205,7 +205,7 @@ bool changes_number(std::string_view rest) {
   return false;
 }
 
-/// Whether what stands before an equals sign is a computation, "8 lessons * 3 = 24", and not a name, "x = 2 or y = 3".
+/// True if the text before an equals sign is a computation, "8 lessons * 3 = 24", and not a name, "x = 2 or y = 3".
 bool is_computed(std::string_view left) {
   while (left.ends_with(' ')) left.remove_suffix(1);
   const size_t space = left.rfind(' ');
@@ -234,7 +234,7 @@ bool is_function_of(std::string_view phrase) {
   return !is_one_of(word, kNames);
 }
 
-/// Whether what stands before a number makes another of it: "the square of", "a multiple of", "twice".
+/// True if the text before a number makes it an operand: "the square of", "a multiple of", "twice".
 bool is_operand(std::string_view before) {
   static constexpr std::string_view kOperations[] = {
       "square",  "cube",    "root",     "multiple", "multiples", "reciprocal", "opposite",  "inverse", "factor",
@@ -250,12 +250,12 @@ bool is_operand(std::string_view before) {
   return is_one_of(word, kOperations);
 }
 
-/// The last number that stands for itself; if so asked, only behind an equals sign.
-std::optional<std::string> last_number(std::string_view sentence, bool only_result) {
+/// The last standalone number; with `only_result`, only after an equals sign.
+std::optional<std::string> last_sentence_number(std::string_view sentence, bool only_result) {
   size_t end = sentence.size();
   while (end > 0 && !is_digit(sentence[end - 1])) --end;
   if (end == 0) return std::nullopt;
-  for (const std::string_view dots : {"..", "dots", "\u2026"})  // 0.333... and 1, 2, 3, ... go on
+  for (const std::string_view dots : {"..", "dots", "\u2026"})  // 0.333... and 1, 2, 3, ... continue
     if (sentence.find(dots, end) != std::string_view::npos) return std::nullopt;
   size_t start = end;
   const auto belongs = [](char c) { return is_digit(c) || c == ',' || c == '.' || c == '/'; };
@@ -268,7 +268,7 @@ std::optional<std::string> last_number(std::string_view sentence, bool only_resu
   } else if (start > 0 && sentence[start - 1] != ' ' && sentence[start - 1] != '$' && sentence[start - 1] != '=') {
     return std::nullopt;  // x2, 3^5, (7
   }
-  size_t before = start;  // "3 + 5" does not say 5
+  size_t before = start;  // the answer of "3 + 5" is not 5
   while (before > 0 && (sentence[before - 1] == ' ' || sentence[before - 1] == '$')) --before;
   const bool is_result = before > 0 && sentence[before - 1] == '=';
   const bool has_result = sentence.substr(0, start).find('=') != std::string_view::npos;  // "= 8 rows of 5 stars"
@@ -288,13 +288,13 @@ std::optional<std::string> last_number(std::string_view sentence, bool only_resu
 
 }  // namespace
 
-std::vector<std::string> answers_in_sentence(std::string_view line, bool with_last_number) {
+std::vector<std::string> extract_sentence_answers(std::string_view line, bool with_last_number) {
   constexpr size_t kMinWords = 3, kMaxLine = 4000;
   if (line.size() > kMaxLine) return {};
-  const std::string text = last_sentence_with_number(typed(line));
-  const bool has_formulas = std::count(text.begin(), text.end(), '$') % 2 == 0;  // else a dollar sign means money
-  const Words words = words_of(text, has_formulas);
-  if (words.denies) return {};
+  const std::string text = last_sentence_with_number(normalize_operators(line));
+  const bool has_formulas = std::count(text.begin(), text.end(), '$') % 2 == 0;  // otherwise $ means money
+  const WordFlags words = scan_words(text, has_formulas);
+  if (words.negates) return {};
   std::vector<std::string> answers;
   const auto add = [&](std::optional<std::string> answer) {
     if (answer) answers.push_back(std::move(*answer));
@@ -303,14 +303,15 @@ std::vector<std::string> answers_in_sentence(std::string_view line, bool with_la
     if (text.size() < line.size()) add(last_computation(text));
     return answers;
   }
-  if (has_formulas && !words.joins && !words.turns) add(last_formula(text));
+  if (has_formulas && !words.combines_numbers && !words.qualifies) add(last_formula(text));
   if (!answers.empty()) return answers;
   add(last_computation(text));
-  if (words.turns) return answers;
-  add(behind_adverb(text));
-  add(behind_verb(text));
+  if (words.qualifies) return answers;
+  add(text_after_adverb(text));
+  add(text_after_verb(text));
   const bool is_money = text.find('$') != std::string::npos && !has_formulas;
-  if (with_last_number && (words.count >= kMinWords || is_money)) add(last_number(text, /*only_result=*/words.joins));
+  if (with_last_number && (words.count >= kMinWords || is_money))
+    add(last_sentence_number(text, /*only_result=*/words.combines_numbers));
   return answers;
 }
 

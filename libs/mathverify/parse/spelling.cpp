@@ -201,11 +201,11 @@ constexpr Spelling kSpellings[] = {
     {0xFEFF, ""},
 };
 
-// The zeros of other scripts, each with its nine other digits behind it.
+// The zeros of other scripts; each is followed by its other nine digits.
 constexpr uint32_t kZeros[] = {0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6,  0xB66,  0xBE6,
                                0xC66, 0xCE6, 0xD66, 0xE50, 0xED0, 0xF20, 0x1040, 0x17E0, 0x1810};
 
-/// A digit of another script, a fullwidth sign or a letter or digit in a mathematical type face; 0 for all others.
+/// The ASCII form of a digit of another script, a fullwidth sign, or a mathematical letter or digit; 0 for others.
 char plain_spelling(uint32_t code) {
   for (const uint32_t zero : kZeros)
     if (code >= zero && code < zero + 10) return static_cast<char>('0' + (code - zero));
@@ -216,7 +216,7 @@ char plain_spelling(uint32_t code) {
   return static_cast<char>(letter < 26 ? 'A' + letter : 'a' + letter - 26);
 }
 
-/// Takes one code point off the front; 0xFFFD for bytes that are no UTF-8.
+/// Removes the first code point; returns 0xFFFD for invalid UTF-8.
 uint32_t take_code_point(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -237,8 +237,8 @@ uint32_t take_code_point(std::string_view& text) {
   return code;
 }
 
-/// "$5$" is a formula, "$5" is money, "\$5" always is.
-std::string without_delimiters(std::string text) {
+/// "$5$" is a formula; "$5" and "\$5" are money.
+std::string strip_dollar_delimiters(std::string text) {
   size_t singles = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -270,7 +270,7 @@ std::string without_delimiters(std::string text) {
 
 }  // namespace
 
-std::string spelled_in_ascii(std::string_view utf8) {
+std::string to_ascii(std::string_view utf8) {
   if (utf8.size() > kMaxAnswer) throw Undecided{};
   std::string ascii;
   ascii.reserve(utf8.size());
@@ -286,7 +286,7 @@ std::string spelled_in_ascii(std::string_view utf8) {
       const auto* found = std::lower_bound(std::begin(kSpellings), std::end(kSpellings), code,
                                            [](const Spelling& each, uint32_t wanted) { return each.code < wanted; });
       if (found == std::end(kSpellings) || found->code != code) {
-        ascii += "\x01";  // stands for a character that no rule knows
+        ascii += "\x01";  // placeholder for an unsupported character
         script = 0;
         continue;
       }
@@ -302,7 +302,7 @@ std::string spelled_in_ascii(std::string_view utf8) {
     }
     script = 0;
   }
-  return without_delimiters(std::move(ascii));
+  return strip_dollar_delimiters(std::move(ascii));
 }
 
 }  // namespace keel::math

@@ -1,4 +1,4 @@
-// What may stand around a value: units behind it, a currency before it, and what an equation is about.
+// Parses units after a value, a currency before it, and the subject of an equation.
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ bool is_capital_word(const Token& token) {
          std::all_of(token.text.begin(), token.text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
-/// The currency that a word before a number names; empty for none.
+/// The currency of a word before a number; empty if it is not one.
 std::string currency_of(const Token& token) {
   static constexpr std::pair<std::string_view, std::string_view> kCurrencies[] = {
       {"sterling", "sterling"}, {"GBP", "sterling"}, {"euro", "euro"}, {"EUR", "euro"},    {"yen", "yen"},
@@ -59,14 +59,14 @@ bool Parser::at_letter_unit() const {
          end.is(";") || end.is(")") || end.is("]") || end.is("=") || end.is_command("$");
 }
 
-/// "mod 7", "(mod 7)", \pmod 7: the modulus counts like a unit.
+/// Parses "mod 7", "(mod 7)" or \pmod 7; the modulus is treated as a unit.
 NodePointer Parser::congruence(NodePointer value) {
   const auto is_mod = [](const Token& token) { return is_name(token) && token.text == "mod"; };
   const bool bracketed = peek().is("(") && (is_mod(peek(1)) || peek(1).is_command("mod"));
   if (bracketed) ++at_;
   NodePointer modulus;
   if (take_command("pmod") || take_command("bmod")) {
-    modulus = one_argument();
+    modulus = latex_argument();
   } else if (take_command("mod") || is_mod(peek())) {
     at_ += is_mod(peek());
     modulus = factor();
@@ -81,7 +81,7 @@ NodePointer Parser::congruence(NodePointer value) {
   return parent(Kind::kUnit, words, std::move(value));
 }
 
-/// ^2, ^{2} or ^{-1} behind a unit.
+/// Parses ^2, ^{2} or ^{-1} after a unit.
 std::string Parser::unit_power() {
   std::string power = "^";
   const bool braced = take_symbol("{");
@@ -92,8 +92,8 @@ std::string Parser::unit_power() {
   return power;
 }
 
-/// Words behind a value, up to the next separator.
-NodePointer Parser::with_unit(NodePointer value) {
+/// Attaches the words after a value, up to the next separator, as its unit.
+NodePointer Parser::attach_unit(NodePointer value) {
   value = congruence(std::move(value));
   if (value->kind == Kind::kUnit) return value;
   std::string words;
@@ -123,21 +123,21 @@ NodePointer Parser::with_unit(NodePointer value) {
   return parent(Kind::kUnit, words, std::move(value));
 }
 
-/// "1 hour 30 minutes": parts that add up.
+/// Parses "1 hour 30 minutes", whose parts add up.
 NodePointer Parser::quantity() {
   const bool has_number = peek().kind == Token::Kind::kNumber;
-  NodePointer first = with_unit(set_expression());
+  NodePointer first = attach_unit(set_expression());
   if (!has_number || first->kind != Kind::kUnit || peek().kind != Token::Kind::kNumber) return first;
   NodePointer parts = parent(Kind::kList, "compound", std::move(first));
   while (peek().kind == Token::Kind::kNumber) {
     parts->names.push_back("and");
-    parts->children.push_back(with_unit(factor()));
+    parts->children.push_back(attach_unit(factor()));
     if (parts->children.back()->kind != Kind::kUnit) throw Undecided{};
   }
   return parts;
 }
 
-/// An amount with its currency before it; nothing when there is none.
+/// Parses an amount with a leading currency; nullptr if there is none.
 NodePointer Parser::money() {
   const bool negative = peek().is("-") && peek(1).is_command("$");
   std::string currency = currency_of(peek());
@@ -154,12 +154,12 @@ NodePointer Parser::money() {
   }
   NodePointer amount = set_expression();
   if (negative) amount = parent(Kind::kNegative, "", std::move(amount));
-  amount = with_unit(std::move(amount));
+  amount = attach_unit(std::move(amount));
   return amount->kind == Kind::kUnit ? std::move(amount) : parent(Kind::kUnit, currency, std::move(amount));
 }
 
-/// Tokens up to the bracket that closes the one before `from`, as a name; empty when there is none within reach.
-std::string Parser::name_to_close(size_t from, size_t& behind) const {
+/// Joins the tokens up to the closing bracket into a name; empty if there is none nearby.
+std::string Parser::name_until_close(size_t from, size_t& after) const {
   constexpr size_t kMaxName = 30;
   std::string name;
   int depth = 1;
@@ -168,7 +168,7 @@ std::string Parser::name_to_close(size_t from, size_t& behind) const {
     if (token.kind == Token::Kind::kEnd) return "";
     depth += token.is("(") - token.is(")");
     if (depth == 0) {
-      behind = i + 1;
+      after = i + 1;
       return name;
     }
     name += token.kind == Token::Kind::kCommand ? "\\" + token.text : token.text;
@@ -176,7 +176,7 @@ std::string Parser::name_to_close(size_t from, size_t& behind) const {
   return "";
 }
 
-/// What stands left of an equals sign without being a formula: a word, P(X = 2), |AB|, [ABC], m\angle A.
+/// Parses a left side of an equation that is not a formula: a word, P(X = 2), |AB|, [ABC], m\angle A.
 NodePointer Parser::subject() {
   const auto named = [&](std::string name, size_t length) {
     at_ += length;
@@ -202,13 +202,13 @@ NodePointer Parser::subject() {
                         (std::string_view("npqrsuv").find(head) != std::string_view::npos ||
                          (peek(2).text == "n" && std::string_view("abcd").find(head) != std::string_view::npos));
   if (!is_statistic && !is_function && !is_small && !is_count) return nullptr;
-  size_t behind = 0;
-  const std::string inside = name_to_close(2, behind);
-  if (inside.empty() || !(peek(behind).is("=") || peek(behind).is_command("approx"))) return nullptr;
-  return named(head + "(" + inside + ")", behind);
+  size_t after = 0;
+  const std::string inside = name_until_close(2, after);
+  if (inside.empty() || !(peek(after).is("=") || peek(after).is_command("approx"))) return nullptr;
+  return named(head + "(" + inside + ")", after);
 }
 
-/// A value with its unit, or what an equation is about.
+/// Parses a value with its unit, or the subject of an equation.
 NodePointer Parser::relation_side() {
   if (NodePointer about = subject()) return about;
   if (NodePointer amount = money()) return amount;

@@ -15,7 +15,7 @@ struct Known {
   std::string_view word, dimension;
   int power;
   int64_t numerator, denominator;
-  bool is_symbol;  // recognised right behind a number
+  bool is_symbol;  // recognised directly after a number
 };
 
 // Exact by definition (international yard and pound, 1959).
@@ -120,8 +120,8 @@ constexpr auto kUnits = std::to_array<Known>({
     {"century", "month", 1, 1200, 1, true},
 });
 
-// A number with one of these behind it is not that number.
-constexpr auto kChanging = std::to_array<std::string_view>(
+// Words that change the meaning of the number before them.
+constexpr auto kModifiers = std::to_array<std::string_view>(
     {"or",         "not",       "more",   "less",      "than",     "least",   "most",    "about",    "approximately",
      "if",         "and",       "wrong",  "incorrect", "false",    "when",    "where",   "for",      "but",
      "maybe",      "is",        "mod",    "modulo",    "trillion", "million", "billion", "thousand", "hundred",
@@ -131,8 +131,8 @@ constexpr auto kChanging = std::to_array<std::string_view>(
      "nor",        "neither",   "approx", "roughly",   "nearly",   "around",  "minus",   "negative", "base",
      "choose",     "except",    "unless", "ten",       "ish"});
 
-// The symbols before which m and M are prefixes: 5 mg is not 5 Mg. "Min" and "MPH" are none of these.
-constexpr auto kPrefixed = std::to_array<std::string_view>(
+// Unit symbols with prefixes m and M: 5 mg is not 5 Mg. "Min" and "MPH" are not prefixed.
+constexpr auto kPrefixableUnits = std::to_array<std::string_view>(
     {"m",   "g",  "l",  "s",  "sec", "a",   "b",   "c",   "f",   "h",   "j",    "k",  "n",    "t",
      "v",   "w",  "hz", "pa", "bar", "ev",  "wh",  "ah",  "cal", "bit", "bq",   "bp", "byte", "ohm",
      "mol", "sv", "gy", "lm", "kat", "rad", "ton", "gal", "ci",  "pc",  "watt", "yr", "va",   "joule"});
@@ -148,7 +148,7 @@ std::string singular(std::string word) {
   return word;
 }
 
-/// 1 N = 1 kg m/s^2, 1 J = 1 N m, 1 W = 1 J/s.
+/// Expands derived units: 1 N = 1 kg m/s^2, 1 J = 1 N m, 1 W = 1 J/s.
 Unit in_base_units(Unit unit) {
   static constexpr std::tuple<const char*, int, int> kDerived[] = {
       {"newton", 1, -2}, {"joule", 2, -2}, {"watt", 2, -3}};  // with the powers of meter and second
@@ -166,13 +166,13 @@ Unit in_base_units(Unit unit) {
 
 }  // namespace
 
-std::string behind_mega(std::string_view word) {
+std::string unit_after_mega(std::string_view word) {
   if (!word.starts_with('M')) return "";
   const std::string rest = singular(lowered(word)).substr(1);
-  return std::find(kPrefixed.begin(), kPrefixed.end(), rest) != kPrefixed.end() ? rest : "";
+  return std::find(kPrefixableUnits.begin(), kPrefixableUnits.end(), rest) != kPrefixableUnits.end() ? rest : "";
 }
 
-Unit with_pounds_like(Unit unit, const Unit& other) {
+Unit resolve_pounds(Unit unit, const Unit& other) {
   const auto found = unit.dimensions.find("pound");
   if (found == unit.dimensions.end() || unit.dimensions.contains("gram")) return unit;
   const int power = found->second;
@@ -228,14 +228,14 @@ Unit parse_unit(std::string_view words) {
       std::string word;
       while (at < words.size() && (std::isalpha(static_cast<unsigned char>(words[at])) || words[at] == '\''))
         word += words[at++];
-      const std::string mega = behind_mega(word);
+      const std::string mega = unit_after_mega(word);
       word = lowered(word);
       if (last && (word == "squared" || word == "cubed")) {  // meters per second squared
         finish(pending * (word == "squared" ? 2 : 3));
         continue;
       }
       for (const std::string& form : {word, singular(word)})
-        if (std::find(kChanging.begin(), kChanging.end(), form) != kChanging.end()) throw Undecided{};
+        if (std::find(kModifiers.begin(), kModifiers.end(), form) != kModifiers.end()) throw Undecided{};
       if (word == "per") {
         finish(pending);
         sign = -1;

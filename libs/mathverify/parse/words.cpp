@@ -13,18 +13,18 @@ struct Named {
   std::string_view word;
   int64_t value;
 };
-constexpr Named kSmall[] = {{"zero", 0},     {"one", 1},      {"two", 2},        {"three", 3},     {"four", 4},
-                            {"five", 5},     {"six", 6},      {"seven", 7},      {"eight", 8},     {"nine", 9},
-                            {"ten", 10},     {"eleven", 11},  {"twelve", 12},    {"thirteen", 13}, {"fourteen", 14},
-                            {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17}, {"eighteen", 18}, {"nineteen", 19},
-                            {"twenty", 20},  {"thirty", 30},  {"forty", 40},     {"fifty", 50},    {"sixty", 60},
-                            {"seventy", 70}, {"eighty", 80},  {"ninety", 90}};
+constexpr Named kSmallNumbers[] = {
+    {"zero", 0},      {"one", 1},       {"two", 2},       {"three", 3},    {"four", 4},     {"five", 5},
+    {"six", 6},       {"seven", 7},     {"eight", 8},     {"nine", 9},     {"ten", 10},     {"eleven", 11},
+    {"twelve", 12},   {"thirteen", 13}, {"fourteen", 14}, {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17},
+    {"eighteen", 18}, {"nineteen", 19}, {"twenty", 20},   {"thirty", 30},  {"forty", 40},   {"fifty", 50},
+    {"sixty", 60},    {"seventy", 70},  {"eighty", 80},   {"ninety", 90}};
 constexpr Named kScales[] = {{"hundred", 100},        {"thousand", 1000},          {"million", 1000000},
                              {"billion", 1000000000}, {"trillion", 1000000000000}, {"dozen", 12}};
-// One of them, and several: "one third", "two thirds". "Twenty-third" is none.
-constexpr Named kParts[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
-                            {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
-                            {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
+// Used in "one third" and "two thirds", but not in "twenty-third".
+constexpr Named kFractions[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
+                                {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
+                                {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
 
 template <size_t N>
 std::optional<int64_t> find(const Named (&table)[N], std::string_view word) {
@@ -67,13 +67,12 @@ class WordReader {
   bool text_is_a(size_t at) const { return tokens_[at].kind == Token::Kind::kLetter && tokens_[at].text == "a"; }
   std::string word(size_t at) const { return is_word(at) ? lowered(tokens_[at].text) : ""; }
 
-  /// \text{forty-two apples} as separate words.
   void split_texts() {
     std::vector<Token> result;
     for (Token& token : tokens_) {
       const size_t end = token.text.find_first_of(" -~");
       const std::string first = lowered(token.text.substr(0, end));
-      const bool begins = find(kSmall, first) || find(kScales, first) || find(kParts, first) || first == "a";
+      const bool begins = find(kSmallNumbers, first) || find(kScales, first) || find(kFractions, first) || first == "a";
       if (token.kind != Token::Kind::kText || end == std::string::npos || !begins) {
         result.push_back(std::move(token));
         continue;
@@ -98,7 +97,7 @@ class WordReader {
     const bool has_value =
         next < tokens_.size() && (tokens_[next].kind == Token::Kind::kNumber || tokens_[next].is_command("frac") ||
                                   tokens_[next].is_command("sqrt") || tokens_[next].is_command("infty") ||
-                                  find(kSmall, word(next)) || word(next) == "infinity");
+                                  find(kSmallNumbers, word(next)) || word(next) == "infinity");
     if (!has_value) return false;
     Token sign = tokens_[at_];
     sign.kind = both ? Token::Kind::kCommand : Token::Kind::kSymbol;
@@ -108,8 +107,8 @@ class WordReader {
     return true;
   }
 
-  /// Steps over the hyphen of "twenty-one" and "two-thirds".
-  size_t behind_hyphen(size_t at) const {
+  /// Skips the hyphen of "twenty-one" and "two-thirds".
+  size_t skip_hyphen(size_t at) const {
     const bool hyphen = at + 1 < tokens_.size() && tokens_[at].is("-") && !tokens_[at].space_before &&
                         !tokens_[at + 1].space_before && is_word(at + 1);
     return hyphen ? at + 1 : at;
@@ -117,11 +116,11 @@ class WordReader {
 
   /// "seven", "twenty", "twenty-one".
   std::optional<int64_t> small() {
-    const std::optional<int64_t> first = find(kSmall, word(at_));
+    const std::optional<int64_t> first = find(kSmallNumbers, word(at_));
     if (!first) return std::nullopt;
     ++at_;
-    const size_t next = behind_hyphen(at_);
-    const std::optional<int64_t> second = find(kSmall, word(next));
+    const size_t next = skip_hyphen(at_);
+    const std::optional<int64_t> second = find(kSmallNumbers, word(next));
     if (*first < 20 || !second || *second < 1 || *second > 9) return first;
     at_ = next + 1;
     return *first + *second;
@@ -141,15 +140,15 @@ class WordReader {
   std::optional<int64_t> group() {
     const std::optional<int64_t> first = small();
     if (!first || word(at_) != "hundred") return first;
-    const size_t behind = ++at_;
+    const size_t after = ++at_;
     skip_and();
     const std::optional<int64_t> rest = small();
     if (rest && word(at_) != "hundred" && word(at_) != "dozen") return *first * 100 + *rest;
-    at_ = behind;  // "one hundred and two hundred" are two numbers
+    at_ = after;  // "one hundred and two hundred" are two numbers
     return *first * 100;
   }
 
-  /// The product of the scales that follow: thousand, million, dozen; 1 when there is none.
+  /// The product of the scales that follow: thousand, million, dozen; 1 if there are none.
   Rational scales() {
     Rational product(1);
     for (int count = 0; count < 3; ++count) {
@@ -187,20 +186,20 @@ class WordReader {
   }
 
   std::optional<int64_t> part(bool several) {
-    const size_t at = behind_hyphen(at_);
+    const size_t at = skip_hyphen(at_);
     std::string name = word(at);
     if (several) {
       if (name == "halves") name = "halfs";
       if (!name.ends_with("s")) return std::nullopt;
       name.pop_back();
     }
-    const std::optional<int64_t> value = find(kParts, name);
+    const std::optional<int64_t> value = find(kFractions, name);
     if (value) at_ = at + 1;
     return value;
   }
 
   /// "half" as the whole answer, "a quarter".
-  std::optional<Rational> lone_part() {
+  std::optional<Rational> standalone_fraction() {
     const size_t start = at_;
     const bool is_article = word(at_) == "a";
     if (is_article) ++at_;
@@ -213,7 +212,7 @@ class WordReader {
   }
 
   std::optional<Rational> amount() {
-    if (const std::optional<Rational> value = lone_part()) return value;
+    if (const std::optional<Rational> value = standalone_fraction()) return value;
     const size_t start = at_;
     const bool has_digits = tokens_[at_].kind == Token::Kind::kNumber;
     std::optional<Rational> value = cardinal();
@@ -243,6 +242,6 @@ class WordReader {
 
 }  // namespace
 
-std::vector<Token> with_numbers_for_words(std::vector<Token> tokens) { return WordReader(std::move(tokens)).run(); }
+std::vector<Token> parse_number_words(std::vector<Token> tokens) { return WordReader(std::move(tokens)).run(); }
 
 }  // namespace keel::math

@@ -11,10 +11,9 @@ namespace {
 constexpr size_t kMaxDigits = 4000;
 constexpr int64_t kMaxExponent = 4000;
 
-
 bool all_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
 
-/// Digits, point, period and exponent, read from left to right.
+/// Reads digits, point, repeating part and exponent from left to right.
 class DecimalReader {
  public:
   DecimalReader(std::string_view text, bool comma_may_group) : text_(text), comma_may_group_(comma_may_group) {}
@@ -40,7 +39,7 @@ class DecimalReader {
            !is_digit(peek(ahead + 3));
   }
 
-  /// What groups thousands here; empty for nothing. A point does only where it stands twice.
+  /// The thousands separator; empty if there is none. A point counts only if it occurs twice.
   std::string_view separator() const {
     static constexpr std::string_view kSeparators[] = {"{,}", ",\\! ", ",\\!", "\\,", "\\ ", "\\;",
                                                        "\\:", ",",     " ",    "~",   "'",   "_"};
@@ -61,7 +60,7 @@ class DecimalReader {
     return true;
   }
 
-  /// 1.234.567,89
+  /// Reads the decimal comma of 1.234.567,89.
   bool take_decimal_comma() {
     if (peek() != ',' || !is_digit(peek(1))) return false;
     ++at_;
@@ -73,13 +72,13 @@ class DecimalReader {
     if (peek() != '.') return false;
     const size_t before = at_++;
     take_digits(decimals_);
-    take_period();
+    take_repeating_part();
     if (decimals_.empty() && period_.empty()) at_ = before;
     return at_ != before;
   }
 
-  /// The digits behind \overline, \bar or \dot, with braces or, for one digit, without.
-  bool take_marked(std::string_view command) {
+  /// Reads the digits after \overline, \bar or \dot; braces are optional for one digit.
+  bool take_overlined(std::string_view command) {
     if (!starts_with(command)) return false;
     const std::string_view rest = text_.substr(at_ + command.size());
     const size_t close = rest.find('}');
@@ -91,14 +90,14 @@ class DecimalReader {
     return true;
   }
 
-  /// The 3 of 0.1\overline{3} and 0.1(3), the 142 of 0.\dot{1}4\dot{2}.
-  void take_period() {
-    if (take_marked("\\overline") || take_marked("\\bar")) return;
-    if (take_marked("\\dot")) {
+  /// Reads the 3 of 0.1\overline{3} and 0.1(3), or the 142 of 0.\dot{1}4\dot{2}.
+  void take_repeating_part() {
+    if (take_overlined("\\overline") || take_overlined("\\bar")) return;
+    if (take_overlined("\\dot")) {
       const size_t before = at_;
       const std::string first = period_;
       take_digits(period_);
-      if (take_marked("\\dot")) return;
+      if (take_overlined("\\dot")) return;
       at_ = before;
       period_ = first;
       return;
@@ -150,7 +149,7 @@ uint32_t digit_value(char c) {
 
 bool is_hexadecimal(char c) { return is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f'); }
 
-/// The base in _2, _{16}, _{eight} or _{\text{eight}}, and the bytes it takes; 0 when it is none.
+/// The base in _2, _{16}, _{eight} or _{\text{eight}} and its length in bytes; 0 if there is none.
 std::pair<uint32_t, size_t> read_base(std::string_view text) {
   static constexpr std::array<std::string_view, 17> kNames = {
       "",     "",    "two",    "three",  "four",     "five",     "six",     "seven",  "eight",
@@ -203,7 +202,7 @@ WrittenNumber read_based(std::string_view text) {
     while (end < text.size() && end < from + kMaxBasedDigits && is_hexadecimal(text[end])) ++end;
     return text.substr(from, end - from);
   };
-  if (text.starts_with("0x") || text.starts_with("0b")) {  // as programs print them
+  if (text.starts_with("0x") || text.starts_with("0b")) {  // programming notation
     const uint32_t base = text[1] == 'x' ? 16 : 2;
     const std::string_view digits = run(2);
     if (!digits.empty() && (base == 16 || digits.find_first_not_of("01") == std::string_view::npos))

@@ -1,5 +1,5 @@
-// Answers made to break a verifier. Time is bounded through the step counter: a step is about a nanosecond, so
-// kMaxMathSteps is about 10 ms, and the counter does not depend on how busy the machine is.
+// Hostile answers. Tests check the step counter instead of time: a step takes about one nanosecond, so
+// kMaxMathSteps is about 10 ms, and the counter does not depend on machine load.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<std::string> attacks() {
       repeated("\\boxed{", 140'000), repeated("\\boxed{1}", 110'000), repeated("(", 1'000'000),
       repeated("1", 1'000'000), repeated("answer is ", 100'000), repeated("#### ", 200'000), repeated("\xC2\xB2", 5000),
       repeated("\xD9\xA1", 5000),  // digits of another script
-      repeated("\xFF\xFE", 5000),  // no UTF-8
+      repeated("\xFF\xFE", 5000),  // invalid UTF-8
       std::string(5000, '\0'), joined("\\cup", 100, "(-", ",1)"), "x" + repeated("<x", 500), repeated("\\text{", 1000),
       repeated("\\pm", 1000) + "1", repeated("|", 3000), repeated("-", 3000) + "1", repeated("x^", 2000) + "2",
       repeated("\\frac", 3000), "4951760157141521099596496895\\sqrt{4951760157141521099596496895}",
@@ -65,7 +65,7 @@ std::vector<std::string> attacks() {
       repeated("{", 1'000'000), repeated("*5", 7000)};
 }
 
-/// Remembers the slowest judgement, to be printed; what is asserted is the number of steps.
+/// Records the slowest comparison for printing; assertions use the number of steps.
 class Slowest {
  public:
   MathVerdict verify(const std::string& gold, const std::string& answer) {
@@ -101,7 +101,7 @@ TEST(MathAdversary, NoAttackCostsMoreThanTheBudget) {
   }
 }
 
-/// A small generator of its own, so that the same ten thousand are made everywhere.
+/// A fixed random generator, so that the same ten thousand answers are tested everywhere.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -128,7 +128,7 @@ std::string random_answer(Dice& dice) {
   return answer;
 }
 
-TEST(MathAdversary, TenThousandGeneratedAnswersEndWithinTheBudgetAndNeverMatchAnImpossibleGold) {
+TEST(MathAdversary, TenThousandGeneratedAnswersStayWithinTheBudgetAndNeverMatchAnImpossibleGold) {
   Dice dice(7);
   Slowest slowest;
   for (int i = 0; i < 10'000; ++i) {
@@ -141,7 +141,7 @@ TEST(MathAdversary, TenThousandGeneratedAnswersEndWithinTheBudgetAndNeverMatchAn
   }
 }
 
-TEST(MathAdversary, ThreadsDoNotDisturbEachOther) {
+TEST(MathAdversary, ThreadsDoNotAffectEachOther) {
   std::vector<int> correct(4, 0);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < correct.size(); ++t)

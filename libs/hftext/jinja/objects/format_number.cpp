@@ -75,7 +75,7 @@ std::string magnitude_text(double value, const FormatSpec& spec) {
       break;
   }
   if (spec.precision < 0) return repr(value);
-  // Like g, but with at least one digit after the point, and exponents start one digit earlier.
+  // Formats like g, but with at least one digit after the point; exponents start one digit earlier.
   const int digits = std::max(precision, 1);
   const std::string scientific = printed("%.*e", digits - 1, value);
   const size_t mark = scientific.find('e');

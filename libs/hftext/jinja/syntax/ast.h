@@ -82,7 +82,7 @@ enum class StatementKind : uint8_t {
   kContinue,
 };
 
-/// How a variable is initialised when its frame is entered.
+/// Initialisation of a variable when its frame is entered.
 struct VariableLoad {
   enum class From : uint8_t { kNothing, kContext, kOuter };
   int slot;

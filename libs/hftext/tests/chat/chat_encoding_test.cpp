@@ -11,7 +11,7 @@ using Ids = std::vector<int32_t>;
 
 constexpr int32_t kEnd = 100, kUser = 101;
 
-/// One token per character of ASCII from the space on, and <|end|> and <|user|>, which are special.
+/// One token per printable ASCII character, and <|end|> and <|user|>, which are special.
 Tokenizer characters(const Json& normalizer = nullptr) {
   Json vocabulary = Json::object();
   for (int i = 0; i < 95; ++i) vocabulary[std::string(1, static_cast<char>(' ' + i))] = i;
@@ -92,8 +92,7 @@ TEST(ChatEncoding, NormalizedSpecialTokensDoNotComeFromMessages) {
             Ids{kEnd} + plain("<|end|>!") + Ids{kEnd});
 }
 
-/// As Llama 2's and Mistral's tokenizers, which put a blank in front of a text: a merged token for one with an x or a
-/// y.
+/// Adds a prefix space like the tokenizers of Llama 2 and Mistral, with merged tokens for a space before x or y.
 Tokenizer sentence_piece(const Json& pre_tokenizer, const Json& normalizer) {
   const Json model = {{"type", "BPE"},
                       {"vocab", {{"\u2581", 0}, {"x", 1}, {"y", 2}, {"z", 3}, {"\u2581x", 4}, {"\u2581y", 5}}},

@@ -6,9 +6,8 @@
 #include "libs/hftext/chat/chat_template.h"
 #include "tests/support/effort.h"
 
-// A template comes with a downloaded model and its texts from anywhere: whatever they ask for has to end. Each
-// expression below is evaluated without end on long texts, so that it ends only where every part of it counts
-// for what it takes.
+// Templates and texts are untrusted, so every rendering must terminate. Each expression below is evaluated in an
+// endless loop on long texts; it is stopped only if every operation counts its cost.
 
 namespace keel {
 namespace {
@@ -56,7 +55,7 @@ const Json& cost_messages() {
 }
 
 const char* const kExpressions[] = {
-    // To search
+    // Search
     "p in a", "q in a", "a.find(p)", "a.find(q)", "a.rfind(p)", "a.rfind(q)", "a.count(p)", "a.count('a')",
     "a.count('aa')", "a.count('')", "a.replace(p, 'x')", "a.replace(q, 'x')", "a.replace('a', '')", "a.replace('', '')",
     "a|replace('a', '')", "a.split(p)|length", "a.split('a')|length", "a.rsplit(p)|length", "a.rsplit(q)|length",
@@ -65,11 +64,11 @@ const char* const kExpressions[] = {
     "a.startswith(chars)", "u.startswith('x', 5)", "u.find('x', 5)", "a.startswith(('a',) + chars)",
     "a.removeprefix(p)", "a.strip('b')", "''.strip(u)", "a.strip(u)", "spaces.strip()", "spaces|trim", "a is in(p)",
     "p is in(a)", "a.index('a')",
-    // To compare and look up
+    // Comparison and lookup
     "a == (a ~ '')", "a < (a ~ '')", "long == long[:]", "[a ~ ''] == [a ~ 'b']", "{'x': a}.get(a)", "d.key9999",
     "d['key9999']", "d == dict(d)", "(a, 1) in [(a ~ '', 2)]", "a in long[1:]", "(many + [1]).index(1)",
     "many.count(0)", "long|sort|length", "long|unique|list|length", "long|min|length",
-    // To look at every character
+    // Per-character work
     "a.upper()|length", "u.upper()|length", "u|lower|length", "u.swapcase()|length", "words|title|length",
     "u.title()|length", "u.capitalize()|length", "u.isalpha()", "u.isalnum()", "a.isdigit()", "digits.isnumeric()",
     "u.islower()", "a is lower", "words|wordcount", "words.istitle()", "u[5]", "u[5:7]", "u[::-1]|length", "u|length",
@@ -77,7 +76,7 @@ const char* const kExpressions[] = {
     "words|int", "marks|escape|length", "marks|urlencode|length", "marks|safe|length", "a|tojson|length",
     "[a]|tojson|length", "[a]|string|length", "{'k': u}|string|length", "a.expandtabs()|length", "words|indent|length",
     "words|indent(a)|length", "''|indent(a)|length", "a|reverse|length", "a|list|length", "a|first", "a|last",
-    // To make texts
+    // Creating strings
     "a ~ a", "a + a", "('<'|safe) + marks", "a * 3", "'a' * 50000", "'' * 50000", "'a'.center(50000)|length",
     "''.zfill(50000)|length", "''.join(long)|length", "long|join|length", "(a|e).join([marks])|length", "'%s' % a",
     "'%.0s' % a", "('%.0s' * 1000) % ((a,) * 1000)", "'%.2000f' % 1.1", "'%50000d' % 1", "'{}'.format(a)|length",
@@ -93,7 +92,7 @@ std::string cost_error_of(const std::string& body) {
   std::tm time{};
   time.tm_year = 126, time.tm_mday = 1;
   TemplateLimits limits;
-  limits.steps = count(300'000, 600'000);  // a thirtieth of what there is at most, so that all of these take seconds
+  limits.steps = count(300'000, 600'000);  // a thirtieth of the default, so that all cases take seconds
   try {
     ChatTemplate::parse(kSetting + body, "t").render(cost_messages(), Json::object(), {.now = time, .limits = limits});
   } catch (const Error& error) {
@@ -103,16 +102,16 @@ std::string cost_error_of(const std::string& body) {
   return "no error";
 }
 
-/// Too many steps, too long a text, or too much memory: not a mistake in the template.
+/// True for errors about steps, text size or memory, but not for mistakes in the template.
 bool is_limit(const std::string& error) {
   return error.find(" steps and was stopped") != std::string::npos || error.find(" bytes") != std::string::npos;
 }
 
-/// Of the thread's own time, and many times what it takes.
+/// Limit on CPU time, many times what is needed.
 const double kSeconds = count(2, 4);
 
 TEST(TemplateCost, CountsEveryOperation) {
-  ASSERT_EQ(cost_error_of(""), "no error");  // what they start from is within the limits
+  ASSERT_EQ(cost_error_of(""), "no error");  // the initial values are within the limits
   for (const std::string expression : kExpressions) {
     SCOPED_TRACE(expression);
     const double start = cpu_seconds();
@@ -161,7 +160,7 @@ TEST(TemplateCost, SearchIsLinearAndAgreesWithPython) {
 }
 
 TEST(TemplateCost, AllowsALongConversation) {
-  // A hundred turns of 50 KB each, through what the templates in use do with a message.
+  // A hundred turns of 50 KB each, with the operations of real templates.
   Json chat = Json::array();
   const std::string content = std::string(50000, 'x').append(" \u00e9 ");
   for (int i = 0; i < 100; ++i) chat.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", content}});

@@ -53,7 +53,7 @@ struct Row {
   std::string source, expected;
 };
 
-// Made by transformers with jinja2 3.1.6 from the messages and variables above.
+// Rendered by transformers with jinja2 3.1.6 from the messages and variables above.
 const Row kRendered[] = {
     // Whitespace
     {"  {% if true %}\n  a\n  {% endif %}\nb\n", "  a\nb"},

@@ -1,4 +1,4 @@
-// What of a rendered text came from outside the template: here the bytes of the messages are shown in brackets.
+// Untrusted bytes of rendered texts; the tests print them in brackets.
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ constexpr const char* kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kDeepSeek =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Ranges out of order, one inside another, overlapping and alone.
+// Ranges that are unsorted, nested, overlapping and separate.
 constexpr const char* kRanges = "[\u4E2D\u0400-\u052F\u00C0-\u024F\u00E9\u0500-\u0600]+|[^\u2000-\u3000\u2028]";
 constexpr const char* kAll[] = {kGpt2,  kLlama3,   kQwen2,  kNemo,
                                 kGpt4o, kDeepSeek, kRanges, R"([^\S\n]+|\d{2,}x?|[a-f]{3})"};

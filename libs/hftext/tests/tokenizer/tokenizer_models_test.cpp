@@ -11,8 +11,8 @@
 #include "libs/hftext/tokenizer/tokenizer.h"
 #include "tests/support/test_folder.h"
 
-// Expected ids and texts are those of the tokenizers package 0.23 on the same files; many more files and texts are
-// compared by tests/parity/tokenizer_parity_test.py.
+// Expected values come from the tokenizers package 0.23; tests/parity/tokenizer_parity_test.py compares many more
+// files and texts.
 
 namespace keel {
 namespace {
@@ -74,7 +74,7 @@ TEST(Bpe, FallsBackToBytesAndThenToOneUnknownToken) {
   EXPECT_EQ(byte_fallback().encode("a \u00E9a"), (Ids{5, 3, 1, 2, 4}));
   EXPECT_EQ(byte_fallback().encode("xyza"), (Ids{3, 0, 4}));
   EXPECT_EQ(byte_fallback().decode(Ids{5, 3, 1, 2, 4}), "a \u00E9a");
-  EXPECT_EQ(byte_fallback().decode(Ids{5, 6, 1, 2, 4}), "a\uFFFD\uFFFD\uFFFDa");  // one bad byte spoils the run
+  EXPECT_EQ(byte_fallback().decode(Ids{5, 6, 1, 2, 4}), "a\uFFFD\uFFFD\uFFFDa");  // one bad byte makes the whole sequence invalid
   EXPECT_EQ(byte_fallback().decode(Ids{3, 5, 1, 2, 6}), " a\uFFFD\uFFFD\uFFFD");
 }
 
@@ -93,7 +93,7 @@ TEST(Unigram, ParsesScoresLikeThePackageToTheLastBit) {
                              R"(], ["b", )" + b + R"(], ["ab", )" + ab + "]]}}";
     return Tokenizer::from_files({{"tokenizer.json", file}}, "ties").encode("ab");
   };
-  // Read to the nearest doubles, the first four are ties, which the longer piece wins.
+  // With exact rounding to double, the first four would be ties, which the longer piece wins.
   EXPECT_EQ(ids("-6.07888526628150760", "-7.94436245714637401", "-14.023247723427883"), (Ids{1, 2}));
   EXPECT_EQ(ids("-6.37129180295674047", "-1.51225150581597845", "-7.883543308772719"), (Ids{1, 2}));
   EXPECT_EQ(ids("-7.06584197029453875", "-5.72879666345054073", "-12.79463863374508"), (Ids{1, 2}));
@@ -129,7 +129,7 @@ TEST(Patterns, SupportScriptsLongNamesAndNestedClasses) {
 TEST(SpecialTokens, AreFoundInATextOnlyWithParseSpecial) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const Tokenizer tokenizer = byte_level();
-  EXPECT_EQ(tokenizer.encode("<s>abc <t>a"), (Ids{4, 10, 0}));  // characters without a token are left out here
+  EXPECT_EQ(tokenizer.encode("<s>abc <t>a"), (Ids{4, 10, 0}));  // characters without a token are skipped
   EXPECT_EQ(tokenizer.encode("<s>abc <t>a", {.parse_special = true}), (Ids{9, 4, 10, 0}));
   EXPECT_EQ(tokenizer.encode("<s>abc <t>a", {.add_special_tokens = true, .parse_special = true}),
             (Ids{9, 9, 4, 10, 0}));
@@ -204,19 +204,19 @@ TEST(PreTokenizer, SplitsAtAnEmptyPatternIntoCharacters) {
     }
   }
   EXPECT_EQ(ids(R"({"String": ""})", "Isolated", "true"), characters);
-  EXPECT_EQ(ids(R"({"String": ""})", "Removed", "true"), Ids());  // what lies between is what is removed
+  EXPECT_EQ(ids(R"({"String": ""})", "Removed", "true"), Ids());  // non-matches are removed
 }
 
 TEST(Tokenizer, ReturnsTheTextOfEachToken) {
   using Pieces = std::vector<std::string>;
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  // The two bytes of e with an acute accent are tokens of their own.
+  // The two bytes of e with an acute accent are separate tokens.
   EXPECT_EQ(byte_level().pieces(Ids{6, 4, 7, 8, 5, 10, 9}), (Pieces{" a", "abc", "\xC3", "\xA9", " ", "<t>", "<s>"}));
   EXPECT_EQ(byte_fallback().pieces(Ids{5, 1, 2, 6, 3}, 4), (Pieces{" a", "\xC3", "\xA9", "\xE2", " "}));
   EXPECT_EQ(byte_fallback().pieces(Ids{5, 5}), (Pieces{"a", " a"}));  // the beginning of a text, as it is decoded
   EXPECT_EQ(unigram().pieces(Ids{4, 6, 3}, 2), (Pieces{" a", " ab", "b"}));
   const Tokenizer words = Tokenizer::word_level({"so", "2"}, {});
-  EXPECT_EQ(words.pieces(Ids{0, 1, 7, 0}), (Pieces{"so", "2", "", "so"}));  // the space belongs to none of them
+  EXPECT_EQ(words.pieces(Ids{0, 1, 7, 0}), (Pieces{"so", "2", "", "so"}));  // the space belongs to neither
 }
 
 TEST(NormalForms, SortMarksOfACharacterInLinearTime) {

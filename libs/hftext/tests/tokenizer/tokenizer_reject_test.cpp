@@ -15,7 +15,7 @@ using Ids = std::vector<int32_t>;
 
 std::string with_model(const std::string& model) { return R"({"model":)" + model + "}"; }
 
-/// A small BPE model and what is added to the file.
+/// A small BPE model and a further part of the file.
 std::string with_part(const std::string& part) {
   return R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]},)" + part + "}";
 }

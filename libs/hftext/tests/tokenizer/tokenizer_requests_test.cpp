@@ -21,7 +21,7 @@ Json encoded(const Tokenizer& tokenizer, const std::string& text) {
   }
 }
 
-/// One line per text, then one per list of ids; a single line with a string when the tokenizer is refused.
+/// One line per text, then one per list of ids; a single line with a string if the tokenizer is rejected.
 void answer(const Json& request) {
   std::ofstream answers(request.at("answers").get<std::string>(), std::ios::binary);
   const Json work = Json::parse(read_file(request.at("work").get<std::string>()));
@@ -37,7 +37,7 @@ void answer(const Json& request) {
   }
 }
 
-// Run by tests/parity/tokenizer_parity_test.py, which judges the answers.
+// Run by tests/parity/tokenizer_parity_test.py, which checks the output.
 TEST(TokenizerRequests, AreAnsweredForTheParityScript) {
   const char* path = std::getenv("KEEL_TOKENIZER_REQUESTS");
   if (path == nullptr) GTEST_SKIP() << "KEEL_TOKENIZER_REQUESTS is not set";

@@ -97,7 +97,7 @@ TEST(Tokenizer, RejectsAVocabularyThatCannotRoundTrip) {
 TEST(Tokenizer, RoundTripsThroughItsFiles) {
   const TestFolder folder;
   for (const auto& [name, bytes] : colours().files()) folder.write(name, bytes);
-  // Bytes, not meaning: a space more must survive.
+  // The exact bytes, including an extra space, must survive.
   folder.write("tokenizer_config.json", " " + colours().files().at("tokenizer_config.json"));
   const Tokenizer loaded = Tokenizer::load(folder.path);
   EXPECT_EQ(loaded.encode("<bos> größe a<b <eos>"), (Ids{1, 6, 8, 2}));

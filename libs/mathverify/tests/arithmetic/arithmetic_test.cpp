@@ -1,4 +1,4 @@
-// Numbers from outside: printed by Python's integers and mpmath.
+// Expected numbers come from Python's integers and mpmath.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(MathInteger, DivisionUndoesMultiplicationForManySizes) {
     Integer value(0);
     for (size_t i = 0; i < limbs; ++i) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      // all-ones and all-zero limbs are where the estimate of a quotient digit goes wrong
+      // all-ones and all-zero limbs give wrong estimates of a quotient digit
       const uint64_t pick = state >> 61, limb = pick == 0 ? 0 : pick == 1 ? 0xFFFFFFFF : (state >> 29) & 0xFFFFFFFF;
       value = (value << 32) + Integer(static_cast<int64_t>(limb));
     }
@@ -46,7 +46,7 @@ TEST(MathInteger, DivisionUndoesMultiplicationForManySizes) {
       }
 }
 
-TEST(MathInteger, RefusesToGrowBeyondItsLimit) {
+TEST(MathInteger, ThrowsBeyondItsLimit) {
   EXPECT_THROW(Integer(10).power(1'000'000), Undecided);
   EXPECT_THROW(Integer(3).power(200'000), Undecided);
   EXPECT_THROW(Rational(2).power(20'000), Undecided);

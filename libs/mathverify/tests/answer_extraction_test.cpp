@@ -6,16 +6,16 @@
 namespace keel {
 namespace {
 
-TEST(NumberInAnAnswer, IsTheValueOfAFormula) {
+TEST(ExtractNumber, EvaluatesFormulas) {
   const std::pair<const char*, double> cases[] = {
-      {"5", 5}, {"-3", -3}, {"\u22123", -3},  // the real minus
+      {"5", 5}, {"-3", -3}, {"\u22123", -3},  // the Unicode minus sign
       {"$1,234.50", 1234.5}, {"-$5", -5}, {"$-5", -5}, {"1e3", 1000}, {"1.5e-3", 0.0015}, {".5", 0.5}, {"5 000", 5000},
       {"5%", 5}, {"1/2", 0.5}, {"\\frac{3}{4}", 0.75}, {"3 1/2", 3.5}, {"10^3", 1000}, {"4-5", -1}, {"x = 12", 12},
       {"So x = 12", 12}, {"12 apples", 12}, {"5kg", 5}, {"\\text{5}", 5}, {"**5**", 5}};
   for (const auto& [answer, want] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), want) << answer;
 }
 
-TEST(NumberInAnAnswer, IsTheLastOfASentence) {
+TEST(ExtractNumber, TakesTheLastNumberOfASentence) {
   const std::pair<const char*, double> cases[] = {
       {"He has 12 apples, then 7 more were left", 7}, {"It costs -$5 today", -5},
       {"The temperature is \u22123\u00b0C outside", -3}, {"So we get 3/4 of it", 0.75}, {"So we need 3 1/2 cups", 3.5},
@@ -25,7 +25,7 @@ TEST(NumberInAnAnswer, IsTheLastOfASentence) {
   for (const auto& [answer, want] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), want) << answer;
 }
 
-TEST(NumberInAnAnswer, IsNoPartOfSomethingLarger) {
+TEST(ExtractNumber, RejectsPartsOfSomethingLarger) {
   for (const char* answer : {
       "x_2", "x_{2}", "the value is x_2", "2x", "the result is 3x", "x^2", "we have x^2", "so that is 10^3 x", "f(2)",
       "the value f(2)", "(1,2)", "the pair (1,2)", "1, 2", "11:30", "at 11:30", "1.2.3", "1.234,56", "2024-01-02",
@@ -35,7 +35,7 @@ TEST(NumberInAnAnswer, IsNoPartOfSomethingLarger) {
   EXPECT_EQ(extract_number(std::string(100'000, '7')), std::nullopt);
 }
 
-TEST(ChoiceInAnAnswer, IsReadInItsUsualSpellings) {
+TEST(ExtractChoice, AcceptsUsualNotations) {
   for (const char* answer : {
       "B", "b", "(B)", "[B]", "B.", "B)", "B) 12", "B. Paris", "B: Paris", "B, Paris", "B (Paris)", "B - Paris",
       "**B**", "**B)** twelve", "`B`", "$B$", "\\text{B}", "\\textbf{(B)}\\ 12", "\\boxed{B}", "\\mathrm{B}",
@@ -46,7 +46,7 @@ TEST(ChoiceInAnAnswer, IsReadInItsUsualSpellings) {
   EXPECT_EQ(extract_choice("I"), 'I');
 }
 
-TEST(ChoiceInAnAnswer, IsNothingForSeveralAndForWords) {
+TEST(ExtractChoice, RejectsSeveralLettersAndWords) {
   for (const char* answer : {
       "A, B", "A,B", "A or B", "A and B", "(A) and (B)", "(A), (B)", "A) and B)", "A/B", "A & B", "A+B", "(A) (B)",
       "A - B", "\\text{A and B}", "Bob", "A cat", "a dog", "not B", "B is not correct", "A-level", "C++", "x = 5",

@@ -97,7 +97,7 @@ Json to_json(const Outcome& outcome) {
           {"rewards", outcome.rewards}};
 }
 
-Outcome parse_outcome(const Json& json, const std::string& place) {
+Outcome parse_outcome(const Json& json, const std::string& location) {
   try {
     Outcome outcome = {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
                        json.at("measures").get<std::map<std::string, double>>(),
@@ -106,7 +106,7 @@ Outcome parse_outcome(const Json& json, const std::string& place) {
       if (!outcome.variant.empty()) json.at("measures").at(name);
     return outcome;
   } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": not the outcome of a run (", error.what(),
+    fail(ExitCode::kBadInput, location, ": not the outcome of a run (", error.what(),
          "); remove the file to measure the run again");
   }
 }
@@ -144,18 +144,18 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::vector<std::string> fields = split_fields(text.substr(begin, end - begin));
     begin = end + 1;
-    const std::string place = file.string() + ":" + std::to_string(++number);
+    const std::string location = file.string() + ":" + std::to_string(++number);
     if (number == 1) {
       names = fields;
       if (names.size() < 3 || names[0] != "variant" || names[1] != "seed")
-        fail(ExitCode::kBadInput, place, ": expected a study's runs.csv, whose first line begins with variant,seed");
+        fail(ExitCode::kBadInput, location, ": expected a study's runs.csv, whose first line begins with variant,seed");
       for (auto name = names.begin(); name != names.end(); ++name)
         if (std::find(names.begin(), name, *name) != name)
-          fail(ExitCode::kBadInput, place, ": has the column ", *name, " twice; remove one");
+          fail(ExitCode::kBadInput, location, ": has the column ", *name, " twice; remove one");
       continue;
     }
     if (fields.size() != names.size())
-      fail(ExitCode::kBadInput, place, ": has ", fields.size(), " fields, expected ", names.size());
+      fail(ExitCode::kBadInput, location, ": has ", fields.size(), " fields, expected ", names.size());
     Outcome outcome;
     outcome.variant = fields[0];
     for (size_t i = 1; i < fields.size(); ++i) {
@@ -165,13 +165,13 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
       const auto [stopped, error] =
           i == 1 ? std::from_chars(first, last, outcome.seed) : std::from_chars(first, last, value);
       if (error != std::errc() || stopped != last || !std::isfinite(value))
-        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", expected a number");
+        fail(ExitCode::kBadInput, location, ": ", names[i], ": got \"", fields[i], "\", expected a number");
       if (names[i] == measure::kCollapsed && value != 0 && value != 1)
-        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", expected 0 or 1");
+        fail(ExitCode::kBadInput, location, ": ", names[i], ": got \"", fields[i], "\", expected 0 or 1");
       if (i > 1) outcome.measures[names[i]] = value;
     }
     if (!runs.emplace(outcome.variant, outcome.seed).second)
-      fail(ExitCode::kBadInput, place, ": has the run ", outcome.variant, "-", outcome.seed,
+      fail(ExitCode::kBadInput, location, ": has the run ", outcome.variant, "-", outcome.seed,
            " twice; remove one of the rows");
     outcomes.push_back(std::move(outcome));
   }

@@ -41,8 +41,8 @@ std::vector<std::string> metric_names(const std::filesystem::path& run);
 bool has_collapsed(const std::vector<double>& rewards, int64_t last);
 
 Json to_json(const Outcome& outcome);
-/// Reads the output of to_json(); errors name `place`.
-Outcome parse_outcome(const Json& json, const std::string& place);
+/// Reads the output of to_json(); errors name `location`.
+Outcome parse_outcome(const Json& json, const std::string& location);
 
 /// Returns the names of all measures of any run.
 std::set<std::string> collect_measure_names(const std::vector<Outcome>& outcomes);

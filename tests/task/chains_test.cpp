@@ -287,9 +287,9 @@ TEST(Chains, WithModeTheFirstWordDeterminesTheErrorRate) {
       rates[{careful.contains(steps[0].word), careful.contains(step.word)}].add(step.right);
     }
   }
-  for (const bool own : {false, true}) {
-    expect_rate(rates[std::pair(true, own)], 0.01 * 12 / 13);
-    expect_rate(rates[std::pair(false, own)], 0.4 * 12 / 13);
+  for (const bool step_careful : {false, true}) {
+    expect_rate(rates[std::pair(true, step_careful)], 0.01 * 12 / 13);
+    expect_rate(rates[std::pair(false, step_careful)], 0.4 * 12 / 13);
   }
 }
 
@@ -302,14 +302,14 @@ TEST(Chains, NoisyDemonstrationsWithErrorZeroHaveNoMistakes) {
 
 TEST(Chains, TrainingHasNoHeldOutProblem) {
   const ChainsTask task(preset("Q5"));  // 253,125 problems: draws repeat often
-  std::set<std::string> seen, held_out;
+  std::set<std::string> training, held_out;
   for (uint64_t index = 0; index < 50000; ++index) {
-    seen.insert(task.problem(0, index, Split::kTrain).prompt);
-    seen.insert(task.demonstrate(1, index, true).problem.prompt);
+    training.insert(task.problem(0, index, Split::kTrain).prompt);
+    training.insert(task.demonstrate(1, index, true).problem.prompt);
     held_out.insert(task.problem(index % 2 ? 0 : 12345, index, Split::kHeldOut).prompt);
   }
-  for (const std::string& prompt : held_out) ASSERT_FALSE(seen.contains(prompt)) << prompt;
-  EXPECT_GT(seen.size(), 50000u);
+  for (const std::string& prompt : held_out) ASSERT_FALSE(training.contains(prompt)) << prompt;
+  EXPECT_GT(training.size(), 50000u);
   EXPECT_GT(held_out.size(), 20000u);
 }
 

@@ -21,63 +21,63 @@ std::unique_ptr<Task> countdown(int64_t difficulty = 1) {
 
 TEST(CountdownTask, DemonstrationsAreRightAndFit) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
-    const auto made = countdown(difficulty);
-    const Tokenizer tokenizer = made->tokenizer();
+    const auto task = countdown(difficulty);
+    const Tokenizer tokenizer = task->tokenizer();
     int64_t longest = 0;
     for (uint64_t index = 0; index < 3000; ++index) {
-      const Demonstration shown = made->demonstrate(7, index, true);
-      ASSERT_EQ(made->check(shown.problem, shown.completion), 1) << shown.problem.prompt << shown.completion;
-      ASSERT_TRUE(shown.completion.ends_with("<eos>"));
-      const std::vector<int32_t> prompt = tokenizer.encode(shown.problem.prompt);
-      const std::vector<int32_t> tokens = encode_completion(tokenizer, shown.completion, *tokenizer.eos_id());
-      ASSERT_EQ(tokenizer.decode(prompt, false), shown.problem.prompt);
-      ASSERT_EQ(tokenizer.decode(tokens, false), shown.completion);
+      const Demonstration demo = task->demonstrate(7, index, true);
+      ASSERT_EQ(task->check(demo.problem, demo.completion), 1) << demo.problem.prompt << demo.completion;
+      ASSERT_TRUE(demo.completion.ends_with("<eos>"));
+      const std::vector<int32_t> prompt = tokenizer.encode(demo.problem.prompt);
+      const std::vector<int32_t> tokens = encode_completion(tokenizer, demo.completion, *tokenizer.eos_id());
+      ASSERT_EQ(tokenizer.decode(prompt, false), demo.problem.prompt);
+      ASSERT_EQ(tokenizer.decode(tokens, false), demo.completion);
       ASSERT_EQ(tokens.back(), *tokenizer.eos_id());
-      ASSERT_LE(static_cast<int64_t>(prompt.size()), 120) << shown.problem.prompt;
+      ASSERT_LE(static_cast<int64_t>(prompt.size()), 120) << demo.problem.prompt;
       longest = std::max(longest, static_cast<int64_t>(tokens.size()));
     }
-    EXPECT_LE(longest, made->max_completion_tokens()) << difficulty;
-    EXPECT_GE(2 * longest, made->max_completion_tokens()) << difficulty;
+    EXPECT_LE(longest, task->max_completion_tokens()) << difficulty;
+    EXPECT_GE(2 * longest, task->max_completion_tokens()) << difficulty;
   }
 }
 
 TEST(CountdownTask, AcceptsTheAnswerFormatsOfPretrainedModels) {
-  const auto made = countdown(2);
-  const Demonstration shown = made->demonstrate(1, 5, false);
-  const size_t mark = shown.completion.find("#### ");
-  const std::string answer = shown.completion.substr(mark + 5, shown.completion.size() - mark - 10);
+  const auto task = countdown(2);
+  const Demonstration demo = task->demonstrate(1, 5, false);
+  const size_t mark = demo.completion.find("#### ");
+  const std::string answer = demo.completion.substr(mark + 5, demo.completion.size() - mark - 10);
   for (const std::string& text :
        {"#### " + answer, "#### " + answer + "<|im_end|>", "#### " + answer + "</s>\n",
         "Well.\n\n\\boxed{" + answer + "}.", "The answer is " + answer + ".", "**Answer:** " + answer,
         "<answer>" + answer + "</answer>", answer, "I think so.\n#### $" + answer + "$<eos>",
         "Let me see: #### 5 no, wait\n#### " + answer + "\nDone."})
-    EXPECT_EQ(made->check(shown.problem, text), 1) << text;
+    EXPECT_EQ(task->check(demo.problem, text), 1) << text;
 }
 
 TEST(CountdownTask, GivesNoRewardUnlessThereIsOneFinalAnswer) {
   for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
-    const auto made = countdown(difficulty);
+    const auto task = countdown(difficulty);
     for (uint64_t index = 0; index < 200; ++index) {
-      const Demonstration shown = made->demonstrate(3, index, false);
-      const Problem& problem = shown.problem;
-      const size_t mark = shown.completion.find("#### ");
-      const std::string answer = shown.completion.substr(mark + 5, shown.completion.size() - mark - 10);
+      const Demonstration demo = task->demonstrate(3, index, false);
+      const Problem& problem = demo.problem;
+      const size_t mark = demo.completion.find("#### ");
+      const std::string answer = demo.completion.substr(mark + 5, demo.completion.size() - mark - 10);
       const std::string question = problem.prompt.substr(0, problem.prompt.find('\n'));
       for (const std::string& text :
            {std::string(), std::string(" "), std::string("<eos>"), std::string("####"), question, "#### " + question,
-            shown.completion.substr(0, mark) + "<eos>x", "#### " + answer + " or " + answer + "1",
+            demo.completion.substr(0, mark) + "<eos>x", "#### " + answer + " or " + answer + "1",
             "#### " + answer + ", 12345", "#### " + answer + " " + answer, answer + " #### 987654",
             "\\boxed{" + answer + "} \\boxed{98765}", "#### " + answer + answer, "#### 1" + answer + " 1",
             "#### not " + answer, "#### " + answer + "?", "#### ~" + answer, "\\boxed{" + answer,
             "####" + std::string(5000, '(') + answer})
-        ASSERT_EQ(made->check(problem, text), 0) << problem.prompt << text;
+        ASSERT_EQ(task->check(problem, text), 0) << problem.prompt << text;
     }
   }
 }
 
 TEST(CountdownTask, ChecksAnyTextWithoutThrowing) {
-  const auto made = countdown(5);
-  const Problem problem = made->problem(1, 1, Split::kTrain);
+  const auto task = countdown(5);
+  const Problem problem = task->problem(1, 1, Split::kTrain);
   Draws draws(5, Stream::kShuffle, 1);
   constexpr std::string_view kPieces[] = {"#### ", "\\boxed{", "}",  "(", ")",  "[",      "]", ",",
                                           "=",     "/",        "0",  "9", "-",  "\xff",   " ", "\n",
@@ -85,13 +85,13 @@ TEST(CountdownTask, ChecksAnyTextWithoutThrowing) {
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (uint32_t size = draws.below(30); size > 0; --size) text += kPieces[draws.below(std::size(kPieces))];
-    EXPECT_EQ(made->check(problem, text), 0) << text;
+    EXPECT_EQ(task->check(problem, text), 0) << text;
   }
   for (const Json& bad : {Json(), Json("12"), Json(1.5), Json::array(), Json::object(),
                           Json{{"numbers", 3}, {"target", "x"}}, Json{{"numbers", {"a"}}, {"target", 1}}})
-    EXPECT_EQ(made->check({"", bad}, "#### 1"), 0) << bad;
-  EXPECT_EQ(made->check(problem, std::string(1 << 20, '9')), 0);
-  EXPECT_EQ(made->check(problem, "#### " + std::string(1 << 20, '(')), 0);
+    EXPECT_EQ(task->check({"", bad}, "#### 1"), 0) << bad;
+  EXPECT_EQ(task->check(problem, std::string(1 << 20, '9')), 0);
+  EXPECT_EQ(task->check(problem, "#### " + std::string(1 << 20, '(')), 0);
 }
 
 TEST(CountdownTask, DependsOnSeedAndIndexOnly) {
@@ -115,19 +115,19 @@ std::string essence(const Problem& problem) {
 }
 
 TEST(CountdownTask, TrainingHasNoHeldOutProblem) {
-  std::set<std::string> seen, held_out;
+  std::set<std::string> training, held_out;
   for (const int64_t difficulty : {1, 2}) {  // the smallest ones have the most repeated draws
-    const auto made = countdown(difficulty);
+    const auto task = countdown(difficulty);
     for (uint64_t index = 0; index < count<uint64_t>(1500, 4000); ++index) {
-      seen.insert(essence(made->problem(index % 3, index, Split::kTrain)));
-      seen.insert(essence(made->demonstrate(12345, index, true).problem));
-      held_out.insert(essence(made->problem(index % 5, index, Split::kHeldOut)));
-      held_out.insert(essence(made->problem(uint64_t{1} << 40, index, Split::kHeldOut)));
+      training.insert(essence(task->problem(index % 3, index, Split::kTrain)));
+      training.insert(essence(task->demonstrate(12345, index, true).problem));
+      held_out.insert(essence(task->problem(index % 5, index, Split::kHeldOut)));
+      held_out.insert(essence(task->problem(uint64_t{1} << 40, index, Split::kHeldOut)));
     }
   }
-  for (const std::string& problem : held_out) ASSERT_FALSE(seen.contains(problem)) << problem;
+  for (const std::string& problem : held_out) ASSERT_FALSE(training.contains(problem)) << problem;
   EXPECT_GT(held_out.size(), 100u);
-  EXPECT_GT(seen.size(), 700u);
+  EXPECT_GT(training.size(), 700u);
 }
 
 TEST(CountdownTask, HasFiveDifficulties) {
@@ -145,13 +145,13 @@ TEST(CountdownTask, RejectsTheSettingsOfChains) {
 TEST(CountdownTask, WritesAFolderForTheTokenizerParityScript) {
   const char* folder = std::getenv("KEEL_PARITY_FOLDER");
   if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set";
-  const auto made = countdown(4);
+  const auto task = countdown(4);
   std::vector<std::string> texts;
   for (uint64_t index = 0; index < 100; ++index) {
-    const Demonstration shown = made->demonstrate(0, index, true);
-    texts.push_back(shown.problem.prompt + shown.completion);
+    const Demonstration demo = task->demonstrate(0, index, true);
+    texts.push_back(demo.problem.prompt + demo.completion);
   }
-  write_parity_folder(std::filesystem::path(folder) / "countdown", made->tokenizer(), texts);
+  write_parity_folder(std::filesystem::path(folder) / "countdown", task->tokenizer(), texts);
 }
 
 TEST(CountdownTask, NormalisesEquivalentAnswers) {

@@ -17,9 +17,9 @@ bool solvable(const std::vector<double>& numbers, double target) {
       for (size_t k = 0; k < numbers.size(); ++k)
         if (k != i && k != j) rest.push_back(numbers[k]);
       const double a = numbers[i], b = numbers[j];
-      for (const double made : {a + b, a - b, a * b, b == 0 ? -1.0 : a / b}) {
-        if (made <= 0 || made != static_cast<double>(static_cast<int64_t>(made))) continue;  // integers suffice
-        rest.push_back(made);
+      for (const double result : {a + b, a - b, a * b, b == 0 ? -1.0 : a / b}) {
+        if (result <= 0 || result != static_cast<double>(static_cast<int64_t>(result))) continue;  // integers suffice
+        rest.push_back(result);
         if (solvable(rest, target)) return true;
         rest.pop_back();
       }

@@ -54,9 +54,9 @@ int64_t Config::sequences_per_update() const {
 
 namespace {
 
-[[noreturn]] void fail_conflict_with_adapter(const std::string& place, const std::string& setting,
+[[noreturn]] void fail_conflict_with_adapter(const std::string& location, const std::string& setting,
                                              const Config& config) {
-  fail(ExitCode::kBadConfiguration, place, setting, " is set, but lora.adapter is ", config.lora.adapter,
+  fail(ExitCode::kBadConfiguration, location, setting, " is set, but lora.adapter is ", config.lora.adapter,
        ", whose adapter_config.json sets rank, alpha and layers; remove one of the two");
 }
 
@@ -159,8 +159,8 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   } catch (const Error& error) {
     // The message begins with the key of the contradicting setting; only the tree knows where it was set.
     const std::string message = error.what(), key = message.substr(0, message.find(' '));
-    const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
-    fail(error.code(), place, place.empty() ? "" : ": ", message);
+    const std::string location = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
+    fail(error.code(), location, location.empty() ? "" : ": ", message);
   }
   if (purpose == Purpose::kEvaluation) return config;
   const auto add = [&](const std::vector<std::string>& more) { notes.insert(notes.end(), more.begin(), more.end()); };

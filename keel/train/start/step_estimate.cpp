@@ -172,11 +172,11 @@ StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, a
                                const RowLengths& rows, const DeviceSpeed& speed) {
   const NetworkCost network(config, shape, type, speed);
   const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row,
-               most = rows.max_rows_per_update * rows.mean_tokens_per_row;
+               max_tokens = rows.max_rows_per_update * rows.mean_tokens_per_row;
   const auto batches = [&](double count) {
     return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
   };
-  StepEstimate estimate = network.memory(static_cast<int64_t>(most), /*small_moments=*/false);
+  StepEstimate estimate = network.memory(static_cast<int64_t>(max_tokens), /*small_moments=*/false);
   estimate.update_seconds = network.seconds(network.passes(), tokens, batches(tokens));
   estimate.evaluation_seconds = network.seconds(1, rows.held_out_tokens, batches(rows.held_out_tokens));
   return estimate;

@@ -145,9 +145,9 @@ TEST(ConfigConsistency, AGroupOfOneIsAnErrorIfTheAdvantageComparesAGroup) {
   const std::vector<std::string> one = {"rollout.samples_per_prompt=1", "objective.method=ppo",
                                         "objective.advantage=reinforce_pp"};
   EXPECT_NO_THROW(load(one));
-  std::vector<std::string> alone = one;
-  alone.push_back("train.prompts_per_step=1");
-  EXPECT_THAT(refusal_of(alone), HasSubstr("completions of a step, so it needs at least 2"));
+  std::vector<std::string> single_prompt = one;
+  single_prompt.push_back("train.prompts_per_step=1");
+  EXPECT_THAT(refusal_of(single_prompt), HasSubstr("completions of a step, so it needs at least 2"));
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1", "objective.advantage=reinforce_pp_baseline"}),
               HasSubstr("a group needs at least 2"));
 }

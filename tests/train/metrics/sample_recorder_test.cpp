@@ -35,15 +35,15 @@ TEST(SampleRow, HasDecodedTokensAndTheAnswer) {
 }
 
 TEST(SampleRow, ShortensALongAnswerAndOmitsAMissingOne) {
-  const Tokenizer words = Tokenizer::word_level({"a"}, {});
+  const Tokenizer tokenizer = Tokenizer::word_level({"a"}, {});
   Prompt prompt;
   prompt.answer = {{"tests", std::string(1 << 20, 't')}};
-  const Json row = sample_row("eval", 1, prompt, {}, words);
+  const Json row = sample_row("eval", 1, prompt, {}, tokenizer);
   ASSERT_TRUE(row["answer"].is_string());
   EXPECT_TRUE(row["answer"].get<std::string>().starts_with("{\"tests\":\"ttt"));
   EXPECT_LT(row["answer"].get<std::string>().size(), 2100u);
   prompt.answer = nullptr;
-  EXPECT_FALSE(sample_row("eval", 1, prompt, {}, words).contains("answer"));
+  EXPECT_FALSE(sample_row("eval", 1, prompt, {}, tokenizer).contains("answer"));
 }
 
 }  // namespace

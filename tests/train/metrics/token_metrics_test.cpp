@@ -47,29 +47,29 @@ TEST(TokenMetricSums, MatchFractionsAndMeansComputedByHand) {
   Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}, {1, 1}, {2, -1}}.add_to(metrics, false);
   const Json row = token_row(metrics);
   // Ratios 1.25, 0.5, 1.6, 1: their logarithms sum to 0, so the sum of r - 1 - log r is 0.35.
-  const std::vector<std::pair<const char*, double>> want{{"policy/entropy", 2.5},
-                                                         {"policy/kl_behavior", 0.35 / 4},
-                                                         {"policy/kl_reference", 0.75},
-                                                         {"trust_region/masked", 0.5},
-                                                         {"trust_region/masked_positive", 0.5},
-                                                         {"trust_region/masked_negative", 1},
-                                                         {"trust_region/masked_mu_mean", 0.25},    // 0.4 and 0.1
-                                                         {"trust_region/masked_entropy_mean", 3},  // 2 and 4
-                                                         {"trust_region/bad_updates", 0},
-                                                         {"policy/prob_difference_max", 0.3},
-                                                         {"policy/prob_difference_min", -0.2},
-                                                         {"trust_region/outside", 0.75},
-                                                         {"trust_region/divergence_mean", 0.2},
-                                                         {"trust_region/divergence_max", 0.3},
-                                                         {"trust_region/divergence_infinite", 1},
-                                                         {"mismatch/abs_prob_mean", 0.15},
-                                                         {"mismatch/abs_prob_max", 0.2},
-                                                         {"ratio/mean", 4.35 / 4},
-                                                         {"ratio/max", 1.6},
-                                                         {"ratio/clamped", 0},
-                                                         {"policy/invalid_tokens", 0}};
-  EXPECT_EQ(row.size(), want.size());
-  for (const auto& [name, value] : want) {
+  const std::vector<std::pair<const char*, double>> expected{{"policy/entropy", 2.5},
+                                                             {"policy/kl_behavior", 0.35 / 4},
+                                                             {"policy/kl_reference", 0.75},
+                                                             {"trust_region/masked", 0.5},
+                                                             {"trust_region/masked_positive", 0.5},
+                                                             {"trust_region/masked_negative", 1},
+                                                             {"trust_region/masked_mu_mean", 0.25},    // 0.4 and 0.1
+                                                             {"trust_region/masked_entropy_mean", 3},  // 2 and 4
+                                                             {"trust_region/bad_updates", 0},
+                                                             {"policy/prob_difference_max", 0.3},
+                                                             {"policy/prob_difference_min", -0.2},
+                                                             {"trust_region/outside", 0.75},
+                                                             {"trust_region/divergence_mean", 0.2},
+                                                             {"trust_region/divergence_max", 0.3},
+                                                             {"trust_region/divergence_infinite", 1},
+                                                             {"mismatch/abs_prob_mean", 0.15},
+                                                             {"mismatch/abs_prob_max", 0.2},
+                                                             {"ratio/mean", 4.35 / 4},
+                                                             {"ratio/max", 1.6},
+                                                             {"ratio/clamped", 0},
+                                                             {"policy/invalid_tokens", 0}};
+  EXPECT_EQ(row.size(), expected.size());
+  for (const auto& [name, value] : expected) {
     ASSERT_TRUE(row.contains(name)) << name;
     EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
   }
@@ -94,8 +94,8 @@ TEST(TokenMetricSums, KlBehaviorIsAccurateForRatiosNearOne) {
     metrics.add({.logp = logp, .entropy = advantages}, {logp, behavior_logp, advantages}, decision, false);
     const Json row = token_row(metrics);
     const Tensor exact = (logp.to(at::kDouble) - behavior_logp.to(at::kDouble));
-    const double want = (exact.expm1() - exact).mean().item<double>();
-    EXPECT_NEAR(row.at("policy/kl_behavior").get<double>() / want, 1, 1e-4) << log_ratio;
+    const double expected = (exact.expm1() - exact).mean().item<double>();
+    EXPECT_NEAR(row.at("policy/kl_behavior").get<double>() / expected, 1, 1e-4) << log_ratio;
   }
 }
 

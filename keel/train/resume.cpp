@@ -48,7 +48,7 @@ bool may_change(const std::string& section, const std::string& key) {
          (keys != kKeys.end() && keys->second.count(key) > 0);
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// Whether a setting only has new directories for the same file names, as in a moved project. Contents are compared
 /// later.
@@ -57,7 +57,7 @@ bool is_moved_path(const std::string& setting, const Json& then, const Json& now
       "model.path", "lora.adapter", "data.files", "data.eval_files", "sft.files", "sft.eval_files", "reward.functions"};
   if (kPathSettings.count(setting) == 0) return false;
   if (then.is_string() && now.is_string()) {
-    const auto name = setting == "reward.functions" ? short_name : base_name;
+    const auto name = setting == "reward.functions" ? short_name : last_component;
     return name(then.get<std::string>()) == name(now.get<std::string>());
   }
   if (!then.is_array() || then.size() != now.size()) return false;

@@ -9,7 +9,7 @@ namespace keel {
 namespace {
 
 /// Concatenates the tokens of several batches.
-LossInputs concatenate(const std::vector<LossInputs>& parts) {
+LossInputs merge_batches(const std::vector<LossInputs>& parts) {
   LossInputs all;
   for (const auto column : kTokenColumns) {
     std::vector<Tensor> tensors;
@@ -42,7 +42,7 @@ TokenDecision decide_whole_update(const CausalLm& model, const Objective& object
     parts.push_back(
         add_statistics(inputs, token_statistics(model, batch, temperature, inputs.behavior), needs, /*begin=*/0));
   }
-  return token_coefficients(objective.method.region, concatenate(parts));
+  return token_coefficients(objective.method.region, merge_batches(parts));
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
       Seconds step;
       std::optional<StepResult> outcome;
       {
-        const Measured measured(step);
+        const ScopedTimer measured(step);
         outcome = trainer.step(state, recorder);
         recorder.commit();
       }

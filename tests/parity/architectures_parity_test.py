@@ -19,7 +19,7 @@ except ImportError as error:
 from packages import count
 from random_models import random_configs
 
-torch.set_num_threads(1)  # the models are small, and another test runs beside this one
+torch.set_num_threads(1)  # the models are small, and other tests run in parallel
 RANDOM_PER_FAMILY = int(os.environ.get("KEEL_RANDOM_MODELS", count(1, 6)))
 SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.15, bos_token_id=1, eos_token_id=0,
@@ -29,7 +29,7 @@ YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64)
 
 
 def cases():
-    """(name, configuration, position of each sequence's first token)"""
+    """Returns (name, configuration, position of the first token of each sequence)."""
     odd = {**SIZES, "num_attention_heads": 5, "num_key_value_heads": 1, "hidden_size": 60, "num_hidden_layers": 2}
     wide = {**SIZES, "head_dim": 20}
     full = {**SIZES, "num_key_value_heads": 6}
@@ -62,7 +62,7 @@ def cases():
         **odd, head_dim=16, sliding_window=30, layer_types=["sliding_attention", "full_attention"],
         rope_parameters={"full_attention": {**YARN, "rope_theta": 1e4, "mscale": 0, "mscale_all_dim": 0.5},
                          "sliding_attention": {**YARN, "rope_theta": 1234.5, "beta_slow": 2.0, "truncate": False}}), 50
-    # "type", the older spelling of "rope_type", which transformers does not look for here.
+    # "type", the older name of "rope_type", which transformers ignores here.
     for name, scaling in (("old", dict(type="linear", factor=8.0)), ("both", dict(type="linear", rope_type="linear", factor=8.0))):
         yield f"gemma3-{name}-type", {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", **wide, "sliding_window": 8,
                                       "num_hidden_layers": 7, "query_pre_attn_scalar": 20, "rope_scaling": scaling}, 50
@@ -72,7 +72,7 @@ def cases():
 def make(path, config, first_position, seed):
     torch.manual_seed(seed)
     written = None
-    if isinstance(config, dict):  # a config.json as someone wrote it, and not as transformers would
+    if isinstance(config, dict):  # a hand-written config.json
         written = json.dumps(config)
         os.mkdir(path)
         with open(os.path.join(path, "config.json"), "w") as file:
@@ -81,9 +81,9 @@ def make(path, config, first_position, seed):
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:  # norms and biases that matter
+            if parameter.dim() == 1:  # random norms and biases
                 parameter.add_(torch.randn_like(parameter) * 0.3)
-    # Two shards, so that an index is read too, in every second folder.
+    # Every second folder has two shards and an index.
     model.save_pretrained(path, max_shard_size="60KB" if seed % 2 else "1GB")
     if written:
         with open(os.path.join(path, "config.json"), "w") as file:
@@ -97,13 +97,13 @@ def make(path, config, first_position, seed):
 
 
 def expected_logits(model, tokens, lengths, firsts):
-    """Of every token, one sequence at a time."""
+    """Returns the logits of all tokens, computed one sequence at a time."""
     return torch.cat([model(ids[None], position_ids=torch.arange(first, first + len(ids))[None], use_cache=False).logits[0]
                       for ids, first in zip(tokens.split(lengths), firsts)])
 
 
 def expected_gradients(model, logits, tokens, lengths):
-    """Of the summed next-token loss."""
+    """Returns the gradients of the summed next-token loss."""
     loss = sum(torch.nn.functional.cross_entropy(out[:-1], ids[1:], reduction="sum")
                for out, ids in zip(logits.split(lengths), tokens.split(lengths)) if len(ids) > 1)
     loss.backward()
@@ -111,7 +111,7 @@ def expected_gradients(model, logits, tokens, lengths):
 
 
 def judge_bfloat16(name, path, got, logits, tokens, lengths, firsts):
-    """Keel in bfloat16 is no farther from float32 than transformers in bfloat16 is, which rounds a little more."""
+    """Checks that Keel in bfloat16 is at least as close to float32 as transformers in bfloat16."""
     model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager", dtype=torch.bfloat16).eval()
     theirs, begin = [], 0
     with torch.no_grad():
@@ -125,9 +125,8 @@ def judge_bfloat16(name, path, got, logits, tokens, lengths, firsts):
 
 
 def judge_greedy(name, model, got, tokens, lengths):
-    """Every token of the continuations by Keel's engine is the likeliest after what comes before it; two that are as likely may
-    change places. In one pass over each, which is what transformers' generate does without its cache (the attention of that
-    differs from its own forward pass in llama-1); make test-full asks generate as well."""
+    """Checks that every token of Keel's continuations is the most likely one, up to ties, with one forward pass each: the
+    cached attention of generate differs from the forward pass in llama-1. make test-full also compares with generate."""
     ties = 0
     for ids, ours in zip(tokens.split(lengths), got):
         with torch.no_grad():
@@ -135,7 +134,7 @@ def judge_greedy(name, model, got, tokens, lengths):
         gaps = logits.max(1).values - logits.gather(1, ours[:, None])[:, 0]
         assert gaps.max() < 1e-4, (name, "greedy", gaps.argmax().item(), gaps.max().item())
         if count(False, True) and gaps.max() == 0:
-            model.generation_config.eos_token_id = None  # neither side ends before the limit
+            model.generation_config.eos_token_id = None  # no stop before the limit
             theirs = model.generate(ids[None], attention_mask=torch.ones_like(ids[None]), max_new_tokens=len(ours), do_sample=False,
                                     use_cache=False)
             assert theirs[0, len(ids):].equal(ours), (name, "generate")

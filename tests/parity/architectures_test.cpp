@@ -36,7 +36,7 @@ Packed pack_sequences(const Tensor& tokens, const Tensor& lengths, const Tensor&
   return packed;
 }
 
-/// Of all tokens, as training computes them.
+/// Computes all tokens as in training.
 Tensor logits_of(const CausalLm& model, const Packed& packed) {
   const at::NoGradGuard no_grad;
   const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments);

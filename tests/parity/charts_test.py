@@ -1,5 +1,5 @@
-"""What a run and `keel export` write for TensorBoard, MLflow and Weights & Biases, as the tools themselves read it: every
-number, step and time is that of metrics.jsonl. `wandb sync` sends the run to a server that a thread here plays."""
+"""What a run and `keel export` write for TensorBoard, MLflow and Weights & Biases, read by the tools themselves: every
+value, step and time matches metrics.jsonl. `wandb sync` uploads the run to a server in a thread of this test."""
 
 import csv
 import gzip
@@ -24,7 +24,7 @@ try:
 except ImportError as missing:
     skip(missing)
 use("charts")
-warnings.simplefilter("ignore")  # of packages about each other
+warnings.simplefilter("ignore")  # of the packages
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 
@@ -46,7 +46,7 @@ def numbers(row):
 
 
 def by_step(rows):
-    """One row for each step: an evaluation adds what the step before it does not have."""
+    """Merges the rows of each step: an evaluation adds keys to the previous step."""
     steps = {}
     for row in rows:
         steps[row["step"]] = {**numbers(row), **steps.get(row["step"], {}), "last": row[CLOCK]}
@@ -54,12 +54,12 @@ def by_step(rows):
 
 
 def exported(steps):
-    """An export has one time for each step."""
+    """Returns the steps with one time per step, as in an export."""
     return {step: {**values, "last": values[CLOCK]} for step, values in steps.items()}
 
 
 def curves(rows):
-    """Of every metric its (step, number, time), each step once."""
+    """Returns (step, value, time) of every metric, each step once."""
     found = {}
     for row in rows:
         for name, value in numbers(row).items():
@@ -76,12 +76,12 @@ def tensorboard(folder):
 
 
 def text_of(event):
-    """What TensorBoard shows, Markdown's indentation taken off."""
+    """Returns the text that TensorBoard shows, without Markdown indentation."""
     return "\n".join(line.removeprefix("    ") for line in event.tensor_proto.string_val[0].decode().split("\n"))
 
 
 def check_histograms(events, tokens):
-    """Of every RL step, as numpy counts them in the records of its tokens."""
+    """Compares the histograms of every RL step with numpy on the token records."""
     events.Reload()
     assert set(events.Tags()["histograms"]) == {"trust_region/divergence_histogram", "ratio/histogram"}, events.Tags()["histograms"]
     for tag, column in (("trust_region/divergence_histogram", "divergence"), ("ratio/histogram", "ratio")):
@@ -93,13 +93,13 @@ def check_histograms(events, tokens):
             assert histogram.num == len(values) == sum(histogram.bucket), (tag, event.step)
             assert (histogram.min, histogram.max) == (values.min(), values.max()), (tag, event.step)
             np.testing.assert_allclose([histogram.sum, histogram.sum_squares], [values.sum(), (values**2).sum()], rtol=1e-12)
-            places = np.searchsorted(histogram.bucket_limit, values, side="left")  # above a limit, and at most the next
+            places = np.searchsorted(histogram.bucket_limit, values, side="left")  # (limit, next limit]
             assert list(np.bincount(places, minlength=len(histogram.bucket))) == list(histogram.bucket), (tag, event.step)
             assert histogram.bucket[0] > 0 and histogram.bucket[-1] > 0
 
 
 def check_texts(events, tokens, samples):
-    """The most blocked tokens of each step by its records, and the samples of samples.jsonl."""
+    """Compares the most blocked tokens with the records, and the samples with samples.jsonl."""
     blocked = {}
     for step, columns in tokens.items():
         counts = {}
@@ -141,7 +141,7 @@ def check_tensorboard(events, wanted, config):
     for name, curve in wanted.items():
         got = [(event.step, event.value, event.wall_time) for event in events.Scalars(name)]
         assert got == [(step, float32(value), time) for step, value, time in curve], (name, got, curve)
-    (*_, text) = events.Tensors("config/text_summary")  # one that is open also has that of before the resumption
+    (*_, text) = events.Tensors("config/text_summary")  # an open one also has the text from before the resumption
     assert text_of(text) == config.strip()
     assert events.SummaryMetadata("config/text_summary").plugin_data.plugin_name == "text"
 
@@ -155,7 +155,7 @@ def check_csv(file, steps):
 
 
 def check_mlflow(store, steps, used, count=1):
-    """The newest of so many runs."""
+    """Checks the newest of `count` runs."""
     from mlflow import MlflowClient
     client = MlflowClient(tracking_uri=str(store))
     experiment = client.get_experiment_by_name("keel")
@@ -176,7 +176,7 @@ def check_mlflow(store, steps, used, count=1):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """As much of a W&B server as `wandb sync` talks to."""
+    """A minimal W&B server for `wandb sync`."""
 
     def log_message(self, *_):
         pass
@@ -247,7 +247,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="keel_charts_") as made:
         folder = pathlib.Path(made)
         run = folder / "run"
-        watching = tensorboard(run / "tensorboard")  # as one that is open while the run goes on
+        watching = tensorboard(run / "tensorboard")  # opened while the run is in progress
         os.environ.update(PYTHONPATH=str(folder_of("charts")), HOME=made, PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
                           WANDB_MODE="offline", WANDB_DIR=made, WANDB_ERROR_REPORTING="false", MLFLOW_TRACKING_URI=str(folder / "live"))
         for steps, flags in ((4, ()), (16, ("--resume",))):

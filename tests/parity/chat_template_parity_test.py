@@ -1,7 +1,6 @@
 """Chat templates rendered by Keel and by transformers (jinja2): the same bytes, the same refusals, the same spans.
 
-Real templates over random conversations, templates in the styles of further families, and random templates over the
-whole language.
+Real templates and templates in the style of other families with random conversations, and random templates.
 """
 
 import logging
@@ -24,11 +23,11 @@ logging.disable(logging.WARNING)  # transformers warns about templates without {
 
 
 def is_known(row, theirs, mine):
-    """Where the two may differ: Python's integers have no end, and it shows addresses of objects."""
+    """Accepted differences: Python integers are unbounded, and Python prints addresses of objects."""
     error = mine.get("error", "")
     if "64 bits" in error or "too large" in error or "is not supported" in error:
         return True
-    # jinja2 folds a slice of a number that is written out ((1)[::2]) into an undefined value, though not of a variable.
+    # jinja2 folds a slice of a number literal, (1)[::2], into an undefined value, but not of a variable.
     return "cannot be sliced" in error or " at 0x" in theirs.get("text", "")
 
 
@@ -57,7 +56,7 @@ def main():
     if different:
         sys.exit(1)
     if not real:
-        print("the rest agrees, but there is no real template; scripts/bootstrap.sh --tests brings them in")
+        print("the rest agrees, but there are no real templates; scripts/bootstrap.sh --tests installs them")
         sys.exit(77)
 
 

@@ -19,7 +19,7 @@ CORPUS = [" ".join(WORDS), "user\nassistant\nsystem\nYou are helpful. What is 12
 
 
 def chatml():
-    """As Qwen: bytes, nothing added around a text, one added token that is not special."""
+    """Like Qwen: byte-level, no tokens around a text, one added token that is not special."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(
@@ -30,7 +30,7 @@ def chatml():
 
 
 def with_bos():
-    """As Llama 3: the post-processor puts a token in front, also of a text that has it already."""
+    """Like Llama 3: the post-processor adds a token before a text, even if the text already starts with it."""
     tokenizer, specials = chatml()
     tokenizer.post_processor = processors.TemplateProcessing(single="<|endoftext|> $A", pair="$A $B", special_tokens=[
         ("<|endoftext|>", tokenizer.token_to_id("<|endoftext|>"))])
@@ -38,7 +38,7 @@ def with_bos():
 
 
 def with_spaces():
-    """As Gemma and older Llamas: spaces are letters, and tokens that swallow the blanks beside them."""
+    """Like Gemma and older Llamas: spaces are part of tokens, and added tokens strip adjacent spaces."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(
@@ -63,7 +63,7 @@ def prompts(specials, seed):
 
 
 def transformers_ids(file, texts):
-    """What TRL gives the model; nothing where transformers is not installed."""
+    """Returns the input ids of TRL, or None if transformers is not installed."""
     if importlib.util.find_spec("transformers") is None:
         print("transformers is not here: compared with the package tokenizers alone")
         return None

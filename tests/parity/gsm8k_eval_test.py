@@ -1,5 +1,5 @@
-"""`keel eval` of SmolLM2-135M-Instruct on problems of GSM8K: it runs end to end, and its judgements are those of the
-package math-verify on the same completions. The file test.jsonl is looked for in $KEEL_GSM8K, else the test is skipped."""
+"""`keel eval` of SmolLM2-135M-Instruct on problems of GSM8K: it runs end to end, and its scores match the
+package math-verify on the same completions. It needs test.jsonl in $KEEL_GSM8K, else it is skipped."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from packages import ROOT, count, skip, smollm2, use
 
 KEEL = os.environ["KEEL_BINARY"]
 PROBLEMS = count(4, 50)
-# Judgements that may differ, each explained in docs/math-verifier.md. With greedy decoding there are none among these 50.
+# Accepted differences, explained in docs/math-verifier.md. With greedy decoding there are none among these 50.
 EXPLAINED = set()
 
 

@@ -1,5 +1,5 @@
-"""A folder saved by Keel loads in Hugging Face transformers and is the same model: logits, greedy continuation, tokens;
-and so does a critic's, with the same values."""
+"""transformers loads a folder saved by Keel with the same logits, greedy continuations and tokens, and the folder of a
+critic with the same values."""
 
 import json
 import os
@@ -16,10 +16,10 @@ except ImportError as error:
 
 from packages import count  # noqa: E402
 
-torch.set_num_threads(1)  # the models are small, and another test runs beside this one
+torch.set_num_threads(1)  # the models are small, and other tests run in parallel
 binary = os.environ["KEEL_BINARY"]
 shapes = [
-    [],  # the quickstart's own
+    [],  # as in the quickstart
     ["model.heads=8", "model.layers=3"],
     ["model.hidden_size=60", "model.heads=3"],
 ]
@@ -51,7 +51,7 @@ def check(folder, samples):
 
 
 def check_critic(shape):
-    """The values of a step's samples are those of the critic that was saved after the step before."""
+    """Checks that the recorded values of a step are those of the critic saved after the previous step."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = ["sft.steps=40", "sft.noisy_steps=10", "sft.stop_loss=0", "task.steps=1", "task.modulus=2",

@@ -1,4 +1,4 @@
-"""Settings in Hydra's override grammar, as verl's scripts have them: `keel import` reads the values that Hydra itself reads."""
+"""`keel import` parses Hydra overrides, as in verl scripts, to the same values as Hydra."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from hydra.core.override_parser.types import Sweep  # noqa: E402
 from hydra.errors import HydraException  # noqa: E402
 
 KEEL = os.environ["KEEL_BINARY"]
-WORDS = "data.apply_chat_template_kwargs"  # the setting that takes any value: each comes back as name=JSON
+WORDS = "data.apply_chat_template_kwargs"  # a setting that accepts any value and is returned as name=JSON
 NEEDED = ["algorithm.adv_estimator=grpo", "data.train_files=rows.parquet", "actor_rollout_ref.model.path=model", "actor_rollout_ref.rollout.n=4"]
 hydra = OverridesParser.create()
 
@@ -37,7 +37,7 @@ def run_import(*settings):
 
 
 def read(values):
-    """The values under the names v0, v1, ... that `keel import` reads; a message where it reads none."""
+    """Returns the values of v0, v1, ... that `keel import` parses, or the error."""
     result = run_import(*(f"+{WORDS}.v{i}={value}" for i, value in enumerate(values)))
     if result.returncode:
         assert result.returncode == 2, result.stderr
@@ -47,7 +47,7 @@ def read(values):
 
 
 def of_hydra(value):
-    return json.loads(json.dumps(hydra.parse_override(f"a={value}").value()))  # its keys as texts, as JSON has them
+    return json.loads(json.dumps(hydra.parse_override(f"a={value}").value()))  # with keys as strings, as in JSON
 
 
 def check_values(values):
@@ -82,14 +82,14 @@ def random_value(random_number, depth=0):
 
 
 def check_random_values():
-    """What Hydra takes as a value is the same value; most of what is drawn is one."""
+    """Random values that Hydra accepts are equal; most random values are accepted."""
     random_number = random.Random(17)
     taken = []
     while len(taken) < count(200, 20000):
         value = random_value(random_number)
         try:
             parsed = of_hydra(value)
-        except (HydraException, TypeError, ValueError):  # no value, or a sweep
+        except (HydraException, TypeError, ValueError):  # invalid, or a sweep
             continue
         is_finite = "Infinity" not in json.dumps(parsed) and "NaN" not in json.dumps(parsed)
         if is_finite and "${" not in value:
@@ -99,7 +99,7 @@ def check_random_values():
 
 
 def check_other_forms():
-    """++ sets as + does, ~ takes away, and a mapping goes into the one that is there. References and groups of files are errors."""
+    """++ sets like +, ~ removes, and mappings are merged. References and config groups are errors."""
     def words(*settings):
         result = run_import(*settings)
         return yaml.safe_load(result.stdout)["data"]["chat_template_kwargs"] if result.returncode == 0 else result.stderr
@@ -120,7 +120,7 @@ def check_other_forms():
     for before, after in (("{a: 1, b: {c: 2, d: [3]}}", "{b: {d: [4], e: 5}, f: null}"), ("{a: 1}", "{}"), ("{a: {b: 1}}", "{a: 2}"), ("{a: 2}", "{a: {b: 1}}")):
         for sign in ("+", "++", ""):
             want = omegaconf.OmegaConf.create({"m": of_hydra(before)})
-            omegaconf.OmegaConf.update(want, "m", of_hydra(after), merge=True)  # what Hydra does with an override
+            omegaconf.OmegaConf.update(want, "m", of_hydra(after), merge=True)  # like Hydra
             got = dict(word.split("=", 1) for word in words(f"+{WORDS}={before}", f"{sign}{WORDS}={after}"))
             assert {name: json.loads(word) for name, word in got.items()} == omegaconf.OmegaConf.to_container(want)["m"], (before, after, got)
     for word in (f"+{WORDS}.a=${{trainer.nnodes}}", "algorithm/rollout_correction=decoupled"):

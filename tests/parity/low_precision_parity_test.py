@@ -1,5 +1,5 @@
-"""What a sampler of each precision records is what transformers computes with weights, activations, keys and values that
-torch has rounded."""
+"""The log-probs of each sampling precision match transformers with weights, activations, keys and values that are
+rounded by torch."""
 
 import json
 import os
@@ -23,14 +23,14 @@ TASK = {"name": "chains", "modulus": 5, "steps": 2}
 
 
 def cast(x, dtype):
-    """Without a scale; of 8 bits what is too large becomes the largest."""
+    """Rounds without a scale; 8-bit formats saturate."""
     if dtype.itemsize == 1:
         x = x.clamp(torch.finfo(dtype).min, torch.finfo(dtype).max)
     return x.to(dtype).float()
 
 
 def scaled(x, dtype):
-    """With a scale per row."""
+    """Rounds with a scale per row."""
     scale = x.abs().amax(-1, keepdim=True) / torch.finfo(dtype).max
     return (x / scale).to(dtype).float() * scale
 
@@ -46,7 +46,7 @@ def nvfp4(x):
     for block in x.split(16, dim=1):
         scale = (block.abs().amax(1, keepdim=True) / 6 / of_tensor).to(torch.float8_e4m3fn).float() * of_tensor
         distance = ((block / scale).double().abs().unsqueeze(-1) - E2M1).abs()
-        code = (distance + torch.arange(8) % 2 * 1e-12).argmin(-1)  # of two equally near ones the even code
+        code = (distance + torch.arange(8) % 2 * 1e-12).argmin(-1)  # ties go to the even code
         columns.append(E2M1[code].float() * block.sign() * scale)
     return torch.cat(columns, 1)
 
@@ -89,7 +89,7 @@ def model_of(folder, weights, activations, keys_and_values):
         if name.endswith("v_proj"):
             layer.register_forward_hook(lambda _, __, value: keys_and_values(value))
 
-    def rotated(*arguments, **named):  # keys are kept as they are after it
+    def rotated(*arguments, **named):  # keys are cached after RoPE
         query, key = rotate(*arguments, **named)
         return query, keys_and_values(key)
 
@@ -98,7 +98,7 @@ def model_of(folder, weights, activations, keys_and_values):
 
 
 def differences(model, vocabulary, rows):
-    """|log mu as recorded - log p of this model| of every sampled token."""
+    """Returns |recorded log mu - log p of this model| of every sampled token."""
     result = []
     for row in rows:
         prompt = [vocabulary[word] for word in row["prompt"].split()]
@@ -128,7 +128,7 @@ def main():
             print(f"{precision:14} {len(near)} tokens, mean difference {near.mean():.1e} (from exact weights {away.mean():.1e}), "
                   f"{100 * equal:.1f} % within 1e-5")
             assert len(rows) == 32 and len(near) > 300
-            # Where activations are rounded, sums that differ in the last bit may fall to either side of a half-way case.
+            # With rounded activations, sums that differ in the last bit can round to different values.
             if functions[1] is same:
                 assert near.max() < 1e-5, near.max()
             else:

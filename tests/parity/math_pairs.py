@@ -1,5 +1,5 @@
-"""Labelled pairs (kind, gold, answer, equal) for the math verifier, from sources that are not the verifier: sympy's
-own transformations and printers, GSM8K's answers, and pairs judged by hand, what other verifiers got wrong among them."""
+"""Labelled pairs (kind, gold, answer, equal) for the math verifier, from independent sources: sympy
+transformations and printers, GSM8K answers, and hand-labelled pairs, including errors of other verifiers."""
 
 import json
 import pathlib
@@ -15,13 +15,13 @@ def tex(expression):
 
 
 def tex_other(expression):
-    """Another spelling of the same LaTeX."""
+    """Returns an alternative LaTeX form."""
     text = tex(expression)
     return text.replace(r"\frac", r"\dfrac").replace(r"\left", "").replace(r"\right", "").replace(r" \cdot ", r"\times ")
 
 
 def plain(expression):
-    """As people type it: sympy's own text, with ^ for powers."""
+    """Returns the plain-text form of sympy, with ^ for powers."""
     return str(expression).replace("**", "^")
 
 
@@ -46,7 +46,7 @@ class Pairs:
         return self.random.choice((tex, tex_other, plain))(expression)
 
     def both(self, kind, gold, same, other):
-        """Renderings of equal expressions, and of one that sympy says is different."""
+        """Adds forms of equal expressions, and of one that sympy says is different."""
         self.add(kind, self.spell(gold), self.spell(same), True)
         if differs(gold, other):
             self.add(kind, self.spell(gold), self.spell(other), False)
@@ -219,7 +219,7 @@ class Pairs:
                 self.add("equation", f"x = {m}, y = {c}", f"x = {c}, y = {m}", False)
 
     def words(self, count):
-        """Numbers in words, spelled by a table of its own."""
+        """Adds numbers in words, from a separate table."""
         for _ in range(count):
             n = self.random.choice((self.random.randint(0, 99), self.random.randint(100, 9999), self.random.randint(10**4, 10**6)))
             self.add("words", n, spelled(n), True)
@@ -229,7 +229,7 @@ class Pairs:
             self.add("words", f"{float(millions)}", f"{float(millions)} million", False)
 
     def units(self, count):
-        """Quantities of one dimension in two units, converted with sympy's rationals."""
+        """Adds quantities in two units, converted with sympy rationals."""
         r = self.random
         for _ in range(count):
             (a, x), (b, y) = r.sample(r.choice(UNITS), 2)
@@ -284,7 +284,7 @@ def spelled(n):
 
 
 def gsm8k(folder, limit):
-    """Gold solutions of GSM8K against ways of writing the answer, and against the answer of another problem."""
+    """Pairs GSM8K solutions with forms of the answer, and with the answer of another problem."""
     r = random.Random(1)
     rows = [json.loads(line) for line in (pathlib.Path(folder) / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     answers = [row["answer"].rsplit("####", 1)[1].strip() for row in rows]
@@ -301,11 +301,11 @@ def gsm8k(folder, limit):
     return [p for p in pairs if p[3] or p[1].rsplit("####", 1)[1].strip() not in p[2]]
 
 
-BY_HAND = pathlib.Path(__file__).resolve().parents[2] / "libs/mathverify/tests/pairs.txt"  # which the C++ tests read as well
+BY_HAND = pathlib.Path(__file__).resolve().parents[2] / "libs/mathverify/tests/pairs.txt"  # also read by the C++ tests
 
 
 def by_hand():
-    """Two that have no line, since nothing is no text, and those of the file."""
+    """Returns the pairs of the file, and two with an empty text, which the file cannot contain."""
     yield from (("by hand", "", "", False), ("by hand", "5", "", False))
     for number, line in enumerate(BY_HAND.read_text("utf-8").split("\n"), 1):
         if line and not line.startswith("# "):
@@ -315,7 +315,7 @@ def by_hand():
 
 
 def all_pairs(gsm8k_folder=None, share=1):
-    """Those by hand, and this share of what sympy makes."""
+    """Returns the hand-labelled pairs and a fraction of the generated ones."""
     pairs = Pairs()
     for kind, number in (("integers", 150), ("rationals", 90), ("percents", 40), ("surds", 30), ("polynomials", 30), ("functions", 30), ("complexes", 30),
                          ("sets", 30), ("matrices", 25), ("equations", 30), ("words", 40), ("units", 40), ("values_of_functions", 30)):

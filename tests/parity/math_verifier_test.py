@@ -1,9 +1,8 @@
-"""The math verifier against labelled pairs from outside (math_pairs.py) and against the package math-verify.
+"""Compares the math verifier with independent labels (math_pairs.py) and with the package math-verify.
 
-No false positive is allowed, and no pair judged by hand may be judged otherwise; further false negatives are listed and at
-most 1 %. GSM8K is read from KEEL_GSM8K or
-../shared/data/gsm8k and left out, with a word, where it is not. Agreement with math-verify is printed, every kind of
-disagreement with examples; docs/math-verifier.md explains them.
+False positives and errors on hand-labelled pairs are not allowed; other false negatives are listed and at most 1 %.
+GSM8K is read from KEEL_GSM8K or ../shared/data/gsm8k; without it a message is printed. Agreement with math-verify is
+printed, with examples of disagreements; docs/math-verifier.md explains them.
 """
 
 import collections
@@ -30,7 +29,7 @@ def judged(pairs):
 
 
 def as_formula(text):
-    """math-verify wants formulas between dollar signs; a completion stays as it is."""
+    """Puts formulas between dollar signs, as math-verify requires; completions are unchanged."""
     is_completion = any(mark in text for mark in ("$", "\\boxed", "####", "answer", "\n", "Therefore", "So it"))
     return text if is_completion else f"${text}$"
 
@@ -46,7 +45,7 @@ def compare_with_math_verify(rows):
     for row in sample:
         try:
             theirs = bool(verify(parse(as_formula(row["gold"])), parse(as_formula(row["answer"]))))
-        except Exception:  # whatever it raises is its answer: no
+        except Exception:  # an exception counts as unequal
             theirs = False
         agreed += theirs == row["correct"]
         theirs_right += theirs == row["equal"]
@@ -84,7 +83,7 @@ def check_command():
 
 def main():
     if importlib.util.find_spec("sympy") is None:
-        print("sympy is not installed; no pairs to judge")
+        print("sympy is not installed; there are no pairs to compare")
         return 77
     check_command()
     import math_pairs

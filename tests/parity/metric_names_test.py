@@ -1,5 +1,5 @@
-"""The table of docs/metrics.md that says what a metric is called in TRL and verl: our names are those of the table of metrics on the same
-page, theirs stand in the programs' own sources, and the versions are those that are looked at."""
+"""The table of metric names in docs/metrics.md: Keel names are in the table of metrics on that page, TRL and verl names are
+in their sources, and the versions match the installed packages."""
 
 import importlib.metadata
 import importlib.util
@@ -18,7 +18,7 @@ def section(title):
 
 def cells(text):
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line.startswith("|")]
-    return rows[2:]  # without the head
+    return rows[2:]  # without the header
 
 
 def names(cell):
@@ -26,7 +26,7 @@ def names(cell):
 
 
 def our_names():
-    """`completion/length_mean`, `length_max` says completion/length_max, too."""
+    """Expands `completion/length_mean`, `length_max` to include completion/length_max."""
     found = set()
     for row in cells(section("RL rows")):
         above = ""
@@ -42,7 +42,7 @@ def sources(peer, *folders):
 
 
 def is_written(name, text):
-    """Whole, or as the program puts it together: timing_s/{name} and the timer's name, rewards/{name}/mean, a prefix and a key."""
+    """Whether the source has the full name, or the parts that it joins: timing_s/{name}, rewards/{name}/mean, prefix and key."""
     if f'"{name}"' in text or f'"{name.replace("NAME", "{reward_func_name}")}"' in text:
         return True
     prefix, _, key = name.partition("/")

@@ -1,12 +1,12 @@
-"""Random padded batches for comparing gradients with other people's losses, and how near they must be.
+"""Random padded batches for comparing gradients with other libraries, and the tolerance.
 
-Both losses are differentiated by autograd in float64, Keel's on the flat layout. Per token, with w its weight in the
+Both losses are differentiated by autograd in float64; Keel uses the flat layout. Per token, with w its weight in the
 aggregation,
 
     |theirs - keel| <= 1e-13 (|keel| + w (|A| + |log r|))
 
-The second part covers sums that cancel (DRO) and 1 - sigmoid(x) as autograd forms it (SAPO). 1e-13 is some twenty times
-what rounding does: a log-ratio near 20 is off by 4e-15, and so is its exp.
+The second term covers cancellation (DRO) and 1 - sigmoid(x) in autograd (SAPO). 1e-13 is about twenty times the rounding
+error: 4e-15 for a log-ratio near 20 and its exp.
 """
 
 import functools
@@ -21,7 +21,7 @@ WIDTH = 16
 
 
 def flat(tensor, lengths):
-    """The flat layout of a padded tensor: the first `lengths[s]` tokens of every row."""
+    """Returns the flat layout of a padded tensor: the first `lengths[s]` tokens of every row."""
     return tensor[torch.arange(tensor.shape[1])[None] < torch.tensor(lengths)[:, None]]
 
 
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     behavior_logp: torch.Tensor
     old_logp: torch.Tensor
     advantages: torch.Tensor
-    mask: torch.Tensor  # 1 and 0; holes inside the rows, nothing behind their ends
+    mask: torch.Tensor  # 1 and 0, also 0 inside rows; 0 after their ends
     lengths: list
 
     def flat(self, tensor):
@@ -42,14 +42,14 @@ class Batch(NamedTuple):
         return self.old_logp if name == "recomputed" else self.behavior_logp
 
     def arguments(self):
-        """Those of keel.policy_loss but for logp."""
+        """Returns the arguments of keel.policy_loss except logp."""
         names = ("behavior_logp", "old_logp", "advantages", "mask")
         return {**{name: self.flat(getattr(self, name)) for name in names}, "lengths": self.lengths}
 
 
 def random_batch(seed, spread, scope="token", empty=1, sequences=40):
-    """Log-ratios of about `spread`, probabilities from 1e-8 to 1 - 1e-7, so that no log-ratio leaves +-20. For methods
-    that judge a sequence, `scope` "sequence" has one advantage per sequence and log-ratios below 10. `empty` sequences
+    """Log-ratios of about `spread`, probabilities from 1e-8 to 1 - 1e-7, so that log-ratios stay within +-20. For
+    sequence-level methods, `scope` "sequence" has one advantage per sequence and log-ratios below 10. `empty` sequences
     have no valid token."""
     torch.manual_seed(seed)
     shape = (sequences, WIDTH)
@@ -61,7 +61,7 @@ def random_batch(seed, spread, scope="token", empty=1, sequences=40):
     def log_prob(values):
         return values.clamp(-18.4, -1e-7)
 
-    kind = torch.randint(3, shape)  # of any probability, rare, nearly certain
+    kind = torch.randint(3, shape)  # any probability, rare, almost certain
     uniform = torch.rand(shape, dtype=torch.float64)
     behavior = torch.where(kind == 0, uniform.log(), torch.where(kind == 1, -18 * uniform, -(10.0 ** (-7 * uniform))))
     behavior = log_prob(behavior)
@@ -84,7 +84,7 @@ def random_batches(scope, empty):
 
 
 def keel_gradient(region, params, batch, aggregation, horizon=None):
-    """The loss and its gradient on the flat layout."""
+    """Returns the loss and its gradient on the flat layout."""
     logp = batch.flat(batch.logp).requires_grad_()
     loss = keel.policy_loss(region, params, logp=logp, aggregation=aggregation, horizon=horizon, **batch.arguments())
     (gradient,) = torch.autograd.grad(loss, logp)
@@ -92,8 +92,8 @@ def keel_gradient(region, params, batch, aggregation, horizon=None):
 
 
 def disagreement(batch, theirs, ours, aggregation, horizon, anchor, where=None):
-    """The largest |theirs - keel| in units of what is allowed: above 1 they disagree. `theirs` is padded, `ours` and
-    `where`, the tokens to look at, are flat."""
+    """Returns the maximum |theirs - keel| in units of the tolerance. `theirs` is padded; `ours` and `where`, the tokens to
+    compare, are flat."""
     weights = keel.aggregate(aggregation, values=ours, mask=batch.flat(batch.mask), lengths=batch.lengths,
                              horizon=horizon).weights
     scale = batch.flat(batch.advantages.abs() + (batch.logp - batch.anchor(anchor)).abs())

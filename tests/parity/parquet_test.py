@@ -1,7 +1,7 @@
-"""Data files as Keel reads them, against pyarrow's own reading.
+"""Compares how Keel and pyarrow read data files.
 
-Parquet with verl's nested schema, many rows, in every codec and encoding that is common; odd types; pages that were
-damaged; and the same rows as JSON lines, plain and compressed.
+Parquet with the nested schema of verl, many rows, in all common codecs and encodings; unusual types; damaged pages; and
+the same rows as JSON lines, plain and compressed.
 """
 
 import datetime
@@ -24,7 +24,7 @@ from packages import ROOT, count
 
 TESTS = ROOT / "build" / "tests" / "keel_tests"
 ROWS = count(10_000, 100_000)
-SOME_ROWS = count(4_000, 8_000)  # in rarer shapes
+SOME_ROWS = count(4_000, 8_000)  # in rare formats
 
 
 def verl_rows(size, seed):
@@ -49,7 +49,7 @@ def verl_rows(size, seed):
 
 
 def odd_table(pa):
-    """Types that are not verl's, with the Json each value is to become."""
+    """Returns other types than those of verl, with the expected JSON values."""
     columns = {
         "int8": (pa.int8(), [-128, None, 127], [-128, None, 127]),
         "uint64": (pa.uint64(), [2**64 - 1, 0, None], [2**64 - 1, 0, None]),
@@ -60,7 +60,7 @@ def odd_table(pa):
         "bool": (pa.bool_(), [True, False, None], [True, False, None]),
         "large": (pa.large_string(), ["a", None, "ü"], ["a", None, "ü"]),
         "bytes": (pa.binary(), [b"text", b"\xff\x00", b"\x00"], ["text", None, None]),
-        "view": (pa.string_view(), ["a text that is no short one", None, ""], ["a text that is no short one", None, ""]),
+        "view": (pa.string_view(), ["a long text", None, ""], ["a long text", None, ""]),
         "fixed_bytes": (pa.binary(3), [b"abc", b"a\x00c", None], ["abc", None, None]),
         "uuid": (pa.uuid(), [uuid.UUID(int=5).bytes, None, uuid.UUID(int=2**127 + 77).bytes],
                  [str(uuid.UUID(int=5)), None, str(uuid.UUID(int=2**127 + 77))]),
@@ -81,7 +81,7 @@ def odd_table(pa):
 
 
 def list_views(pa):
-    """Conversations and lists in the two kinds of list view; enough of them for several batches."""
+    """Returns conversations and lists in both kinds of list views, enough for several batches."""
     draw = random.Random(7)
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
     prompts = [draw.choice([None, [], [{"role": "user", "content": f"q{i}"}],
@@ -93,14 +93,14 @@ def list_views(pa):
 
 
 def with_skippable_frames(pa, lines):
-    """Zstd as pzstd writes it: in front of each frame one that holds nothing but its size."""
+    """Compresses with zstd like pzstd: a skippable frame with the size precedes each frame."""
     cut = lines.index(b"\n", len(lines) // 2) + 1
     frames = [pa.Codec("zstd").compress(part, asbytes=True) for part in (lines[:cut], lines[cut:])]
     return b"".join(struct.pack("<III", 0x184D2A50, 4, len(frame)) + frame for frame in frames)
 
 
 def damaged_page(path, group_start):
-    """Turns bytes of the data around a place."""
+    """Corrupts bytes of a data page."""
     data = bytearray(path.read_bytes())
     for i in range(group_start + 200, group_start + 260):
         data[i] ^= 0x5A
@@ -113,7 +113,7 @@ class Comparison:
         self.files, self.judges = [], []
 
     def add(self, name, judge):
-        """`judge` is given the lines Keel wrote for the file, and fails by an AssertionError."""
+        """`judge` gets the lines that Keel wrote for the file, and raises AssertionError on a difference."""
         self.files.append(self.folder / name)
         self.judges.append(judge)
         return self.folder / name
@@ -146,7 +146,7 @@ def equal_to(expected):
 
 
 def lost_in_group(group, expected, group_rows):
-    """Row group `group` is partly lost, and counted; all others are whole."""
+    """Expects that row group `group` is partly lost and counted, and all others are complete."""
     def judge(lines):
         bad = [line for line in lines if "bad" in line]
         assert len(bad) == 1 and f"row group {group + 1}, row " in bad[0]["bad"], bad[:3]
@@ -172,7 +172,7 @@ def one_bad(number, word):
 
 
 def add_verl_files(compare, pa, pq):
-    """All rows in the common codecs, with dictionary and with plain pages; some of them in rarer shapes."""
+    """All rows in common codecs, with dictionary and plain pages; some rows in rare formats."""
     table = pa.Table.from_pylist(verl_rows(ROWS, seed=1))
     small = table.slice(0, SOME_ROWS)
     full, part = table.to_pylist(), small.to_pylist()
@@ -191,7 +191,7 @@ def add_verl_files(compare, pa, pq):
 
 
 def add_bombs(compare, pa, pq):
-    """Small files that unfold to gigabytes, and one that only looks like them: a long prompt that all rows share."""
+    """Small files that expand to gigabytes, and a harmless one with a long prompt in all rows."""
     def writer(name, judge, table, **options):
         path = compare.add(name, judge)
         pq.write_table(table, path, compression="zstd", **options)
@@ -202,14 +202,14 @@ def add_bombs(compare, pa, pq):
     assert writer("nulls.parquet", is_error("times as many"), nulls, row_group_size=many) < 1_000_000
     same = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 10_000]))
     assert writer("same.parquet", is_error("times as many"), pa.table({"prompt": same})) < 100_000
-    # One row with more than a gigabyte of nulls in a list, and 64 rows of 100 MB each: too large for memory, and told as bad rows.
+    # One row with more than a gigabyte of nulls in a list, and 64 rows of 100 MB each: too large for memory, reported as bad rows.
     many, kind = count((100_000_000, pa.int64()), (300_000_000, pa.bool_()))
     wide = pa.ListArray.from_arrays(pa.array([0, many], pa.int32()), pa.nulls(many, kind))
     writer("wide.parquet", one_bad(0, "unreadable"), pa.table({"prompt": wide}))
     heavy = pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), pa.array(["x" * 100_000_000]))
     writer("heavy.parquet", lambda lines: None if lines and all("bad" in line for line in lines) else fail(lines),
            pa.table({"prompt": heavy}))
-    # 300 MB of rows out of a file of a megabyte, as a data set with a long system prompt has.
+    # 300 MB of rows from a 1 MB file, like a data set with a long system prompt.
     draw = random.Random(3)
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), pa.array(["You are a careful helper. " * 120]))
     honest = pa.table({"system": shared, "prompt": [f"{draw.getrandbits(40)} + {draw.getrandbits(40)} =" for _ in range(ROWS)]})
@@ -243,7 +243,7 @@ def main():
         assert pq.read_table(path).equals(views), "pyarrow does not read what it wrote"
         pq.write_table(small.slice(0, 0), compare.add("empty.parquet", equal_to([])))
 
-        # Damage inside the second of four row groups; with checksums, plain pages show it as well.
+        # Damage in the second of four row groups; with checksums it is also detected in plain pages.
         for name, options in {"damaged_snappy": {}, "damaged_gzip": {"compression": "gzip"}, "damaged_zstd": {"compression": "zstd"},
                               "damaged_plain": {"compression": "none", "use_dictionary": False, "write_page_checksum": True}}.items():
             path = compare.add(f"{name}.parquet", lost_in_group(1, rows, SOME_ROWS // 4))
@@ -256,7 +256,7 @@ def main():
 
         add_bombs(compare, pa, pq)
 
-        # Invalid UTF-8 in a column of strings: pyarrow writes what it is given.
+        # Invalid UTF-8 in a string column: pyarrow writes it unchecked.
         texts = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffc")])
         pq.write_table(pa.table({"prompt": texts}), compare.add("utf8.parquet", one_bad(1, "row group 1, row 2 (both from 1): unreadable: ")))
         pq.write_table(pa.table({"prompt": ["a", "b\0c"]}), compare.add("nul.parquet", one_bad(1, "row group 1, row 2 (both from 1): a NUL")))

@@ -1,5 +1,5 @@
-"""LoRA against the package peft: an adapter that PEFT wrote says the same in Keel, and one that Keel trained says the
-same in PEFT as the merged folder beside it says in transformers."""
+"""LoRA compared with PEFT: an adapter written by PEFT gives the same results in Keel, and one trained by Keel gives the
+same results in PEFT as the merged folder in transformers."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ try:
 except ImportError as missing:
     skip(missing)
 
-torch.set_num_threads(1)  # the models are small, and another test runs beside this one
+torch.set_num_threads(1)  # the models are small, and other tests run in parallel
 
 
 def keel(*arguments):
@@ -31,7 +31,7 @@ def keel(*arguments):
 
 
 def start_folder(folder):
-    """A model folder with the quickstart's tokenizer, whose weights transformers then replaces."""
+    """Creates a model folder with the tokenizer of the quickstart; transformers then replaces its weights."""
     keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"run.dir={folder}/start",
          "sft.steps=0", "train.steps=0", "eval.prompts=0")
     (checkpoint,) = (pathlib.Path(folder) / "start" / "checkpoints").glob("step-*")
@@ -51,7 +51,7 @@ def random_base(architecture, like, folder):
 
 
 def samples(folder, adapter=None):
-    """Completions of Keel: tokens and their log-probs."""
+    """Returns completions of Keel: tokens and their log-probs."""
     extra = ("--adapter", adapter) if adapter else ()
     lines = keel("generate", "--model", folder, *extra, "--prompt", PROMPT, "-n", "8", "--max-new-tokens", "12", "--json")
     return [(row["tokens"], torch.tensor(row["logprobs"], dtype=torch.float64)) for row in map(json.loads, lines.splitlines())]
@@ -78,7 +78,7 @@ def logits_of(model, prompt):
 
 def check_theirs_in_keel(base_folder, folder, options):
     base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
-    torch.manual_seed(3)  # of the matrices A, too: an adapter by chance may leave what is sampled as it was
+    torch.manual_seed(3)  # also for the matrices A; a random adapter may not change the samples
     adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **options))
     for name, weight in adapted.named_parameters():
         if "lora_B" in name:
@@ -112,7 +112,7 @@ def check_ours_in_peft(base_folder, folder, options):
     return difference
 
 
-# The example makes a network; a run from a folder must not name sizes.
+# The example creates a network; a run from a folder must not set sizes.
 MODEL_RESET = ("model.initializer_range=0.02", "model.max_positions=2048")
 THEIRS = [dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
           dict(r=3, lora_alpha=5, use_rslora=True, target_modules="all-linear"),

@@ -1,4 +1,4 @@
-"""Conversations such as users and tools make them, odd ones among them."""
+"""Random conversations of users and tools, including unusual ones."""
 
 TEXTS = ["Hi", "", " ", "What is 2+2?", "  two  spaces \n", "line one\nline two\n", "größe — “quotes” 日本語 🙂👩‍👩‍👧", "a\tb\r\nc",
          "<think>\nhm\n</think>\n\nanswer", "<think>open", "no</think>yes", "{{ not a template }} {% raw %}", "\\n \\ \"quoted\" 'single'",
@@ -64,7 +64,7 @@ def messages(random):
     result = []
     if random.random() < 0.5:
         result.append(message(random, random.choice(["system", "system", "developer"])))
-    if random.random() < 0.7:  # the order templates expect
+    if random.random() < 0.7:  # the usual order of roles
         for _ in range(random.randint(1, 4)):
             result.append(message(random, "user"))
             result.append(message(random, "assistant"))

@@ -10,7 +10,7 @@ class Expressions(TypedExpressions):
         self.names = list(VARIABLES)
         self.macros = []
         self.loops = 0
-        self.tame = random.choice([0, 0.9, 0.97, 1])  # how many expressions have types that fit
+        self.tame = random.choice([0, 0.9, 0.97, 1])  # fraction of expressions with matching types
 
     def pick(self, *choices):
         return self.random.choice(choices)()

@@ -1,5 +1,5 @@
-"""Random configurations of every family, for architectures_parity_test.py: what a config.json may say, in its older and
-newer spellings, written by hand so that keys can be missing, null, or ignored."""
+"""Random configurations of every family, for architectures_parity_test.py: config.json with older and newer
+keys, where keys can be missing, null, or ignored."""
 
 import random
 
@@ -14,7 +14,7 @@ def sizes(rng):
 
 
 def scaling(rng, positions):
-    """What rope_scaling says, without its theta; mostly nothing."""
+    """Returns a random rope_scaling without theta, usually none."""
     kind = rng.choice(["none", "none", "default", "linear", "dynamic", "llama3", "yarn", "yarn"])
     if kind == "none":
         return None
@@ -30,13 +30,13 @@ def scaling(rng, positions):
                      attention_factor=rng.choice([None, 0.7]), mscale=rng.choice([0.0, 0.8]), mscale_all_dim=0.5)
         tree |= {key: extra[key] for key in rng.sample(sorted(extra), rng.randint(0, len(extra)))}
     if kind == "default" and rng.random() < 0.5:
-        tree["partial_rotary_factor"] = 0.5  # which nothing reads
+        tree["partial_rotary_factor"] = 0.5  # unused
     return tree
 
 
 def rope(rng, config):
     theta, tree = rng.choice([1e4, 5e5, 1e6]), scaling(rng, config["max_position_embeddings"])
-    if rng.random() < 0.5:  # the spelling of transformers 5
+    if rng.random() < 0.5:  # as in transformers 5
         config["rope_parameters"] = {"rope_type": "default", **(tree or {}), "rope_theta": theta}
         return
     if rng.random() < 0.8:
@@ -45,12 +45,12 @@ def rope(rng, config):
         config["rope_scaling"] = tree
         if tree and "rope_type" in tree and rng.random() < 0.3:
             tree["type"] = tree.pop("rope_type")
-        if tree and rng.random() < 0.2:  # both: the older one is meant
+        if tree and rng.random() < 0.2:  # both: the older one takes precedence
             config["rope_parameters"] = {"rope_type": "linear", "factor": 3.0, "rope_theta": theta}
 
 
 def maybe(rng, config, **keys):
-    """Each key with one of its values, or not at all."""
+    """Sets each key to one of its values, or leaves it out."""
     for key, values in keys.items():
         if rng.random() < 0.6:
             config[key] = rng.choice(values)
@@ -75,7 +75,7 @@ def mistral(rng, config):
           attention_bias=[True], mlp_bias=[True])
     if rng.random() < 0.4:
         config |= dict(head_dim=16, sliding_window=5)
-        layer_types(rng, config)  # which makes it a Ministral
+        layer_types(rng, config)  # as in Ministral
     if config["num_attention_heads"] == 8 and rng.random() < 0.5:
         del config["num_key_value_heads"]
 
@@ -124,7 +124,7 @@ FAMILIES = {"llama": (llama, "LlamaForCausalLM"), "mistral": (mistral, "MistralF
 
 
 def random_configs(count, seed):
-    """(name, config.json, position of each sequence's first token), so many of every family."""
+    """Returns (name, config.json, position of the first token of each sequence), `count` per family."""
     rng = random.Random(seed)
     for family, (add, architecture) in FAMILIES.items():
         for number in range(count):

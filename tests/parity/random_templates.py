@@ -1,4 +1,4 @@
-"""Random templates over the whole language, for comparing two interpreters. Many fail to render: that is compared too."""
+"""Random templates over the whole language, for comparing two interpreters. Errors are compared, too."""
 
 from random_expressions import Expressions
 

@@ -1,11 +1,11 @@
-"""Random expressions whose operands are likely to fit, so that more of a template renders."""
+"""Random expressions whose operand types usually match, so that more of a template renders."""
 
 from random_words import INTEGERS, METHODS, TESTS, TEXTS
 
 
 class TypedExpressions:
     def typed(self, kind, depth):
-        """An expression that is likely to have a type, so that more of a template renders."""
+        """Returns an expression that usually has the given type."""
         pick = self.random.choice
         if depth <= 0:
             return pick({"text": ["s", "t", "w", "bos_token", "'abc'", "'äÖß'", "messages[0].role", "ls[1]", "d.key"],

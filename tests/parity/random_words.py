@@ -1,4 +1,4 @@
-"""The words random templates are made of."""
+"""The vocabulary of random templates."""
 
 VARIABLES = ["s", "t", "w", "n", "m", "x", "l", "ls", "d", "dd", "z", "b", "u", "messages", "nested", "e", "ns", "tools"]
 TEXTS = ["''", "'abc'", "'Hello World'", "' pad '", "'a,b,c'", "'äÖß'", "'x\\ny'", '"it\'s"', "'A'", "'%s-%s'", "'{}{}'", "'key'", "'🙂é'",

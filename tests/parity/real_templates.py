@@ -20,6 +20,6 @@ def from_trl(folder):
 
 
 def load():
-    """{name: template} of what is there."""
+    """Returns {name: template} of the installed templates."""
     sources = {"tokenizers": from_tokenizers, "trl": from_trl}
     return {name: text for peer, read in sources.items() if is_there(peer) for name, text in read(PEERS / peer).items()}

@@ -1,5 +1,5 @@
-"""The learning rate of every update of a run against transformers' schedulers, as Trainer (and with it TRL) makes them:
-one step of the scheduler after each step of the optimizer; and as verl 0.9.1 does, after the last update of a step."""
+"""The learning rate of every update matches the schedulers of transformers, stepped after each optimizer step as in Trainer
+(and TRL), and stepped after the last update of a step as in verl 0.9.1."""
 
 import pathlib
 import sys
@@ -16,7 +16,7 @@ except ImportError as missing:
     skip(missing)
 
 LR, STEPS = 3e-5, 33
-# Ours, theirs, and their words for the warm-up.
+# Settings of Keel, scheduler of transformers, warm-up arguments.
 CASES = [
     ({"schedule": "constant"}, ("constant", {}), 0),
     ({"schedule": "constant", "warmup_updates": 7}, ("constant_with_warmup", {}), 7),
@@ -29,7 +29,7 @@ CASES = [
     ({"schedule": "cosine", "min_lr_ratio": 0.125}, ("cosine_with_min_lr", {"min_lr": LR / 8}), 0),
     ({"schedule": "cosine", "warmup_updates": 40}, ("cosine", {}), 40),  # longer than the run
 ]
-# As verl's, with its warm-up in steps: int(share * steps) (workers/engine/fsdp/transformer_impl.py).
+# Like verl, with the warm-up in steps: int(ratio * steps) (workers/engine/fsdp/transformer_impl.py).
 BY_STEPS = [
     ({"warmup_updates": 0.1}, ("constant_with_warmup", {}), int(0.1 * STEPS)),
     ({"schedule": "cosine", "warmup_updates": 10, "min_lr_ratio": 0.2}, ("cosine_with_min_lr", {"min_lr_rate": 0.2}), 5),
@@ -50,7 +50,7 @@ def theirs(name, arguments, warmup):
 
 
 def ours(options, sequences_per_update=0):
-    """The rate of each step's last update; there is one where nothing else is said."""
+    """Returns the rate of the last update of each step; by default a step has one update."""
     with tempfile.TemporaryDirectory() as folder:
         result = support.train(pathlib.Path(folder) / "run", sft={"steps": 0, "noisy_steps": 0}, optimizer={"lr": LR, **options},
                                train={"steps": STEPS, "prompts_per_step": 1, "sequences_per_update": sequences_per_update, "shuffle": "rollouts"},

@@ -1,6 +1,6 @@
-"""`keel sft` against transformers: the loss on rows of every form, with labels masked by hand or by the template's own
-{% generation %} marks; the weights after two updates against torch's AdamW; and the loss that a run ends with against the
-folder that it leaves, whole and with an adapter."""
+"""`keel sft` compared with transformers: the loss on rows of every format, with labels masked by hand or by {% generation %}
+marks of the template; the weights after two updates compared with AdamW of torch; and the final loss of a run compared with
+its folder, with full weights and with an adapter."""
 
 import json
 import pathlib
@@ -23,18 +23,18 @@ torch.set_num_threads(1)
 CHATML = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.role == 'assistant' %}{% generation %}"
           "{{ message.content }}<|im_end|>{% endgeneration %}{% else %}{{ message.content }}<|im_end|>{% endif %}\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-# As Qwen3's: what was thought is kept in the last turn alone, so that a later prompt is not what was said before.
+# Like Qwen3: reasoning is kept only in the last turn, so a later prompt differs from the earlier conversation.
 THINKING = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.role == 'assistant' and not loop.last %}"
             "{{ message.content.split('</think>')[-1] }}{% else %}{{ message.content }}{% endif %}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-# Hermes' form of tools, as Qwen2.5 has it.
+# The Hermes tool format, as in Qwen2.5.
 TOOLS_TEMPLATE = ("{% if tools %}<|im_start|>system\nfunctions:{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}<|im_end|>\n{% endif %}"
                   "{% for message in messages %}{% if message.role == 'tool' %}<|im_start|>user\n<tool_response>{{ message.content }}</tool_response><|im_end|>\n"
                   "{% elif message.role == 'assistant' %}<|im_start|>assistant\n{% generation %}{% if message.content %}{{ message.content }}{% endif %}"
                   "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}<|im_end|>{% endgeneration %}\n"
                   "{% else %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endif %}{% endfor %}"
                   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-# As Qwen3's with what was thought beside what was said: kept in the last turn alone.
+# Like Qwen3 with reasoning_content: kept only in the last turn.
 REASONING = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.reasoning_content and loop.last %}"
              "<think>{{ message.reasoning_content }}</think>{% endif %}{{ message.content }}<|im_end|>\n{% endfor %}"
              "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -65,7 +65,7 @@ PAIRS = [("the cat sat:", " on a mat"), ("what is 2 + 3?\n", "it is 5"), ("æ—¥æœ
 
 
 def tokenizer(folder, template, metaspace=False):
-    """Of bytes, as most have; or as Llama 2 and Mistral, whose texts begin with a blank."""
+    """Returns a byte-level tokenizer, or one like Llama 2 and Mistral, which adds a space before a text."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace() if metaspace else pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = decoders.Metaspace() if metaspace else decoders.ByteLevel()
@@ -87,7 +87,7 @@ def model(folder, family, size):
 
 
 def marked(theirs, messages, **options):
-    """The ids and the mask that transformers itself makes of the marks in the template."""
+    """Returns the ids and the mask that transformers computes from the marks in the template."""
     made = theirs.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **options)
     return made["input_ids"], made["assistant_masks"]
 
@@ -101,7 +101,7 @@ def whole(tokens):
 
 
 def last_turn(theirs, messages):
-    """The prompt as it is given to the model, and what stands behind it up to the stop token."""
+    """Returns the prompt of the model, and the tokens after it up to the stop token."""
     prompt, whole = ids(theirs, messages[:-1], add_generation_prompt=True), ids(theirs, messages)
     assert whole[:len(prompt)] == prompt
     end = whole.index(theirs.eos_token_id, len(prompt)) + 1
@@ -109,8 +109,8 @@ def last_turn(theirs, messages):
 
 
 def text_pair(theirs, prompt, completion):
-    """Where the tokens of both together are not the prompt's and more, as of a blank at its end, those that the
-    completion has behind a mark that it does not join."""
+    """Returns the ids of prompt and completion. If the ids of the joined text do not start with those of the prompt, the
+    completion is encoded after a separator."""
     first, both = theirs(prompt)["input_ids"], theirs(prompt + completion)["input_ids"]
     mark = theirs("|")["input_ids"]
     behind = theirs("|" + completion)["input_ids"]
@@ -121,7 +121,7 @@ def text_pair(theirs, prompt, completion):
 
 
 def negative_logp(net, sequences):
-    """The sum over the trained tokens of all sequences, and their number."""
+    """Returns the sum over the trained tokens of all sequences, and their count."""
     total, count = 0, 0
     for tokens, mask in sequences:
         logits = net(torch.tensor([tokens])).logits[0, :-1].double()
@@ -171,7 +171,7 @@ CASES = [
          lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("tools as a text, all tokens", TOOLS_TEMPLATE, [{"prompt": talk[:-1], "completion": talk[-1:], "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
          lambda t: [whole(ids(t, talk, tools=TOOLS)) for talk in TOOL_TALKS], "sft.loss_on=all"),
-    Case("reasoning beside what is said", REASONING, [{"messages": talk} for talk in REASONED],
+    Case("reasoning_content", REASONING, [{"messages": talk} for talk in REASONED],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in REASONED for i, m in enumerate(talk) if m["role"] == "assistant"]),
     Case("a template that rewrites", THINKING, [{"messages": talk} for talk in THOUGHTS],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in THOUGHTS for i, m in enumerate(talk) if m["role"] == "assistant"]),
@@ -179,7 +179,7 @@ CASES = [
 
 
 def check_losses(folder):
-    """Before the first update, on rows of every form."""
+    """Compares the loss before the first update, on rows of every format."""
     worst = 0.0
     for case in CASES:
         place = folder / case.name.replace(",", "").replace(" ", "_")
@@ -236,7 +236,7 @@ def check_updates(folder, family):
 
 
 def check_what_is_left(folder):
-    """The last loss that a run tells is that of the folder it leaves."""
+    """Checks that the last reported loss is that of the saved folder."""
     place = folder / "left"
     theirs = tokenizer(place, CHATML)
     model(place, "llama", len(theirs))

@@ -1,8 +1,8 @@
-"""Special tokens that users spell out: the text is what transformers (jinja2) renders, and its ids are those that the
-tokenizers package gives when only the template's own text is searched for special tokens.
+"""Special tokens in user messages: the rendered text matches transformers (jinja2), and its ids match the tokenizers package
+when special tokens are parsed only in text from the template.
 
-Small tokenizers, with and without normalizers; written-out cases, and templates of many families over random
-conversations, where an own rendering with the users' letters exchanged tells which bytes are the template's.
+Small tokenizers with and without normalizers; explicit cases, and templates of many families with random conversations.
+A second rendering with replaced user letters shows which bytes come from the template.
 """
 
 import json
@@ -40,7 +40,7 @@ NORMALIZERS = {
 
 
 class Words:
-    """A tokenizer of bytes and a few merges, in a folder."""
+    """A byte-level tokenizer with a few merges, in a folder."""
 
     def __init__(self, folder, name, normalizer):
         self.folder = os.path.join(folder, name.replace(" ", "_"))
@@ -67,14 +67,14 @@ class Words:
         return self.tokens.encode(text, add_special_tokens=False).ids
 
     def special(self, text):
-        """(begin, end, id) of the special tokens in a text."""
+        """Returns (begin, end, id) of the special tokens in a text."""
         self.tokens.encode_special_tokens = False
         found = self.tokens.encode(text, add_special_tokens=False)
         ids = {self.tokens.token_to_id(token) for token in SPECIAL}
         return [(*place, id) for place, id in zip(found.offsets, found.ids) if id in ids]
 
     def ids(self, parts):
-        """Of [(text, whether it is the template's)]."""
+        """Returns the ids of [(text, is from template)]."""
         ids, plain = [], ""
         for text, own in parts:
             done = 0
@@ -121,7 +121,7 @@ CASES = [
 
 
 def spelled(draws, tree, key=None):
-    """The tree with special tokens, whole or cut, put into its texts."""
+    """Returns the tree with full or partial special tokens inserted into its strings."""
     if isinstance(tree, dict):
         return {name: spelled(draws, value, name) for name, value in tree.items()}
     if isinstance(tree, list):
@@ -134,7 +134,7 @@ def spelled(draws, tree, key=None):
 
 
 def exchanged(tree, key=None):
-    """The tree with each letter of its texts replaced by one of private use, which no template writes."""
+    """Returns the tree with each letter replaced by a private-use character, which no template contains."""
     if isinstance(tree, dict):
         return {name: exchanged(value, name) for name, value in tree.items()}
     if isinstance(tree, list):
@@ -145,7 +145,7 @@ def exchanged(tree, key=None):
 
 
 def parts_of(row):
-    """[(text, whether it is the template's)], or None for a template that looks into what users say."""
+    """Returns [(text, is from template)], or None for a template that inspects user messages."""
     text = template_judge.expected(row).get("text")
     other = template_judge.expected({**row, "messages": exchanged(row["messages"])}).get("text")
     if text is None or other is None or len(text) != len(other):
@@ -156,7 +156,7 @@ def parts_of(row):
 
 
 def joined(text, other):
-    """Runs of characters of one kind; what is not exchanged keeps its letter as the kind."""
+    """Groups adjacent characters of one kind; characters that are not replaced are their own kind."""
     begin = 0
     for i in range(1, len(text) + 1):
         if i == len(text) or (other[i] == "\uE123") != (other[begin] == "\uE123"):

@@ -1,4 +1,4 @@
-"""What transformers makes of a template, and what Keel's test program makes of it."""
+"""Renders templates with transformers and with the test program of Keel."""
 
 import datetime
 import json
@@ -21,7 +21,7 @@ reference.datetime = FixedClock
 
 
 def expected(row):
-    """{text, spans} or {error}; spans in bytes, as ours are."""
+    """Returns {text, spans} or {error} of transformers; spans are in bytes."""
     try:
         extra = dict(row["extra"])
         named = {name: extra.pop(name, default) for name, default in (("tools", None), ("documents", None), ("add_generation_prompt",
@@ -43,7 +43,7 @@ def expected(row):
 
 
 def ours(rows):
-    """One result per row, by the test program beside the program KEEL_BINARY."""
+    """Returns one result per row, from the test program in the folder of KEEL_BINARY."""
     tests = os.path.join(os.path.dirname(os.environ["KEEL_BINARY"]), "tests", "keel_tests")
     now = [NOW.year, NOW.month, NOW.day, NOW.hour, NOW.minute, NOW.second, NOW.isoweekday() % 7, NOW.timetuple().tm_yday - 1]
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def ours(rows):
 
 
 def differences(rows):
-    """(row, expected, ours) for every row that is rendered differently, or by one side only."""
+    """Returns (row, expected, ours) for every row with different results or errors."""
     result = []
     for row, mine in zip(rows, ours(rows), strict=True):
         theirs = expected(row)

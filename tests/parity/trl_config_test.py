@@ -1,5 +1,4 @@
-"""A GRPOConfig that TRL writes down itself, with all its settings at their defaults, is imported: what has TRL's own default
-and is not read says nothing."""
+"""A GRPOConfig that TRL saves with all settings is imported; unsupported settings with the default of TRL give no warning."""
 
 import json
 import os
@@ -15,11 +14,11 @@ use("trl")
 from trl.trainer.grpo_config import GRPOConfig  # noqa: E402
 
 KEEL = os.environ["KEEL_BINARY"]
-ON_CPU = {"use_cpu": True, "bf16": False}  # without which TRL asks for a GPU
+ON_CPU = {"use_cpu": True, "bf16": False}  # otherwise TRL requires a GPU
 
 
 def imported(config, **beside):
-    """The settings that a configuration is imported as, and what is told."""
+    """Returns the imported settings and the messages."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder) / "recipe.json"
         recipe.write_text(json.dumps({"GRPOConfig": json.loads(config.to_json_string()), "dataset_name": "rows.jsonl",
@@ -43,11 +42,11 @@ def check_defaults():
                                ("rollout", "max_new_tokens", config.max_completion_length), ("objective", "method", "dapo"),
                                ("train", "sequences_per_update", config.per_device_train_batch_size),
                                ("train", "prompts_per_step", config.generation_batch_size // config.num_generations)):
-        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 takes 1e-06 for a text
+        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 parses 1e-06 as a string
     for section, key in (("train", "steps"), ("checkpoint", "keep"), ("eval", "samples"), ("reward", "weights"),
                          ("objective", "parameters")):
         expect(key in settings.get(section, {}), False, f"{section}.{key} is set")
-    expect("save_total_limit" in told, True, "checkpoints are not all kept, and that is told")
+    expect("save_total_limit" in told, True, "a message says that not all checkpoints are kept")
 
 
 def check_losses():
@@ -61,11 +60,11 @@ def check_batches_and_the_reference():
     config = GRPOConfig(output_dir="runs/trl", num_generations=4, gradient_accumulation_steps=2, steps_per_generation=6, beta=0.04, **ON_CPU)
     settings, told = imported(config)
     expect((settings["train"]["prompts_per_step"], settings["train"]["sequences_per_update"]), (8 * 6 // 4, 8 * 2), "batches")
-    expect("use_bias_correction_kl" in told, True, "the correction of the KL is not Keel's, and that is told")
+    expect("use_bias_correction_kl" in told, True, "a message says that the KL correction is not supported")
 
 
 def check_words_in_a_text():
-    """TRL takes a mapping as JSON in a text, too, and makes numbers and booleans of its texts then."""
+    """TRL also accepts a mapping as a JSON string, and converts its strings to numbers and booleans."""
     text = '{"enable_thinking": "False", "style": "off", "n": "007", "share": "0.50", "below": "-3", "in": {"on": "TRUE", "list": ["1"]}, "x": "1.2.3"}'
     meant = GRPOConfig(output_dir="runs/trl", chat_template_kwargs=text, **ON_CPU).chat_template_kwargs
     with tempfile.TemporaryDirectory() as folder:

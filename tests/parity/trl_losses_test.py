@@ -1,8 +1,8 @@
-"""Keel's policy gradients beside those of TRL 1.16.0: the same numbers, and every difference of the losses that
-tests/goldens/README.md names. padded_batches.py says how near the gradients must be.
+"""Policy gradients of Keel match TRL 1.16.0, except for the differences that tests/goldens/README.md names.
+padded_batches.py defines the tolerance.
 
-TRL's losses are one method of its GRPOTrainer. It is called here on an object that has what the method reads and no
-model: the log-probs are the leaves. Needs the peer trl (packages.py).
+The losses of TRL are a method of GRPOTrainer. It is called here on an object without a model: the log-probs are leaf
+tensors. Needs the peer trl (packages.py).
 """
 
 import math
@@ -26,7 +26,7 @@ from support import close, run  # noqa: E402
 
 
 def trainer(logp, settings):
-    """What GRPOTrainer._compute_loss reads of its trainer, one process and one step of accumulation."""
+    """Returns the attributes that GRPOTrainer._compute_loss reads, for one process without gradient accumulation."""
     settings = {"loss_type": "grpo", "epsilon_low": 0.2, "epsilon_high": 0.2, "delta": None,
                 "sapo_temperature_pos": 1.0, "sapo_temperature_neg": 1.05, "vespo_k_pos": 2.0, "vespo_lambda_pos": 3.0,
                 "vespo_k_neg": 3.0, "vespo_lambda_neg": 2.0, "importance_sampling_level": "token",
@@ -98,7 +98,7 @@ CASES = [
                                            ("grpo", "seq_mean_token_mean", 0.2, 0.28),
                                            ("luspo", "seq_mean_token_sum", 0.01, 0.015))
       for anchor in ANCHORS),
-    # The cap itself in TRL.
+    # TRL: the cap itself.
     *(Case(clip("cispo", 0.2, cap), "cispo", {"low": None, "high": cap - 1, **anchor}, "token_mean")
       for cap in (1.28, 5.0) for anchor in ANCHORS),
     # Temperatures that float32 holds exactly: TRL makes a float32 tensor of them.
@@ -125,7 +125,7 @@ def gradients_agree():
 
 
 def a_wrong_parameter_is_noticed():
-    """That the comparison would fail: 10 % more of any parameter, another anchor."""
+    """The comparison fails with 10 % more of any parameter, or another anchor."""
     tried = 0
     for case in CASES:
         wrong = [{name: value * 1.1} for name, value in case.params.items() if isinstance(value, float)]
@@ -138,7 +138,7 @@ def a_wrong_parameter_is_noticed():
 
 
 def g(settings, region, params, mu, pi, advantage, aggregation="token_mean"):
-    """(TRL's, Keel's) weights of grad log pi of one sequence that is a whole batch, times its aggregation's."""
+    """Returns the weights (TRL, Keel) of grad log pi for a batch of one sequence, times the aggregation weight."""
     mu, pi = (torch.tensor([row], dtype=torch.float64) for row in (mu, pi))
     batch = Batch(pi, mu, mu, torch.full_like(mu, advantage), torch.ones_like(mu, dtype=torch.long), [mu.shape[1]])
     theirs = trl_gradient({"max_completion_length": mu.shape[1], **settings}, batch, "behavior")[1]

@@ -1,4 +1,4 @@
-"""TRL's own reward functions, unchanged, give through `keel reward` what they give when Python calls them.
+"""The reward functions of TRL give the same values in `keel reward` as in Python.
 
 Needs the peers trl and math-verify (packages.py).
 """
@@ -16,7 +16,7 @@ import support  # noqa: E402
 
 use("trl", "math-verify")
 
-# What a user writes to use them: an import, or a call that makes one.
+# How users use them: an import, or a call that creates one.
 FILE = '''
 from trl.rewards import accuracy_reward, reasoning_accuracy_reward, think_format_reward
 from trl.rewards import get_cosine_scaled_reward, get_repetition_penalty_reward, get_soft_overlong_punishment

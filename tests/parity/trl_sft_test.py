@@ -1,6 +1,5 @@
-"""Recipes of TRL's SFTTrainer through `keel import`: rows of every form that TRL knows become the tokens and labels that its
-trainer makes of them, and two updates move the weights as trainer.train() does. Nothing is written down here of what TRL
-does: SFTTrainer itself is asked."""
+"""SFT configurations of TRL through `keel import`: rows of every format of TRL give the same tokens and labels as SFTTrainer,
+and two updates give the same weights as trainer.train(). The expected values come from SFTTrainer."""
 
 import json
 import pathlib
@@ -23,7 +22,7 @@ except ImportError as missing:
 from sft_parity_test import CHATML, PAIRS, TALKS, TOOL_TALKS, TOOLS, TOOLS_TEMPLATE, assistant, change, keel, model, tokenizer, user, write
 import support
 
-ON_CPU = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True}  # without which TRL asks for a GPU
+ON_CPU = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True}  # otherwise TRL requires a GPU
 TALKED = [talk for talk in TALKS if len(talk) != 3]
 
 # Name, template, rows, arguments.
@@ -42,12 +41,12 @@ FORMS = [
     ("tools, the words of the assistant", TOOLS_TEMPLATE, [{"messages": talk, "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
      {"assistant_only_loss": True}),
 ]
-# What Keel must be told of a form's columns.
+# Extra settings of Keel for the columns of a format.
 COLUMNS = {"texts": ["sft.text_key=text"]}
 
 
 def loss_of(net, rows):
-    """The mean over all labels, and their number."""
+    """Returns the mean over all labels, and their count."""
     total, count = 0.0, 0
     for row in rows:
         logp = net(torch.tensor([row["input_ids"]])).logits[0, :-1].double().log_softmax(-1)
@@ -71,7 +70,7 @@ def check_form(folder, trains, name, template, rows, arguments):
     net = model(place, "llama", len(theirs))
     data = write(place / "rows.jsonl", rows)
     start = [p.detach().double().clone() for p in net.parameters()]
-    # All rows make an update, so that their order says nothing; the rate falls.
+    # An update has all rows, so their order does not matter; the rate decreases.
     config = SFTConfig(output_dir=str(place / "trl"), per_device_train_batch_size=1, gradient_accumulation_steps=len(rows), num_train_epochs=2,
                        learning_rate=1e-3, weight_decay=0.1, max_length=400, save_strategy="no", **ON_CPU, **arguments)
     trainer = SFTTrainer(model=net, args=config, train_dataset=Dataset.from_list(rows), processing_class=theirs)
@@ -95,7 +94,7 @@ def check_form(folder, trains, name, template, rows, arguments):
 
 
 def check_defaults(folder):
-    """An SFTConfig as TRL writes it down itself: what has its default and is not read says nothing."""
+    """An SFTConfig saved by TRL: unsupported settings with their default give no warning."""
     config = SFTConfig(output_dir="runs/trl", **ON_CPU)
     written, told = imported(folder, config, "rows.jsonl")
     settings = yaml.safe_load(written.read_text())

@@ -1,5 +1,5 @@
-"""The configuration that Hydra keeps of a run of verl (.hydra/config.yaml), and the one that `--cfg job --resolve` prints, are
-imported, and mean what verl's own file says. Nothing of verl is run: Hydra composes its files."""
+"""Keel imports the configuration that Hydra saves for a verl run (.hydra/config.yaml) and the output of `--cfg job --resolve`
+with the same meaning. verl is not run: Hydra composes its files."""
 
 import importlib.util
 import os
@@ -26,7 +26,7 @@ main()
 
 
 def compose(folder, *words):
-    """What Hydra keeps of a run with these words, and what it prints for them, as files."""
+    """Returns the saved and the printed configuration of Hydra for these overrides, as files."""
     call = [sys.executable, "-c", PROGRAM, *words]
     environment = {**os.environ, "PYTHONPATH": str(folder_of("verl"))}
     subprocess.run([*call, "hydra.run.dir=job"], cwd=folder, env=environment, check=True)
@@ -66,7 +66,7 @@ def check_defaults(kept, resolved):
         expect(settings[section][key], want, f"{section}.{key}")
     for section, key in (("critic", "body"), ("lora", "rank"), ("reference", "kl_coefficient"), ("reference", "kl_in_reward")):
         expect(settings.get(section, {}).get(key), None, f"{section}.{key}")
-    # Words alone mean the same, but for what verl's file says again that is Keel's default, and for the run's folder.
+    # The overrides alone mean the same, except for settings that equal the defaults of Keel, and run.dir.
     from_words = settings_of(imported(*OURS))
     for section, keys in from_words.items():
         for key, value in keys.items():
@@ -74,7 +74,7 @@ def check_defaults(kept, resolved):
 
 
 def check_what_is_on(kept):
-    """What such a configuration switches on is refused as anywhere."""
+    """Enabled features that are not supported are errors."""
     for setting in ("actor_rollout_ref.actor.qat.enable=true", "actor_rollout_ref.model.lora.rank=8", "distillation.enabled=true",
                     "trainer.v1.trainer_mode=separate_async", "reward.reward_model.enable=true", "skip.rollout.enable=true",
                     "actor_rollout_ref.actor.optim.zero_indexed_step=false", "reward.sandbox_fusion.url=http://a"):
@@ -84,13 +84,13 @@ def check_what_is_on(kept):
 
 
 def check_with_a_critic(kept):
-    """verl's critic has what the policy has, but for its model, its rate and its clip."""
+    """The critic of verl has the settings of the policy, except for model, rate and clip."""
     gae = ("algorithm.adv_estimator=gae", "critic.model.path=model")
     theirs, settings = yaml.safe_load(kept.read_text()), settings_of(imported(kept, *gae))
     for section, key, want in (("objective", "method", "ppo_gae"), ("objective", "advantage", "gae"), ("critic", "body", "separate"),
                                ("critic", "lr", theirs["critic"]["optim"]["lr"]), ("critic", "value_clip", theirs["critic"]["cliprange_value"]),
                                ("critic", "gamma", theirs["algorithm"]["gamma"]), ("critic", "lambda", theirs["algorithm"]["lam"])):
-        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 takes 1e-05 for a text
+        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 parses 1e-05 as a string
     for setting in ("critic.model.path=another", "critic.optim.weight_decay=0.5", "critic.ppo_epochs=2"):
         other = imported(kept, *gae, setting)
         expect(other.returncode, 2, setting)
@@ -98,7 +98,7 @@ def check_with_a_critic(kept):
 
 
 def check_that_all_is_told(kept):
-    """The screen counts what the comments of the configuration name one by one."""
+    """The output gives the number of notes that the configuration lists as comments."""
     result = imported(kept)
     assert len(result.stderr) < 2000 and "keys" in result.stderr, result.stderr
     assert "global_profiler" in result.stdout, result.stdout

@@ -1,16 +1,15 @@
-"""Keel's policy gradients beside those of verl 0.9.1: the same numbers wherever none of verl's guards acts, and every
-difference that tests/goldens/README.md names.
+"""Policy gradients of Keel match verl 0.9.1 where the numerical guards of verl have no effect, and differ as
+tests/goldens/README.md describes.
 
-Both sides get the same random padded batches in float64; padded_batches.py says how near the gradients must be. verl's
-masks are integers, as its trainer has them: the 1e-8 it adds to lengths is then lost in rounding, and nothing has to be
-allowed for it.
+Both sides get the same random padded batches in float64; padded_batches.py defines the tolerance. The masks
+of verl are integers, as in its trainer: the 1e-8 that it adds to lengths is then lost in rounding.
 """
 
 import math
 import sys
 from typing import Any, Mapping, NamedTuple, Optional
 
-from verl_package import ROOT, algos, correction, trainer_config, worker_config  # first: it may end the test
+from verl_package import ROOT, algos, correction, trainer_config, worker_config  # first: it can skip the test
 
 import numpy
 import torch
@@ -22,15 +21,15 @@ import padded_batches  # noqa: E402
 from padded_batches import WIDTH, Batch, flat, random_batch  # noqa: E402
 from support import AGGREGATIONS, close, run  # noqa: E402
 
-OFF = 1e30  # verl has no "switched off"
+OFF = 1e30  # verl cannot switch it off
 BEHAVIOR, RECOMPUTED = {"anchor": "behavior"}, {"anchor": "recomputed"}
 
 
 class Case(NamedTuple):
-    """One of verl's registered losses and the row of Keel that should give the same gradient."""
+    """A registered loss of verl and the method of Keel with the same gradient."""
 
     loss: str
-    settings: Mapping[str, Any]  # verl's, of its actor
+    settings: Mapping[str, Any]  # of the verl actor
     region: str
     params: Mapping[str, Any]  # Keel's
     scope: str = "token"  # or "sequence": one advantage for all its tokens
@@ -40,7 +39,7 @@ class Case(NamedTuple):
 
     @property
     def anchor(self):
-        """What verl is given as its old policy."""
+        """The log-probs that verl gets as old policy."""
         return "recomputed" if self.correction else self.params.get("anchor", "behavior")
 
     def __str__(self):
@@ -48,7 +47,7 @@ class Case(NamedTuple):
 
 
 def actor(settings):
-    """verl's configuration of an actor; what `settings` leaves out is verl's own default."""
+    """Returns the actor configuration of verl: its defaults and `settings`."""
     settings = dict(settings)
     loss = worker_config.PolicyLossConfig(dro_beta=settings.pop("dro_beta", None))
     horizon = settings.pop("horizon", None)
@@ -91,7 +90,7 @@ def worst(case, batch, theirs, ours, aggregation, horizon):
 
 
 def hangs_on_the_guard(case, batch):
-    """Tokens whose Binary KL lies so near the threshold that verl's 1e-8 inside the logarithm may decide."""
+    """Returns tokens whose binary KL is so close to the threshold that the 1e-8 of verl can change the mask."""
     mu, pi = batch.anchor(case.anchor), batch.logp
     if case.loss != "dppo_kl":
         return batch.flat(torch.zeros_like(mu, dtype=torch.bool))
@@ -128,13 +127,13 @@ CASES = [
       for low, high in ((0.2, 0.28), (0.5, 4.0)) for anchor in ANCHORS),
     Case("cispo", clip(1.0, 4.0), "cispo", {"low": None, "high": 4.0}),
     *(Case("dro", {"dro_beta": beta}, "dro", {"beta": beta}) for beta in (0.1, 2.0)),
-    # Trust region against the recomputed policy, weight against the sampler's.
+    # Trust region on pi/old, weight pi/mu.
     Case("vanilla", clip(0.2, 0.28), "minirl", {"low": 0.2, "high": 0.28}, correction=("token", OFF)),
     Case("dppo_tv", clip(0.15, 0.05), "dppo_binary_tv", {"low": 0.15, "high": 0.05, **RECOMPUTED},
          correction=("token", OFF)),
     Case("dppo_kl", clip(0.05, 0.01), "dppo_binary_kl", {"low": 0.05, "high": 0.01, **RECOMPUTED},
          correction=("token", OFF)),
-    # verl's truncated and masked corrections of the gap between sampler and trainer.
+    # Truncated and masked rollout corrections of verl.
     *(Case("vanilla", clip(0.2, 0.28, dual or OFF), "tis",
            {"low": 0.2, "high": 0.28, "ratio_cap": cap, "level": level, "dual": dual}, correction=(level, cap))
       for level, cap, dual in (("token", 1.2, None), ("sequence", 1.5, 3.0))),
@@ -151,7 +150,7 @@ def gradients_agree():
         for number, batch in enumerate(batches(case)):
             left_out += int((hangs_on_the_guard(case, batch) & (batch.flat(batch.mask) > 0)).sum())
             for aggregation in case.aggregations if number < 4 else case.aggregations[:1]:
-                # verl's horizon is the padded length unless it is told another.
+                # The default horizon of verl is the padded length.
                 for horizon in (WIDTH, 37) if aggregation.endswith("norm") else (None,):
                     their_loss, theirs = verl_gradient(case, batch, aggregation, None if horizon == WIDTH else horizon)
                     our_loss, ours = keel_gradient(case, batch, aggregation, horizon)
@@ -168,7 +167,7 @@ def gradients_agree():
 
 
 def a_wrong_parameter_is_noticed():
-    """That the comparison would fail: 10 % more of any parameter, another anchor, level or aggregation."""
+    """The comparison fails with 10 % more of any parameter, or another anchor, level or aggregation."""
     tried = 0
     for case in CASES:
         theirs = [verl_gradient(case, batch, case.aggregations[0])[1] for batch in batches(case)]
@@ -196,7 +195,7 @@ def disagrees(case, batch, theirs, params, aggregation):
 
 
 def g(loss, settings, region, params, mu, pi, advantage, aggregation="token_mean"):
-    """(verl's, Keel's) weight of grad log pi of one token that is a whole batch."""
+    """Returns the weights (verl, Keel) of grad log pi for a batch of one token."""
     def one(value):
         return torch.tensor([[value]], dtype=torch.float64)
 
@@ -237,7 +236,7 @@ def beyond_20_a_differentiated_ratio_vanishes_in_verl():
 
 def the_sequence_ratios_are_clamped_elsewhere():
     params = {"low": 0.2, "high": 0.2}
-    theirs, ours = g("gspo", clip(0.2, 0.2), "gspo", params, -15.0, -5.5, -1.0)  # 9.5: none yet
+    theirs, ours = g("gspo", clip(0.2, 0.2), "gspo", params, -15.0, -5.5, -1.0)  # 9.5: not clamped
     near(theirs, -math.exp(9.5))
     near(ours, -math.exp(9.5))
     theirs, ours = g("gspo", clip(0.2, 0.2), "gspo", params, -15.0, -3.0, -1.0)  # 12: verl clamps at 10
@@ -257,7 +256,7 @@ def clip_ratio_c_is_3_unless_set():
     assert theirs == 0
     near(ours, -5)
     assert g("vanilla", unset, "ppo", {"dual": 3.0}, mu, pi, -1.0) == (0, 0)
-    for loss in ("dppo_tv", "dppo_kl"):  # whose code names 20 as the default
+    for loss in ("dppo_tv", "dppo_kl"):  # the default in their code is 20
         unset = {"clip_ratio_low": 0.15, "clip_ratio_high": 0.15}
         theirs, ours = g(loss, unset, loss, {"low": 0.15, "high": 0.15}, mu, pi, -1.0)
         near(theirs, -3)
@@ -358,7 +357,7 @@ class Rewards(NamedTuple):
     lengths: list
 
     def placed(self):
-        """On the last valid token of each row, as verl's reward managers do."""
+        """Puts the rewards on the last valid token of each row, like the reward managers of verl."""
         rows = torch.zeros_like(self.mask)
         last = (self.mask * torch.arange(1, self.mask.shape[1] + 1)).argmax(1)
         return rows.scatter(1, last[:, None], self.scores[:, None])
@@ -367,7 +366,7 @@ class Rewards(NamedTuple):
         return flat(tensor, self.lengths)
 
     def valid(self, tensor):
-        """The valid ones of a padded tensor; a sequence's number is repeated."""
+        """Returns the valid values of a padded tensor; values of sequences are repeated."""
         tensor = tensor if tensor.dim() == 2 else tensor[:, None].expand(self.mask.shape)
         return tensor[self.mask > 0]
 
@@ -402,7 +401,7 @@ def advantages_agree():
         for theirs, settings, ours, params, tolerance in (
                 ("grpo", {}, "grpo", {"eps": 1e-6}, 1e-12),
                 ("grpo", {"norm_adv_by_std_in_grpo": False}, "group_mean", {}, 1e-12),
-                ("grpo_vectorized", {}, "grpo", {"eps": 1e-6}, 1e-4),  # in float32, whatever it is given
+                ("grpo_vectorized", {}, "grpo", {"eps": 1e-6}, 1e-4),  # always in float32
                 ("rloo", {}, "rloo", {}, 1e-12),
                 ("rloo_vectorized", {}, "rloo", {}, 1e-12),
                 ("reinforce_plus_plus", {"config": config}, "reinforce_pp", {"gamma": 0.9, "eps": 1e-8}, 2e-8),
@@ -415,12 +414,12 @@ def advantages_agree():
         want, returns = verl_advantages("gae", rewards, values=values, gamma=0.95, lam=0.8)
         got = keel.advantages("gae", **known, values=rewards.flat(values), gamma=0.95, lam=0.8)
         close(got.returns[mask], returns, 1e-12 * (1 + returns.abs()), "gae returns")
-        close(whitened(got.advantages[mask]), want, 2e-8 * (1 + want.abs()), "gae whitened")  # verl's are, ours are not
+        close(whitened(got.advantages[mask]), want, 2e-8 * (1 + want.abs()), "gae whitened")  # only those of verl are whitened
         assert (got.advantages[mask] - want).abs().max() > 0.1
 
 
 def a_group_of_one_gets_its_reward_in_verl():
-    rewards = random_rewards(1)._replace(groups=[0, 0, 1, 1, 2, 3, 3, 3, 3, 3])  # the fifth answers alone
+    rewards = random_rewards(1)._replace(groups=[0, 0, 1, 1, 2, 3, 3, 3, 3, 3])  # the fifth is alone in its group
     assert rewards.scores[4] != 0
     alone = rewards.valid(torch.arange(10)) == 4
     assert alone.any()
@@ -430,12 +429,12 @@ def a_group_of_one_gets_its_reward_in_verl():
         close(want[alone], rewards.scores[4].expand(int(alone.sum())), 2e-6 * rewards.scores[4].abs(), theirs)
         assert (got[alone] == 0).all()
         close(got[~alone], want[~alone], 2e-6 * (1 + want[~alone].abs()), theirs)
-    assert (verl_advantages("rloo_vectorized", rewards)[0][alone] == 0).all()  # the one that does as Keel
+    assert (verl_advantages("rloo_vectorized", rewards)[0][alone] == 0).all()  # the only one like Keel
 
 
 def equal_rewards_are_exactly_0_here_only():
-    """0.1 in float32, many times over: verl's mean is off by a rounding, which dividing by about 1e-6 makes visible. From
-    which group size on depends on how wide the machine adds."""
+    """For many rewards of 0.1 in float32 the mean of verl has a rounding error, which dividing by about 1e-6 amplifies. The
+    group size at which it occurs depends on the vector width of the machine."""
     worst = 0
     for size in range(3, 41):
         batch = random_batch(2, 0.3, empty=0, sequences=size)

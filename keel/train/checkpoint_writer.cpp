@@ -126,7 +126,7 @@ bool CheckpointWriter::try_copy(Checkpoint& checkpoint) {
   }
   if (!std::exchange(warned_of_memory_, true))
     console_.line("checkpoints are written in the foreground: " + format_bytes(available) +
-                  " of memory are free, but a " + "copy takes " + format_bytes(bytes) + " and a step may need " +
+                  " of memory are free, but a copy takes " + format_bytes(bytes) + " and a step may need " +
                   format_bytes(reserve) + " more. checkpoint.background=false disables copies and this message");
   return false;
 }

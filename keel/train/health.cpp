@@ -81,14 +81,15 @@ std::vector<std::string> health_alarms(const StepMetrics& metrics, const Config&
     count(metrics.tokens->mismatch_mean > *bound, counts.high_mismatch, "mismatch/abs_prob_mean has been above ",
           *bound, " (", metrics.tokens->mismatch_mean, " now): sampler and trainer differ by more than rounding");
   if (metrics.rollouts.reward_mean) {
-    const bool whole_step =
-        config.critic.enabled() || config.objective.advantage == "reinforce_pp";  // compares all rewards of the step
+    // These methods compare all rewards of the step, and not only those of a prompt.
+    const bool whole_step = config.critic.enabled() || config.objective.advantage == "reinforce_pp";
     // With a KL penalty in the rewards, equal rewards still give different advantages.
     const bool equal = config.reference.kl_in_reward == 0 &&
                        (whole_step ? metrics.rollouts.reward_std == 0.0 : metrics.rollouts.zero_std_groups == 1);
     count(equal, counts.equal_rewards, "all rewards of ", whole_step ? "the step" : "every prompt",
-          " have been equal (mean ", *metrics.rollouts.reward_mean, " now), so the advantages are 0. The prompts are ",
-          "too hard or too easy for the model, or the reward function does not distinguish completions");
+          " have been equal (mean ", *metrics.rollouts.reward_mean,
+          " now), so they give no learning signal. The prompts ",
+          "are too hard or too easy for the model, or the reward function does not distinguish completions");
     if (auto collapse = reward_collapse(*metrics.rollouts.reward_mean, counts)) alarms.push_back(*std::move(collapse));
   }
   count(metrics.rollouts.truncated == 1, counts.all_truncated,

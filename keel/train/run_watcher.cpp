@@ -49,12 +49,12 @@ void RunWatcher::on_experience(const Experience& experience) {
 
 void RunWatcher::record_tokens(const Experience& experience) {
   constexpr int64_t kSample = 16;  // completions per step
-  RecordSelection share{.seed = config_.run.seed};
-  if (config_.record.tokens == "sample") share.rollouts = kSample;
+  RecordSelection selection{.seed = config_.run.seed};
+  if (config_.record.tokens == "sample") selection.rollouts = kSample;
   records_.emplace(folder_.tokens(), state_.step() + 1, experience.prompts, experience.rollouts,
-                   experience.trained_index, share, policy_.tokenizer);
-  header_ = token_record_header(config_, current_objective(config_, state_.rl),
-                                policy_);  // before the step adapts the thresholds
+                   experience.trained_index, selection, policy_.tokenizer);
+  // The step adapts the thresholds later.
+  header_ = token_record_header(config_, current_objective(config_, state_.rl), policy_);
 }
 
 void RunWatcher::on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {

@@ -34,7 +34,7 @@ class RunWatcher : public StepWatcher {
   void add_sample(const Json& sample) { folder_.add_sample(sample); }
 
   void on_skipped_rows(const SkippedCounts& rows) override { log_.skipped_rows(rows); }
-  void on_warning(const std::string& sentence) override { log_.warning(sentence); }
+  void on_warning(const std::string& text) override { log_.warning(text); }
   void on_scored(const ScoreReport& report, size_t completions) override;
   void on_experience(const Experience& experience) override;
   void on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) override;

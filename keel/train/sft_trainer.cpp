@@ -140,7 +140,7 @@ std::optional<std::string> SftTrainer::maybe_switch_to_noisy(TrainState& state) 
   if (state.sft.noisy || !(reached_loss || used_up)) return std::nullopt;
   state.sft.noisy = true;
   if (options.stop_loss <= 0 || reached_loss) return std::nullopt;
-  return "the SFT loss is " + std::to_string(loss) + " after all steps, above sft.stop_loss " +
+  return "the SFT loss is " + std::to_string(loss) + " after all clean demonstrations, above sft.stop_loss " +
          std::to_string(options.stop_loss) + ", so RL may not improve the reward. Raise sft.steps";
 }
 

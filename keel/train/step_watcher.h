@@ -51,7 +51,7 @@ class StepWatcher {
   const std::shared_ptr<StepMeters> meters = std::make_shared<StepMeters>();
   virtual void on_skipped_rows(const SkippedCounts& /*rows*/) {}
   /// The step deviates from the configuration, for example fewer groups than configured.
-  virtual void on_warning(const std::string& /*sentence*/) {}
+  virtual void on_warning(const std::string& /*text*/) {}
   virtual void on_scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
   /// The training data is complete, and no update was made yet.
   virtual void on_experience(const Experience& /*experience*/) {}

@@ -11,7 +11,7 @@ namespace keel {
 /// A CUDA graph: captures GPU work once and replays it with one launch, always in the same memory.
 class CudaGraph {
  public:
-  /// Whether work on this device can be captured.
+  /// Returns whether work on this device can be captured.
   static bool is_supported(at::Device device);
 
   /// Captures the work that `work` launches, without running it. `work` must not synchronise with the device, and the

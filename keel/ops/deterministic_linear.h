@@ -13,7 +13,7 @@ Tensor deterministic_linear(const Tensor& x, const Tensor& weight);
 /// The same with a float32 result; not differentiable.
 Tensor deterministic_linear_to_float32(const Tensor& x, const Tensor& weight);
 
-/// Whether the device has deterministic GEMMs for this dtype.
+/// Returns whether the device has deterministic GEMMs for this dtype.
 bool has_deterministic_gemm(at::Device device, at::ScalarType type);
 
 }  // namespace keel

@@ -154,7 +154,7 @@ struct PackedFlash : torch::autograd::Function<PackedFlash> {
   }
 };
 
-/// Whether a prompt has one completion, which directly follows it. They are one causal sequence then.
+/// Returns whether a prompt has one completion, which directly follows it. They are one causal sequence then.
 bool is_one_sequence(const std::vector<const Segment*>& completions) {
   const Segment& first = *completions.front();
   return completions.size() == 1 && first.prefix_begin + first.prefix_length == first.begin;

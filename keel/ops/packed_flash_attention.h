@@ -16,7 +16,7 @@ class PackedFlashAttention {
  public:
   PackedFlashAttention(const std::vector<Segment>& segments, at::Device device);
 
-  /// Whether it can replace PackedAttention. Softcaps, windows and some head widths are not supported.
+  /// Returns whether it can replace PackedAttention. Softcaps, windows and some head widths are not supported.
   static bool supports(const AttentionConfig& attention, at::Device device, at::ScalarType type, int64_t width);
 
   /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].

@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Whether GEMMs with this matrix multiply bf16 or fp16 directly.
+/// Returns whether GEMMs with this matrix multiply bf16 or fp16 directly.
 bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
 
 /// Context of the backward pass of a trainable weight.

@@ -43,7 +43,7 @@ class DecodeStep {
   /// Captures a CUDA graph for one more batch size, while the host would otherwise wait for the GPU.
   void capture_next_graph();
 
-  /// Whether it pays to set a new batch: `active` sequences still run, and `waiting` others have not started.
+  /// Returns whether it pays to set a new batch: `active` sequences still run, and `waiting` others have not started.
   bool should_refill(int64_t active, int64_t waiting) const;
 
   /// Waits for all steps in flight. Returns their tokens, oldest step first.

@@ -67,12 +67,7 @@ TEST_P(GpuKernels, AddAndRmsNorm) {
 TEST_P(GpuKernels, DropoutMaskEqualsTheCpus) {
   for (const int64_t width : {1, 33, 896}) {
     const Tensor rows = at::arange(37, at::kLong), x = random({37, width}, 1);
-    Dropout dropout{.probability = 0.3,
-                    .seed = 5,
-                    .update = 9,
-                    .layer = 2,
-                    .sequences = rows.div(4, "floor"),
-                    .positions = rows % 4};
+    Dropout dropout{0.3, /*seed=*/5, /*update=*/9, /*layer=*/2, rows.div(4, "floor"), rows % 4};
     const Tensor want = apply_dropout(x.cpu(), dropout);
     dropout.sequences = dropout.sequences.to(cuda_);
     dropout.positions = dropout.positions.to(cuda_);

@@ -11,35 +11,32 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kTokenRows = 400, kTokenWidth = 103;  // no multiple of four columns
+constexpr int64_t kTokenRows = 400, kTokenWidth = 103;  // columns are not a multiple of four
 
-/// Every row another token.
-Dropout dropout_of(double share) {
+/// Each row is a different token.
+Dropout dropout_of(double probability) {
   const Tensor rows = at::arange(kTokenRows, at::kLong);
-  return {.probability = share,
-          .seed = 17,
-          .update = 5,
-          .layer = 3,
-          .sequences = rows.div(8, "floor"),
-          .positions = rows % 8};
+  return {probability, /*seed=*/17, /*update=*/5, /*layer=*/3, rows.div(8, "floor"), rows % 8};
 }
 
 Tensor dropout_factors(const Dropout& dropout) { return apply_dropout(at::ones({kTokenRows, kTokenWidth}), dropout); }
 
-TEST(Dropout, LeavesOutItsShareAndScalesTheRest) {
-  for (const double share : {0.05, 0.5, 0.9}) {
-    const Tensor y = dropout_factors(dropout_of(share));
-    const double n = static_cast<double>(y.numel()), sigma = std::sqrt(share * (1 - share) / n);
-    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean().item<double>(), share, 5 * sigma);
-    EXPECT_TRUE(y.eq(0).logical_or(y.eq(static_cast<float>(1 / (1 - share)))).all().item<bool>());
-    EXPECT_NEAR(y.to(at::kDouble).mean().item<double>(), 1, 5 * sigma / (1 - share));  // so that nothing is biased
-    // No row and no column is special: their shares vary as those of independent draws.
-    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean(1).var().item<double>() / (share * (1 - share) / kTokenWidth), 1, 0.4);
-    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean(0).var().item<double>() / (share * (1 - share) / kTokenRows), 1, 0.8);
+TEST(Dropout, DropsWithItsProbabilityAndScalesTheRest) {
+  for (const double probability : {0.05, 0.5, 0.9}) {
+    const Tensor y = dropout_factors(dropout_of(probability));
+    const double n = static_cast<double>(y.numel()), sigma = std::sqrt(probability * (1 - probability) / n);
+    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean().item<double>(), probability, 5 * sigma);
+    EXPECT_TRUE(y.eq(0).logical_or(y.eq(static_cast<float>(1 / (1 - probability)))).all().item<bool>());
+    EXPECT_NEAR(y.to(at::kDouble).mean().item<double>(), 1, 5 * sigma / (1 - probability));  // unbiased
+    // Fractions per row and per column vary like those of independent samples.
+    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean(1).var().item<double>() / (probability * (1 - probability) / kTokenWidth),
+                1, 0.4);
+    EXPECT_NEAR(y.eq(0).to(at::kDouble).mean(0).var().item<double>() / (probability * (1 - probability) / kTokenRows),
+                1, 0.8);
   }
 }
 
-// Written down again: a column is left out where its word is below share * 2^32.
+// Reference: a column is dropped if its word is below probability * 2^32.
 TEST(Dropout, IsAPureFunctionOfSeedUpdateLayerTokenAndColumn) {
   const Dropout dropout = dropout_of(0.25);
   const Tensor y = dropout_factors(dropout);
@@ -60,7 +57,7 @@ TEST(Dropout, IsAPureFunctionOfSeedUpdateLayerTokenAndColumn) {
       apply_dropout(x.index_select(0, order), shuffled).equal(apply_dropout(x, dropout).index_select(0, order)));
 }
 
-TEST(Dropout, HasOtherNoiseForEveryPartOfItsKey) {
+TEST(Dropout, NoiseDependsOnEveryPartOfTheKey) {
   const Dropout dropout = dropout_of(0.5);
   std::vector<Dropout> others(5, dropout);
   others[0].seed += 1;
@@ -75,7 +72,7 @@ TEST(Dropout, HasOtherNoiseForEveryPartOfItsKey) {
   }
 }
 
-TEST(Dropout, HasTheGradientOfFiniteDifferences) {
+TEST(Dropout, GradientEqualsFiniteDifferences) {
   const Dropout dropout = dropout_of(0.3);
   const Tensor x = random_normal({kTokenRows, kTokenWidth}, 2).requires_grad_(),
                weight = random_normal({kTokenRows, kTokenWidth}, 3),
@@ -90,7 +87,7 @@ TEST(Dropout, HasTheGradientOfFiniteDifferences) {
   EXPECT_TRUE(x.grad().equal(dropout_factors(dropout) * weight));
 }
 
-TEST(Dropout, InLowPrecisionLeavesOutTheSame) {
+TEST(Dropout, LowPrecisionDropsTheSameElements) {
   const Dropout dropout = dropout_of(0.1);
   const Tensor x = random_normal({kTokenRows, kTokenWidth}, 5);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf})

@@ -1,4 +1,4 @@
-// The CPU kernels against the tensor library's own operators in float64, values and gradients.
+// CPU kernels against PyTorch operators in float64: values and gradients.
 
 #include "keel/ops/layer_ops.h"
 
@@ -11,7 +11,7 @@ namespace {
 using Inputs = std::vector<Tensor>;
 using Operation = std::function<Tensor(const Inputs&)>;
 
-/// Value and gradients of sum(operation(inputs) * upstream), in the given type.
+/// Value and gradients of sum(operation(inputs) * upstream) in the given dtype.
 Inputs evaluate_in(at::ScalarType type, const Inputs& inputs, const Operation& operation, const Tensor& upstream) {
   Inputs leaves;
   for (const Tensor& input : inputs) leaves.push_back(input.to(type).clone().requires_grad_());
@@ -32,7 +32,7 @@ void expect_equal(const Inputs& inputs, const Operation& ours, const Operation& 
   }
 }
 
-TEST(LayerOps, ANormWhoseWeightIsFrozenGivesTheSameGradientOfItsRows) {
+TEST(LayerOps, AFrozenNormWeightDoesNotChangeTheGradientOfX) {
   const Tensor x = at::randn({37, 40}), weight = at::randn({40}), direction = at::randn({37, 40});
   const auto gradient = [&](bool learns) {
     const Tensor rows = x.clone().requires_grad_(), factor = weight.clone().requires_grad_(learns);
@@ -51,7 +51,7 @@ TEST(LayerOps, RmsNormIsTheRootMeanSquareNorm) {
   }
 }
 
-TEST(LayerOps, SwigluIsSiluOfTheGateTimesTheOther) {
+TEST(LayerOps, SwigluIsSiluOfGateTimesUp) {
   for (const int64_t rows : {1, 5, 300})
     expect_equal(
         {at::randn({rows, 95}) * 4, at::randn({rows, 95})},
@@ -59,7 +59,7 @@ TEST(LayerOps, SwigluIsSiluOfTheGateTimesTheOther) {
         [](const Inputs& x) { return x[0] * at::sigmoid(x[0]) * x[1]; });
 }
 
-TEST(LayerOps, SwigluStaysFiniteAtTheEndsOfItsRange) {
+TEST(LayerOps, SwigluStaysFiniteAtLargeInputs) {
   const Tensor gate = at::tensor({-1e30f, -200.0f, -80.0f, 0.0f, 80.0f, 200.0f, 1e30f}), up = at::ones_like(gate);
   const Tensor y = gated(Activation::kSilu, gate, up);
   EXPECT_TRUE(y.isfinite().all().item<bool>());
@@ -67,7 +67,7 @@ TEST(LayerOps, SwigluStaysFiniteAtTheEndsOfItsRange) {
   EXPECT_EQ(y[5].item<float>(), 200.0f);
 }
 
-TEST(LayerOps, RotateTurnsEachPairOfHalvesByTheRowsAngle) {
+TEST(LayerOps, RotateRotatesThePairsOfEachHeadByTheRowsAngle) {
   const Tensor angle = at::rand({40, 8}) * 6;
   const Tensor cos = angle.cos(), sin = angle.sin();
   expect_equal(

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kRows = 9, kHidden = 6, kVocab = 13;
 
-/// Hidden states, a head, targets, and coefficients that depend on the token's own log-probability.
+/// Hidden states, a head, targets, and coefficients that depend on the token's log-prob.
 struct Problem {
   Tensor hidden = random_normal({kRows, kHidden}, 1), weight = random_normal({kVocab, kHidden}, 2);
   Tensor targets = int64_tensor({0, 12, 3, 3, 7, 1, 12, 0, 5});
@@ -47,7 +47,7 @@ struct Problem {
     return (softcap > 0 ? softcap * at::tanh(raw / softcap) : raw) / temperature;
   }
 
-  /// The loss written out, in float64, with the coefficients held at those of `at_logp`.
+  /// Reference loss in float64, with constant coefficients computed from `at_logp`.
   Tensor naive_loss(const Tensor& h, const Tensor& w, const Tensor& at_logp) const {
     const Tensor logps = at::log_softmax(naive_logits(h, w), 1);
     const HeadCoefficients c = coefficients(at_logp, 0, kRows);
@@ -104,7 +104,7 @@ TEST_P(LmHeadBackward, EqualsFiniteDifferencesOfTheLoss) {
 INSTANTIATE_TEST_SUITE_P(Of, LmHeadBackward,
                          testing::Combine(testing::Values(1.0, 0.6, 1.7), testing::Bool(), testing::Values(0.0, 2.5)));
 
-TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
+TEST(LmHead, AddsToTheGradientUnlessTheWeightIsFrozen) {
   const Problem problem;
   const auto ones = [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
     return {at::ones_like(stats.logp), {}};
@@ -117,7 +117,7 @@ TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
   head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
   EXPECT_LT(relative_difference(gradients.sums()[0], once * 2), 1e-6);
 
-  LmHead(problem.weight, {}).backward(problem.hidden, problem.targets, Scope::kToken, ones);  // nothing to add to
+  LmHead(problem.weight, {}).backward(problem.hidden, problem.targets, Scope::kToken, ones);  // no sink
 }
 
 TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
@@ -142,7 +142,7 @@ TEST(LmHeadStatistics, EqualTheGoldenVocabularies) {
   EXPECT_EQ(goldens.at("vocabularies").size(), 16u);
   for (const Json& row : goldens.at("vocabularies")) {
     const Tensor logits = at::tensor(numbers(row.at("logits")), at::kDouble).to(at::kFloat).unsqueeze(0);
-    const LmHead head(at::eye(logits.size(1)), {});  // the identity turns hidden states into logits
+    const LmHead head(at::eye(logits.size(1)), {});  // the logits are the hidden states
     const TokenStats stats = head.statistics(logits, int64_tensor({row.at("sampled").get<int64_t>()}));
     const double want = row.at("expected").at("logp");
     EXPECT_NEAR(stats.logp.item<double>(), want, 1e-6 * (1 + std::abs(want)));
@@ -169,8 +169,8 @@ TEST(LmHead, StaysFiniteAtLogitsOfTenThousand) {
   }
 }
 
-TEST(LmHeadStatistics, SurviveATokenThatCannotHappen) {
-  // A logit of -inf: probability 0, which adds 0 to the entropy and not NaN.
+TEST(LmHeadStatistics, AreFiniteWithAMaskedToken) {
+  // A logit of -inf has probability 0 and adds 0 to the entropy, not NaN.
   const Tensor logits = at::tensor({0.0f, -std::numeric_limits<float>::infinity(), 0.0f}).unsqueeze(0);
   const Tensor hidden = at::ones({1, 1});
   const TokenStats stats = LmHead(logits.t().contiguous(), {}).statistics(hidden, int64_tensor({0}));
@@ -178,16 +178,16 @@ TEST(LmHeadStatistics, SurviveATokenThatCannotHappen) {
   EXPECT_NEAR(stats.logp.item<double>(), -std::log(2.0), 1e-6);
 }
 
-TEST(LmHeadStatistics, NeverGiveAPositiveLogProbOrANegativeEntropy) {
+TEST(LmHeadStatistics, LogProbsAreNotPositiveAndEntropiesNotNegative) {
   const Tensor hidden = random_normal({4096, 4}, 1) * 8, weight = random_normal({16, 4}, 2) * 4;
   const Tensor best = hidden.matmul(weight.t()).argmax(1);
   const TokenStats stats = LmHead(weight, {}).statistics(hidden, best);
   EXPECT_LE(stats.logp.max().item<double>(), 0);
   EXPECT_GE(stats.entropy.min().item<double>(), 0);
-  EXPECT_GT(stats.logp.max().item<double>(), -1e-20);  // some of these are sure of themselves
+  EXPECT_GT(stats.logp.max().item<double>(), -1e-20);  // some probabilities are almost 1
 }
 
-TEST(LmHead, OfNoRowsGivesNothing) {
+TEST(LmHead, WithoutRowsReturnsEmptyTensors) {
   const Tensor hidden = at::zeros({0, 4}), weight = at::ones({7, 4});
   const LmHead head(weight, {});
   EXPECT_EQ(head.statistics(hidden, int64_tensor({})).logp.size(0), 0);

@@ -15,22 +15,22 @@ Tensor noise_of(int64_t vocab, uint64_t seed, const Tensor& ids, const Tensor& p
   return with_logit_noise(at::zeros({ids.size(0), vocab}), 1, seed, ids, positions);
 }
 
-TEST(LogitNoise, IsNormalInEveryDirectionOfItsKey) {
+TEST(LogitNoise, IsNormalAlongEveryPartOfTheKey) {
   const int64_t count = 200000;
   const Tensor many = at::arange(count, at::kLong), one = at::full_like(many, 3);
   for (const Tensor& noise : {noise_of(4, 11, many, one), noise_of(4, 11, one, many),
                               noise_of(count, 11, one.narrow(0, 0, 4), many.narrow(0, 0, 4)).t()}) {
     const Tensor x = noise.to(at::kDouble);
     const double n = static_cast<double>(x.numel());
-    // Moments of N(0, 1) are 0, 1, 0, 3; the variances of their estimates over n numbers 1/n, 2/n, 15/n, 96/n.
+    // Moments of N(0, 1) are 0, 1, 0, 3; the variances of their estimates are 1/n, 2/n, 15/n, 96/n.
     EXPECT_NEAR(x.mean().item<double>(), 0, 5 * std::sqrt(1 / n));
     EXPECT_NEAR(x.pow(2).mean().item<double>(), 1, 5 * std::sqrt(2 / n));
     EXPECT_NEAR(x.pow(3).mean().item<double>(), 0, 5 * std::sqrt(15 / n));
     EXPECT_NEAR(x.pow(4).mean().item<double>(), 3, 5 * std::sqrt(96 / n));
-    // Share beyond 2 and beyond 3.5: erfc(2 / sqrt 2), erfc(3.5 / sqrt 2).
+    // Fractions beyond 2 and beyond 3.5: erfc(2 / sqrt 2), erfc(3.5 / sqrt 2).
     EXPECT_NEAR(x.abs().gt(2).to(at::kDouble).mean().item<double>(), 0.0455003, 5 * std::sqrt(0.0455 / n));
     EXPECT_NEAR(x.abs().gt(3.5).to(at::kDouble).mean().item<double>(), 4.6526e-4, 5 * std::sqrt(4.65e-4 / n));
-    // Neighbours, in either direction, have nothing in common; nor have their squares.
+    // Adjacent values, in either direction, are uncorrelated, and so are their squares.
     for (const Tensor& y : {x, x.pow(2) - 1}) {
       const double spread = y.pow(2).mean().item<double>();
       for (int64_t shift = 1; shift < 4; ++shift)
@@ -41,7 +41,7 @@ TEST(LogitNoise, IsNormalInEveryDirectionOfItsKey) {
   }
 }
 
-TEST(LogitNoise, IsBoxAndMullersOfTheStreamsWords) {
+TEST(LogitNoise, IsTheBoxMullerTransformOfTheWords) {
   const Tensor noise = noise_of(7, 9, int64_tensor({123456789012345}), int64_tensor({17}))[0];
   for (uint32_t token = 0; token < 7; ++token) {
     const PhiloxBlock words = random_block(9, Stream::kLogitNoise, 123456789012345u, 17, token / 4);
@@ -52,20 +52,20 @@ TEST(LogitNoise, IsBoxAndMullersOfTheStreamsWords) {
   }
 }
 
-TEST(LogitNoise, IsTheSameWhereverTheRowStandsAndUsesEveryPartOfItsKey) {
+TEST(LogitNoise, DependsOnTheKeyAndNotOnTheRowIndex) {
   const int64_t rows = 50, high = int64_t{1} << 32;
   const Tensor ids = at::arange(rows, at::kLong) * 1000003, positions = at::arange(rows, at::kLong) % 5;
   const Tensor noise = noise_of(9, 42, ids, positions), order = at::randperm(rows, at::kLong);
   EXPECT_TRUE(noise_of(9, 42, ids.index_select(0, order), positions.index_select(0, order))
                   .equal(noise.index_select(0, order)));
-  EXPECT_TRUE(noise_of(33, 42, ids, positions).narrow(1, 0, 9).equal(noise)) << "of a larger vocabulary";
+  EXPECT_TRUE(noise_of(33, 42, ids, positions).narrow(1, 0, 9).equal(noise)) << "with a larger vocabulary";
   for (const Tensor& other : {noise_of(9, 43, ids, positions), noise_of(9, 42 + (uint64_t{1} << 32), ids, positions),
                               noise_of(9, 42, ids + 1, positions), noise_of(9, 42, ids + high, positions),
                               noise_of(9, 42, ids, positions + 5)})
     EXPECT_LT(other.eq(noise).to(at::kDouble).mean().item<double>(), 0.01);
 }
 
-TEST(LogitNoise, IsAddedInItsDeviationAndNotToWhatIsImpossible) {
+TEST(LogitNoise, IsScaledByItsDeviationAndNotAddedToMaskedTokens) {
   const Tensor ids = int64_tensor({1, 2}), logits = random_normal({2, 6}, 1);
   logits[1][3] = -std::numeric_limits<float>::infinity();
   const Tensor before = logits.clone(), noise = noise_of(6, 5, ids, ids);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// A head whose logits are the given rows, which must be finite: the hidden state of row i is the i-th unit vector.
+/// A head whose logits are the given finite rows; the hidden state of row i is the i-th unit vector.
 LmHead head_with(const Tensor& logits, double temperature) {
   return LmHead(logits.t().contiguous(), {.temperature = temperature, .chunk_rows = 16});
 }
@@ -30,7 +30,7 @@ TEST(LmHead, NormalisesWithoutBias) {
         const Tensor targets = at::arange(rows, at::kLong) * 7 % vocab;
         const Tensor ids = (at::arange(rows * count, at::kLong) * 7919 % vocab).view({rows, count});
         LogProbErrors errors;
-        // The tokens of a one-hot row are almost all one.
+        // In a one-hot row almost all tokens are the same.
         for (int64_t seed = 0; seed < (kind == "one_hot" ? kRowsForAMean / rows : 3); ++seed) {
           const Tensor logits = hard_logits(kind, rows, vocab, seed);
           const TokenStats stats =
@@ -46,7 +46,7 @@ TEST(LmHead, NormalisesWithoutBias) {
   }
 }
 
-TEST(LmHead, KnowsTheOtherTokensOfASureOne) {
+TEST(LmHead, OtherLogProbIsAccurateForProbabilitiesNearOne) {
   const int64_t vocab = 1000;
   const std::vector<double> others{1e-1, 1e-6, 1e-9, 1e-12, 1e-30, 1e-60, 1e-300};  // 1 - p of the first token
   const int64_t rows = static_cast<int64_t>(others.size());
@@ -63,7 +63,7 @@ TEST(LmHead, KnowsTheOtherTokensOfASureOne) {
       const double want_logp = want.logp[row].item<double>(), want_other = want.other_logp[row].item<double>();
       if (target == 0) {
         EXPECT_NEAR(other / want_other, 1, 1e-6);
-      } else {  // hardly ever drawn, so that there is almost always another
+      } else {  // tiny p, so 1 - p is almost 1
         EXPECT_NEAR(other, want_other, 1e-7);
         EXPECT_NEAR(logp / want_logp, 1, 1e-6);
       }
@@ -74,7 +74,7 @@ TEST(LmHead, KnowsTheOtherTokensOfASureOne) {
   }
 }
 
-TEST(NextTokenDistribution, IsRightAboutTheOthersOfEqualAndOfImpossibleTokens) {
+TEST(NextTokenDistribution, OtherLogProbIsExactForTiesAndMaskedTokens) {
   const float never = -std::numeric_limits<float>::infinity();
   const Tensor logits = at::tensor({2.0f, 2.0f, never, 1.0f, never, never, 0.0f, 0.0f, 0.0f}).view({3, 3});
   const NextTokenDistribution next(logits, 1.0);
@@ -83,7 +83,7 @@ TEST(NextTokenDistribution, IsRightAboutTheOthersOfEqualAndOfImpossibleTokens) {
   };
   EXPECT_NEAR(other_of(0)[0], std::log(0.5), 1e-7);
   EXPECT_NEAR(other_of(1)[0], std::log(0.5), 1e-7);
-  EXPECT_EQ(other_of(2)[0], 0);  // never drawn: always another
+  EXPECT_EQ(other_of(2)[0], 0);  // masked: 1 - p is 1
   EXPECT_EQ(other_of(0)[1], -kInfinite);
   EXPECT_EQ(other_of(1)[1], 0);
   EXPECT_NEAR(other_of(2)[2], std::log(2.0 / 3), 1e-7);
@@ -93,8 +93,8 @@ TEST(NextTokenDistribution, IsRightAboutTheOthersOfEqualAndOfImpossibleTokens) {
   EXPECT_EQ(only.entropy().item<float>(), 0);
 }
 
-TEST(LmHead, PassesOnTheGradientOfASureToken) {
-  // At p = 1 - 1e-9 a float32 p - 1 is 0 or wrong by a hundred times itself.
+TEST(LmHead, GradientIsAccurateForProbabilitiesNearOne) {
+  // At p = 1 - 1e-9 a float32 p - 1 is 0 or has a relative error of 100.
   const int64_t vocab = 40;
   for (const double gap : {3.0, 14.0, 24.0, 31.0}) {
     Tensor logits = random_normal({4, vocab}, 5);
@@ -107,7 +107,7 @@ TEST(LmHead, PassesOnTheGradientOfASureToken) {
     const Tensor weight = logits.t().to(at::kDouble);
     const Tensor probabilities = at::softmax(logits.to(at::kDouble) / 0.9, 1);
     const Tensor others = probabilities.clone().scatter_(1, targets.unsqueeze(1), 0);
-    // d(-log p_t)/dz_j = p_j, and for the target minus the sum of the others, which does not cancel.
+    // d(-log p_t)/dz_j = p_j, and for the target minus the sum over the others, without cancellation.
     const Tensor want = (others - at::zeros_like(others).scatter_(1, targets.unsqueeze(1), others.sum(1, true)))
                             .div(0.9)
                             .matmul(weight);
@@ -116,7 +116,7 @@ TEST(LmHead, PassesOnTheGradientOfASureToken) {
   }
 }
 
-TEST(LmHead, NoticesRowsThatAreNoDistributions) {
+TEST(LmHead, RowsThatAreNotDistributionsGiveNaN) {
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   const auto ones = [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
     return {at::ones_like(stats.logp), {}};
@@ -163,7 +163,7 @@ TEST(NextTokenDistribution, MeasuresExactDivergences) {
     EXPECT_LT(same_kl.max().item<double>(), 1e-6);
     EXPECT_GE(same_kl.min().item<double>(), 0);
   }
-  // mu never gives the first token, pi never the second.
+  // mu masks the first token, and pi masks the second.
   const float never = -std::numeric_limits<float>::infinity();
   const NextTokenDistribution pi(at::tensor({0.0f, never, 0.0f}).unsqueeze(0), 1),
       mu(at::tensor({never, 0.0f, 0.0f}).unsqueeze(0), 1);
@@ -173,7 +173,7 @@ TEST(NextTokenDistribution, MeasuresExactDivergences) {
   EXPECT_NEAR(pi.divergences_from(less).kl.item<double>(), std::log(2.0), 1e-7);
 }
 
-TEST(NextTokenDistribution, RefusesTokensThatTheVocabularyDoesNotHave) {
+TEST(NextTokenDistribution, RefusesTokensOutsideTheVocabulary) {
   for (const int64_t stray : {-1, 4}) {
     const NextTokenDistribution next(at::zeros({2, 4}), 1.0);
     const std::string message = error_of(3, [&] { next.log_probs(int64_tensor({0, stray})); });

@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-/// One query at a time, in float64: softmax over the prefix and the segment's own tokens up to the query.
+/// Reference in float64, one query at a time: softmax over the prefix and the segment up to the query.
 Tensor naive_attention(const std::vector<Segment>& segments, const AttentionConfig& attention, const Tensor& query,
                        const Tensor& key, const Tensor& value) {
   const int64_t tokens = query.size(0), heads = query.size(1), kv_heads = key.size(1);
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"TwoGroupsInterleaved", {{0, 3}, {3, 2, 0, 3}, {5, 1}, {6, 4, 5, 1}, {10, 2, 0, 3}}, 12, 6, 3}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST(PackedAttention, WithASharedPromptEqualsThePromptCopiedForEachCompletion) {
+TEST(PackedAttention, ASharedPromptEqualsACopyForEachCompletion) {
   // The packed form: prompt rows 0..3, completions 4..6 and 7..8. Copied: [prompt, 4..6], [prompt, 7..8].
   const Tensor q = random_normal({9, 3, 4}, 1), k = random_normal({9, 3, 4}, 2), v = random_normal({9, 3, 4}, 3);
   constexpr AttentionConfig kRule{.scale = 0.5};

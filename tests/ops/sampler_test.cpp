@@ -15,13 +15,13 @@ namespace keel {
 namespace {
 
 const std::vector<double> kLogits{1.5,  -0.5, 0.25, 2.0,
-                                  -3.0, 0.0,  1.0};  // 7: not a multiple of the noise's blocks of 4
+                                  -3.0, 0.0,  1.0};  // 7 tokens: not a multiple of the 4 words of a noise block
 
 Tensor rows_of(const std::vector<double>& logits, int64_t count) {
   return at::tensor(logits, at::kDouble).to(at::kFloat).unsqueeze(0).repeat({count, 1});
 }
 
-/// Pearson's statistic of counts against probabilities.
+/// Pearson's statistic of counts for given probabilities.
 double chi_square(const Tensor& tokens, const std::vector<double>& probabilities) {
   const std::vector<double> counts = to_vector(at::bincount(tokens, {}, static_cast<int64_t>(probabilities.size())));
   double statistic = 0;
@@ -42,7 +42,7 @@ std::vector<double> softmax(const std::vector<double>& logits, double temperatur
 
 class Temperatures : public testing::TestWithParam<double> {};
 
-TEST_P(Temperatures, GiveTheSoftmaxDistributionOverRolloutsAndOverPositions) {
+TEST_P(Temperatures, SampleFromTheSoftmaxOverRolloutsAndPositions) {
   const double temperature = GetParam();
   const int64_t draws = 200000;
   const Tensor logits = rows_of(kLogits, draws), many = at::arange(draws, at::kLong), one = at::full_like(many, 3);
@@ -50,11 +50,11 @@ TEST_P(Temperatures, GiveTheSoftmaxDistributionOverRolloutsAndOverPositions) {
   // The 0.9999 quantile of chi-square with 6 degrees of freedom is 27.86.
   EXPECT_LT(chi_square(sample(logits, temperature, 11, many, one).tokens, want), 27.86);
   EXPECT_LT(chi_square(sample(logits, temperature, 11, one, many).tokens, want), 27.86);
-  // A distribution that is a little off is told from this one.
+  // A slightly different distribution is rejected.
   EXPECT_GT(chi_square(sample(logits, temperature * 1.05, 11, many, one).tokens, want), 27.86);
 }
 
-TEST_P(Temperatures, ReportTheLogSoftmaxOfTheTokenDrawn) {
+TEST_P(Temperatures, ReportTheLogSoftmaxOfTheSampledToken) {
   const double temperature = GetParam();
   const Tensor logits = random_normal({500, 37}, 1) * 4, ids = at::arange(500, at::kLong);
   const SampledTokens drawn = sample(logits, temperature, 5, ids, ids);
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Temperatures, testing::Values(0.5, 1.0, 2.0));
 TEST(Sampler, NormalisesWithoutBias) {
   for (const std::string& kind : kHardLogits) {
     for (const int64_t vocab : kVocabularies) {
-      std::map<double, LogProbErrors> errors;  // by temperature
+      std::map<double, LogProbErrors> errors;  // keyed by temperature
       for (int64_t seed = 0; seed < kDrawnForAMean / kRowsAtATime; ++seed) {
         const Tensor logits = hard_logits(kind, kRowsAtATime, vocab, seed), ids = at::arange(kRowsAtATime, at::kLong);
         for (const double temperature : kTemperatures) {
@@ -88,7 +88,7 @@ TEST(Sampler, NormalisesWithoutBias) {
   }
 }
 
-TEST(Sampler, KnowsTheOtherTokensOfASureOneAndOfANucleus) {
+TEST(Sampler, OtherLogProbIsAccurateForProbabilitiesNearOneAndWithTopP) {
   const Tensor ids = int64_tensor({0});
   for (const double gap : {20.0, 30.0, 100.0, 1e4}) {  // 1 - p from 1e-8 to e^-10000
     const Tensor logits = at::tensor({gap, 0.0, 0.5, -1.0}, at::kDouble).to(at::kFloat).unsqueeze(0);
@@ -99,7 +99,7 @@ TEST(Sampler, KnowsTheOtherTokensOfASureOneAndOfANucleus) {
     EXPECT_NEAR(sample(logits, 0, 1, ids, ids).other_logp.item<double>() / others, 1, 1e-6);
     EXPECT_NEAR(sample(logits, 10, 1, ids, ids).other_logp.item<double>(),
                 ExactLogProbs(logits, 10, sample(logits, 10, 1, ids, ids).tokens).other_logp.item<double>(), 1e-3);
-    // Of the two likeliest: p = 1 / (1 + e^(0.5 - gap)).
+    // With the two most likely tokens p = 1 / (1 + e^(0.5 - gap)).
     const SampledTokens two = sample(truncate_logits(logits, 1, {.top_p = 1 - 4e-9}), 1, 1, ids, ids);
     if (gap == 20) {
       EXPECT_NEAR(two.other_logp.item<double>(), 0.5 - gap, 1e-6);
@@ -110,7 +110,7 @@ TEST(Sampler, KnowsTheOtherTokensOfASureOneAndOfANucleus) {
   }
 }
 
-/// Gumbel noise exceeds `level` exactly for the words below this one: it falls as the word grows.
+/// The number of words whose Gumbel noise exceeds `level`. Noise falls as the word grows.
 uint64_t words_above(float level) {
   uint64_t low = 0, high = uint64_t{1} << 32;
   while (low < high) {
@@ -123,7 +123,7 @@ uint64_t words_above(float level) {
   return low;
 }
 
-TEST(Gumbel, NeverRisesWithTheWord) {
+TEST(Gumbel, FallsAsTheWordGrows) {
   float last = gumbel(0);
   EXPECT_NEAR(last, 33 * std::log(2.0), 1e-5);
   for (uint64_t word = 1; word < (uint64_t{1} << 32); word += 1 + word / 5000) {
@@ -135,7 +135,7 @@ TEST(Gumbel, NeverRisesWithTheWord) {
   EXPECT_TRUE(std::isfinite(gumbel(~0u)));
 }
 
-TEST(Gumbel, HasItsDistributionFarIntoTheTail) {
+TEST(Gumbel, HasTheRightTail) {
   // P(noise > g) = 1 - exp(-exp(-g)), counted over all words.
   for (double level = -2.5; level < 21; level += 0.37) {
     const double share = static_cast<double>(words_above(static_cast<float>(level))) / 4294967296.0;
@@ -144,9 +144,9 @@ TEST(Gumbel, HasItsDistributionFarIntoTheTail) {
   }
 }
 
-TEST(Gumbel, DrawsRareTokensAtTheirRate) {
-  // Two tokens, one of probability p: it is drawn where its noise exceeds the other's by log((1 - p) / p). Counted over
-  // the words of the rare token, integrated over those of the other.
+TEST(Gumbel, SamplesRareTokensAtTheRightRate) {
+  // Of two tokens, the one of probability p is sampled if its noise exceeds the other's by log((1 - p) / p). The test
+  // counts over the words of the rare token and integrates over those of the other.
   for (const double p : {0.3, 1e-3, 1e-6, 1e-7, 1e-8, 1e-9}) {
     constexpr int kParts = 100000;
     double drawn = 0;
@@ -159,8 +159,8 @@ TEST(Gumbel, DrawsRareTokensAtTheirRate) {
   }
 }
 
-TEST(Sampler, DrawsATokenOfOneInAHundredMillionWhereItsNoiseSaysSo) {
-  // Keys whose second word is among the smallest; then a logit at which the second token is just drawn, or just not.
+TEST(Sampler, SamplesATokenOfProbability1e8ExactlyIfItsNoiseIsLargeEnough) {
+  // Uses keys whose second word is tiny, and logits at which the second token is just sampled or just not.
   int found = 0;
   for (uint64_t id = 0; found < 4; ++id) {
     const PhiloxBlock words = random_block(9, Stream::kSampling, id, 0, 0);
@@ -178,7 +178,7 @@ TEST(Sampler, DrawsATokenOfOneInAHundredMillionWhereItsNoiseSaysSo) {
   }
 }
 
-TEST(Sampler, DrawsConsecutivePositionsIndependently) {
+TEST(Sampler, ConsecutivePositionsAreIndependent) {
   const int64_t draws = 200000;
   const std::vector<double> logits{0.5, -0.5, 1.0}, p = softmax(logits, 1);
   const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(logits, draws);
@@ -193,7 +193,7 @@ TEST(Sampler, DrawsConsecutivePositionsIndependently) {
   EXPECT_LT(chi_square(now * 3 + neighbour, pairs), 31.83);
 }
 
-TEST(Sampler, DrawsTheSameTokenWhereverTheRowStands) {
+TEST(Sampler, TheTokenDoesNotDependOnTheRowIndex) {
   const int64_t rows = 64;
   const Tensor logits = random_normal({rows, 9}, 2), ids = at::arange(rows, at::kLong) * 1000003,
                positions = at::arange(rows, at::kLong) % 5;
@@ -209,7 +209,7 @@ TEST(Sampler, DrawsTheSameTokenWhereverTheRowStands) {
   }
 }
 
-TEST(Sampler, UsesEveryPartOfTheKey) {
+TEST(Sampler, TheTokenDependsOnEveryPartOfTheKey) {
   const int64_t rows = 256;
   const Tensor logits = at::zeros({rows, 50}), ids = at::arange(rows, at::kLong), positions = at::zeros_like(ids);
   const Tensor tokens = sample(logits, 1, 1, ids, positions).tokens;
@@ -225,18 +225,18 @@ TEST(Sampler, UsesEveryPartOfTheKey) {
   EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids, positions + 1)), 0.1);
 }
 
-TEST(Sampler, AtTemperatureZeroTakesTheLargestLogitAndReportsItsUntemperedLogProb) {
+TEST(Sampler, TemperatureZeroTakesTheLargestLogitAndReportsItsLogProbAtOne) {
   const Tensor logits = at::tensor({0.0f, 2.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, 3.5f}).view({2, 4});
   const Tensor ids = int64_tensor({0, 1});
   const SampledTokens drawn = sample(logits, 0, 1, ids, ids);
-  EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{1, 3}));  // the first among equals
+  EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{1, 3}));  // the first of equal ones
   // log softmax by hand: 2 - log(1 + e^2 + e + e^2) and 3.5 - log(e^3 + 1/e + sqrt(e) + e^3.5)
   EXPECT_NEAR(drawn.logp[0].item<double>(), 2 - std::log(1 + 2 * std::exp(2.0) + std::exp(1.0)), 1e-6);
   EXPECT_NEAR(drawn.logp[1].item<double>(),
               3.5 - std::log(std::exp(3.0) + std::exp(-1.0) + std::exp(0.5) + std::exp(3.5)), 1e-6);
 }
 
-TEST(Sampler, CopesWithExtremeLogitsAndAVocabularyOfOne) {
+TEST(Sampler, HandlesExtremeLogitsAndAVocabularyOfOne) {
   const Tensor ids = int64_tensor({0, 1, 2});
   const float never = -std::numeric_limits<float>::infinity();
   const Tensor logits = at::tensor({1e4f, -1e4f, -1e4f, -1e4f, 1e4f, -1e4f, never, never, 0.0f}).view({3, 3});
@@ -250,7 +250,7 @@ TEST(Sampler, CopesWithExtremeLogitsAndAVocabularyOfOne) {
   }
 }
 
-/// Which tokens are in the nucleus: taken one by one in double precision, likeliest first, until they are enough.
+/// Reference nucleus in float64: adds the most likely tokens until they reach top_p.
 std::vector<bool> reference_nucleus(const std::vector<double>& probabilities, double top_p) {
   std::vector<bool> inside(probabilities.size(), false);
   for (double sum = 0; sum < top_p;) {
@@ -264,7 +264,7 @@ std::vector<bool> reference_nucleus(const std::vector<double>& probabilities, do
   return inside;
 }
 
-TEST(Nucleus, IsTheSmallestSetOfLikeliestTokens) {
+TEST(TopP, KeepsTheSmallestSetOfMostLikelyTokens) {
   const Tensor logits = random_normal({60, 37}, 4) * 3;
   for (const double temperature : {0.5, 1.0, 2.0}) {
     for (const double top_p : {1e-9, 0.1, 0.5, 0.9, 0.999}) {
@@ -283,14 +283,14 @@ TEST(Nucleus, IsTheSmallestSetOfLikeliestTokens) {
   }
 }
 
-TEST(Nucleus, TakesLowerIdsFirstAndLeavesEverythingAsItIsWhereNothingIsCut) {
+TEST(TopP, KeepsLowerIdsFirstAndReturnsTheInputIfNothingIsCut) {
   const Tensor equal = at::zeros({1, 4});
   EXPECT_EQ(to_vector(truncate_logits(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
   EXPECT_TRUE(truncate_logits(equal, 1, {.top_p = 1}).equal(equal));
   EXPECT_TRUE(truncate_logits(equal, 0, {.top_p = 0.5}).equal(equal));
 }
 
-TEST(Truncation, LeavesOutWhatIsUnlikelyBesideTheLikeliestToken) {
+TEST(MinP, ExcludesTokensBelowAFractionOfTheHighestProbability) {
   const Tensor logits = random_normal({60, 37}, 6) * 3;
   for (const double temperature : {0.5, 1.0, 2.0})
     for (const double min_p : {1e-6, 0.05, 0.5, 1.0}) {
@@ -307,9 +307,9 @@ TEST(Truncation, LeavesOutWhatIsUnlikelyBesideTheLikeliestToken) {
     }
 }
 
-TEST(Truncation, ComesInTheOrderOfTransformers) {
-  // Of 0.4, 0.3, 0.2 and 0.1 the likeliest three are 4/9, 3/9 and 2/9: two of them have 0.7, where all four would need
-  // the third; and of these two the second has 3/4 of the first one's probability.
+TEST(Truncation, AppliesTopKTopPAndMinPInTheOrderOfTransformers) {
+  // top_k renormalises 0.4, 0.3, 0.2 and 0.1 to 4/9, 3/9 and 2/9, of which two reach 0.7; without it three would be
+  // needed. The second of these two has 3/4 of the first one's probability.
   const Tensor logits = at::tensor({0.4, 0.3, 0.2, 0.1}, at::kFloat).log().unsqueeze(0);
   const auto left_out = [&](const Truncation& by) { return to_vector(truncate_logits(logits, 1, by).isinf()[0]); };
   EXPECT_EQ(left_out({.top_k = 3, .top_p = 0.75}), (std::vector<double>{0, 0, 1, 1}));
@@ -319,10 +319,10 @@ TEST(Truncation, ComesInTheOrderOfTransformers) {
   EXPECT_EQ(left_out({.top_k = 2}), (std::vector<double>{0, 0, 1, 1}));
 }
 
-TEST(Nucleus, IsSampledFromWithItsOwnProbabilities) {
+TEST(TopP, RenormalisesTheKeptProbabilities) {
   const int64_t draws = 200000;
   const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(kLogits, draws);
-  // The likeliest three, tokens 3, 0 and 6, have 0.422 + 0.256 + 0.155 of the probability.
+  // The three most likely tokens 3, 0 and 6 have 0.422 + 0.256 + 0.155 of the probability.
   const SampledTokens drawn = sample(truncate_logits(rows, 1, {.top_p = 0.7}), 1, 11, ids, at::zeros_like(ids));
   const std::vector<double> want = softmax({2.0, 1.5, 1.0}, 1);
   const double count = static_cast<double>(draws);

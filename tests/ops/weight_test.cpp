@@ -11,8 +11,8 @@ namespace {
 
 constexpr at::ScalarType kNarrow[] = {at::kBFloat16, at::kHalf};
 
-// 1 + 2^-9 is no number of bf16: a sum there would stay at 1. Of fp16's numbers 1 + 2^-12 is none.
-TEST(Weight, AddsTheGradientsOfSeveralPassesInFloat32) {
+// A bf16 sum of 1 and 2^-9 stays 1, and so does an fp16 sum of 1 and 2^-12.
+TEST(Weight, AccumulatesGradientsInFloat32) {
   for (const at::ScalarType type : kNarrow) {
     const Weight weight(at::ones({1, 1}, type));
     const GradientSinks gradients({{"weight", weight}});
@@ -26,7 +26,7 @@ TEST(Weight, AddsTheGradientsOfSeveralPassesInFloat32) {
   }
 }
 
-TEST(Weight, LearnsWhileASinkExistsAndGradientsAreRecorded) {
+TEST(Weight, GetsGradientsWhileASinkExistsAndAutogradIsEnabled) {
   const Weight weight(at::ones({2, 2}));
   {
     const GradientSinks gradients({{"weight", weight}});
@@ -37,8 +37,8 @@ TEST(Weight, LearnsWhileASinkExistsAndGradientsAreRecorded) {
   EXPECT_TRUE(weight.forward().is_same(weight.value()));
 }
 
-// A log-probability that came through logits of bf16, 2^-8 apart, would be wrong in its third digit.
-TEST(LmHeadInLowPrecision, RoundsWeightsAndStatesAndNothingElse) {
+// Log-probs from bf16 logits, 2^-8 apart, would be wrong in the third digit.
+TEST(LmHeadInLowPrecision, RoundsOnlyWeightsAndHiddenStates) {
   for (const at::ScalarType type : kNarrow) {
     const int64_t vocabulary = 37, rows = 12;
     const Weight weight(random_normal({vocabulary, 16}, 1).to(type));

@@ -8,28 +8,28 @@ namespace keel {
 namespace {
 
 TEST(Bitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
-  int64_t plainly_different = 0;
+  int64_t different_by_default = 0;
   for (const auto& [name, config] : bitwise_families()) {
     const ModelWeights model = tiny_model(config);
     const auto [different, all] = different_bits({model, {}, kBitwise}, {model, kBitwise});
     EXPECT_EQ(different, 0) << name;
     EXPECT_GT(all, 300) << name;
-    plainly_different += different_bits({model}, model).first;
+    different_by_default += different_bits({model}, model).first;
   }
-  EXPECT_GT(plainly_different, 0) << "without it the bits differ";
+  EXPECT_GT(different_by_default, 0) << "without rollout.bitwise the bits differ";
 }
 
-TEST(Bitwise, AnAdapterIsAppliedAsInTraining) {
+TEST(Bitwise, SamplerAppliesTheAdapterAsTheTrainerDoes) {
   ModelWeights model = tiny_model(tiny_config(6, 2, false));
   model.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
   for (const NamedTensor& tensor : model.adapter()) tensor.value.copy_(random_normal(tensor.value.sizes(), 9) * 0.5);
   const SamplerWeights sampled{model, {}, kBitwise};
   EXPECT_EQ(different_bits(sampled, {model, kBitwise}).first, 0);
   EXPECT_GT(different_bits({model}, model).first, 0);
-  EXPECT_GT(different_bits(sampled, {model.without_adapter(), kBitwise}).first, 300) << "the adapter matters";
+  EXPECT_GT(different_bits(sampled, {model.without_adapter(), kBitwise}).first, 300) << "the adapter changes the bits";
 }
 
-TEST(Bitwise, GradientsAreThoseOfTheUsualWay) {
+TEST(Bitwise, GradientsEqualThoseWithoutBitwise) {
   const std::vector<Prompt> prompts = tiny_prompts();
   for (const auto& [name, config] : bitwise_families()) {
     const auto gradients = [&](bool same_bits) {
@@ -41,7 +41,7 @@ TEST(Bitwise, GradientsAreThoseOfTheUsualWay) {
         (hidden * random_normal(hidden.sizes(), 5)).sum().backward();
       }
       std::vector<Tensor> result = sinks.sums();
-      if (!config.tie_word_embeddings) result.pop_back();  // of the head, which nothing went through
+      if (!config.tie_word_embeddings) result.pop_back();  // gradient of the unused head
       return result;
     };
     const std::vector<Tensor> ours = gradients(true), usual = gradients(false);

@@ -1,4 +1,4 @@
-// What the engine draws has the distribution that the network says: Pearson's test of pairs of tokens.
+// The engine samples from the network's distribution: Pearson's chi-squared test on pairs of tokens.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kDraws = 20000, kWords = 11;
 
-/// How often each pair of first and second token was drawn.
+/// Counts of each pair of first and second token.
 std::vector<double> pairs_drawn(const ModelWeights& model, const Prompt& prompt, double temperature) {
   const Tokenizer tokenizer = tiny_tokenizer();
   std::vector<double> counts(kWords * kWords, 0);
@@ -28,7 +28,7 @@ std::vector<double> pairs_drawn(const ModelWeights& model, const Prompt& prompt,
   return counts;
 }
 
-/// Their probabilities: the softmax of a plain network in float64, of the prompt and then of every first token.
+/// Probabilities of the pairs: the softmax of a reference network in float64 after the prompt and after each first token.
 std::vector<double> pair_probabilities(const ModelWeights& model, const Prompt& prompt, double temperature) {
   const ReferenceModel reference(model);
   std::vector<int64_t> text(prompt.tokens.begin(), prompt.tokens.end());
@@ -45,8 +45,8 @@ std::vector<double> pair_probabilities(const ModelWeights& model, const Prompt& 
   return result;
 }
 
-/// Pearson's statistic as a deviate that is nearly standard normal (Wilson and Hilferty); pairs that are expected fewer
-/// than five times are counted together.
+/// Pearson's statistic, transformed to a nearly standard normal number (Wilson-Hilferty). Pairs with fewer than five
+/// expected counts are pooled.
 double deviate(const std::vector<double>& counts, const std::vector<double>& probabilities) {
   double statistic = 0, cells = 0, rare_count = 0, rare_expected = 0;
   const auto add = [&](double count, double expected) {
@@ -63,7 +63,7 @@ double deviate(const std::vector<double>& counts, const std::vector<double>& pro
     }
   }
   if (rare_expected >= 5) add(rare_count, rare_expected);
-  EXPECT_GT(cells, 30) << "enough to be told apart";
+  EXPECT_GT(cells, 30) << "too few cells";
   const double freedom = cells - 1, third = 2 / (9 * freedom);
   return (std::cbrt(statistic / freedom) - (1 - third)) / std::sqrt(third);
 }
@@ -73,7 +73,7 @@ TEST(SampledFrequencies, AreTheSoftmaxAtTheTemperature) {
   const Prompt prompt = tiny_prompts()[4];
   for (const double temperature : {0.7, 1.0, 1.5}) {
     const std::vector<double> counts = pairs_drawn(model, prompt, temperature);
-    // One of 10,000 seeds is beyond 3.72.
+    // One of 10,000 seeds exceeds 3.72.
     EXPECT_LT(deviate(counts, pair_probabilities(model, prompt, temperature)), 3.72) << temperature;
     EXPECT_GT(deviate(counts, pair_probabilities(model, prompt, 1.1 * temperature)), 3.72) << temperature;
   }

@@ -34,7 +34,7 @@ class RolloutEngineTest : public testing::Test {
   SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 12, .seed = 5, .policy_version = 17};
 };
 
-/// To the last bit: what a rollout is computed from does not depend on what is decoded beside it.
+/// Bitwise equality: the batch does not change the computation of a rollout.
 void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t, Rollout>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, rollout] : want) {
@@ -51,7 +51,7 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
   }
 }
 
-/// Share of the recorded log-probabilities that the model's full forward pass gives, too.
+/// Fraction of the recorded log-probs that equal those of the model's full forward pass.
 double share_of_equals(const Transformer& model, const std::vector<Rollout>& rollouts, double temperature) {
   std::vector<std::span<const float>> behavior;
   for (const Rollout& rollout : rollouts) behavior.push_back(rollout.tokens.behavior_logp);
@@ -67,8 +67,8 @@ double share_of_equals(const Transformer& model, const std::vector<Rollout>& rol
   return equal / tokens;
 }
 
-TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
-  request_.max_new_tokens = 40;  // more than two blocks of the key-value store
+TEST_F(RolloutEngineTest, RolloutsDoNotDependOnTheBatch) {
+  request_.max_new_tokens = 40;  // more than two KV cache blocks
   request_.top_k = 3;
   request_.hidden_states = true;
   const std::map<uint64_t, Rollout> want = by_id(prompts_, request_);
@@ -85,15 +85,15 @@ TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
   expect_same(alone, want);
 }
 
-TEST_F(RolloutEngineTest, GoesOnWithTheRequestThatItWasGivenWhenThatChanges) {
+TEST_F(RolloutEngineTest, CopiesTheRequest) {
   const std::vector<Rollout> want = engine_.generate(prompts_, request_);
   Decoding decoding = engine_.submit(prompts_, request_);
   for (request_ = {}; !decoding.done();) decoding.poll();
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(decoding.rollouts()[i].tokens.ids, want[i].tokens.ids);
 }
 
-TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPass) {
-  // No cache, no batch, float64: each token again from a plain network on everything before it.
+TEST_F(RolloutEngineTest, SamplesAsFromTheFullForwardPass) {
+  // Samples each token again from a reference network in float64, without cache and batch.
   request_.temperature = 0.8;
   const ReferenceModel reference(model_);
   int64_t tokens = 0;
@@ -112,7 +112,7 @@ TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPas
   EXPECT_GT(tokens, 100);
 }
 
-TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSamplesFrom) {
+TEST_F(RolloutEngineTest, RecordsTheNoisyDistributionThatItSamplesFrom) {
   const std::map<uint64_t, Rollout> quiet = by_id(prompts_, request_);
   request_.logit_noise = 0.5;
   request_.top_k = 3;
@@ -142,8 +142,8 @@ TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSample
   EXPECT_GT(moved, 5);
 }
 
-TEST_F(RolloutEngineTest, InALowPrecisionRoundsTheSameOnTheWayThroughTheCacheAsWithoutOne) {
-  // Both paths round; where their sums differ in the last bit a number may fall to either side of a half-way case.
+TEST_F(RolloutEngineTest, LowPrecisionRoundsTheSameWithAndWithoutTheCache) {
+  // Both paths round. Where their sums differ in the last bit, they may round to different neighbours.
   for (const char* precision : {"bf16", "fp8_full", "fp8_e5m2_full"}) {
     const SamplingModel rounded = sampling_model({model_}, precision);
     const std::vector<Rollout> rollouts = RolloutEngine(rounded, tokenizer_).generate(prompts_, request_);
@@ -159,7 +159,7 @@ TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
   }
 }
 
-TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerComputesThem) {
+TEST_F(RolloutEngineTest, RecordsTopKAndOtherLogProbsThatTheTrainerComputes) {
   request_.temperature = 0.7;
   request_.top_k = 4;
   const ReferenceModel reference(model_);
@@ -185,7 +185,7 @@ TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerCo
   }
 }
 
-TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
+TEST_F(RolloutEngineTest, EndsACompletionAtAStopTokenOrAtTheLimit) {
   const int32_t eos = *tokenizer_.eos_id();
   int stopped = 0, cut = 0;
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
@@ -208,13 +208,13 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
   EXPECT_GT(cut, 0);
 }
 
-TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
+TEST_F(RolloutEngineTest, EndsACompletionAtAStopString) {
   const std::vector<Rollout> free = engine_.generate(prompts_, request_);
   request_.stop_strings = {"c d", "g h"};
   const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
   int ended = 0;
   for (size_t i = 0; i < rollouts.size(); ++i) {
-    // The same tokens up to the one that completes a string, which is the last.
+    // The tokens are the same up to the one that completes the string.
     size_t count = 0, first = std::string::npos;
     while (first == std::string::npos && count < free[i].tokens.size()) {
       const std::string text = tokenizer_.decode(std::span(free[i].tokens.ids).first(++count));
@@ -232,7 +232,7 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
   EXPECT_LT(ended, 28);
 }
 
-TEST_F(RolloutEngineTest, GoesOnPastTheStopTokenWhenToldTo) {
+TEST_F(RolloutEngineTest, IgnoresStopTokensIfStopAtEosIsFalse) {
   request_.stop_at_eos = false;
   int64_t passed = 0;
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
@@ -243,7 +243,7 @@ TEST_F(RolloutEngineTest, GoesOnPastTheStopTokenWhenToldTo) {
   EXPECT_GT(passed, 0);
 }
 
-TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
+TEST_F(RolloutEngineTest, AStopTokenAtTheLimitCountsAsAStop) {
   request_.samples_per_prompt = 32;
   request_.max_new_tokens = 1;
   int stopped = 0;
@@ -255,7 +255,7 @@ TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
   EXPECT_GT(stopped, 0);
 }
 
-TEST_F(RolloutEngineTest, GivesEachPromptItsOwnLimitAndTheTokensThatItHasAloneWithIt) {
+TEST_F(RolloutEngineTest, PromptLimitsGiveTheSameTokensAsSeparateRequests) {
   const std::vector<int64_t> limits = {1, 40, 3, 17, 2, 33, 16};  // of seven prompts; blocks have 16 tokens
   std::map<uint64_t, Rollout> alone;
   std::set<int64_t> cut_at;
@@ -274,17 +274,17 @@ TEST_F(RolloutEngineTest, GivesEachPromptItsOwnLimitAndTheTokensThatItHasAloneWi
   }
 }
 
-TEST_F(RolloutEngineTest, PlansTheMemoryOfTheLongestCompletionsThatCanBeTogether) {
+TEST_F(RolloutEngineTest, SizesTheCacheForTheLongestCompletionsOfABatch) {
   request_.max_new_tokens = 1000;
   request_.prompt_max_new_tokens = {1, 40, 3, 17, 2, 33, 16};
   request_.samples_per_prompt = 1;
   request_.max_sequences = 2;
-  // Blocks of 16 tokens: three of each of the two longest completions, one of each of two prompts, and an idle one.
+  // Blocks of 16 tokens: three for each of the two longest completions, one for each of two prompts, and a padding block.
   EXPECT_EQ(Decoding::kv_cache_bytes(SamplingModel({model_}), prompts_, request_),
             KvCache::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
 }
 
-TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
+TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndReportsFinishedGroups) {
   for (const int64_t max_sequences : {1, 8, 1024}) {
     request_.max_sequences = max_sequences;
     std::vector<uint64_t> handed_over;
@@ -315,19 +315,19 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
       EXPECT_EQ(rollouts[i].id, prompts_[i / 4].id * 4 + i % 4);
       EXPECT_EQ(rollouts[i].policy_version, 17u);
     }
-    // Each group once and whole; which one is complete first depends on what was drawn.
+    // Each group is reported once and complete. Their order depends on the samples.
     for (size_t i = 0; i < handed_over.size(); ++i) EXPECT_EQ(handed_over[i] % 4, i % 4);
     EXPECT_EQ(std::set<uint64_t>(handed_over.begin(), handed_over.end()).size(), 28u);
   }
 }
 
-TEST_F(RolloutEngineTest, AtTemperatureZeroGivesEverySampleTheSameTokens) {
+TEST_F(RolloutEngineTest, SamplesAreEqualAtTemperatureZero) {
   request_.temperature = 0;
   const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
   for (size_t i = 0; i < rollouts.size(); ++i) EXPECT_EQ(rollouts[i].tokens.ids, rollouts[i / 4 * 4].tokens.ids) << i;
 }
 
-TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
+TEST_F(RolloutEngineTest, CompletionsDifferBySampleSeedAndId) {
   const std::vector<Rollout> one = engine_.generate(prompts_, request_);
   request_.seed = 6;
   const std::vector<Rollout> other = engine_.generate(prompts_, request_);
@@ -340,7 +340,7 @@ TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
   EXPECT_LT(equal_seeds, 7);
 }
 
-TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
+TEST_F(RolloutEngineTest, RefusesEmptyAndTooLongPrompts) {
   prompts_[2].tokens.clear();
   EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); })
                 .find("prompt 49 is empty; a prompt needs at least one token"),
@@ -354,7 +354,7 @@ TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
 }
 
-TEST_F(RolloutEngineTest, RefusesCountsThatLeaveNothingToDo) {
+TEST_F(RolloutEngineTest, RefusesCountsBelowOne) {
   const auto refusal = [&](const SamplingRequest& request) {
     return error_of(2, [&] { engine_.generate(prompts_, request); });
   };
@@ -372,7 +372,7 @@ TEST_F(RolloutEngineTest, RefusesCountsThatLeaveNothingToDo) {
   expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, 5, 56, 7}}), {"prompt 58", "65 tokens"});
 }
 
-TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWhichPrompt) {
+TEST_F(RolloutEngineTest, FailsAtLogProbsThatAreNotFiniteAndNamesPromptAndToken) {
   prompts_.erase(prompts_.begin() + 2);  // the one with an h
   const std::vector<Rollout> sound = engine_.generate(prompts_, request_);
   size_t first = request_.max_new_tokens;  // token after an h
@@ -393,14 +393,14 @@ TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWh
   const std::string message = error_of(4, [&] { generate(broken); });
   for (const std::string& part : {place, std::string("\"model.embed_tokens.weight\" holds NaN")})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
-  overflowing.head().value().sign_().mul_(3e38);  // finite, and no sum of them is
+  overflowing.head().value().sign_().mul_(3e38);  // finite, but their sums overflow
   const std::string other = error_of(4, [&] { generate(overflowing); });
   EXPECT_NE(other.find("prompt 43, token 0 of a completion: the model's log-probabilities are not finite"),
             std::string::npos)
       << other;
 }
 
-TEST_F(RolloutEngineTest, RefusesTokensThatTheModelDoesNotHave) {
+TEST_F(RolloutEngineTest, RefusesTokensOutsideTheVocabulary) {
   const ModelConfig ten_words = tiny_config(6, 2, false, /*width=*/4, /*vocab=*/10);
   const RolloutEngine narrow(SamplingModel({tiny_model(ten_words)}), tokenizer_);
   const std::string message = error_of(3, [&] { narrow.generate(prompts_, request_); });
@@ -408,7 +408,7 @@ TEST_F(RolloutEngineTest, RefusesTokensThatTheModelDoesNotHave) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   prompts_.erase(prompts_.begin() + 2);  // the one with an h
   EXPECT_EQ(narrow.generate(prompts_, request_).size(), 24u);
-  for (const int32_t stray : {-1, 11, 1 << 30}) {  // no word of the tokenizer's
+  for (const int32_t stray : {-1, 11, 1 << 30}) {  // not in the tokenizer
     prompts_[0].tokens[1] = stray;
     EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); }).find(std::to_string(stray)),
               std::string::npos);

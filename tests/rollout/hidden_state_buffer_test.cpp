@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-TEST(HiddenStateBuffer, HandsOutEveryRolloutsStatesInTheirOrder) {
+TEST(HiddenStateBuffer, ReturnsTheStatesOfEachRolloutInOrder) {
   // Rollout r begins at step r and has 5 + 3 r tokens; the state of its token t is (r, t).
   constexpr int64_t kCount = 9;
   HiddenStateBuffer record(kCount);
@@ -22,7 +22,7 @@ TEST(HiddenStateBuffer, HandsOutEveryRolloutsStatesInTheirOrder) {
         rollouts.push_back(r);
         states.insert(states.end(), {static_cast<float>(r), static_cast<float>(step - r)});
       }
-    rollouts.push_back(-1);  // nobody's
+    rollouts.push_back(-1);  // dropped
     states.insert(states.end(), {-1.0f, -1.0f});
     record.add(at::tensor(states).view({-1, 2}), rollouts);
     for (int64_t r = 0; r < kCount; ++r) {

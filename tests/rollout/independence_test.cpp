@@ -1,6 +1,5 @@
-// A rollout does not know its neighbours: 1,000 of them (400 in make test), each alone and among 63 others that end and
-// are followed by the next at other times, with a prompt that its samples share and with one that each computes for
-// itself.
+// A rollout does not depend on its batch. Compares 1,000 rollouts (400 in make test) that are decoded alone and in
+// batches of 64, with prompts shared by their samples and with separate ones.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -42,7 +41,7 @@ Tokenizer numbered_words() {
   return Tokenizer::word_level(words, {.pad = "", .bos = "", .eos = "w0"});
 }
 
-/// Of 1 to 40 tokens, so that they end within, at and beyond a block of keys.
+/// Prompts of 1 to 40 tokens, which end within and at the end of a KV cache block.
 std::vector<Prompt> many_prompts() {
   std::vector<Prompt> prompts(kPrompts);
   Draws draws(3, Stream::kShuffle, 0);
@@ -53,7 +52,7 @@ std::vector<Prompt> many_prompts() {
   return prompts;
 }
 
-/// The same rollouts by their ids, of prompts that share nothing.
+/// The same rollouts by id, with separate prompts.
 std::vector<Prompt> each_for_itself(const std::vector<Prompt>& prompts) {
   std::vector<Prompt> result;
   for (const Prompt& prompt : prompts)
@@ -76,7 +75,7 @@ std::vector<Rollout> sampled(const SamplerWeights& model, bool shared, int64_t m
   return RolloutEngine(SamplingModel(model), tokenizer).generate(prompts, request);
 }
 
-/// The logits [tokens, V] of a rollout's tokens by one forward pass over all of them.
+/// Logits [tokens, V] of a rollout by one forward pass.
 Tensor full_forward(const SamplerWeights& model, const std::vector<int32_t>& prompt, const Rollout& rollout) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> text(prompt.begin(), prompt.end());
@@ -87,8 +86,7 @@ Tensor full_forward(const SamplerWeights& model, const std::vector<int32_t>& pro
   return model.weights.head().linear_to_float32(states.narrow(0, length - count, count), model.execution.bitwise);
 }
 
-/// By how much the noise would have had to be another one for the sampler to draw another token than the best: how far
-/// below the largest z / T + noise this token's is.
+/// How far z / T + noise of the sampled token is below the largest one.
 double perturbed_gap(const Tensor& logits, const Rollout& rollout, size_t t) {
   const Tensor row = logits[static_cast<int64_t>(t)].contiguous();
   const float* const z = row.const_data_ptr<float>();
@@ -103,10 +101,10 @@ double perturbed_gap(const Tensor& logits, const Rollout& rollout, size_t t) {
   return largest - own;
 }
 
-/// What tells two ways of sampling the same rollouts apart. Behind a token that differs, texts are not comparable.
+/// Differences between two ways of sampling the same rollouts, up to the first token that differs.
 struct Differences {
   int64_t compared = 0, tokens = 0, bits = 0;
-  double logp = 0, gap = 0;  // largest, of log-probabilities of equal tokens; of tokens that differ
+  double logp = 0, gap = 0;  // maximum difference of log-probs of equal tokens; maximum gap of differing tokens
 };
 
 Differences differences(const SamplerWeights& model, const std::vector<Rollout>& ones,
@@ -142,7 +140,7 @@ std::string in_short(double number) {
 
 class Independence : public testing::Test {
  protected:
-  /// Compares every way with a rollout that is alone with its prompt.
+  /// Compares each way with decoding every rollout alone.
   void compare(const SamplerWeights& model, const std::function<void(const char* way, const Differences&)>& judge) {
     const std::vector<Rollout> alone = sampled(model, /*shared=*/false, 1);
     ASSERT_EQ(static_cast<int64_t>(alone.size()), kRollouts);
@@ -167,7 +165,7 @@ class Independence : public testing::Test {
   }
 };
 
-TEST_F(Independence, OfRolloutsFromTheirNeighboursButForNearTies) {
+TEST_F(Independence, RolloutsDifferOnlyAtNearTies) {
   compare(model_of_independence(), [](const char* way, const Differences& found) {
     EXPECT_LT(found.gap, kNearTie) << way;
     EXPECT_LT(found.logp, 1e-4) << way;
@@ -175,7 +173,7 @@ TEST_F(Independence, OfRolloutsFromTheirNeighboursButForNearTies) {
   });
 }
 
-TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
+TEST_F(Independence, RolloutsAreBitwiseEqualWithBitwiseSampling) {
   SamplerWeights model = model_of_independence();
   model.execution.bitwise = true;
   compare(model, [](const char* way, const Differences& found) {
@@ -184,8 +182,8 @@ TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
   });
 }
 
-TEST_F(Independence, IsMeasuredByTheNoiseThatTheSamplerAdds) {
-  // Every token is the best by the noise and the full forward pass, or as good as it; another token is far from it.
+TEST_F(Independence, TheGapIsMeasuredWithTheSamplersNoise) {
+  // Sampled tokens have the largest noisy logit of the full forward pass, up to near ties; other tokens are far below.
   const SamplerWeights model = model_of_independence();
   const std::vector<Prompt> prompts = many_prompts();
   const std::vector<Rollout> rollouts = sampled(model, /*shared=*/true, 64);

@@ -14,8 +14,7 @@
 namespace keel {
 namespace {
 
-/// A format as the table of its numbers that are not negative. They are in the order of their codes, so that a number's
-/// place says whether its last digit is even.
+/// Table of the non-negative values of a format, in order of their codes: a value's index is even if its last bit is 0.
 struct Format {
   std::vector<double> numbers;
 
@@ -53,7 +52,7 @@ const Format& e2m1() {
   return kTable;
 }
 
-/// Every number of the format, every half-way case and its neighbours among the floats; of both signs.
+/// Every value of the format, and every midpoint with its adjacent floats; of both signs.
 std::vector<float> hard_numbers(const Format& format) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> result;
@@ -77,7 +76,7 @@ void expect_nearest(const Format& format, const std::vector<float>& numbers, at:
     ASSERT_EQ(rounded[static_cast<int64_t>(i)].item<double>(), format.nearest(numbers[i])) << numbers[i];
 }
 
-TEST(RoundedTo, EightBitTypesAreTheNearestOfTheirNumbersAndSaturate) {
+TEST(RoundToType, EightBitTypesRoundToNearestAndSaturate) {
   EXPECT_EQ(e4m3().numbers.back(), 448);
   EXPECT_EQ(e5m2().numbers.back(), 57344);
   for (const auto& [format, type] : {std::pair(&e4m3(), at::kFloat8_e4m3fn), std::pair(&e5m2(), at::kFloat8_e5m2)}) {
@@ -89,7 +88,7 @@ TEST(RoundedTo, EightBitTypesAreTheNearestOfTheirNumbersAndSaturate) {
   }
 }
 
-TEST(RoundedTo, SixteenBitTypesAreTheNearestOfTheirNumbers) {
+TEST(RoundToType, SixteenBitTypesRoundToNearest) {
   const Format bf16(7, 127, 255 << 7), fp16(10, 15, 31 << 10);
   EXPECT_EQ(fp16.numbers.back(), 65504);
   for (const auto& [format, type] : {std::pair(&bf16, at::kBFloat16), std::pair(&fp16, at::kHalf)}) {
@@ -100,8 +99,7 @@ TEST(RoundedTo, SixteenBitTypesAreTheNearestOfTheirNumbers) {
   EXPECT_TRUE(round_to_type(floats({70000}), at::kHalf).isinf().all().item<bool>());
 }
 
-/// Rows of every kind: common ones, one number far above the others, zeros, tiny and huge ones, numbers without a
-/// scale.
+/// Rows of every kind: normal ones, with an outlier, zeros, tiny and huge values.
 Tensor hard_rows(int64_t columns) {
   Tensor rows = random_normal({9, columns}, 3);
   rows[1][columns / 2] = 1e4;
@@ -111,7 +109,7 @@ Tensor hard_rows(int64_t columns) {
   rows[5].mul_(1e30);
   rows[6] = 0.3;
   rows[7] = -rows[7].abs();
-  rows[8].zero_()[0] = 1e-45;  // the smallest number above 0
+  rows[8].zero_()[0] = 1e-45;  // the smallest positive float
   return rows;
 }
 
@@ -119,21 +117,21 @@ using Row = std::vector<float>;
 
 Row row_of(const Tensor& x) { return {x.const_data_ptr<float>(), x.const_data_ptr<float>() + x.numel()}; }
 
-float largest_of(const Row& row) {
+float largest_magnitude(const Row& row) {
   float largest = 0;
   for (const float x : row) largest = std::max(largest, std::abs(x));
   return largest;
 }
 
-/// To the bit, in float32, as one would write it for a row: divide by the scale, take the nearest, multiply again.
+/// Reference for one row in float32: divides by the scale, rounds, and multiplies by the scale.
 Row scaled(const Row& row, float largest, const std::function<double(double)>& nearest) {
-  const float scale = std::max(largest_of(row) / largest, std::numeric_limits<float>::min());
+  const float scale = std::max(largest_magnitude(row) / largest, std::numeric_limits<float>::min());
   Row result;
   for (const float x : row) result.push_back(static_cast<float>(nearest(x / scale)) * scale);
   return result;
 }
 
-TEST(RoundedByRows, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
+TEST(RoundRowsToFloat8, EqualsTheReferenceBitwise) {
   for (const int64_t columns : {1, 16, 37}) {
     const Tensor rows = hard_rows(columns);
     const Tensor small = round_rows_to_float8(rows, at::kFloat8_e4m3fn),
@@ -146,15 +144,16 @@ TEST(RoundedByRows, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
   }
 }
 
-TEST(RoundedByRows, AsWorkedOutByHand) {
-  // The scale is 1. From 16 on e4m3 has every second number: 17 is half-way, and 16 is even; 19 goes to 20. Between 256
-  // and 448 it has every 32nd. Its smallest number is 2^-9, and half of that goes to 0.
+TEST(RoundRowsToFloat8, EqualsAnExampleByHand) {
+  // The scale is 1. From 16 on e4m3 has steps of 2: 17 rounds to the even 16, and 19 to 20. From 256 to 448 it has
+  // steps of
+  // 32. Its smallest value is 2^-9, and half of that rounds to 0.
   const Tensor row = floats({448, 17, -19, 21.5, 300, -0.001953125, 0.0009765625, 0.00146484375}).unsqueeze(0);
   EXPECT_EQ(to_vector(round_rows_to_float8(row, at::kFloat8_e4m3fn)),
             (std::vector<double>{448, 16, -20, 22, 288, -0.001953125, 0, 0.001953125}));
 }
 
-TEST(RoundedToIntegers, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
+TEST(RoundToIntegers, EqualsTheReferenceBitwise) {
   for (const auto& [bits, largest] : {std::pair(8, 127.0f), std::pair(4, 7.0f), std::pair(3, 3.0f)}) {
     const Tensor rows = hard_rows(37), rounded = round_to_integers(rows, bits);
     for (int64_t i = 0; i < rows.size(0); ++i)
@@ -163,7 +162,7 @@ TEST(RoundedToIntegers, AreTheNearestMultiplesOfTheRowsScaleToTheBit) {
   }
 }
 
-TEST(RoundedToIntegers, AsWorkedOutByHand) {
+TEST(RoundToIntegers, EqualsAnExampleByHand) {
   const Tensor rows = floats({-7, 3.5, 2.5, -0.5, 1.51, 0, 0, 0, 0, 0}).view({2, 5});  // the first row's scale is 1
   EXPECT_EQ(to_vector(round_to_integers(rows, 4)), (std::vector<double>{-7, 4, 2, 0, 2, 0, 0, 0, 0, 0}));
   // With 3 bits the scale is 7/3: -3, 1.5 to 2, 1.07 to 1, -0.2 to 0, 0.65 to 1.
@@ -173,8 +172,8 @@ TEST(RoundedToIntegers, AsWorkedOutByHand) {
   EXPECT_EQ(to_vector(round_to_integers(floats({127, 0.5, 1.5, 63.4}), 8)), (std::vector<double>{127, 0, 2, 63}));
 }
 
-TEST(RoundedToNvfp4, HasEveryNumberOfE2m1AndNoOther) {
-  // 2688 = 448 x 6 makes the scale of all 1, and with it that of a block whose largest number is 6.
+TEST(RoundToNvfp4, HasExactlyTheValuesOfE2m1) {
+  // 2688 = 448 x 6 makes the tensor scale 1, and so the scale of a block whose largest value is 6.
   std::vector<float> numbers = hard_numbers(e2m1());
   while (numbers.size() % 15 != 0) numbers.push_back(0.1f);
   Tensor rows = at::zeros({static_cast<int64_t>(numbers.size()) / 15, 32});
@@ -186,11 +185,11 @@ TEST(RoundedToNvfp4, HasEveryNumberOfE2m1AndNoOther) {
   EXPECT_EQ(e2m1().numbers, (std::vector<double>{0, 0.5, 1, 1.5, 2, 3, 4, 6}));
 }
 
-TEST(RoundedToNvfp4, AsWorkedOutByHand) {
-  // Three blocks, the last one of a single number. The scale of all is 1; those of the blocks are 448, the nearest e4m3
-  // to 6.3 / 6 = 1.05, which is 1, so that 6.3 becomes 6, and that to 0.001 / 6, which is 0.
+TEST(RoundToNvfp4, EqualsAnExampleByHand) {
+  // Three blocks, the last of a single element. The tensor scale is 1. The block scales are 448; 1, the e4m3 nearest to
+  // 6.3 / 6 = 1.05, so that 6.3 becomes 6; and 0, the e4m3 nearest to 0.001 / 6.
   Tensor row = at::zeros({1, 33});
-  row[0][0] = 2688, row[0][1] = -2240, row[0][2] = 100;  // 6, -5 which is half-way and goes to -4, 0.22
+  row[0][0] = 2688, row[0][1] = -2240, row[0][2] = 100;  // 6; -5, a midpoint that rounds to -4; 0.22
   row[0][16] = 6.3, row[0][17] = 0.8, row[0][18] = -2.6;
   row[0][32] = 0.001;
   const std::vector<double> rounded = to_vector(round_to_nvfp4(row));
@@ -200,32 +199,33 @@ TEST(RoundedToNvfp4, AsWorkedOutByHand) {
     EXPECT_EQ(rounded[place], want) << place;
 }
 
-TEST(RoundedToNvfp4, IsTheNearestByBlocksToTheBit) {
+TEST(RoundToNvfp4, EqualsTheReferencePerBlockBitwise) {
   constexpr float kLeast = std::numeric_limits<float>::min();
   for (const int64_t columns : {1, 16, 37, 48}) {
     Tensor rows = hard_rows(columns);
-    rows[1][columns / 2] = 40;  // else this one number would leave nothing of the others
+    rows[1][columns / 2] = 40;  // Otherwise this outlier would make the other blocks 0.
     rows[5].mul_(1e-30);
     const Tensor rounded = round_to_nvfp4(rows);
-    const float of_all = largest_of(row_of(rows.contiguous())) / 2688;
+    const float tensor_scale = largest_magnitude(row_of(rows.contiguous())) / 2688;
     int left = 0;
     for (int64_t i = 0; i < rows.size(0); ++i)
       for (int64_t begin = 0; begin < columns; begin += 16) {
         const int64_t count = std::min<int64_t>(16, columns - begin);
         const Row block = row_of(rows[i].narrow(0, begin, count));
-        const float scale = static_cast<float>(e4m3().nearest(largest_of(block) / 6 / of_all)) * of_all;
+        const float scale =
+            static_cast<float>(e4m3().nearest(largest_magnitude(block) / 6 / tensor_scale)) * tensor_scale;
         Row want;
         for (const float x : block)
           want.push_back(static_cast<float>(e2m1().nearest(x / std::max(scale, kLeast))) * scale);
         EXPECT_EQ(row_of(rounded[i].narrow(0, begin, count)), want) << columns << " columns, row " << i;
-        left += largest_of(want) > 0;
+        left += largest_magnitude(want) > 0;
       }
     EXPECT_GT(left, 4);
   }
   EXPECT_TRUE(round_to_nvfp4(at::zeros({2, 20})).eq(0).all().item<bool>());
 }
 
-TEST(Rounding, KeepsTheTypeThatComesAndLeavesItAlone) {
+TEST(Rounding, KeepsTheDtypeAndDoesNotChangeTheInput) {
   const Tensor x = random_normal({3, 20}, 4).requires_grad_(), before = x.detach().clone();
   for (const auto& round : {+[](const Tensor& t) { return round_to_type(t, at::kBFloat16); },
                             +[](const Tensor& t) { return round_rows_to_float8(t, at::kFloat8_e4m3fn); },

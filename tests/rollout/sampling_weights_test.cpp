@@ -14,7 +14,7 @@
 namespace keel {
 namespace {
 
-/// Every non-negative number of the format: 4 bits of exponent with bias 7, 3 of mantissa, the last code is NaN.
+/// The non-negative values of e4m3: 4 exponent bits with bias 7, 3 mantissa bits; the last code is NaN.
 std::vector<double> e4m3_values() {
   std::vector<double> values;
   for (int code = 0; code < 127; ++code) {
@@ -31,13 +31,14 @@ class SamplingWeights : public testing::Test {
   SamplingWeights() {
     for (const NamedTensor& parameter : model_.parameters()) {
       if (!is_linear(parameter.name)) continue;
-      parameter.value[1].mul_(1e-4);  // rows of very different size: one scale for all would lose the small ones
+      parameter.value[1].mul_(
+          1e-4);  // Rows of very different magnitude: one scale for all would round small ones to 0.
       parameter.value[0].mul_(30);
-      parameter.value[1][0].mul_(1e-3);  // beside its row's largest this one is subnormal in the format
+      parameter.value[1][0].mul_(1e-3);  // Relative to its row's largest value this one is subnormal in the format.
     }
     model_.parameters()[2].value[3].zero_();
   }
-  /// The model's weights as a sampler of this precision has them.
+  /// The weights of a sampler of this precision.
   std::vector<NamedTensor> parameters_in(const std::string& precision) const {
     return model_.merged({}, sampling_precision(precision).rounding.weights).parameters();
   }
@@ -45,7 +46,7 @@ class SamplingWeights : public testing::Test {
   ModelWeights model_ = tiny_model(tiny_config(3, 1, false));
 };
 
-TEST_F(SamplingWeights, RoundedToFp8AreTheNearestRepresentableMultiplesOfEachRowsScale) {
+TEST_F(SamplingWeights, Fp8RoundsToTheNearestMultipleOfEachRowsScale) {
   EXPECT_EQ(e4m3_values().back(), 448);
   const auto exact = model_.parameters(), rounded = parameters_in("fp8");
   int matrices = 0;
@@ -66,27 +67,27 @@ TEST_F(SamplingWeights, RoundedToFp8AreTheNearestRepresentableMultiplesOfEachRow
         SCOPED_TRACE(exact[p].name + " row " + std::to_string(row) + " column " + std::to_string(i));
         EXPECT_LT(representable, 1e-6 * std::abs(after[i]) / scale + 1e-9);
         EXPECT_NEAR(std::abs(after[i] - before[i]) / scale, nearest, 1e-6 * std::abs(before[i]) / scale + 1e-9);
-        // Three bits of mantissa: half a step is 1/16 of the number, or 2^-10 of the scale below the normal range.
+        // With three mantissa bits half a step is 1/16 of the value, or 2^-10 of the scale in the subnormal range.
         EXPECT_LE(std::abs(after[i] - before[i]),
                   1.0001 * std::max(std::abs(before[i]) / 16, scale * std::ldexp(1, -10)));
-        EXPECT_GE(after[i] * before[i], 0) << "the sign turned";
+        EXPECT_GE(after[i] * before[i], 0) << "the sign changed";
       }
     }
   }
   EXPECT_EQ(matrices, 14);
 }
 
-TEST_F(SamplingWeights, RoundedToFp8DifferFromTheModelsOwnWhichStayAsTheyAre) {
+TEST_F(SamplingWeights, Fp8WeightsAreACopy) {
   const Tensor query = model_.parameters()[2].value;
   const Tensor before = query.clone();
   const Tensor rounded = parameters_in("fp8")[2].value;
   EXPECT_TRUE(query.equal(before));
   EXPECT_FALSE(rounded.requires_grad());
   EXPECT_GT(relative_difference(rounded, query), 1e-3);
-  EXPECT_TRUE(rounded[3].eq(0).all().item<bool>()) << "a row of zeros has no scale";
+  EXPECT_TRUE(rounded[3].eq(0).all().item<bool>()) << "a row of zeros";
 }
 
-TEST_F(SamplingWeights, RoundedToFp8LeaveEmbeddingNormsAndHeadAlone) {
+TEST_F(SamplingWeights, Fp8DoesNotRoundEmbeddingNormsAndHead) {
   const auto exact = model_.parameters(), rounded = parameters_in("fp8");
   int untouched = 0;
   for (size_t p = 0; p < exact.size(); ++p) {
@@ -97,7 +98,7 @@ TEST_F(SamplingWeights, RoundedToFp8LeaveEmbeddingNormsAndHeadAlone) {
   EXPECT_EQ(untouched, 7);  // embedding, head, final norm, two norms in each of two blocks
 }
 
-TEST_F(SamplingWeights, OfEveryPrecisionAreRoundedAsItsNameSays) {
+TEST_F(SamplingWeights, EveryPrecisionRoundsWeightsToItsFormat) {
   const std::map<std::string, std::function<Tensor(const Tensor&)>> functions = {
       {"bf16", [](const Tensor& x) { return round_to_type(x, at::kBFloat16); }},
       {"fp16", [](const Tensor& x) { return round_to_type(x, at::kHalf); }},
@@ -117,7 +118,7 @@ TEST_F(SamplingWeights, OfEveryPrecisionAreRoundedAsItsNameSays) {
   }
 }
 
-TEST_F(SamplingWeights, RoundActivationsKeysAndValuesWhereTheNameSaysSo) {
+TEST_F(SamplingWeights, OnlyFullPrecisionsRoundActivationsKeysAndValues) {
   const Tensor x = random_normal({5, 12}, 7) * 3;
   for (const SamplingPrecision& precision : sampling_precisions()) {
     const Rounding& rounding = precision.rounding;
@@ -136,13 +137,13 @@ TEST_F(SamplingWeights, RoundActivationsKeysAndValuesWhereTheNameSaysSo) {
   }
 }
 
-/// What a network gives a rounding function, by its shapes.
+/// Shapes of the tensors that a network passes to a rounding function.
 std::vector<std::vector<int64_t>> inputs, keys_and_values;
 Tensor same(const Tensor& x) { return x.detach(); }
 Tensor note_input(const Tensor& x) { return inputs.push_back(x.sizes().vec()), x; }
 Tensor note_keys_and_values(const Tensor& x) { return keys_and_values.push_back(x.sizes().vec()), x; }
 
-TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndValue) {
+TEST_F(SamplingWeights, RoundsTheInputsOfAllLinearLayersAndAllKeysAndValues) {
   inputs.clear(), keys_and_values.clear();
   const ModelConfig& config = model_.config();
   const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});
@@ -152,19 +153,20 @@ TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndV
   const Tensor plain = SamplingModel({model_}).forward({tokens, positions, values});
   const SamplingModel noted({model_}, {same, note_input, note_keys_and_values});
   EXPECT_TRUE(noted.forward({tokens, positions, values}).equal(plain));
-  noted.logits(plain);  // the head is none of the blocks'
+  noted.logits(plain);  // the head's input is not rounded
   const int64_t hidden = config.hidden_size, wide = config.intermediate_size,
                 heads = config.num_attention_heads * config.head_dim;
   std::vector<std::vector<int64_t>> want, stored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    for (const int64_t width : {hidden, heads, hidden, wide}) want.push_back({3, width});  // one input, one rounding
+    for (const int64_t width : {hidden, heads, hidden, wide})
+      want.push_back({3, width});  // layers with the same input round it once
     for (int i = 0; i < 2; ++i) stored.push_back({3, config.num_key_value_heads, config.head_dim});
   }
   EXPECT_EQ(inputs, want);
   EXPECT_EQ(keys_and_values, stored);
 }
 
-TEST_F(SamplingWeights, ExactAreTheModelsOwnAndUnknownWordsAreRefused) {
+TEST_F(SamplingWeights, ExactUsesTheModelsWeightsAndUnknownNamesAreRefused) {
   const auto exact = model_.parameters(), same = parameters_in("exact");
   for (size_t p = 0; p < exact.size(); ++p) EXPECT_TRUE(same[p].value.is_same(exact[p].value)) << exact[p].name;
   EXPECT_NE(error_of(2, [&] { sampling_model({model_}, "int5"); }).find("\"int5\"; known: exact, bf16"),

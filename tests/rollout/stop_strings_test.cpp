@@ -11,7 +11,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-/// Bytes as Llama has them: a newline is a token that other bytes may follow.
+/// A tokenizer of bytes, like Llama's.
 Tokenizer byte_fallback() {
   return Tokenizer::from_files({{"tokenizer.json", R"({
     "decoder": {"type": "Sequence", "decoders": [
@@ -22,14 +22,14 @@ Tokenizer byte_fallback() {
                                "byte fallback");
 }
 
-/// The number of tokens with which a text ends, asked after each of them, and its text.
+/// The number of tokens up to the first stop string, checked after every token, and the text.
 std::pair<size_t, std::string> end_of(const StopStrings& stop, const Tokenizer& tokenizer, const Ids& tokens) {
   for (size_t count = 1; count <= tokens.size(); ++count)
     if (const auto text = stop.text_before(tokenizer, std::span(tokens).first(count))) return {count, *text};
   return {0, ""};
 }
 
-TEST(StopStrings, EndWithTheTokenThatCompletesOneAndWithTheTextBeforeIt) {
+TEST(StopStrings, EndTheCompletionAtTheTokenThatCompletesAString) {
   const Tokenizer words = tiny_tokenizer();  // 3 to 10 are a to h, with spaces between them
   using End = std::pair<size_t, std::string>;
   EXPECT_EQ(end_of(StopStrings({"c"}), words, {3, 4, 5, 6}), End(3, "a b "));
@@ -48,7 +48,7 @@ TEST(StopStrings, AreFoundAtTheEndOfALongText) {
   EXPECT_EQ(text.size(), 800u);  // "a " 400 times
 }
 
-TEST(StopStrings, MayBeSpecialTokensWhichNoTextHas) {
+TEST(StopStrings, MayBeSpecialTokens) {
   const Tokenizer words = tiny_tokenizer();  // 0 to 2 are <pad>, <bos> and <eos>
   using End = std::pair<size_t, std::string>;
   EXPECT_EQ(end_of(StopStrings({"<bos>"}), words, {3, 4, 1, 5}), End(3, "a b"));
@@ -58,14 +58,14 @@ TEST(StopStrings, MayBeSpecialTokensWhichNoTextHas) {
   EXPECT_EQ(end_of(StopStrings({"b c"}), words, {3, 0, 4, 1, 5}), End(5, "a "));
 }
 
-TEST(StopStrings, AreFoundAroundAnyNumberOfTokensWithoutText) {
+TEST(StopStrings, AreFoundAcrossTokensWithoutText) {
   Ids tokens = {3, 4};
   tokens.insert(tokens.end(), 100, 0);
   tokens.push_back(5);
   EXPECT_EQ(end_of(StopStrings({"b c"}), tiny_tokenizer(), tokens), std::pair(size_t{103}, std::string("a ")));
 }
 
-TEST(StopStrings, SeeABytesCharacterWithItsLastByte) {
+TEST(StopStrings, AreFoundOnlyAfterTheLastByteOfACharacter) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   using End = std::pair<size_t, std::string>;
   EXPECT_EQ(end_of(StopStrings({"\n"}), byte_fallback(), {5, 4, 1, 4}), End(3, "aa"));

@@ -12,7 +12,7 @@
 
 namespace keel {
 
-/// A prompt and a completion whose keys and values are put into blocks token by token, as decoding does.
+/// A prompt and a completion whose keys and values are written to a KV cache token by token, as in decoding.
 class PagedAttentionCase {
  public:
   static constexpr int64_t kKvHeads = 2, kShared = 3, kHeads = kKvHeads * kShared, kBlocks = 40;
@@ -23,42 +23,43 @@ class PagedAttentionCase {
       return random_normal({prompt + own, heads, width}, seed).to(options);
     };
     query_ = normal(kHeads, 1), key_ = normal(kKvHeads, 2), value_ = normal(kKvHeads, 3);
-    // What nobody has written must not matter.
+    // Unwritten elements are NaN, so that reading them fails the test.
     const double unwritten = std::numeric_limits<double>::quiet_NaN();
     layer_ = {at::full({kBlocks, kKvHeads, width, kBlockTokens}, unwritten, options),
               at::full({kBlocks, kKvHeads, kBlockTokens, width}, unwritten, options)};
   }
 
-  /// The same sequence as one that is all prompt.
-  void be_all_prompt() { prompt_ += std::exchange(own_, 0); }
+  /// Makes the whole sequence a prompt.
+  void make_all_prompt() { prompt_ += std::exchange(own_, 0); }
 
-  /// The prompt in one pass, then token by token.
+  /// Prefills the prompt, then decodes token by token.
   Tensor decoded(const AttentionConfig& attention) const {
     std::vector<Tensor> parts{pass(attention, 0, prompt_)};
     for (int64_t i = prompt_; i < prompt_ + own_; ++i) parts.push_back(pass(attention, i, i + 1));
     return at::cat(parts);
   }
 
-  /// softmax(q k scale) v in float64 with everything in one place.
+  /// Reference softmax(q k scale) v in float64 with contiguous keys.
   Tensor expected(const AttentionConfig& attention) const {
     const Tensor q = query_.cpu().to(at::kDouble).transpose(0, 1),
                  k = key_.cpu().to(at::kDouble).repeat_interleave(kShared, 1).transpose(0, 1),
                  v = value_.cpu().to(at::kDouble).repeat_interleave(kShared, 1).transpose(0, 1);
     Tensor scores = at::matmul(q, k.transpose(1, 2)) * attention.scale;
     if (attention.softcap > 0) scores = (scores / attention.softcap).tanh() * attention.softcap;
-    const Tensor places = at::arange(prompt_ + own_, at::kLong), behind = places.unsqueeze(1) - places.unsqueeze(0);
-    Tensor hidden = behind < 0;
-    if (attention.window > 0) hidden = hidden.logical_or(behind >= attention.window);
-    return at::matmul(at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1), v)
+    const Tensor positions = at::arange(prompt_ + own_, at::kLong),
+                 distance = positions.unsqueeze(1) - positions.unsqueeze(0);
+    Tensor masked = distance < 0;
+    if (attention.window > 0) masked = masked.logical_or(distance >= attention.window);
+    return at::matmul(at::softmax(scores.masked_fill(masked, -std::numeric_limits<double>::infinity()), -1), v)
         .transpose(0, 1);
   }
 
-  /// The rows [begin, end) in one pass; the prompt's blocks begin at `first_block` and go backwards or forwards.
+  /// Attends the rows [begin, end) in one pass. `first_block` sets where the blocks are.
   Tensor pass(const AttentionConfig& attention, int64_t begin, int64_t end, int32_t first_block = 0) const {
     std::vector<int32_t> tables;
     const auto blocks_of = [](int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; };
     for (int64_t i = 0; i < blocks_of(prompt_) + blocks_of(own_); ++i)
-      tables.push_back(static_cast<int32_t>((first_block + 7 * i) % kBlocks));  // anywhere, in any order
+      tables.push_back(static_cast<int32_t>((first_block + 7 * i) % kBlocks));  // scattered
     const auto own_table = static_cast<int32_t>(blocks_of(prompt_));
     std::vector<PagedRow> rows;
     for (int64_t i = begin; i < end; ++i)
@@ -76,7 +77,7 @@ class PagedAttentionCase {
   KvCacheLayer layer_;
 };
 
-/// What a layer may ask for.
+/// Attention parameters that models use.
 inline const std::vector<AttentionConfig> kAttentionConfigs = {
     {.scale = 0.3}, {.scale = 0.5, .softcap = 2}, {.scale = 0.4, .window = 5}, {.scale = 0.4, .window = 40}};
 

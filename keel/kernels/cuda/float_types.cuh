@@ -55,7 +55,7 @@ struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
 
 constexpr int kSeveral = 8;
 
-/// Whether rows of this stride and width can be read kSeveral elements at a time.
+/// Returns whether rows of this stride and width can be read kSeveral elements at a time.
 inline bool in_several(const void* begin, int64_t stride, int64_t width) {
   return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 && width % kSeveral == 0;
 }

@@ -18,8 +18,8 @@ struct GemmArguments {
 
 // Skinny GEMMs: the few rows of a decode step, which memory bandwidth and latency limit.
 
-/// Whether the two functions below support these arguments: bf16 or fp16, at most 64 rows, inputs in multiples of 64,
-/// 16-byte alignment.
+/// Returns whether the two functions below support these arguments: bf16 or fp16, at most 64 rows, inputs in multiples
+/// of 64, 16-byte alignment.
 bool supports_skinny_gemm(const GemmArguments& arguments);
 
 /// y = x W^T + b, [rows, outputs]. Returns a CUDA error code or 0.

@@ -61,7 +61,7 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Whether the current device has the sm_90a instructions of Hopper, which no later device has.
+/// Returns whether the current device has the sm_90a instructions of Hopper, which no later device has.
 inline bool is_hopper() {
   int device = 0, major = 0, minor = 0;
   cudaGetDevice(&device);

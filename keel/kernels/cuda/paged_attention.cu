@@ -215,7 +215,7 @@ bool try_tensor_cores(const Call& call, bool one_row_per_sequence) {
   }
 }
 
-/// Whether queries can be loaded 16 bytes at a time.
+/// Returns whether queries can be loaded 16 bytes at a time.
 bool is_aligned(const HeadRows& heads) {
   return reinterpret_cast<uintptr_t>(heads.query) % 16 == 0 && heads.query_stride % 8 == 0;
 }

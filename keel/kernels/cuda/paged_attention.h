@@ -12,7 +12,7 @@ struct HeadRows {
   const float *cos, *sin;  // [rows, width / 2] rotary angles of queries and keys; null: already rotated
 };
 
-/// Whether attend_rows() can rotate queries and keys itself, if each sequence has one row.
+/// Returns whether attend_rows() can rotate queries and keys itself, if each sequence has one row.
 bool can_rotate_heads(const KvCachePointers& layer);
 
 /// Stores the rows' rotated keys and values in their blocks. Device pointers. Returns a CUDA error code or 0.

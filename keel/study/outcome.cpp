@@ -18,13 +18,13 @@ constexpr size_t kWindow = 5;  // steps of the moving average
 double mean_of(const double* first, size_t count) { return moments_of({first, count}).mean; }
 
 /// Returns the moving average over kWindow steps, over fewer at the beginning.
-std::vector<double> running_means(const std::vector<double>& rewards) {
-  std::vector<double> means;
+std::vector<double> moving_average(const std::vector<double>& rewards) {
+  std::vector<double> averages;
   for (size_t i = 0; i < rewards.size(); ++i) {
     const size_t count = std::min(kWindow, i + 1);
-    means.push_back(mean_of(&rewards[i + 1 - count], count));
+    averages.push_back(mean_of(&rewards[i + 1 - count], count));
   }
-  return means;
+  return averages;
 }
 
 size_t steps_at_end(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
@@ -43,10 +43,10 @@ std::vector<std::string> split_fields(const std::string& line) {
 
 bool has_collapsed(const std::vector<double>& rewards, int64_t last) {
   if (rewards.size() <= kWindow) return false;
-  const std::vector<double> means = running_means(rewards);
-  const double best = *std::max_element(means.begin() + kWindow - 1, means.end());
-  const size_t end = std::min(steps_at_end(rewards.size(), last), means.size() - kWindow + 1);
-  return best > 0 && std::all_of(means.end() - static_cast<std::ptrdiff_t>(end), means.end(),
+  const std::vector<double> averages = moving_average(rewards);
+  const double best = *std::max_element(averages.begin() + kWindow - 1, averages.end());
+  const size_t end = std::min(steps_at_end(rewards.size(), last), averages.size() - kWindow + 1);
+  return best > 0 && std::all_of(averages.end() - static_cast<std::ptrdiff_t>(end), averages.end(),
                                  [&](double mean) { return mean < best / 2; });
 }
 
@@ -74,11 +74,11 @@ Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::v
     fail(ExitCode::kBadInput, run.string(), ": the run has no step with a reward, so the study cannot measure it");
   const std::vector<double>& rewards = outcome.rewards;
   const size_t end = steps_at_end(rewards.size(), last);
-  const std::vector<double> means = running_means(rewards);
+  const std::vector<double> averages = moving_average(rewards);
   outcome.measures[measure::kFinal] = mean_of(&rewards[rewards.size() - end], end);
   outcome.measures[measure::kEarly] = mean_of(rewards.data(), end);
-  outcome.measures[measure::kBest] =
-      *std::max_element(means.begin() + static_cast<std::ptrdiff_t>(std::min(kWindow, means.size()) - 1), means.end());
+  outcome.measures[measure::kBest] = *std::max_element(
+      averages.begin() + static_cast<std::ptrdiff_t>(std::min(kWindow, averages.size()) - 1), averages.end());
   outcome.measures[measure::kCollapsed] = has_collapsed(rewards, last) ? 1 : 0;
   const RunSummary summary = summarize(data);
   if (summary.before) outcome.measures[measure::kBefore] = summary.before->mean;

@@ -48,20 +48,20 @@ class Parser {
 
   MaybeFraction parse() {
     const MaybeFraction value = chain("+-", 0);
-    return value && at_ == text_.size() ? value : std::nullopt;
+    return value && position_ == text_.size() ? value : std::nullopt;
   }
 
  private:
   void skip_spaces() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    while (position_ < text_.size() && text_[position_] == ' ') ++position_;
   }
 
   /// Parses operands joined by `operators`; the operands of a sum are products.
   MaybeFraction chain(std::string_view operators, int depth) {
     const auto operand = [&] { return operators == "+-" ? chain("*/", depth) : primary(depth); };
     MaybeFraction value = operand();
-    while (value && at_ < text_.size() && operators.find(text_[at_]) != std::string_view::npos) {
-      const char op = text_[at_++];
+    while (value && position_ < text_.size() && operators.find(text_[position_]) != std::string_view::npos) {
+      const char op = text_[position_++];
       const MaybeFraction right = operand();
       if (!right) return std::nullopt;
       value = apply(op, *value, *right);
@@ -71,32 +71,32 @@ class Parser {
 
   MaybeFraction primary(int depth) {
     skip_spaces();
-    if (at_ == text_.size() || depth > kMaxDepth) return std::nullopt;
-    if (text_[at_] != '(') return number();
-    ++at_;
+    if (position_ == text_.size() || depth > kMaxDepth) return std::nullopt;
+    if (text_[position_] != '(') return number();
+    ++position_;
     const MaybeFraction value = chain("+-", depth + 1);
-    if (!value || at_ == text_.size() || text_[at_] != ')') return std::nullopt;
-    ++at_;
+    if (!value || position_ == text_.size() || text_[position_] != ')') return std::nullopt;
+    ++position_;
     skip_spaces();
     return value;
   }
 
   MaybeFraction number() {
-    const size_t begin = at_;
+    const size_t begin = position_;
     int64_t value = 0;
-    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
-      value = value * 10 + (text_[at_] - '0');
+    for (; position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9'; ++position_) {
+      value = value * 10 + (text_[position_] - '0');
       if (value > kMaxNumber) return std::nullopt;
     }
-    const bool leading_zero = at_ - begin > 1 && text_[begin] == '0';
-    if (at_ == begin || leading_zero || numbers_.size() == max_numbers_) return std::nullopt;
+    const bool leading_zero = position_ - begin > 1 && text_[begin] == '0';
+    if (position_ == begin || leading_zero || numbers_.size() == max_numbers_) return std::nullopt;
     numbers_.push_back(value);
     skip_spaces();
     return Fraction{value, 1};
   }
 
   std::string_view text_;
-  size_t max_numbers_, at_ = 0;
+  size_t max_numbers_, position_ = 0;
   std::vector<int64_t>& numbers_;
 };
 

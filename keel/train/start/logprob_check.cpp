@@ -36,23 +36,23 @@ LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const 
   for (const Rollout& rollout : rollouts) zeros.emplace_back(rollout.tokens.trained_count(), 0.0f);
   std::vector<int64_t> all(rollouts.size());
   std::iota(all.begin(), all.end(), 0);
-  const SelectedRollouts chosen = select_rollouts({rollouts, zeros, sampled.weights.head().value()}, all);
-  const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
+  const SelectedRollouts selected = select_rollouts({rollouts, zeros, sampled.weights.head().value()}, all);
+  const Requirements requirements{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   LogprobCheck check;
   double sum = 0;
-  const auto raise = [](double& maximum, double difference) { maximum = std::max(maximum, difference); };
-  for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, trainer.device())) {
-    const TokenInputs known = gather_token_inputs(batch, chosen, records);
-    const TokenStats stats = token_statistics(trainer, batch, request.temperature, known.behavior);
-    const Tensor difference = prob_differences(stats.logp, known.policy.behavior_logp);
+  const auto update_max = [](double& maximum, double difference) { maximum = std::max(maximum, difference); };
+  for (const PackedBatch& batch : pack(selected.sequences, tokens_per_batch, trainer.device())) {
+    const TokenInputs inputs = gather_token_inputs(batch, selected, requirements);
+    const TokenStats stats = token_statistics(trainer, batch, request.temperature, inputs.behavior);
+    const Tensor difference = prob_differences(stats.logp, inputs.policy.behavior_logp);
     check.tokens += batch.target_count();
     sum += difference.sum().item<double>();
-    raise(check.max_difference, difference.max().item<double>());
-    if (records.top_k > 0)
-      raise(check.topk_difference,
-            prob_differences(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
-    if (records.hidden_states) raise(check.total_variation, abs_or_huge(stats.full_tv).max().item<double>());
+    update_max(check.max_difference, difference.max().item<double>());
+    if (requirements.top_k > 0)
+      update_max(check.topk_difference,
+                 prob_differences(stats.topk_logp, inputs.policy.topk_behavior_logp).max().item<double>());
+    if (requirements.hidden_states) update_max(check.total_variation, abs_or_huge(stats.full_tv).max().item<double>());
   }
   if (check.tokens > 0) check.mean_difference = sum / static_cast<double>(check.tokens);
   return check;
@@ -69,16 +69,16 @@ std::string describe_logprob_check(const LogprobCheck& check, const Requirements
 
 std::optional<std::string> find_logprob_mismatch(const LogprobCheck& check, double limit, at::ScalarType computed_in) {
   const bool narrow = is_narrow(computed_in);
-  const double max_difference = limit > 0 ? limit : narrow ? kMaxMeanInBf16 : kMaxInFloat32;
+  const double threshold = limit > 0 ? limit : narrow ? kMaxMeanInBf16 : kMaxInFloat32;
   std::vector<std::pair<const char*, double>> checked = {{"the mean of |pi - mu| is", check.mean_difference}};
   if (!narrow)
     checked = {{"the maximum of |pi - mu| is", check.max_difference},
                {"the maximum of |pi - mu| over the sampler's top-K tokens is", check.topk_difference},
                {"the maximum total variation of their next-token distributions is", check.total_variation}};
   for (const auto& [what, difference] : checked) {
-    if (difference <= max_difference) continue;
+    if (difference <= threshold) continue;
     std::ostringstream text;
-    text << what << " " << difference << " over " << check.tokens << " tokens, the limit is " << max_difference;
+    text << what << " " << difference << " over " << check.tokens << " tokens, the limit is " << threshold;
     return text.str();
   }
   return std::nullopt;

@@ -33,7 +33,7 @@ inline keel::PromptSources random_prompt_sources(int64_t vocab_size, int64_t pro
   const auto prompt = [=](uint64_t id) {
     keel::Prompt result;
     result.id = id;
-    keel::Draws draws(/*seed=*/1, keel::Stream::kTaskProblems, id);
+    keel::RandomSequence draws(/*seed=*/1, keel::Stream::kTaskProblems, id);
     for (int64_t i = 0; i < prompt_tokens; ++i)
       result.tokens.push_back(static_cast<int32_t>(draws.below(static_cast<uint64_t>(vocab_size))));
     return result;

@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   if (alone.empty() || alone == "head") measure_head(device, argc > 2 ? std::atol(argv[2]) : 0);
   if (alone == "head") return 0;
   const std::string mode = argc > 2 ? argv[2] : "";
-  add_in_one_order(mode == "deterministic");
+  use_deterministic_reductions(mode == "deterministic");
   Update update(device, mode == "bitwise");
   if (alone.empty() || alone == "step") {
     const Cost cost = update.of(16, 1, 1, 1023, false, 16384);

@@ -9,7 +9,7 @@
 #include "cli/standard_input.h"
 #include "cli/text_generator.h"
 #include "keel/core/console.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
 
 namespace keel::cli {

@@ -74,7 +74,7 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
   std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
                                         " layers, width " + std::to_string(shape.hidden_size) + ", vocabulary " +
                                         std::to_string(shape.vocab_size) + ": " +
-                                        format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
+                                        format_count(shape.parameter_count()) + " parameters, " + precision_name(type) +
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty())
     text += entry("adapter", "continues " + config.lora.adapter + "\n" + describe_adapter(adapter) +

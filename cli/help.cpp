@@ -25,7 +25,7 @@ bool is_separator(char c) { return c == '_' || c == '.'; }
 
 std::string describe_setting(const Option& option) {
   return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Must be " +
-         wanted_text(option.target, option.limits) + ".\n";
+         expected_text(option.target, option.limits) + ".\n";
 }
 
 /// Everything that `keel help` can explain.

@@ -10,7 +10,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/json.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/gguf/gguf_model.h"
@@ -158,7 +158,7 @@ Contents inspect_model(const fs::path& path) {
   if (contents.files.contains("manifest.json")) {
     constexpr std::array kReferenceFiles{"config.json", "model.safetensors"};
     const bool checkpoint = contents.files.contains("state.json");
-    if (const auto damage = checkpoint ? find_damage(path) : find_damage_in(path, kReferenceFiles))
+    if (const auto damage = checkpoint ? find_damage(path) : find_manifest_mismatch(path, kReferenceFiles))
       contents.fault = *damage;
     contents.summary["checksums"] = contents.fault.empty() ? "hold" : "do not hold";
   }
@@ -186,7 +186,7 @@ Contents inspect_run(const fs::path& path) {
       adapter || path_exists(reference / "config.json"))
     contents.parts.emplace_back("reference", adapter ? inspect_adapter(reference) : inspect_model(reference));
   if (!path_exists(reference)) return contents;
-  if (const auto damage = find_damage_in(reference, {}); damage && contents.fault.empty())
+  if (const auto damage = find_manifest_mismatch(reference, {}); damage && contents.fault.empty())
     contents.fault = reference.string() + " is damaged (" + *damage + ")";
   return contents;
 }
@@ -351,7 +351,7 @@ CommandHandler add_inspect(CommandLine& line) {
       print_contents(path, contents, console);
     if (contents.fault.empty()) return ExitCode::kDone;
     Console(stderr).line("keel: " + contents.fault);
-    return ExitCode::kAnsweredNo;
+    return ExitCode::kCheckFailed;
   };
 }
 

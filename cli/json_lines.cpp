@@ -14,7 +14,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/line_reader.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 
@@ -27,7 +27,7 @@ Json read_row(const std::string& line, const std::string& place) {
   Json row;
   try {
     row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     fail(ExitCode::kBadInput, place, ": ", fault.what(), "; expected one object per line");
   }
   if (!row.is_object()) fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; expected an object");
@@ -53,7 +53,7 @@ FileHandle open_input(const std::string& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
     fail(ExitCode::kBadInput, path, ": is a device; use a file or a pipe, or - for standard input");
-  FileHandle file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  FileHandle file(retry_on_eintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   if (!file.is_open() && path.find('=') != std::string::npos)
     fail(ExitCode::kBadInput, path, ": is a setting, not a file; put the file first, or - for ", "standard input");
   if (!file.is_open())

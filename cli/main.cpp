@@ -193,7 +193,7 @@ int run(const keel::cli::CommandHandler& handler) {
     const ExitCode code = handler();
     // Buffered output may fail to reach a full disk.
     const bool write_failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-    if (write_failed && !keel::nobody_reads(STDOUT_FILENO))
+    if (write_failed && !keel::is_closed_pipe(STDOUT_FILENO))
       keel::fail(ExitCode::kHealthGuard, "standard output could not be written (is the disk full?)");
     return static_cast<int>(code);
   } catch (const keel::Interrupted&) {
@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
   if (result == ParseResult::kHelp) return static_cast<int>(ExitCode::kDone);
   for (const auto& [command, handler] : commands) {
     if (result == ParseResult::kError || !command.chosen()) continue;
-    if (!writes_files(command.name())) keel::end_when_nobody_reads();
+    if (!writes_files(command.name())) keel::exit_on_closed_pipe();
     if (!is_training_command(command.name())) keel::begin_command();
     return run(handler);
   }

@@ -5,7 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/data/rows/row_file.h"
 
 namespace keel::cli {
@@ -104,7 +104,7 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
                     is_one_of(columns_->source, {"source", ""}))) {
     Columns shown = *columns_;
     if (!any_prompt) shown.prompt.clear();
-    note_ = shown.sentence();
+    note_ = shown.note();
   }
 }
 
@@ -112,7 +112,7 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
   Row known{row, place};
   if (keys_.prompt_key.empty() && !has_prompt(row)) known.value["prompt"] = kNoPrompt;
   try {
-    Columns columns = recognise(known, keys_);
+    Columns columns = detect_columns(known, keys_);
     const bool gold = row.contains(kGold) && (columns.answer.empty() || is_sample_of_eval(row));
     if (keys_.answer_key.empty() && gold) {
       columns.answers = {columns.answer = kGold};
@@ -134,7 +134,7 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
   if (promptless) known.value[columns.prompt] = kNoPrompt;
   Example example;
   try {
-    example = example_of(std::move(known), columns);
+    example = make_example(std::move(known), columns);
   } catch (const BadRow& bad) {
     fail(ExitCode::kBadInput, bad.what());
   }

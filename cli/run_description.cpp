@@ -85,7 +85,7 @@ std::string stop_token_texts(const std::vector<int32_t>& stop_ids, const Tokeniz
 std::string describe_data(const Config& config, const std::string& rows, const std::string& stops) {
   std::vector<std::string> ends;
   if (!stops.empty()) ends.push_back(stops);
-  for (const std::string& text : config.rollout.stop_strings) ends.push_back(shown_json(text));
+  for (const std::string& text : config.rollout.stop_strings) ends.push_back(format_short_json(text));
   const std::string limit = "completions of at most " + std::to_string(resolve_max_new_tokens(config)) + " tokens" +
                             (ends.empty() ? "" : ", stop at " + joined(ends));
   if (config.data.files.empty())

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "keel/core/error.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 #include "keel/core/interrupt.h"
 
 namespace keel::cli {
@@ -23,7 +23,7 @@ int next_byte() {
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     while (poll_unless_stopped({&input, 1}, /*milliseconds=*/-1) < 1) {
     }
-    const ssize_t got = uninterrupted([&] { return ::read(STDIN_FILENO, buffer.data(), buffer.size()); });
+    const ssize_t got = retry_on_eintr([&] { return ::read(STDIN_FILENO, buffer.data(), buffer.size()); });
     if (got < 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
     position = 0;
     end = static_cast<size_t>(got);

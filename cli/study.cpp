@@ -62,7 +62,7 @@ ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcom
   console.result((agrees ? "the studies agree: the smallest p-value (Holm-corrected) is "
                          : "the studies differ: the smallest p-value (Holm-corrected) is ") +
                  fixed(comparison.min_p, 4) + "; below " + fixed(kSignificance, 2) + " is a difference");
-  return agrees ? ExitCode::kDone : ExitCode::kAnsweredNo;
+  return agrees ? ExitCode::kDone : ExitCode::kCheckFailed;
 }
 
 /// Reads a study with its overrides. base.KEY=VALUE overrides the base file, if the study has one.
@@ -121,7 +121,7 @@ ExitCode study_command(const StudyArguments& arguments) {
   console.warning(std::to_string(result.failures.size()) +
                   " runs failed and are not in the tables; run the same command "
                   "to retry them");
-  return ExitCode::kAnsweredNo;
+  return ExitCode::kCheckFailed;
 }
 
 }  // namespace

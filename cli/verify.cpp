@@ -74,7 +74,7 @@ CommandHandler add_verify(CommandLine& line) {
     const MathVerdict verdict = verify_math(arguments->gold, arguments->answer);
     std::printf("%s\ngold    %s\nanswer  %s\n", verdict.correct ? "correct" : "wrong",
                 escape_controls(verdict.gold).c_str(), escape_controls(verdict.answer).c_str());
-    return verdict.correct ? ExitCode::kDone : ExitCode::kAnsweredNo;
+    return verdict.correct ? ExitCode::kDone : ExitCode::kCheckFailed;
   };
 }
 

@@ -9,7 +9,7 @@ all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_veri
 # Edge counters only: comparison tracing takes half of the time, and the dictionaries contain the tokens.
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
-json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
+json="keel/core/json_reader.cpp keel/core/untrusted_text.cpp"
 files="keel/core/files/file.cpp keel/core/files/directory_path.cpp keel/core/files/json_file.cpp keel/core/files/line_reader.cpp
   keel/core/console.cpp $json"
 options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
@@ -21,7 +21,7 @@ choose() {
   headers= libraries=
   case $1 in
     gguf_fuzz) headers="-isystem fuzz/tensor"
-      sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/core/strings.cpp keel/model/formats/gguf/gguf_architecture.cpp keel/model/formats/gguf/gguf_file.cpp
+      sources="fuzz/memory_file.cpp keel/core/untrusted_text.cpp keel/core/strings.cpp keel/model/formats/gguf/gguf_architecture.cpp keel/model/formats/gguf/gguf_file.cpp
         keel/model/formats/gguf/gguf_header.cpp keel/model/formats/gguf/gguf_model.cpp keel/model/formats/gguf/gguf_quants.cpp keel/model/formats/gguf/gguf_rope.cpp
         keel/model/formats/gguf/gguf_sentencepiece.cpp keel/model/formats/gguf/gguf_tokenizer.cpp keel/model/formats/gguf/gguf_pre_tokenizers.cpp" ;;
     safetensors_fuzz) headers="-isystem fuzz/tensor"
@@ -42,7 +42,7 @@ choose() {
       sources="keel/reward/functions/program_reward.cpp keel/reward/programs/http_response.cpp keel/reward/functions/code_reward.cpp
         keel/reward/reward_sum.cpp keel/core/strings.cpp $files" ;;
     run_files_fuzz) sources="keel/record/run_data.cpp keel/record/charts/chart_scale.cpp keel/train/checkpoint/state.cpp
-        keel/core/files/whole_folder.cpp keel/core/files/hash.cpp keel/core/strings.cpp $files" ;;
+        keel/core/files/atomic_directory.cpp keel/core/files/hash.cpp keel/core/strings.cpp $files" ;;
     configuration_fuzz) headers="-DKEEL_HAS_YAML"
       sources="$(ls keel/core/options/config_*.cpp keel/core/options/yaml*.cpp) keel/core/options/read_config.cpp
         keel/core/options/tree_builder.cpp keel/core/strings.cpp $files"

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const keel::Row parsed{keel::parse_row(line.text, "input"), "input"};
       for (const keel::RowKind kind : {keel::RowKind::kPrompts, keel::RowKind::kSupervised}) {
         try {
-          keel::example_of(parsed, keel::recognise(parsed, {}, kind));
+          keel::make_example(parsed, keel::detect_columns(parsed, {}, kind));
         } catch (const keel::BadRow&) {
         }
       }

@@ -19,7 +19,7 @@ void compare_with_library(std::string_view text) {
   try {
     const keel::Json ours = keel::parse_json(text);
     require(!theirs.is_discarded() && ours == theirs);
-  } catch (const keel::JsonFault& fault) {
+  } catch (const keel::JsonParseError& fault) {
     require(fault.line() >= 1);
     require(theirs.is_discarded() || fault.is_depth() || text.find('\0') != text.npos);
   }

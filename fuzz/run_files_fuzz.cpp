@@ -12,7 +12,7 @@
 
 #include "fuzz/may_be_refused.h"
 #include "keel/core/error.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/json_reader.h"
 #include "keel/record/run_data.h"
 #include "keel/train/checkpoint/state.h"
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (which < 4) {
     put("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1,\"reward/mean\":1}\n");
     put(kNames[which], text);
-    if (which == 3) keel::find_damage_in(folder(), {});
+    if (which == 3) keel::find_manifest_mismatch(folder(), {});
     may_be_refused([&] {
       keel::summarize(keel::read_run(folder()));
     });

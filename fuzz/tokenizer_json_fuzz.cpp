@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 

@@ -63,7 +63,7 @@ Results compute(const Inputs& inputs) {
 }
 
 int64_t held_bytes(at::Device device) {
-  if (!device.is_cuda()) return held_memory_bytes();
+  if (!device.is_cuda()) return resident_memory_bytes();
   return at::accelerator::getDeviceStats(device.index()).allocated_bytes[0].current;
 }
 

@@ -53,7 +53,7 @@ void set_warmup_share(Import& r, const std::string& target, const std::string& k
   r.refuse(key, "got " + r.word(key) + ", expected a share below 1");  // ours from 1 on is a number of updates
 }
 
-Json precision_word(const Json& value) {
+Json precision_name(const Json& value) {
   if (value.is_null() || value == "auto") return kSetsNothing;
   return one_of("bfloat16=bf16 bf16=bf16 float16=fp16 fp16=fp16 half=fp16 float32=float32 fp32=float32 float=float32",
                 value);

@@ -13,7 +13,7 @@ Json unless_null(const Json& value);
 /// A mapping of template arguments becomes ["name=value", ...]. The mapping may be JSON in a text.
 Json template_arguments(const Json& value);
 /// bfloat16, bf16, float16, fp16, half, float32, fp32, float; auto and null set nothing.
-Json precision_word(const Json& value);
+Json precision_name(const Json& value);
 /// The words of AdamW become float32 or 8bit; any other optimizer is an error.
 Json adamw_moments(const Json& value);
 /// constant, constant_with_warmup, linear, cosine, cosine_with_min_lr; any other schedule is an error.

@@ -107,7 +107,7 @@ void trl_precision(Import& r) {
   const bool differ = r.given("dtype") && r.given("torch_dtype") && *r.given("dtype") != *r.given("torch_dtype");
   if (differ) r.refuse("dtype", "differs from torch_dtype. Keep one");
   const char* key = r.given("dtype") ? "dtype" : "torch_dtype";
-  const Json word = converted(r, key, precision_word);  // of the weights, which are float32 here anyway
+  const Json word = converted(r, key, precision_name);  // of the weights, which are float32 here anyway
   if (word == "float32" || word.is_discarded()) return;
   r.set("run.precision", word, key);
   r.remark(key + std::string(": the optimizer's weights are float32 here"));

@@ -71,7 +71,7 @@ void add_settings(KeyTable& t) {
   t.maps(
       "actor_rollout_ref.rollout.dtype actor_rollout_ref.actor.fsdp_config.{dtype mixed_precision.param_dtype} "
       "actor_rollout_ref.model.torch_dtype",
-      "run.precision", precision_word);
+      "run.precision", precision_name);
   t.maps("actor_rollout_ref.actor.fsdp_config.full_determinism", "run.deterministic");
   t.maps("actor_rollout_ref.actor.ppo_epochs", "train.epochs");
   t.maps("actor_rollout_ref.actor.shuffle", "train.shuffle", shuffle_word, "true is rollouts");

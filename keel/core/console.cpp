@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/steady_clock.h"
 
 namespace keel {

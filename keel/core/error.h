@@ -12,7 +12,7 @@ namespace keel {
 /// happened.
 enum class ExitCode : int {
   kDone = 0,
-  kAnsweredNo = 1,           // a check (verify, inspect) answered no
+  kCheckFailed = 1,           // a check (verify, inspect) answered no
   kBadConfiguration = 2,     // command line or configuration
   kBadInput = 3,             // an input file
   kHealthGuard = 4,          // non-finite numbers, sampler and trainer disagree, disk full

@@ -11,7 +11,7 @@ Json to_json(const Histogram& histogram) {
           {"counts", histogram.counts}};
 }
 
-std::optional<Histogram> histogram_of(const Json& json) {
+std::optional<Histogram> parse_histogram(const Json& json) {
   const auto are = [&](const char* key, bool (Json::*is)() const noexcept) {
     const auto found = json.find(key);
     return found != json.end() && found->is_array() &&

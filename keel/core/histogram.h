@@ -19,6 +19,6 @@ struct Histogram {
 
 Json to_json(const Histogram& histogram);
 /// Nothing where it is none: what a file says may be anything.
-std::optional<Histogram> histogram_of(const Json& json);
+std::optional<Histogram> parse_histogram(const Json& json);
 
 }  // namespace keel

@@ -94,9 +94,9 @@ void install_signal_handlers() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-void end_when_nobody_reads() { signal(SIGPIPE, SIG_DFL); }
+void exit_on_closed_pipe() { signal(SIGPIPE, SIG_DFL); }
 
-bool nobody_reads(int descriptor) {
+bool is_closed_pipe(int descriptor) {
   pollfd end{.fd = descriptor, .events = POLLOUT, .revents = 0};
   return poll(&end, 1, /*timeout=*/0) == 1 && (end.revents & POLLERR) != 0;
 }

@@ -15,10 +15,10 @@ void install_signal_handlers();
 
 /// For a program that has nothing to do but print: a reader that is gone (`keel inspect ... | head -1`) ends it without
 /// a word, as any other. Before, SIGPIPE is ignored.
-void end_when_nobody_reads();
+void exit_on_closed_pipe();
 
 /// Whether this is the end of a pipe that has no reader any more.
-bool nobody_reads(int descriptor);
+bool is_closed_pipe(int descriptor);
 
 /// A command that makes no run begins: stopped from now on it leaves what is whole, and ends with 75. Before, and as
 /// long as there is no run to resume, nothing was written and the program ends by the signal, as any other would.

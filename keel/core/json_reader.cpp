@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -61,7 +61,7 @@ class TreeListener final : public JsonSaxHandler {
   bool number_unsigned(number_unsigned_t value) override { return put(value); }
   bool number_float(number_float_t value, const string_t& text) override {
     if (rules_.exact && text.find_first_of(".eE") == std::string::npos)
-      refuse(std::string(JsonFault::kTooLarge) + printable(text) + " does not fit 64 bits; write it as a string");
+      refuse(std::string(JsonParseError::kTooLarge) + printable(text) + " does not fit 64 bits; write it as a string");
     return put(value);
   }
   bool string(string_t& value) override {
@@ -106,7 +106,7 @@ class TreeListener final : public JsonSaxHandler {
   bool begin_array() override { return begin(Json::array()); }
   bool finish_object() override { return finish(); }
   bool finish_array() override { return finish(); }
-  [[noreturn]] void refuse(const std::string& reason) const override { throw JsonFault(reason, line()); }
+  [[noreturn]] void refuse(const std::string& reason) const override { throw JsonParseError(reason, line()); }
 
   void check_text(const std::string& text) const {
     if (!rules_.nul && text.find('\0') != std::string::npos) refuse("a NUL character in " + printable(text));
@@ -148,7 +148,7 @@ class TreeListener final : public JsonSaxHandler {
 }  // namespace
 
 void JsonSaxHandler::enter() {
-  if (++depth_ > most_) refuse(std::string(JsonFault::kTooDeep) + std::to_string(most_) + " levels");
+  if (++depth_ > most_) refuse(std::string(JsonParseError::kTooDeep) + std::to_string(most_) + " levels");
 }
 
 bool JsonSaxHandler::parse_error(size_t, const std::string&, const Json::exception& error) {
@@ -172,7 +172,7 @@ Json parse_json(std::string_view text, const JsonRules& rules) {
 std::optional<Json> try_parse_json(std::string_view text, const JsonRules& rules) {
   try {
     return parse_json(text, rules);
-  } catch (const JsonFault&) {
+  } catch (const JsonParseError&) {
     return std::nullopt;
   }
 }

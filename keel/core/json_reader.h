@@ -58,9 +58,9 @@ struct JsonRules {
 };
 
 /// Why a text was not read.
-class JsonFault : public std::runtime_error {
+class JsonParseError : public std::runtime_error {
  public:
-  JsonFault(const std::string& reason, int line) : std::runtime_error(reason), line_(line) {}
+  JsonParseError(const std::string& reason, int line) : std::runtime_error(reason), line_(line) {}
   int line() const { return line_; }
   /// Whether it may well be JSON, and is only nested deeper than is read.
   bool is_depth() const { return std::string_view(what()).starts_with(kTooDeep); }
@@ -72,7 +72,7 @@ class JsonFault : public std::runtime_error {
   int line_;
 };
 
-/// The tree of a text; a JsonFault where it has none under these rules. Takes time in proportion to the text.
+/// The tree of a text; a JsonParseError where it has none under these rules. Takes time in proportion to the text.
 Json parse_json(std::string_view text, const JsonRules& rules = {});
 
 /// The same for texts that need not be JSON: nothing where there is a fault.

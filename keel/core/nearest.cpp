@@ -34,7 +34,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-bool is_slip_of(std::string_view name, std::string_view known) {
+bool is_misspelling_of(std::string_view name, std::string_view known) {
   constexpr size_t kSlips = 2;
   const std::string written = normalized(name), meant = normalized(known);
   const bool cut_short = meant.starts_with(written) && meant.find_first_of("_.", written.size()) == std::string::npos;

@@ -19,6 +19,6 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
 /// Whether a name is another one that was mistyped: at most two characters off, or cut short within its last word. A
 /// word that is missing, or another one, makes it the name of another thing (grad_clip, dual_clip; policy,
 /// policy_loss_type).
-bool is_slip_of(std::string_view name, std::string_view known);
+bool is_misspelling_of(std::string_view name, std::string_view known);
 
 }  // namespace keel

@@ -7,9 +7,9 @@
 namespace keel {
 
 /// A short sequence of draws for one object (one example, one shuffle): the counter is the position in the sequence.
-class Draws {
+class RandomSequence {
  public:
-  Draws(uint64_t seed, Stream stream, uint64_t id) : seed_(seed), stream_(stream), id_(id) {}
+  RandomSequence(uint64_t seed, Stream stream, uint64_t id) : seed_(seed), stream_(stream), id_(id) {}
 
   uint32_t word() {
     const uint32_t index = drawn_++;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
 #include "keel/data/schema.h"

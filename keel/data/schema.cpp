@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
 
 namespace keel {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
 
 namespace keel {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
 #include "keel/model/formats/gguf/gguf_architecture.h"
 #include "keel/model/formats/gguf/gguf_keys.h"

@@ -32,7 +32,7 @@ struct PackedFlashAttention::Layout {
         : begin(rows.front()), count(static_cast<int64_t>(rows.size())) {
       for (int64_t i = 0; i < count; ++i)
         if (rows[i] != begin + i) {
-          indices = sent(at::tensor(rows, at::kLong), device);
+          indices = to_device_async(at::tensor(rows, at::kLong), device);
           break;
         }
     }
@@ -72,7 +72,7 @@ struct SequenceBatchBuilder {
     max_keys = std::max(max_keys, keys);
   }
   SequenceBatch build(at::Device device, bool causal) const {
-    const auto tensor = [&](const std::vector<int32_t>& begins) { return sent(at::tensor(begins, at::kInt), device); };
+    const auto tensor = [&](const std::vector<int32_t>& begins) { return to_device_async(at::tensor(begins, at::kInt), device); };
     return {tensor(query_begins), tensor(key_begins), max_queries, max_keys, causal};
   }
 };

@@ -40,8 +40,8 @@ Tensor tensor_of(const std::vector<PagedRow>& rows) {
 
 PagedAttention::PagedAttention(const std::vector<PagedRow>& rows, const std::vector<int32_t>& tables, at::Device device,
                                bool deterministic)
-    : rows_(sent(tensor_of(rows), device)),
-      tables_(sent(at::tensor(tables, at::kInt), device)),
+    : rows_(to_device_async(tensor_of(rows), device)),
+      tables_(to_device_async(at::tensor(tables, at::kInt), device)),
       deterministic_(deterministic) {}
 
 void PagedAttention::store(const KvCacheLayer& layer, const Heads& rotated) const {

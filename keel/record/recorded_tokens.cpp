@@ -220,7 +220,7 @@ class LiveTokenRecords::Digest {
   bool is_drawn(int64_t rollout) const {
     if (rows_ <= most_) return true;
     const double share = static_cast<double>(most_) / static_cast<double>(rows_);
-    return Draws(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout)).uniform() < share;
+    return RandomSequence(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout)).uniform() < share;
   }
 
   /// Of the completions that were drawn while there were fewer rows.

@@ -255,7 +255,7 @@ ExportedStep exported_step(MetricRow row) {
   const double time = is_time ? clock->second : 0;
   ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
   for (const auto& [name, value] : row.details) {
-    if (const std::optional<Histogram> histogram = histogram_of(value))
+    if (const std::optional<Histogram> histogram = parse_histogram(value))
       step.histograms[name] = *histogram;
     else if (const std::string text = name == kBlockedTokens ? blocked_tokens_text(value) : ""; !text.empty())
       step.texts[name] = text;

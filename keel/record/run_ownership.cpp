@@ -7,7 +7,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 
 namespace keel {
 namespace {
@@ -21,7 +21,7 @@ std::string text_in(const Json& object, const char* member) {
 }
 
 /// Returns the run in a manifest whose checksum holds.
-std::string surely_of(const fs::path& folder) { return text_in(sound_manifest(folder), "run"); }
+std::string surely_of(const fs::path& folder) { return text_in(valid_manifest(folder), "run"); }
 
 }  // namespace
 
@@ -85,7 +85,7 @@ fs::path partial_path_of(const fs::path& folder, const std::string& run) {
 }
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
-  if (!holds_only_its_files(folder)) return;
+  if (!matches_manifest_exactly(folder)) return;
   const fs::path half = partial_path_of(folder, run);  // without its files it would not be recognised as a checkpoint
   remove_tree(half);
   rename_directory(folder, half);

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {

@@ -55,7 +55,7 @@ int64_t max_blocks_per_sequence(std::span<const Prompt> prompts, const SamplingR
 }
 
 Tensor int64_tensor_on(at::Device device, const std::vector<int64_t>& values) {
-  return sent(at::tensor(values, at::kLong), device);
+  return to_device_async(at::tensor(values, at::kLong), device);
 }
 
 /// Causal attention within prompts, which also writes their keys and values to the KV cache. Uses flash attention where

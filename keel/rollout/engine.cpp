@@ -4,7 +4,7 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"

@@ -174,7 +174,7 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   table.section("study", "", study.options);
   table.load(options);
   check_measures(tree, study.options);
-  require_no_tilde("study.dir", study.options.dir);
+  check_tilde("study.dir", study.options.dir);
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
 
   ConfigTree base = base_file ? *base_file : inline_base(tree);

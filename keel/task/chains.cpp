@@ -118,7 +118,7 @@ bool ChainsTask::is_careful(int64_t rank) const {
   return rank < last && rank >= last - options_.careful;
 }
 
-Chain ChainsTask::draw_chain(Draws& draws) const {
+Chain ChainsTask::draw_chain(RandomSequence& draws) const {
   const auto modulus = static_cast<uint32_t>(options_.modulus);
   Chain chain;
   chain.start = draws.below(modulus);
@@ -129,7 +129,7 @@ Chain ChainsTask::draw_chain(Draws& draws) const {
   return chain;
 }
 
-Chain ChainsTask::draw_chain(Draws& draws, Split split) const {
+Chain ChainsTask::draw_chain(RandomSequence& draws, Split split) const {
   for (int draw = 0; draw < kMaxChainDraws; ++draw) {
     Chain chain = draw_chain(draws);
     if (chain_split(chain) == split) return chain;
@@ -139,19 +139,19 @@ Chain ChainsTask::draw_chain(Draws& draws, Split split) const {
        "; raise modulus or steps");
 }
 
-int64_t ChainsTask::draw_word(Draws& draws) const {
+int64_t ChainsTask::draw_word(RandomSequence& draws) const {
   const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, draws.uniform());
   return found - cumulative_.begin();
 }
 
 Problem ChainsTask::problem(uint64_t seed, uint64_t index, Split split) const {
-  Draws draws(seed, Stream::kTaskProblems, index);
+  RandomSequence draws(seed, Stream::kTaskProblems, index);
   const Chain chain = draw_chain(draws, split);
   return {chain_prompt(chain), chain_value(chain, options_.modulus)};
 }
 
 Demonstration ChainsTask::demonstrate(uint64_t seed, uint64_t index, bool noisy) const {
-  Draws draws(seed, Stream::kDemonstrations, index);
+  RandomSequence draws(seed, Stream::kDemonstrations, index);
   const Chain chain = draw_chain(draws, Split::kTrain);
   std::string text;
   int64_t value = chain.start;

@@ -53,9 +53,9 @@ class ChainsTask : public Task {
   bool is_careful(int64_t rank) const;
 
  private:
-  Chain draw_chain(Draws& draws) const;
-  Chain draw_chain(Draws& draws, Split split) const;
-  int64_t draw_word(Draws& draws) const;
+  Chain draw_chain(RandomSequence& draws) const;
+  Chain draw_chain(RandomSequence& draws, Split split) const;
+  int64_t draw_word(RandomSequence& draws) const;
 
   TaskOptions options_;
   std::vector<std::string> words_;

@@ -60,7 +60,7 @@ bool combine(int64_t a, char op, int64_t b, int64_t& result) {
 }
 
 /// Combines random pairs of terms until one is left.
-Term draw_solution(Draws& draws, std::vector<Term> terms, std::vector<std::string>& steps) {
+Term draw_solution(RandomSequence& draws, std::vector<Term> terms, std::vector<std::string>& steps) {
   constexpr std::string_view kOperators = "+-*/";
   const auto take = [&] {
     const uint32_t index = draws.below(static_cast<uint32_t>(terms.size()));
@@ -88,7 +88,7 @@ std::string list_numbers(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-SolvedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level) {
+SolvedCountdown draw_countdown(RandomSequence& draws, const CountdownTask::Level& level) {
   for (;;) {
     std::vector<int64_t> numbers(static_cast<size_t>(level.numbers));
     for (int64_t& number : numbers) number = 1 + draws.below(static_cast<uint32_t>(level.max_number));
@@ -107,7 +107,7 @@ SolvedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level) 
   }
 }
 
-SolvedCountdown draw_countdown(Draws& draws, const CountdownTask::Level& level, Split split) {
+SolvedCountdown draw_countdown(RandomSequence& draws, const CountdownTask::Level& level, Split split) {
   for (int attempt = 0; attempt < kMaxCountdownDraws; ++attempt) {
     SolvedCountdown solved = draw_countdown(draws, level);
     if (choose_split(solved.identity) == split) return solved;
@@ -156,12 +156,12 @@ Split choose_split(std::string_view identity) {
 CountdownTask::CountdownTask(int64_t difficulty) : level_(level_at(difficulty)) {}
 
 Problem CountdownTask::problem(uint64_t seed, uint64_t index, Split split) const {
-  Draws draws(seed, Stream::kTaskProblems, index);
+  RandomSequence draws(seed, Stream::kTaskProblems, index);
   return countdown_problem(draw_countdown(draws, level_, split));
 }
 
 Demonstration CountdownTask::demonstrate(uint64_t seed, uint64_t index, bool) const {
-  Draws draws(seed, Stream::kDemonstrations, index);
+  RandomSequence draws(seed, Stream::kDemonstrations, index);
   const SolvedCountdown solved = draw_countdown(draws, level_, Split::kTrain);
   std::string completion;
   for (const std::string& step : solved.steps) completion += str_cat(step, '\n');

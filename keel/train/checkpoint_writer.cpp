@@ -119,7 +119,7 @@ void CheckpointWriter::record(const SaveResult& result) {
 bool CheckpointWriter::try_copy(Checkpoint& checkpoint) {
   if (!config_.checkpoint.background) return false;
   const int64_t bytes = bytes_to_copy(checkpoint), available = available_memory_bytes();
-  const int64_t reserve = std::max<int64_t>(peak_memory_bytes(at::kCPU) - held_memory_bytes(), 0);
+  const int64_t reserve = std::max<int64_t>(peak_memory_bytes(at::kCPU) - resident_memory_bytes(), 0);
   if (has_room_for_copy(std::max<int64_t>(bytes - copied_bytes_, 0), reserve, available) && copy_to_host(checkpoint)) {
     copied_bytes_ = std::max(copied_bytes_, bytes);
     return true;

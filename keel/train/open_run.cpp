@@ -74,7 +74,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
   Config config = with_absolute_paths(resolve_run_paths(given, console));
   use_threads(config.run.threads);
-  add_in_one_order(config.run.deterministic && config.run.device != "cpu");
+  use_deterministic_reductions(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = resolve_precision(config.run, device);
   const ModelConfig shape = starting_model_config(config);

@@ -235,7 +235,7 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
 OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, Console& console) {
   Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
-  add_in_one_order(config.run.deterministic && config.run.device != "cpu");
+  use_deterministic_reductions(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = resolve_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();

@@ -194,7 +194,7 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(const Experience& experie
     const auto epoch_index = static_cast<uint64_t>(state.steps * config_.train.epochs + epoch);
     for (const std::vector<int64_t>& planned :
          keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
-                           config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, epoch_index)))
+                           config_.rollouts_kept_together(), RandomSequence(config_.run.seed, Stream::kShuffle, epoch_index)))
       if (auto minibatch = remap_indices(planned, experience.trained_index); !minibatch.empty())
         result.push_back(std::move(minibatch));
   }

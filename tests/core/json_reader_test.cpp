@@ -15,7 +15,7 @@ std::string repeated(const std::string& text, size_t count) {
 std::string fault_of(std::string_view text, const JsonRules& rules = {}) {
   try {
     parse_json(text, rules);
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     return std::to_string(fault.line()) + ": " + fault.what();
   }
   return "no fault";

@@ -50,16 +50,16 @@ TEST(Philox, UniformIsTheMiddleOfEquallyWideIntervalsAsFarAsFloatHoldsIt) {
   EXPECT_EQ(uniform(0x7fffff), 8388607.5 / 4294967296);  // every digit
 }
 
-TEST(Draws, HandOutTheWordsOfOneBlockAfterTheOther) {
-  Draws draws(11, Stream::kShuffle, 5);
+TEST(RandomSequence, HandOutTheWordsOfOneBlockAfterTheOther) {
+  RandomSequence draws(11, Stream::kShuffle, 5);
   for (uint32_t position = 0; position < 3; ++position) {
     const PhiloxBlock block = random_block(11, Stream::kShuffle, 5, position, 0);
     for (const uint32_t word : words(block)) EXPECT_EQ(draws.word(), word);
   }
 }
 
-TEST(Draws, UniformLiesStrictlyBetweenZeroAndOneWithMeanOneHalf) {
-  Draws draws(3, Stream::kShuffle, 0);
+TEST(RandomSequence, UniformLiesStrictlyBetweenZeroAndOneWithMeanOneHalf) {
+  RandomSequence draws(3, Stream::kShuffle, 0);
   constexpr int kCount = 100000;
   double sum = 0;
   for (int i = 0; i < kCount; ++i) {
@@ -80,13 +80,13 @@ double chi_square(const std::vector<int>& counts) {
 }
 
 // Critical values of the chi-square distribution at p = 0.001, from printed tables.
-TEST(Draws, BelowGivesEveryValueEquallyOften) {
+TEST(RandomSequence, BelowGivesEveryValueEquallyOften) {
   struct Case {
     uint32_t n;
     double critical;  // n - 1 degrees of freedom
   };
   for (const auto& [n, critical] : {Case{2, 10.828}, Case{6, 20.515}, Case{10, 27.877}, Case{101, 149.449}}) {
-    Draws draws(1, Stream::kShuffle, n);
+    RandomSequence draws(1, Stream::kShuffle, n);
     std::vector<int> counts(n);
     for (int i = 0; i < 100000; ++i) ++counts.at(draws.below(n));
     EXPECT_LT(chi_square(counts), critical) << n;
@@ -94,15 +94,15 @@ TEST(Draws, BelowGivesEveryValueEquallyOften) {
 }
 
 // 3 * 2^30 does not divide 2^32: without drawing again, values divisible by 3 would come twice as often as others.
-TEST(Draws, BelowIsUnbiasedWhereScalingAWordWouldBeBiasedMost) {
-  Draws draws(7, Stream::kShuffle, 0);
+TEST(RandomSequence, BelowIsUnbiasedWhereScalingAWordWouldBeBiasedMost) {
+  RandomSequence draws(7, Stream::kShuffle, 0);
   std::vector<int> counts(3);
   for (int i = 0; i < 100000; ++i) ++counts[draws.below(3u << 30) % 3];
   EXPECT_LT(chi_square(counts), 13.816);
 }
 
-TEST(Draws, BelowOneIsAlwaysZero) {
-  Draws draws(7, Stream::kShuffle, 0);
+TEST(RandomSequence, BelowOneIsAlwaysZero) {
+  RandomSequence draws(7, Stream::kShuffle, 0);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(draws.below(1), 0u);
 }
 

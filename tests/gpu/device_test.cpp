@@ -293,7 +293,7 @@ TEST(Network, HasFloat32GradientsUpToRoundingInLowPrecision) {
 
 TEST(Training, IsBitwiseReproducibleWithRunDeterministic) {
   const TrainingCase given;
-  add_in_one_order(true);
+  use_deterministic_reductions(true);
   const auto trained = [&] {
     ModelWeights model = ModelWeights::random(given.shape, 3, open_device("cuda"));
     const MasterWeights masters = model.set_compute_type(at::kBFloat16);
@@ -305,7 +305,7 @@ TEST(Training, IsBitwiseReproducibleWithRunDeterministic) {
     return masters.tensors();
   };
   const std::vector<NamedTensor> once = trained(), again = trained();
-  add_in_one_order(false);
+  use_deterministic_reductions(false);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].value.equal(again[i].value)) << once[i].name;
 }
 

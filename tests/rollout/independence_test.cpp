@@ -44,7 +44,7 @@ Tokenizer numbered_words() {
 /// Prompts of 1 to 40 tokens, which end within and at the end of a KV cache block.
 std::vector<Prompt> many_prompts() {
   std::vector<Prompt> prompts(kPrompts);
-  Draws draws(3, Stream::kShuffle, 0);
+  RandomSequence draws(3, Stream::kShuffle, 0);
   for (size_t p = 0; p < prompts.size(); ++p) {
     prompts[p].id = 5 * p + 2;
     for (size_t i = 0; i <= p % 40; ++i) prompts[p].tokens.push_back(static_cast<int32_t>(draws.below(kVocabulary)));

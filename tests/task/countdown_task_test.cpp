@@ -78,7 +78,7 @@ TEST(CountdownTask, GivesNoRewardUnlessThereIsOneFinalAnswer) {
 TEST(CountdownTask, ChecksAnyTextWithoutThrowing) {
   const auto task = countdown(5);
   const Problem problem = task->problem(1, 1, Split::kTrain);
-  Draws draws(5, Stream::kShuffle, 1);
+  RandomSequence draws(5, Stream::kShuffle, 1);
   constexpr std::string_view kPieces[] = {"#### ", "\\boxed{", "}",  "(", ")",  "[",      "]", ",",
                                           "=",     "/",        "0",  "9", "-",  "\xff",   " ", "\n",
                                           "x",     "<|",       "|>", "$", "\"", "\\text{"};

@@ -66,7 +66,7 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
       const auto pass = static_cast<uint64_t>(step * config.train.epochs + epoch);
       for (const std::vector<int64_t>& minibatch :
            minibatches(config.rollouts_per_step(), config.sequences_per_update(), config.rollouts_kept_together(),
-                       Draws(config.run.seed, Stream::kShuffle, pass))) {
+                       RandomSequence(config.run.seed, Stream::kShuffle, pass))) {
         accumulate_policy_gradients(policy.model, objective, {.temperature = config.rollout.temperature},
                                     config.train.tokens_per_batch, scored, minibatch, [](const TokenUpdate&) {});
         optimizer.step(

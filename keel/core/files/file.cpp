@@ -15,7 +15,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/directory_path.h"
 #include "keel/core/files/failed_call.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 
 namespace keel {
 namespace {
@@ -29,7 +29,7 @@ const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOC
 /// Writes everything; returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, size_t size) {
   while (size > 0) {
-    const ssize_t written = uninterrupted([&] { return ::write(descriptor, bytes, size); });
+    const ssize_t written = retry_on_eintr([&] { return ::write(descriptor, bytes, size); });
     if (written < 0) return errno;
     if (written == 0) return EIO;  // never for a regular file; without this the loop would not end
     bytes += written;
@@ -42,7 +42,7 @@ int write_all(int descriptor, const char* bytes, size_t size) {
 int64_t read_all_at(int descriptor, char* bytes, uint64_t size, uint64_t offset) {
   uint64_t done = 0;
   while (done < size) {
-    const ssize_t got = uninterrupted(
+    const ssize_t got = retry_on_eintr(
         [&] { return ::pread(descriptor, bytes + done, size - done, static_cast<off_t>(offset + done)); });
     if (got < 0) return -1;
     if (got == 0) break;
@@ -52,16 +52,16 @@ int64_t read_all_at(int descriptor, char* bytes, uint64_t size, uint64_t offset)
 }
 
 int sync_descriptor(int descriptor) {
-  return uninterrupted([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
+  return retry_on_eintr([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
 }
 
 int cut_descriptor(int descriptor, uint64_t size) {
-  return uninterrupted([&] { return ::ftruncate(descriptor, static_cast<off_t>(size)); }) == 0 ? 0 : errno;
+  return retry_on_eintr([&] { return ::ftruncate(descriptor, static_cast<off_t>(size)); }) == 0 ? 0 : errno;
 }
 
 FileHandle open_file(const fs::path& path, int flags) {
   const DirectoryPath at = directory_path(path);
-  return FileHandle(uninterrupted([&] { return ::openat(at.directory, at.name.c_str(), flags | O_CLOEXEC, 0666); }));
+  return FileHandle(retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
 /// What has this name; returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.

@@ -7,16 +7,16 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/directory_path.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 
 namespace keel {
 
 std::optional<uint64_t> free_space(const std::filesystem::path& folder) {
   const DirectoryPath at = directory_path(folder);
   const FileHandle handle(
-      uninterrupted([&] { return ::openat(at.directory, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+      retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   struct statvfs disk {};
-  if (!handle.is_open() || uninterrupted([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return {};
+  if (!handle.is_open() || retry_on_eintr([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return {};
   if (disk.f_blocks == 0) return {};  // some filesystems of other machines count nothing
   return uint64_t{disk.f_bavail} * disk.f_frsize;
 }

@@ -29,12 +29,12 @@ Json json_if_any(const std::filesystem::path& path) {
 Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules) {
   try {
     return parse_json(content, rules);
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     fail(ExitCode::kBadInput, place, ":", fault.line(), ": ", fault.what(), "; fetch it or write it again");
   }
 }
 
-std::string shown_json(const Json& json) {
+std::string format_short_json(const Json& json) {
   constexpr size_t kShown = 80;
   std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > kShown) text.replace(kShown, std::string::npos, "...");

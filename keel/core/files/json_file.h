@@ -21,7 +21,7 @@ Json json_if_any(const std::filesystem::path& path);
 Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules = {});
 
 /// A tree for a message: its JSON in plain ASCII, cut short.
-std::string shown_json(const Json& json);
+std::string format_short_json(const Json& json);
 
 /// The tree on one line, without its end. U+0085, U+2028 and U+2029 are escaped, since Python's splitlines() and others
 /// take them for the end of a line; bytes that are not UTF-8 are replaced.

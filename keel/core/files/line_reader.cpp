@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "keel/core/files/failed_call.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 
 namespace keel {
 
@@ -23,7 +23,7 @@ LineReader LineReader::open(const std::filesystem::path& path) {
 LineReader LineReader::of(FileHandle handle, std::string name) {
   const auto open = std::make_shared<const FileHandle>(std::move(handle));
   return LineReader([open, name = std::move(name)](std::span<char> to) {
-    const ssize_t got = uninterrupted([&] { return ::read(open->get(), to.data(), to.size()); });
+    const ssize_t got = retry_on_eintr([&] { return ::read(open->get(), to.data(), to.size()); });
     if (got < 0) fail_to_read(name, errno);
     return static_cast<size_t>(got);
   });

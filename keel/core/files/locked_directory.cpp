@@ -11,7 +11,7 @@
 
 #include "keel/core/files/directory_path.h"
 #include "keel/core/files/failed_call.h"
-#include "keel/core/files/system_call.h"
+#include "keel/core/files/retry_on_eintr.h"
 
 namespace keel {
 namespace {
@@ -27,7 +27,7 @@ bool leads_to(const fs::path& path, int descriptor) {
 }  // namespace
 
 std::optional<LockedDirectory> LockedDirectory::lock(const fs::path& path) {
-  FileHandle handle(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  FileHandle handle(retry_on_eintr([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!handle.is_open()) fail_to_write("open the folder", path, errno);
   // Other errors mean a filesystem without locks, where the directory is used unguarded.
   if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;

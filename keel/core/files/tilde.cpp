@@ -4,7 +4,7 @@
 
 namespace keel {
 
-void require_no_tilde(const std::string& setting, const std::string& folder) {
+void check_tilde(const std::string& setting, const std::string& folder) {
   if (folder != "~" && !folder.starts_with("~/")) return;
   fail(ExitCode::kBadConfiguration, setting, " is ", folder,
        ", where ~ was left as it is and would be a folder of that ", "name; write $HOME", folder.substr(1),

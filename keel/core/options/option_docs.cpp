@@ -50,7 +50,7 @@ std::string OptionTable::help() const {
     if (!section.path.empty()) text += section.path + ": " + section.help + "\n";
     for (const Option& option : options) {
       text += "  " + option.path + "=" + yaml_inline(option.default_value) + "\n";
-      text += "      " + option.help + " Must be " + wanted_text(option.target, option.limits) + ".\n";
+      text += "      " + option.help + " Must be " + expected_text(option.target, option.limits) + ".\n";
     }
   }
   return text;
@@ -65,7 +65,7 @@ std::string OptionTable::markdown() const {
     text += table_head({"key", "default", "value", "meaning"});
     for (const Option& option : options) {
       text += row({code(option.path), code(yaml_inline(option.default_value)),
-                   cell(wanted_text(option.target, option.limits)), cell(option.help)});
+                   cell(expected_text(option.target, option.limits)), cell(option.help)});
     }
   }
   return text;

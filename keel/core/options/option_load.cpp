@@ -119,7 +119,7 @@ class Loader {
     constexpr size_t kGuessable = 3;  // in no section, any two single letters are one slip apart
     if (parent_of(path).empty() && path.size() < kGuessable) return "";
     const auto near = nearest_name(path, names);
-    return near && is_slip_of(path, *near) ? "did you mean " + *near + "?" : "";
+    return near && is_misspelling_of(path, *near) ? "did you mean " + *near + "?" : "";
   }
 
   /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none. What is

@@ -165,10 +165,10 @@ bool obeys(const T& value, const Limits& limits) {
 }
 
 template <class T>
-using Converted = std::variant<T, Complaint>;
+using Converted = std::variant<T, ValueProblem>;
 
 template <class T>
-Complaint complaint(const Json& value, const Limits& limits) {
+ValueProblem complaint(const Json& value, const Limits& limits) {
   return {"got " + shown(value) + ", expected " + wanted<T>(limits) + way_out<T>(value, limits), std::nullopt};
 }
 
@@ -177,14 +177,14 @@ Converted<T> convert(const Json& value, const Limits& limits) {
   if constexpr (kIsOptional<T>) {
     if (value.is_null()) return T();
     Converted<Element<T>> inner = convert<Element<T>>(value, limits);
-    if (std::holds_alternative<Complaint>(inner)) return complaint<T>(value, limits);
+    if (std::holds_alternative<ValueProblem>(inner)) return complaint<T>(value, limits);
     return T(std::get<0>(std::move(inner)));
   } else if constexpr (kIsList<T>) {
     if (!value.is_array() || !limits.allow_size(value.size())) return complaint<T>(value, limits);
     T list;
     for (const Json& element : value) {
       Converted<Element<T>> inner = convert<Element<T>>(element, limits.of_elements());
-      if (auto* problem = std::get_if<Complaint>(&inner)) return Complaint{problem->text, list.size()};
+      if (auto* problem = std::get_if<ValueProblem>(&inner)) return ValueProblem{problem->text, list.size()};
       list.push_back(std::get<0>(std::move(inner)));
     }
     return list;
@@ -215,28 +215,28 @@ Json read_target(const OptionTarget& target) {
       target);
 }
 
-std::optional<Complaint> check_value(const OptionTarget& target, const Limits& limits, const Json& value) {
+std::optional<ValueProblem> check_value(const OptionTarget& target, const Limits& limits, const Json& value) {
   return std::visit(
-      [&](const auto* variable) -> std::optional<Complaint> {
+      [&](const auto* variable) -> std::optional<ValueProblem> {
         auto converted = convert<std::remove_cvref_t<decltype(*variable)>>(value, limits);
-        if (auto* problem = std::get_if<Complaint>(&converted)) return *problem;
+        if (auto* problem = std::get_if<ValueProblem>(&converted)) return *problem;
         return std::nullopt;
       },
       target);
 }
 
-std::optional<Complaint> assign_value(const OptionTarget& target, const Limits& limits, const Json& value) {
+std::optional<ValueProblem> assign_value(const OptionTarget& target, const Limits& limits, const Json& value) {
   return std::visit(
-      [&](auto* variable) -> std::optional<Complaint> {
+      [&](auto* variable) -> std::optional<ValueProblem> {
         auto converted = convert<std::remove_cvref_t<decltype(*variable)>>(value, limits);
-        if (auto* problem = std::get_if<Complaint>(&converted)) return *problem;
+        if (auto* problem = std::get_if<ValueProblem>(&converted)) return *problem;
         *variable = std::get<0>(std::move(converted));
         return std::nullopt;
       },
       target);
 }
 
-std::string wanted_text(const OptionTarget& target, const Limits& limits) {
+std::string expected_text(const OptionTarget& target, const Limits& limits) {
   return std::visit([&](const auto* variable) { return wanted<std::remove_cvref_t<decltype(*variable)>>(limits); },
                     target);
 }

@@ -18,7 +18,7 @@ using OptionTarget = std::variant<bool*, int64_t*, uint64_t*, double*, std::stri
                                   std::vector<std::string>*, std::vector<double>*, std::vector<int64_t>*>;
 
 /// Why a value was not taken. `element` is its place in a list, if it was in one.
-struct Complaint {
+struct ValueProblem {
   std::string text;  // got V, wanted W; way out
   std::optional<size_t> element;
 };
@@ -27,13 +27,13 @@ struct Complaint {
 Json read_target(const OptionTarget& target);
 
 /// Whether the value could be assigned: nothing is converted but integers to numbers and 1e4 to an integer.
-std::optional<Complaint> check_value(const OptionTarget& target, const Limits& limits, const Json& value);
+std::optional<ValueProblem> check_value(const OptionTarget& target, const Limits& limits, const Json& value);
 
 /// Assigns the value if it has the right type and obeys the limits.
-std::optional<Complaint> assign_value(const OptionTarget& target, const Limits& limits, const Json& value);
+std::optional<ValueProblem> assign_value(const OptionTarget& target, const Limits& limits, const Json& value);
 
 /// What a value must be: "a number above 0 and at most 100, or null".
-std::string wanted_text(const OptionTarget& target, const Limits& limits);
+std::string expected_text(const OptionTarget& target, const Limits& limits);
 
 /// Whether limits like these mean something for the variable's type.
 bool limits_fit(const OptionTarget& target, const Limits& limits);

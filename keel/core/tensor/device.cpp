@@ -76,7 +76,7 @@ int64_t use_threads(int64_t threads) {
   return at::get_num_threads();
 }
 
-void add_in_one_order(bool always) {
+void use_deterministic_reductions(bool always) {
   at::globalContext().setDeterministicAlgorithms(always, /*warn_only=*/false);
   // Without clearing memory that is about to be written.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
@@ -89,7 +89,7 @@ void synchronize(at::Device device) {
   cuda.synchronizeStream(cuda.getStream(device));  // the whole device may not be waited for while a thread records work
 }
 
-Tensor sent(const Tensor& tensor, at::Device device) {
+Tensor to_device_async(const Tensor& tensor, at::Device device) {
   return device.is_cuda() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor;
 }
 
@@ -113,7 +113,7 @@ int64_t machine_memory_bytes() {
   return bytes;
 }
 
-int64_t held_memory_bytes() {
+int64_t resident_memory_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t whole = 0, resident = 0;
   return file >> whole >> resident ? resident * sysconf(_SC_PAGE_SIZE) : 0;

@@ -17,19 +17,19 @@ int64_t use_threads(int64_t threads);
 
 /// Whether a GPU is to add up in one order whatever it does, so that what is done again has the same bits. Before the
 /// device is used.
-void add_in_one_order(bool always);
+void use_deterministic_reductions(bool always);
 
 /// Waits until the device has done all that this thread asked of it, so that a clock read afterwards is true.
 void synchronize(at::Device device);
 
 /// A tensor of the host on its way to the device: a GPU fetches it in turn with its other work, and nobody waits.
-Tensor sent(const Tensor& tensor, at::Device device);
+Tensor to_device_async(const Tensor& tensor, at::Device device);
 
 /// The most memory held so far: of the device, or of this process on a CPU.
 int64_t peak_memory_bytes(at::Device device);
 
 /// What this process holds now.
-int64_t held_memory_bytes();
+int64_t resident_memory_bytes();
 
 /// What this machine has, used or not, or what a container allows of it.
 int64_t machine_memory_bytes();

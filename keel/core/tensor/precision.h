@@ -11,7 +11,7 @@ namespace keel {
 at::ScalarType compute_type(const std::string& precision, at::Device device);
 
 /// The word for it; never auto.
-std::string precision_word(at::ScalarType type);
+std::string precision_name(at::ScalarType type);
 
 /// Whether a type has fewer digits than float32.
 bool is_narrow(at::ScalarType type);

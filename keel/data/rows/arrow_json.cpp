@@ -12,7 +12,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {

@@ -1,6 +1,6 @@
 #include "keel/data/rows/row_json.h"
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
 #include "keel/data/rows/bad_row.h"
@@ -23,7 +23,7 @@ Json parse_row(std::string_view text, const std::string& place) {
   Json row;
   try {
     row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true, .nul = false});
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     const std::string_view seen = trimmed(text);
     const bool goes_on = !seen.empty() && std::string_view("{[,").find(seen.back()) != std::string_view::npos;
     throw BadRow(place, std::string(fault.what()) + (goes_on ? kOverLines : ""));

@@ -39,7 +39,7 @@ Json llama_config_json(const ModelConfig& config) {
 void refuse_quantised(const Json& json, const std::string& location) {
   const Json quantization = json.value("quantization_config", json.value("compression_config", Json()));
   if (quantization.empty()) return;
-  std::string method = shown_json(quantization);
+  std::string method = format_short_json(quantization);
   if (quantization.is_object() && (quantization.contains("load_in_4bit") || quantization.contains("load_in_8bit")))
     method = "bitsandbytes";
   if (quantization.is_object() && quantization.value("quant_method", Json()).is_string())

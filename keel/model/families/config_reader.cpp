@@ -39,7 +39,7 @@ int64_t ConfigReader::integer(const char* key) const {
   const Json& value = json_[key];
   const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
   if (!fits)
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(value), ", expected a whole number");
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(value), ", expected a whole number");
   return value.get<int64_t>();
 }
 
@@ -48,7 +48,7 @@ double ConfigReader::number(const char* key) const {
   const Json& value = json_[key];
   constexpr double kMax = std::numeric_limits<float>::max();  // used as float32
   if (!value.is_number() || std::abs(value.get<double>()) > kMax)
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(value),
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(value),
          ", expected a number within the range of float32");
   return value.get<double>();
 }
@@ -56,20 +56,20 @@ double ConfigReader::number(const char* key) const {
 bool ConfigReader::flag(const char* key, bool fallback) const {
   if (!has(key)) return fallback;
   if (!json_[key].is_boolean())
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected true or false");
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]), ", expected true or false");
   return json_[key].get<bool>();
 }
 
 std::string ConfigReader::text(const char* key, const std::string& fallback) const {
   if (!has(key)) return fallback;
   if (!json_[key].is_string())
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected a string");
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]), ", expected a string");
   return json_[key].get<std::string>();
 }
 
 ConfigReader ConfigReader::section(const char* key) const {
   if (!json_[key].is_object())
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(json_[key]), ", expected an object");
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]), ", expected an object");
   return {json_[key], location_ + ": " + key};
 }
 
@@ -141,7 +141,7 @@ std::vector<bool> ConfigReader::layer_types(int64_t layers) const {
   std::vector<bool> result;
   for (const Json& type : types) {
     if (type != "sliding_attention" && type != "full_attention")
-      fail(ExitCode::kBadInput, location_, ": layer_types has ", shown_json(type),
+      fail(ExitCode::kBadInput, location_, ": layer_types has ", format_short_json(type),
            "; known: full_attention, sliding_attention");
     result.push_back(type == "sliding_attention");
   }

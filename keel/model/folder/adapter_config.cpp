@@ -56,19 +56,19 @@ AdapterConfig::AdapterConfig(Json json, const std::string& location) : json_(std
 int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
   constexpr int64_t kMax = 1 << 16;
   if (!value.is_number_integer() || value < 1 || value > kMax)
-    fail(ExitCode::kBadInput, location_, ": ", key, " is ", shown_json(value), "; expected a rank from 1 to ", kMax);
+    fail(ExitCode::kBadInput, location_, ": ", key, " is ", format_short_json(value), "; expected a rank from 1 to ", kMax);
   return value.get<int64_t>();
 }
 
 double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
   if (!value.is_number() || std::abs(value.get<double>()) > kMaxLoraAlpha)
-    fail(ExitCode::kBadInput, location_, ": ", key, " is ", shown_json(value), "; expected a number up to ",
+    fail(ExitCode::kBadInput, location_, ": ", key, " is ", format_short_json(value), "; expected a number up to ",
          kMaxLoraAlpha);
   return value.get<double>();
 }
 
 void AdapterConfig::refuse(const char* key) const {
-  fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", shown_json(json_[key]),
+  fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]),
        ", which would change the result and is not supported; ", kMergeFirst);
 }
 

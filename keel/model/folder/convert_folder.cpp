@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 
 namespace keel {
@@ -47,7 +47,7 @@ void write_new_folder(const fs::path& folder, const FillFolder& fill) {
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without trailing slash
   check_is_free(target);
   if (target.has_parent_path()) create_directories(target.parent_path());
-  write_whole_folder(target, fill);
+  write_directory_atomically(target, fill);
 }
 
 void write_json(const fs::path& path, const Json& json) { write_atomically(path, json.dump(2) + "\n"); }

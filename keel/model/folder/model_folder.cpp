@@ -9,7 +9,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/families/config_json.h"
 #include "keel/model/folder/hub_cache.h"
 #include "keel/model/formats/safetensors/safetensors.h"
@@ -28,7 +28,7 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
-      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", shown_json(file),
+      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", format_short_json(file),
            ", expected a name");
     const std::string name = file;
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
@@ -71,7 +71,7 @@ std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std
   const auto add = [&](const Json& id) {
     // This rejects negative ids; ids above 2^63 are unsigned.
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
-      fail(ExitCode::kBadInput, location, ": eos_token_id is ", shown_json(eos), "; expected a token id from 0 to ",
+      fail(ExitCode::kBadInput, location, ": eos_token_id is ", format_short_json(eos), "; expected a token id from 0 to ",
            vocab_size - 1, ", a list of them, or null");
     if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };

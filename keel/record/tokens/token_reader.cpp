@@ -6,7 +6,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/record/tokens/token_file.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
 #include "libs/hftext/characters/unicode.h"

@@ -4,7 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/reward/programs/embedded.h"
 
 namespace keel {

@@ -18,7 +18,7 @@ std::string to_text(const Json& value) { return value.is_string() ? value.get<st
 Json parse_if_json(const std::string& text) {
   try {
     return parse_json(text, {.depth = kDataDepth, .exact = true});
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     if (fault.is_depth()) throw std::invalid_argument(std::string("the tests are ") + fault.what());
     if (fault.is_inexact()) throw std::invalid_argument(std::string("in the tests ") + fault.what());
     return nullptr;

@@ -6,7 +6,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -45,7 +45,7 @@ Json parse_reply(const std::string& text, uint64_t id) {
   Json reply;
   try {
     reply = parse_json(text, {.depth = kDataDepth, .repeated_keys = false});
-  } catch (const JsonFault& fault) {
+  } catch (const JsonParseError& fault) {
     throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
                        "; expected one line of JSON, {\"rewards\": [...]}");
   }

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
 #include "keel/reward/programs/http_response.h"
 

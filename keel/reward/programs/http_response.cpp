@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {

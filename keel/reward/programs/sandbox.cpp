@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/reward/programs/embedded.h"
 

@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 
 namespace keel {

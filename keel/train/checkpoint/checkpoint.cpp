@@ -13,9 +13,9 @@
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/tensor/device.h"
-#include "keel/core/tensor/in_host_memory.h"
+#include "keel/core/tensor/host_memory.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/critic_folder.h"
 #include "keel/model/folder/model_folder.h"
@@ -190,10 +190,10 @@ std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { 
 
 void save_reference(const std::filesystem::path& folder, const ModelWeights& reference, const LoadedModel& policy,
                     const std::string& run) {
-  if (!is_own_reference(folder, run) || !holds_only_its_files(folder)) move_aside(folder);
+  if (!is_own_reference(folder, run) || !matches_manifest_exactly(folder)) move_aside(folder);
   remove_leftovers(folder.parent_path(), run);
   const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
-  write_whole_folder(folder, partial_path_of(folder, run), heading, [&](const auto& partial) {
+  write_directory_atomically(folder, partial_path_of(folder, run), heading, [&](const auto& partial) {
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
     else if (reference.has_adapter())
@@ -204,7 +204,7 @@ void save_reference(const std::filesystem::path& folder, const ModelWeights& ref
 
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
   constexpr std::array kOfModel{"config.json", "model.safetensors"};
-  return find_damage_in(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
+  return find_manifest_mismatch(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
 }
 
 ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
@@ -225,14 +225,14 @@ Json portable_base_name(const Json& base) {
 }
 
 Checkpoint copied_to_host(Checkpoint checkpoint) {
-  const auto copied = [](const Weight& weight) { return in_host_memory(weight.value()); };
+  const auto copied = [](const Weight& weight) { return copy_to_host_memory(weight.value()); };
   LoadedModel& policy = checkpoint.policy;
   // With an adapter, training does not change the merged weights, so they need no copy on the CPU.
   policy.model = policy.model.with_replaced([&](const Weight& weight) {
     return policy.adapter.empty() || !weight.device().is_cpu() ? copied(weight) : weight.value();
   });
   for (std::vector<NamedTensor>* tensors : {&checkpoint.optimizer, &checkpoint.adapter})
-    for (NamedTensor& tensor : *tensors) tensor.value = in_host_memory(tensor.value);
+    for (NamedTensor& tensor : *tensors) tensor.value = copy_to_host_memory(tensor.value);
   if (std::optional<Critic>& critic = checkpoint.critic) critic = critic->with_replaced(copied);
   return checkpoint;
 }
@@ -264,7 +264,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step());
   create_directories(checkpoints);
   if (!first) require_own_checkpoints(checkpoints, checkpoint.run);
-  if (read_run_id(folder) != checkpoint.run || !holds_only_its_files(folder)) move_aside(folder);
+  if (read_run_id(folder) != checkpoint.run || !matches_manifest_exactly(folder)) move_aside(folder);
   remove_leftovers(checkpoints, checkpoint.run);
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
@@ -273,7 +273,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
-  write_whole_folder(folder, partial_path_of(folder, checkpoint.run), heading,
+  write_directory_atomically(folder, partial_path_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder, checkpoint.state.best);
   remove_old_checkpoints(checkpoints, checkpoint, keep);
@@ -295,7 +295,7 @@ void finish_save(const std::filesystem::path& checkpoint, const std::optional<Be
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {
   constexpr const char* kRequired[] = {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"};
-  return find_damage_in(checkpoint, kRequired);
+  return find_manifest_mismatch(checkpoint, kRequired);
 }
 
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {

@@ -71,7 +71,7 @@ Json field_json(const std::optional<Part>& part, Value Part::*member) {
 template <class Value>
 void read_field(const Json& stored, const std::string& name, Value& value) {
   const auto require = [&](bool fits, const char* expected) {
-    if (!fits) fail(ExitCode::kBadInput, name, " is ", shown_json(stored), "; expected ", expected);
+    if (!fits) fail(ExitCode::kBadInput, name, " is ", format_short_json(stored), "; expected ", expected);
   };
   if constexpr (std::is_same_v<Value, bool>) {
     require(stored.is_boolean(), "true or false");
@@ -140,7 +140,7 @@ TrainState state_from_json(const Json& json, const std::string& path) {
   int64_t step = 0;
   try {
     const Json& stored = json.at("phase");
-    const std::string phase = stored.is_string() ? stored.get<std::string>() : shown_json(stored);
+    const std::string phase = stored.is_string() ? stored.get<std::string>() : format_short_json(stored);
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
     if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, path, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));

@@ -292,7 +292,7 @@ void check_reward_penalties(const Config& c, const Objective& objective) {
 
 void check_consistency(const Config& c, Purpose purpose) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  require_no_tilde("run.dir", c.run.dir);
+  check_tilde("run.dir", c.run.dir);
   check_sources(c, purpose);
   const Objective objective = make_objective(c.objective, static_cast<double>(resolve_max_new_tokens(c)), c.reference);
   check_critic(c, objective);

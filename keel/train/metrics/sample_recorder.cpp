@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "keel/core/console.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 

@@ -20,7 +20,7 @@ constexpr size_t kMaxPromptBytes = 2000, kMaxTotalPromptBytes = 1'000'000;  // p
 std::vector<int64_t> sample_rollouts(std::vector<int64_t> from, const RecordSelection& selection, int64_t step) {
   const size_t count = std::min(from.size(), static_cast<size_t>(selection.rollouts.value_or(std::ssize(from))));
   if (count == from.size()) return from;
-  Draws draws(selection.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
+  RandomSequence draws(selection.seed, Stream::kTokenRecords, static_cast<uint64_t>(step));
   for (size_t i = 0; i < count; ++i) std::swap(from[i], from[i + draws.below(static_cast<uint32_t>(from.size() - i))]);
   from.resize(count);
   return from;

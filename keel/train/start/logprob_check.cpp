@@ -93,7 +93,7 @@ void require_logprobs_match(const LogprobCheck& check, double limit, at::ScalarT
 std::optional<std::string> logprob_check_warning(const LogprobCheck& check, at::ScalarType computed_in) {
   if (!is_narrow(computed_in) || check.max_difference <= kWarnAbove) return std::nullopt;
   return "the probability of a token differs by " + scientific(check.max_difference) +
-         " between sampler and trainer at equal weights, because of rounding to " + precision_word(computed_in) +
+         " between sampler and trainer at equal weights, because of rounding to " + precision_name(computed_in) +
          "; set run.precision=float32 to avoid it";
 }
 

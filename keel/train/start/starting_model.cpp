@@ -6,7 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
@@ -52,7 +52,7 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
 
 at::ScalarType resolve_precision(RunOptions& run, at::Device device) {
   const at::ScalarType type = compute_type(run.precision, device);
-  run.precision = precision_word(type);
+  run.precision = precision_name(type);
   return type;
 }
 
@@ -86,7 +86,7 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
 
 void verify_checksums(const std::filesystem::path& folder) {
   if (!path_exists(folder / "manifest.json")) return;
-  if (const auto damage = find_damage_in(folder, {}))
+  if (const auto damage = find_manifest_mismatch(folder, {}))
     fail(ExitCode::kBadInput, folder.string(), " is damaged: ", *damage,
          "; restore it from a copy or, if you changed it on purpose, remove its manifest.json");
 }

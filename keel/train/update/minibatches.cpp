@@ -5,7 +5,7 @@
 
 namespace keel {
 
-std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64_t block_size, Draws draws) {
+std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64_t block_size, RandomSequence draws) {
   std::vector<int64_t> blocks(total / block_size);
   std::iota(blocks.begin(), blocks.end(), 0);
   for (size_t i = blocks.size() - 1; i > 0; --i)

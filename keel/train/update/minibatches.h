@@ -12,7 +12,7 @@ namespace keel {
 
 /// Splits the rollouts 0..total-1 of a step into shuffled minibatches of `size`. Consecutive blocks of `block_size` (a
 /// prompt's samples, or 1) are not split. `block_size` divides `size`, which divides `total`.
-std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64_t block_size, Draws draws);
+std::vector<std::vector<int64_t>> minibatches(int64_t total, int64_t size, int64_t block_size, RandomSequence draws);
 
 /// Removes the completions without a reward, so that they affect neither the statistics of their group or batch nor the
 /// gradients. Returns the new index of each rollout; none: removed.

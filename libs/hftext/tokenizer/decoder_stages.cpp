@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/search.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/hftext/tokenizer/byte_alphabet.h"

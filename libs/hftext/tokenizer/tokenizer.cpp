@@ -6,7 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/hftext/tokenizer/added_tokens.h"
 #include "libs/hftext/tokenizer/decoder.h"

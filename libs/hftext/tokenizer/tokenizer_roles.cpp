@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/hftext/tokenizer/strict_object.h"
 

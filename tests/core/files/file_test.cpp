@@ -10,7 +10,7 @@
 
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/locked_directory.h"
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 #include "tests/core/files/file_test.h"
 
 namespace keel {
@@ -90,7 +90,7 @@ TEST_F(FileTest, WhatHasAPartialNameInAFolderOfOthersIsTheirs) {
   put(at("f.partial"), "precious");
   fs::create_directories(at("d.partial/precious"));
   write_atomically(at("f"), "new");
-  write_whole_folder(at("d"), [](const fs::path& partial) { write_atomically(partial / "a", "b"); });
+  write_directory_atomically(at("d"), [](const fs::path& partial) { write_atomically(partial / "a", "b"); });
   EXPECT_EQ(get(at("f")), "new");
   EXPECT_EQ(get(at("f.partial")), "precious");
   EXPECT_EQ(get(at("d/a")), "b");

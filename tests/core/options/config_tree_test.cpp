@@ -261,7 +261,7 @@ TEST_F(Yaml, AllowsSixtyFourLevelsAndNoMore) {
 
 TEST_F(Yaml, EndsInATreeOrAnErrorWhateverTheText) {
   const std::string alphabet = "ab:-# \n\n[]{},'\"|>&*!%@~?.01\\\t";
-  Draws draws(1, Stream::kShuffle, 0);
+  RandomSequence draws(1, Stream::kShuffle, 0);
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (uint32_t n = draws.below(24); n > 0; --n)

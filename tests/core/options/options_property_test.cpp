@@ -16,7 +16,7 @@ namespace {
 using namespace example;
 
 /// Strings that YAML or JSON readers are known to trip over, and random ones.
-std::string nasty_string(Draws& draws) {
+std::string nasty_string(RandomSequence& draws) {
   static const auto kKnown =
       Json::parse(R"(["", " ", "null", "NULL", "~", "true", "False", "yes", "No", "on", "y", "1", "+1",
       "3.", "1e5", "0x1F", "0o7", ".inf", "-.INF", ".nan", "Inf", "1_0", "12:30", "2024-01-01", "-", "- a", "a: b",
@@ -32,14 +32,14 @@ std::string nasty_string(Draws& draws) {
   return text;
 }
 
-double any_double(Draws& draws) {
+double any_double(RandomSequence& draws) {
   const double sizes[] = {0, 1, 0.1, 1e-6, 1e22, 1e300, 5e-324, 1.7976931348623157e308, 123456789.125};
   return sizes[draws.below(9)] * (draws.below(2) == 0 ? draws.uniform() : 1.0);
 }
 
 TEST(Properties, ADumpLoadsToTheSameValues) {
   if (!can_read_yaml()) GTEST_SKIP() << "built without yaml-cpp";
-  Draws draws(7, Stream::kShuffle, 0);
+  RandomSequence draws(7, Stream::kShuffle, 0);
   for (int i = 0; i < 2000; ++i) {
     Fixture f;
     f.config.rollout.samples_per_prompt = static_cast<int64_t>(draws.word()) + 1;
@@ -68,7 +68,7 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
   std::vector<std::string> names;
   for (const Option& option : reference.table.options()) names.push_back(option.path);
   const std::string alphabet = "abcdefghijklmnopqrstuvwxyz_-.0A \xC3\"{";
-  Draws draws(11, Stream::kShuffle, 0);
+  RandomSequence draws(11, Stream::kShuffle, 0);
   for (int i = 0; i < 5000; ++i) {
     const std::string& original = names[draws.below(static_cast<uint32_t>(names.size()))];
     std::string name = original;
@@ -90,7 +90,7 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
 }
 
 TEST(Properties, AnyValueIsTakenOrRefusedForAnyOption) {
-  Draws draws(13, Stream::kShuffle, 0);
+  RandomSequence draws(13, Stream::kShuffle, 0);
   int taken = 0;
   for (int i = 0; i < 5000; ++i) {
     Fixture f;

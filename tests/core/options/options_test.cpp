@@ -267,12 +267,12 @@ TEST(NearestName, CountsEdits) {
   EXPECT_EQ(edit_distance("same", "same"), 0u);
   for (const auto& [written, meant] :
        {std::pair{"temprature", "temperature"}, {"opt", "optimizer"}, {"TOP-K", "top_k"}})
-    EXPECT_TRUE(is_slip_of(written, meant)) << written;
+    EXPECT_TRUE(is_misspelling_of(written, meant)) << written;
   for (const auto& [written, other] : {std::pair{"grad_clip", "dual_clip"},
                                        {"policy", "policy_loss_type"},
                                        {"num_samples", "max_samples"},
                                        {"max_new_tokens", "max_tokens"}})
-    EXPECT_FALSE(is_slip_of(written, other)) << written;
+    EXPECT_FALSE(is_misspelling_of(written, other)) << written;
 }
 
 TEST(NearestName, IsOnlyOfferedWhenASlipExplainsIt) {

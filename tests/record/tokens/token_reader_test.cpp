@@ -210,7 +210,7 @@ TEST_F(TokenReaderTest, AFileThatWasCutOffOrChangedIsRefusedOrReadsAsItDid) {
   const size_t stride = count<size_t>(29, 1);
   for (size_t size = 0; size < bytes.size(); size += stride)
     ASSERT_FALSE(read(bytes.substr(0, size))) << size << " of " << bytes.size() << " bytes";
-  Draws draws(1, Stream::kTokenRecords, 0);
+  RandomSequence draws(1, Stream::kTokenRecords, 0);
   int refused = 0, changed = 0;
   const int flips = count(600, 20'000);
   for (int i = 0; i < flips; ++i) {

@@ -19,7 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 
-Draws draws(uint64_t seed) { return Draws(seed, Stream::kShuffle, 0); }
+RandomSequence draws(uint64_t seed) { return RandomSequence(seed, Stream::kShuffle, 0); }
 
 TEST(Minibatches, HaveEveryRolloutOnceAndKeepGroupsTogether) {
   for (const auto& [total, size, together] : {std::tuple{48, 16, 8}, {48, 16, 1}, {48, 48, 8}, {12, 4, 4}, {6, 6, 1}}) {

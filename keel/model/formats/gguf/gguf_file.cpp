@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 

@@ -12,7 +12,7 @@
 #include <unordered_set>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 
 namespace keel {

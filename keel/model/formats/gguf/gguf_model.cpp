@@ -6,7 +6,7 @@
 #include <set>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_rope.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 
 namespace keel {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_pre_tokenizers.h"
 #include "keel/model/formats/gguf/gguf_sentencepiece.h"

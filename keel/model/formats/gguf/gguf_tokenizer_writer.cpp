@@ -4,7 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_pre_tokenizers.h"
 #include "keel/model/formats/gguf/gguf_sentencepiece.h"
@@ -77,10 +77,10 @@ class TokenizerWriter {
 
   void check_model() const {
     const Json type = model_.value("type", Json("BPE"));
-    if (type != "BPE") refuse("its model is ", shown_json(type), "; GGUF export supports only BPE");
+    if (type != "BPE") refuse("its model is ", format_short_json(type), "; GGUF export supports only BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"}) {
       const Json value = model_.value(key, Json());
-      if (!value.is_null() && value != "" && value != 0) refuse("its model has ", key, " ", shown_json(value));
+      if (!value.is_null() && value != "" && value != 0) refuse("its model has ", key, " ", format_short_json(value));
     }
   }
 
@@ -117,8 +117,8 @@ class TokenizerWriter {
     for (const GgufPreTokenizer& candidate : gguf_pre_tokenizers())
       known.append(known.empty() ? "" : ", ").append(candidate.name);
     const Json flag = model_.value("ignore_merges", Json(false));
-    refuse("its pre-tokenization (normalizer ", shown_json(tokenizer_.value("normalizer", Json())), ", pre_tokenizer ",
-           shown_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ", shown_json(flag),
+    refuse("its pre-tokenization (normalizer ", format_short_json(tokenizer_.value("normalizer", Json())), ", pre_tokenizer ",
+           format_short_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ", format_short_json(flag),
            ") has no name in GGUF; supported: ", known);
   }
 
@@ -138,7 +138,7 @@ class TokenizerWriter {
     if (has_steps(normalizer, {}) && splits.size() == 1 && splits[0].value("type", Json()) == "Metaspace" &&
         splits[0].value("replacement", Json()) == mark && splits[0].value("split", Json()) == false)
       return splits[0].value("prepend_scheme", Json("always")) != "never";
-    refuse("its handling of spaces (normalizer ", shown_json(normalizer), ", pre_tokenizer ", shown_json(pre),
+    refuse("its handling of spaces (normalizer ", format_short_json(normalizer), ", pre_tokenizer ", format_short_json(pre),
            ") is neither that of byte-level BPE nor that of SentencePiece");
   }
 

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/model/formats/safetensors/huge_pages.h"
 #include "keel/model/formats/safetensors/safetensors_format.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/core/json.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 #include "keel/model/formats/safetensors/safetensors_format.h"

@@ -1,6 +1,6 @@
 #include <ctime>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/jinja/objects/bound_arguments.h"
 #include "libs/hftext/jinja/objects/builtins.h"
 #include "libs/hftext/jinja/objects/callables.h"

@@ -1,6 +1,6 @@
 #include "libs/hftext/jinja/objects/from_json.h"
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/jinja/objects/python_str.h"
 #include "libs/hftext/jinja/objects/runtime.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/jinja/objects/python_str.h"
 #include "libs/hftext/jinja/syntax/expression_parser.h"
 #include "libs/hftext/jinja/syntax/lexer.h"

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "keel/core/files/file.h"
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/unicode.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/hftext/regex/regex.h"

@@ -1,4 +1,4 @@
-#include "keel/core/foreign_text.h"
+#include "keel/core/untrusted_text.h"
 
 #include <array>
 

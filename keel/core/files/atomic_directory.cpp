@@ -1,4 +1,4 @@
-#include "keel/core/files/whole_folder.h"
+#include "keel/core/files/atomic_directory.h"
 
 #include <stdio.h>
 
@@ -83,14 +83,14 @@ void write_folder(const std::filesystem::path& folder, const std::filesystem::pa
 
 }  // namespace
 
-void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill) {
+void write_directory_atomically(const std::filesystem::path& folder, const FillFolder& fill) {
   const std::filesystem::path partial = free_partial_name(folder);
   write_folder(folder, partial, fill);
   for (const char* ending : {".partial", ".replaced"})  // the empty folder that had the name
     remove_if_empty(std::filesystem::path(partial).replace_extension(ending));
 }
 
-void write_whole_folder(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
+void write_directory_atomically(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
                         const FillFolder& fill) {
   write_folder(folder, partial, [&](const std::filesystem::path& half) {
     fill(half);
@@ -110,16 +110,16 @@ bool holds_only(const std::filesystem::path& folder, const std::string& below, c
 
 }  // namespace
 
-bool holds_only_its_files(const std::filesystem::path& folder) {
-  return holds_only(folder, "", sound_manifest(folder).value("files", Json::object()));
+bool matches_manifest_exactly(const std::filesystem::path& folder) {
+  return holds_only(folder, "", valid_manifest(folder).value("files", Json::object()));
 }
 
-Json sound_manifest(const std::filesystem::path& folder) {
+Json valid_manifest(const std::filesystem::path& folder) {
   const Json manifest = json_if_any(folder / "manifest.json");
   return is_sound(manifest) ? manifest : Json::object();
 }
 
-std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required) {
+std::optional<std::string> find_manifest_mismatch(const std::filesystem::path& folder, std::span<const char* const> required) {
   try {
     const Json manifest = read_json_file(folder / "manifest.json");
     if (!is_sound(manifest)) return "manifest.json has another checksum than it says";

@@ -7,7 +7,7 @@
 namespace keel {
 
 /// The same numbers in host memory that nobody else holds, without gradients.
-inline Tensor in_host_memory(const Tensor& tensor) {
+inline Tensor copy_to_host_memory(const Tensor& tensor) {
   return tensor.detach().to(at::Device(at::kCPU), tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
 

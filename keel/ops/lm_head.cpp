@@ -31,7 +31,8 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
   const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
   const auto next_token = [&](const Tensor& states, const Weight& weight) {
-    return NextTokenDistribution(apply_softcap(weight.linear_to_float32(states, options_.bitwise), options_.softcap), options_.temperature);
+    const Tensor logits = weight.linear_to_float32(states, options_.bitwise);
+    return NextTokenDistribution(apply_softcap(logits, options_.softcap), options_.temperature);
   };
   Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
   if (options_.softcap > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / options_.softcap).square();

@@ -6,8 +6,8 @@
 
 namespace keel {
 
-/// Arena for the packed weights of a network. Its blocks grow, because the kernel backs only large allocations with huge
-/// pages. A block lives as long as a weight in it.
+/// Arena for the packed weights of a network. Its blocks grow, because the kernel backs only large allocations with
+/// huge pages. A block lives as long as a weight in it.
 class PackedWeightMemory {
  public:
   /// Allocates an uninitialised float32 tensor.
@@ -18,9 +18,9 @@ class PackedWeightMemory {
   int64_t used_ = 0;  // elements of block_
 };
 
-/// A packed copy of the weight [out, in] of a linear layer, or of several layers with the same input, for GEMMs with few
-/// rows. The layout is panels of kPanel outputs. For float32 on a CPU. A copy does not follow later updates. The bits of
-/// a row's result do not depend on other rows.
+/// A packed copy of the weight [out, in] of a linear layer, or of several layers with the same input, for GEMMs with
+/// few rows. The layout is panels of kPanel outputs. For float32 on a CPU. A copy does not follow later updates. The
+/// bits of a row's result do not depend on other rows.
 class PackedWeight {
  public:
   PackedWeight() = default;

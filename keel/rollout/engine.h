@@ -33,10 +33,10 @@ struct RolloutOptions {
 };
 
 /// Samples completions with continuous batching: sequences start in the order of the prompts as others end. A prompt is
-/// prefilled once, and its samples share its keys and values. Rollout i of prompt p has the id
-/// p.id * samples_per_prompt + i; its noise depends only on the seed, this id and the position. The SamplingModel
-/// shares the memory of some weights and holds packed, fused or rounded copies of others: create a new engine after
-/// every update. Borrows the tokenizer.
+/// prefilled once, and its samples share its keys and values. Rollout i of prompt p has the id p.id *
+/// samples_per_prompt + i; its noise depends only on the seed, this id and the position. The SamplingModel shares the
+/// memory of some weights and holds packed, fused or rounded copies of others: create a new engine after every update.
+/// Borrows the tokenizer.
 class RolloutEngine {
  public:
   RolloutEngine(SamplingModel model, const Tokenizer& tokenizer) : model_(std::move(model)), tokenizer_(tokenizer) {}

@@ -158,7 +158,7 @@ TEST(NextTokenDistribution, MeasuresExactDivergences) {
     EXPECT_LT(largest_difference(tv, (log_pi.exp() - log_mu.exp()).abs().sum(1) / 2), 2e-7);
     EXPECT_LT(relative_difference(kl, (log_mu.exp() * (log_mu - log_pi)).sum(1)), 1e-6);
     const auto [same_tv, same_kl] =
-        NextTokenDistribution(pi, 0.8).divergences_from(NextTokenDistribution(pi + 5, 0.8));  // the same distribution
+        NextTokenDistribution(pi, 0.8).divergences_from(NextTokenDistribution(pi + 5, 0.8));
     EXPECT_LT(same_tv.max().item<double>(), 1e-6);
     EXPECT_LT(same_kl.max().item<double>(), 1e-6);
     EXPECT_GE(same_kl.min().item<double>(), 0);

@@ -28,7 +28,7 @@ std::vector<double> pairs_drawn(const ModelWeights& model, const Prompt& prompt,
   return counts;
 }
 
-/// Probabilities of the pairs: the softmax of a reference network in float64 after the prompt and after each first token.
+/// Probabilities of the pairs, by a reference network in float64.
 std::vector<double> pair_probabilities(const ModelWeights& model, const Prompt& prompt, double temperature) {
   const ReferenceModel reference(model);
   std::vector<int64_t> text(prompt.tokens.begin(), prompt.tokens.end());

@@ -279,7 +279,7 @@ TEST_F(RolloutEngineTest, SizesTheCacheForTheLongestCompletionsOfABatch) {
   request_.prompt_max_new_tokens = {1, 40, 3, 17, 2, 33, 16};
   request_.samples_per_prompt = 1;
   request_.max_sequences = 2;
-  // Blocks of 16 tokens: three for each of the two longest completions, one for each of two prompts, and a padding block.
+  // Blocks of 16 tokens: three for each of two completions, one for each of two prompts, and a padding block.
   EXPECT_EQ(Decoding::kv_cache_bytes(SamplingModel({model_}), prompts_, request_),
             KvCache::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
 }

@@ -146,8 +146,7 @@ TEST(RoundRowsToFloat8, EqualsTheReferenceBitwise) {
 
 TEST(RoundRowsToFloat8, EqualsAnExampleByHand) {
   // The scale is 1. From 16 on e4m3 has steps of 2: 17 rounds to the even 16, and 19 to 20. From 256 to 448 it has
-  // steps of
-  // 32. Its smallest value is 2^-9, and half of that rounds to 0.
+  // steps of 32. Its smallest value is 2^-9, and half of that rounds to 0.
   const Tensor row = floats({448, 17, -19, 21.5, 300, -0.001953125, 0.0009765625, 0.00146484375}).unsqueeze(0);
   EXPECT_EQ(to_vector(round_rows_to_float8(row, at::kFloat8_e4m3fn)),
             (std::vector<double>{448, 16, -20, 22, 288, -0.001953125, 0, 0.001953125}));

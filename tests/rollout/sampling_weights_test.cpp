@@ -31,8 +31,7 @@ class SamplingWeights : public testing::Test {
   SamplingWeights() {
     for (const NamedTensor& parameter : model_.parameters()) {
       if (!is_linear(parameter.name)) continue;
-      parameter.value[1].mul_(
-          1e-4);  // Rows of very different magnitude: one scale for all would round small ones to 0.
+      parameter.value[1].mul_(1e-4);  // rows of different magnitude: one scale for all would round small ones to 0
       parameter.value[0].mul_(30);
       parameter.value[1][0].mul_(1e-3);  // Relative to its row's largest value this one is subnormal in the format.
     }
@@ -158,8 +157,7 @@ TEST_F(SamplingWeights, RoundsTheInputsOfAllLinearLayersAndAllKeysAndValues) {
                 heads = config.num_attention_heads * config.head_dim;
   std::vector<std::vector<int64_t>> want, stored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    for (const int64_t width : {hidden, heads, hidden, wide})
-      want.push_back({3, width});  // layers with the same input round it once
+    for (const int64_t width : {hidden, heads, hidden, wide}) want.push_back({3, width});  // one per distinct input
     for (int i = 0; i < 2; ++i) stored.push_back({3, config.num_key_value_heads, config.head_dim});
   }
   EXPECT_EQ(inputs, want);

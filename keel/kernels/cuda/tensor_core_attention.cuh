@@ -4,10 +4,9 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/tensor_cores.cuh"
 
-// Paged attention for bf16 and fp16 on tensor cores: MMAs of [16 heads x 16 dimensions] with 8 keys, and of
-// [16 heads x 16 keys] with 8 dimensions. The order of dimensions within an MMA is free if queries and keys agree, and
-// so is the order of keys. It is chosen so that every lane loads 8 or 16 bytes at once and needs no data of other
-// lanes.
+// Paged attention for bf16 and fp16 on tensor cores: MMAs of [16 heads x 16 dimensions] with 8 keys, and of [16 heads x
+// 16 keys] with 8 dimensions. The order of dimensions within an MMA is free if queries and keys agree, and so is the
+// order of keys. It is chosen so that every lane loads 8 or 16 bytes at once and needs no data of other lanes.
 
 namespace keel::cuda {
 

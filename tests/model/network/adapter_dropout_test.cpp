@@ -56,10 +56,8 @@ TEST(AdapterDropout, AppliesOnlyToAdapterInputs) {
                .lora_b = random_normal({5, 3}, 3),
                .lora_scale = 0.7};
   const Tensor x = random_normal({9, 12}, 4);
-  const Dropout dropout{.probability = 0.4,
-                        .seed = 1,
-                        .sequences = int64_tensor(kThinnedOwners),
-                        .positions = int64_tensor(kThinnedPositions)};
+  const Tensor owners = int64_tensor(kThinnedOwners), positions = int64_tensor(kThinnedPositions);
+  const Dropout dropout{.probability = 0.4, .seed = 1, .sequences = owners, .positions = positions};
   const Tensor factors = apply_dropout(at::ones_like(x), dropout);
   const Tensor want = at::matmul(x, layer.weight.value().t()) +
                       at::matmul(at::matmul(x * factors, layer.lora_a.value().t()), layer.lora_b.value().t()) * 0.7;

@@ -35,8 +35,7 @@ std::optional<double> constant_value(Algebra& algebra, const Form& form) {
   return value ? std::optional(std::ldexp(*value, -kBits)) : std::nullopt;
 }
 
-/// The value of a formula. The inner optional is empty if the formula is not a number, the outer one if the text is not
-/// a formula.
+/// The value of a formula. The inner optional is empty if it is not a number, the outer one if it is not a formula.
 std::optional<std::optional<double>> formula_value(const std::string& ascii) {
   Budget budget(kMaxMathSteps);
   Algebra algebra(budget);
@@ -115,8 +114,7 @@ bool is_continued(std::string_view rest) {
   return next != std::string_view::npos && is_among(rest[next], "+-*/^_=<>!\\(");
 }
 
-/// The sign of a number from the text before it; nullopt if the number is part of something larger: "x_2", "4 - 2",
-/// "f(2)".
+/// The sign of a number from the text before it; nullopt if it is part of something larger: "x_2", "4 - 2", "f(2)".
 std::optional<double> sign_before(std::string_view before) {
   const auto strip_trailing = [&](std::string_view marks) {
     while (!before.empty() && is_among(before.back(), marks)) before.remove_suffix(1);

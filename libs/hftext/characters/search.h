@@ -5,8 +5,7 @@
 
 namespace keel::text {
 
-/// Same result as text.find(needle, from), always in linear time; std::string_view::find may take the product of both
-/// sizes.
+/// Same result as text.find(needle, from) in linear time; std::string_view::find may be quadratic.
 inline size_t find(std::string_view text, std::string_view needle, size_t from = 0) {
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;

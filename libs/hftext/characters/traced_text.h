@@ -1,7 +1,6 @@
 #pragma once
 
-// A text that tracks which of its bytes are untrusted. A chat template is trusted to write special tokens; a message of
-// a user is not.
+// A text that tracks which of its bytes are untrusted. Only trusted text may contain special tokens.
 
 #include <cstddef>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Unicode properties and normalization, from utf8proc. A build without it (KEEL_TOKENIZERS off) rejects tokenizers that
-// need them.
+// Unicode properties and normalization, from utf8proc. A build with KEEL_TOKENIZERS off rejects tokenizers that need
+// it.
 
 #include <cstdint>
 #include <string>
@@ -23,8 +23,7 @@ std::string normalize(std::string_view text, NormalForm form);
 /// Appends the lower case of one character; U+0130 becomes two characters.
 void append_lower_case(std::string& text, char32_t code_point);
 
-/// Returns `text`, which is valid UTF-8, for caseless comparison: full Unicode case folding, then NFC. Folds only ASCII
-/// in a build without the tables.
+/// Folds valid UTF-8 for caseless comparison: full case folding, then NFC; only ASCII in a build without the tables.
 std::string fold_case(std::string_view text);
 
 /// The general category of a character as a bit, and the bits of a category name ("L", "Lu"; 0 for other names). Both

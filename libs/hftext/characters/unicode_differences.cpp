@@ -101,8 +101,7 @@ constexpr NewCategory kNewCategories[] = {
     {"Nd", kNewNd}, {"No", kNewNo}, {"Pd", kNewPd}, {"Po", kNewPo}, {"Sm", kNewSm}, {"So", kNewSo},
 };
 
-// Code points by property, without code points that the categories above already cover. Scripts that PCRE2 10.42 does
-// not know are listed in full.
+// Code points by property, if the categories above do not cover them. Scripts new to PCRE2 10.42 are listed in full.
 constexpr CodeRange kInAlphabetic[] = {{0x363, 0x36F},     {0x897, 0x897},     {0xC04, 0xC04},     {0xCF3, 0xCF3},
                                        {0xF82, 0xF83},     {0x1DD3, 0x1DE6},   {0x10D69, 0x10D69}, {0x10EFC, 0x10EFC},
                                        {0x11080, 0x11081}, {0x11241, 0x11241}, {0x113B8, 0x113C0}, {0x113C2, 0x113C2},

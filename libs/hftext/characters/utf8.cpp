@@ -8,8 +8,7 @@ struct Step {
   bool valid = false;  // a complete character
 };
 
-/// Decodes the bytes at `at`. The limits on the second byte exclude overlong forms, surrogates and values above
-/// U+10FFFF.
+/// Decodes the bytes at `at`. The second byte's limits exclude overlong forms, surrogates and values above U+10FFFF.
 Step step_at(std::string_view bytes, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[at + i]); };
   const unsigned char first = byte(0);

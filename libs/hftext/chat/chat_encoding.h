@@ -38,12 +38,10 @@ struct TemplateVariables {
 /// but name=value, for names such as messages, and for values such as "off".
 Json parse_template_kwargs(const std::vector<std::string>& assignments, const std::string& setting);
 
-/// True for a string that spells another type, such as "false" in quotes. A template treats it as true, like any
-/// non-empty string.
+/// True for a string that spells another type, such as "false" in quotes. Templates treat it as true.
 bool is_quoted_literal(const Json& value);
 
-/// Encodes prompts to token ids. Special tokens spelled out in a message stay plain text, so a message cannot begin or
-/// end a turn.
+/// Encodes prompts to token ids. Special tokens spelled out in a message stay text: it cannot begin or end a turn.
 class PromptEncoder {
  public:
   PromptEncoder(Tokenizer tokenizer, ChatTemplates templates)
@@ -64,8 +62,7 @@ class PromptEncoder {
   /// spelled out in the text become those tokens, as in transformers' tokenizer(text).
   EncodedPrompt text(const std::string& text, bool parse_special = false) const;
 
-  /// Renders a conversation with the chat template, with add_generation_prompt. `tools` is a list of function
-  /// descriptions, or null.
+  /// Encodes a conversation with add_generation_prompt. `tools` is a list of function descriptions, or null.
   EncodedPrompt chat(const Json& messages, const TemplateVariables& variables, const Json& tools = nullptr) const;
 
   /// The tokens of a whole conversation, without add_generation_prompt.

@@ -27,8 +27,7 @@ void check_objects(const Json& list, const char* what, const std::string& locati
   }
 }
 
-/// Reasoning has three key names; templates read the first or, in one model family, the second. Returns nullopt if the
-/// message has no reasoning.
+/// Reasoning has three key names; templates read the first or the second. Returns nullopt if there is no reasoning.
 std::optional<Json> with_reasoning(const Json& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);

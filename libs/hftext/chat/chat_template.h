@@ -68,14 +68,12 @@ class ChatTemplates {
   /// Looks where transformers looks: chat_template.jinja and additional_chat_templates/NAME.jinja in a model folder,
   /// then "chat_template" in its tokenizer_config.json. Empty when there is none.
   static ChatTemplates load(const std::filesystem::path& folder);
-  /// Parses "chat_template" of a tokenizer_config.json: a string, or a list of {name, template}. Null means no
-  /// template.
+  /// Parses "chat_template" of tokenizer_config.json: a string, a list of {name, template}, or null for none.
   static ChatTemplates from_json(const Json& chat_template, const std::string& location);
 
   bool empty() const { return templates_.empty(); }
   const std::map<std::string, ChatTemplate>& all() const { return templates_; }
-  /// Returns "tool_use" if there are tools and such a template, else "default". Throws an Error that lists the names if
-  /// neither exists.
+  /// Returns "tool_use" if there are tools and such a template, else "default". Throws an Error if neither exists.
   const ChatTemplate& choose(bool has_tools) const;
 
  private:

@@ -69,8 +69,8 @@ void Renderer::enter(const std::vector<VariableLoad>& loads) {
     } else if (load.from == VariableLoad::From::kOuter) {
       to = slot(load.outer);
     } else {
-      const auto given = variables_.find(load.name);
-      to = given != variables_.end() ? std::optional<Value>(given->second) : std::nullopt;
+      const auto variable = variables_.find(load.name);
+      to = variable != variables_.end() ? std::optional<Value>(variable->second) : std::nullopt;
     }
   }
 }
@@ -224,14 +224,14 @@ Renderer::Flow Renderer::run_loop(Loop& loop) {
 
 TracedText Renderer::render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth) {
   const Runtime::NestingGuard guard(runtime_);
-  Value passing;
+  Value filtered_items;
   {
-    const ScopeGuard around(*this, outer);
-    passing = loop_items(node, items);
+    const ScopeGuard outer_guard(*this, outer);
+    filtered_items = loop_items(node, items);
   }
   const ScopeGuard scope_guard(*this, runtime_.make<Scope>(outer, node.slots));
   Capture capture(*this);
-  run_loop(*runtime_.make<Loop>(runtime_, &node, passing, outer, depth));
+  run_loop(*runtime_.make<Loop>(runtime_, &node, filtered_items, outer, depth));
   return std::move(capture.text);
 }
 
@@ -243,9 +243,9 @@ void Renderer::run_call_block(const Statement& node) {
 void Renderer::run_generation(const Statement& node) {
   const Value text = call_macro(*make_macro(node), {});
   // Counts characters of root_ as transformers does, even if the block is inside a macro or capture.
-  const std::string_view fresh = std::string_view(root_.bytes()).substr(counted_bytes_);
-  counted_characters_ += code_point_count(fresh);
-  counted_bytes_ += fresh.size();
+  const std::string_view new_text = std::string_view(root_.bytes()).substr(counted_bytes_);
+  counted_characters_ += code_point_count(new_text);
+  counted_bytes_ += new_text.size();
   spans_.emplace_back(counted_characters_, counted_characters_ + text.text_ref()->length);
   write(text);
 }

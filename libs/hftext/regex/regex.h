@@ -35,8 +35,7 @@ class Regex {
   struct Match {
     size_t begin = 0, end = 0;
   };
-  /// The first match at or after byte `from`, which is the start of a character. `text` is valid UTF-8. Throws an Error
-  /// if the budget is used up.
+  /// The first match at or after the character at byte `from` of valid UTF-8. Throws an Error if the budget is used up.
   std::optional<Match> find(std::string_view text, size_t from, RegexBudget& budget) const;
   /// The first match in `text`, with a budget of its own.
   std::optional<Match> find(std::string_view text) const;

@@ -31,22 +31,22 @@ class Translator {
   Translator(std::string_view pattern, const std::string& location) : pattern_(pattern), location_(location) {}
 
   std::string translate() {
-    if (pattern_.size() > kMaxPattern) refuse("is " + std::to_string(pattern_.size()) + " bytes long");
+    if (pattern_.size() > kMaxPattern) reject("is " + std::to_string(pattern_.size()) + " bytes long");
     std::string result = alternatives(0);
-    if (at_ < pattern_.size()) refuse("has a ) without a (");
+    if (at_ < pattern_.size()) reject("has a ) without a (");
     return result;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& why) const {
-    const std::string_view shown = pattern_.substr(0, 200);
-    fail(ExitCode::kBadInput, location_, ": the regular expression \"", shown, pattern_.size() > 200 ? "..." : "",
+  [[noreturn]] void reject(const std::string& why) const {
+    const std::string_view preview = pattern_.substr(0, 200);
+    fail(ExitCode::kBadInput, location_, ": the regular expression \"", preview, pattern_.size() > 200 ? "..." : "",
          "\" ", why,
          "; only groups, sets, properties, look-around and repeats are supported: use a model whose tokenizer has no "
          "other");
   }
-  [[noreturn]] void refuse_part(size_t from) const {
-    refuse("has \"" + std::string(pattern_.substr(from, at_ - from)) + "\" at byte " + std::to_string(from));
+  [[noreturn]] void reject_part(size_t from) const {
+    reject("has \"" + std::string(pattern_.substr(from, at_ - from)) + "\" at byte " + std::to_string(from));
   }
 
   bool done() const { return at_ >= pattern_.size(); }
@@ -63,26 +63,26 @@ class Translator {
   }
 
   std::string alternatives(int depth) {
-    if (depth > kMaxDepth) refuse("has more than " + std::to_string(kMaxDepth) + " nested groups");
+    if (depth > kMaxDepth) reject("has more than " + std::to_string(kMaxDepth) + " nested groups");
     std::string result;
     while (!done() && peek() != ')') {
       if (take("|")) {
         result += '|';
         continue;
       }
-      result += repeated(depth);
+      result += repeat_item(depth);
     }
     return result;
   }
 
-  std::string repeated(int depth) {
+  std::string repeat_item(int depth) {
     bool repeatable = true;
     std::string item = atom(depth, repeatable);
     for (int count = 0;; ++count) {
       const size_t from = at_;
       std::string repeat = quantifier();
       if (repeat.empty()) return item;
-      if (!repeatable || count > 1) refuse_part(from);
+      if (!repeatable || count > 1) reject_part(from);
       // Wraps the item if a second repeat follows: in PCRE2, a + after {1,3} would make it possessive.
       item = count == 0 ? item + repeat : "(?:" + item + ")" + repeat;
     }
@@ -120,7 +120,7 @@ class Translator {
       return "";
     }
     if (low.value_or(0) > kMaxRepeat || high.value_or(0) > kMaxRepeat || (high && *high < low.value_or(0))) {
-      refuse_part(from);
+      reject_part(from);
     }
     exact = !comma;
     std::string repeat = "{" + std::to_string(low.value_or(0));
@@ -152,7 +152,7 @@ class Translator {
     }
     if (c == '*' || c == '+' || c == '?') {
       ++at_;
-      refuse_part(from);
+      reject_part(from);
     }
     const char32_t literal = take_character();
     check_case(literal, from);
@@ -167,7 +167,7 @@ class Translator {
                        (previous_ == 'f' && (lower(literal) == 'f' || lower(literal) == 'i' || lower(literal) == 'l')));
     previous_ = lower(literal);
     previous_end_ = at_;
-    if (caseless_ && (pair || literal >= 0x80)) refuse_part(from);
+    if (caseless_ && (pair || literal >= 0x80)) reject_part(from);
   }
 
   std::string group(int depth, bool& repeatable) {
@@ -196,7 +196,7 @@ class Translator {
         repeatable = false;
         result += alternatives(depth + 1) + ")";
       } else {
-        if (option && !take(":")) at_ = std::min(at_ + 1, pattern_.size()), refuse_part(from);
+        if (option && !take(":")) at_ = std::min(at_ + 1, pattern_.size()), reject_part(from);
         repeatable = opening.repeatable;
         result = close(std::move(result), depth);
       }
@@ -206,21 +206,21 @@ class Translator {
     ++at_;
     if (peek() == '?' || peek() == '*') {
       at_ = std::min(at_ + 3, pattern_.size());
-      refuse_part(from);
+      reject_part(from);
     }
     return close("(?:", depth);  // back references are not supported, so no group captures
   }
 
   std::string close(std::string opened, int depth) {
     opened += alternatives(depth + 1);
-    if (!take(")")) refuse("has a ( without a )");
+    if (!take(")")) reject("has a ( without a )");
     return opened + ")";
   }
 
   std::string escape(bool& repeatable) {
     const size_t from = at_;
     ++at_;
-    if (done()) refuse("ends with a backslash");
+    if (done()) reject("ends with a backslash");
     switch (peek()) {
       case 'A':
       case 'z':
@@ -236,14 +236,14 @@ class Translator {
       case 'p':
       case 'P':
         at_ = from;
-        return bracketed(class_escape(/*in_set=*/false));
+        return as_bracket(class_escape(/*in_set=*/false));
       default:
         at_ = from;
         return hex(escaped_character());
     }
   }
 
-  static std::string bracketed(const CharacterClass& members, bool negated = false) {
+  static std::string as_bracket(const CharacterClass& members, bool negated = false) {
     return (members.negated != negated ? "[^" : "[") + members.members + "]";
   }
 
@@ -261,17 +261,17 @@ class Translator {
 
   CharacterClass known_class(std::string_view name, bool negated, bool in_set, size_t from) {
     std::optional<CharacterClass> found = property_class(name, in_set);
-    if (!found) refuse_part(from);
-    if (caseless_ && found->by_case) refuse_part(from);  // PCRE2 would match any cased letter
+    if (!found) reject_part(from);
+    if (caseless_ && found->by_case) reject_part(from);  // PCRE2 would match any cased letter
     found->negated = found->negated != negated;
     return *std::move(found);
   }
 
   std::string property_name(bool& negated, size_t from) {
-    if (!take("{")) refuse_part(from);
+    if (!take("{")) reject_part(from);
     if (take("^")) negated = !negated;
     const size_t end = pattern_.find('}', at_);
-    if (end == std::string_view::npos || end - at_ > kMaxName) refuse_part(from);
+    if (end == std::string_view::npos || end - at_ > kMaxName) reject_part(from);
     const std::string name(pattern_.substr(at_, end - at_));
     at_ = end + 1;
     return name;
@@ -290,15 +290,15 @@ class Translator {
     if (c == 'x') {
       if (take("{")) {
         const char32_t value = hex_digits(0, from);
-        if (!take("}")) refuse_part(from);
+        if (!take("}")) reject_part(from);
         return value;
       }
       const char32_t byte = hex_digits(2, from);
-      if (byte >= 0x80) refuse_part(from);  // a byte in Oniguruma, a character in PCRE2
+      if (byte >= 0x80) reject_part(from);  // a byte in Oniguruma, a character in PCRE2
       return byte;
     }
     const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (alphanumeric || c >= 0x80) refuse_part(from);
+    if (alphanumeric || c >= 0x80) reject_part(from);
     return c;
   }
 
@@ -317,7 +317,7 @@ class Translator {
       ++at_;
     }
     if (read == 0 || (count > 0 && read != count) || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
-      refuse_part(from);
+      reject_part(from);
     }
     return value;
   }
@@ -325,30 +325,29 @@ class Translator {
   /// Content of a bracket set: members, and negated classes.
   struct Set {
     std::string members;
-    std::vector<CharacterClass> opposites;
+    std::vector<CharacterClass> negated_classes;
   };
 
   void add(Set& set, CharacterClass added) {
     if (added.negated)
-      set.opposites.push_back(std::move(added));
+      set.negated_classes.push_back(std::move(added));
     else
       set.members += added.members;
   }
 
-  /// Parses a set after its [. PCRE2 cannot hold a negated class with our members inside a set, so these become
-  /// alternatives.
+  /// Parses a set after its [. PCRE2 cannot nest a negated class of members in a set, so these become alternatives.
   std::string set() {
     const bool negated = take("^");
     Set all;
     members(all, 0);
-    if (all.members.empty() && all.opposites.empty()) refuse("has an empty set");
-    if (all.opposites.empty()) return bracketed({all.members, negated});
+    if (all.members.empty() && all.negated_classes.empty()) reject("has an empty set");
+    if (all.negated_classes.empty()) return as_bracket({all.members, negated});
     std::string result;
-    for (const CharacterClass& opposite : all.opposites) {
-      result += negated ? "(?=" + bracketed(opposite, true) + ")" : "|" + bracketed(opposite);
+    for (const CharacterClass& negated_class : all.negated_classes) {
+      result += negated ? "(?=" + as_bracket(negated_class, true) + ")" : "|" + as_bracket(negated_class);
     }
-    if (negated) return "(?:" + result + (all.members.empty() ? "(?s:.)" : bracketed({all.members, true})) + ")";
-    if (!all.members.empty()) result += "|" + bracketed({all.members});
+    if (negated) return "(?:" + result + (all.members.empty() ? "(?s:.)" : as_bracket({all.members, true})) + ")";
+    if (!all.members.empty()) result += "|" + as_bracket({all.members});
     return "(?:" + result.substr(1) + ")";
   }
 
@@ -356,9 +355,9 @@ class Translator {
   void members(Set& result, int depth) {
     while (true) {
       const size_t from = at_;
-      if (done()) refuse("has a [ without a ]");
+      if (done()) reject("has a [ without a ]");
       if (take("]")) return;
-      if (take("&&") || depth > kMaxDepth) refuse_part(from);
+      if (take("&&") || depth > kMaxDepth) reject_part(from);
       if (take("[:")) {
         add(result, posix_class(from));
         continue;
@@ -368,9 +367,10 @@ class Translator {
         Set inner;
         members(inner, depth + 1);
         if (!negated) {
-          for (CharacterClass& opposite : inner.opposites) result.opposites.push_back(std::move(opposite));
-        } else if (!inner.opposites.empty() || inner.members.empty()) {
-          refuse_part(from);
+          for (CharacterClass& negated_class : inner.negated_classes)
+            result.negated_classes.push_back(std::move(negated_class));
+        } else if (!inner.negated_classes.empty() || inner.members.empty()) {
+          reject_part(from);
         }
         add(result, {std::move(inner.members), negated});
         continue;
@@ -385,10 +385,10 @@ class Translator {
         continue;
       }
       ++at_;
-      if (peek() == '[' || is_class_escape()) refuse_part(from);
-      if (done()) refuse("has a [ without a ]");
+      if (peek() == '[' || is_class_escape()) reject_part(from);
+      if (done()) reject("has a [ without a ]");
       const char32_t last = set_character();
-      if (last < first) refuse_part(from);
+      if (last < first) reject_part(from);
       result.members += hex(first) + "-" + hex(last);
     }
   }
@@ -400,7 +400,7 @@ class Translator {
     const bool negated = take("^");
     for (const std::string_view name : kNames)
       if (take(std::string(name) + ":]")) return known_class(name, negated, /*in_set=*/true, from);
-    if (!take("punct:]")) refuse_part(from);
+    if (!take("punct:]")) reject_part(from);
     return {property_class("P", true)->members + property_class("S", true)->members, negated};
   }
 
@@ -411,7 +411,7 @@ class Translator {
 
   char32_t set_character() {
     if (peek() != '\\') return take_character();
-    if (at_ + 1 == pattern_.size()) refuse("ends with a backslash");
+    if (at_ + 1 == pattern_.size()) reject("ends with a backslash");
     return escaped_character();
   }
 

@@ -14,8 +14,7 @@ bool CharacterSet::contains_non_ascii(char32_t c) const {
   return found != negated;
 }
 
-/// A backtracking match at one position. Each item is greedy and gives back one character at a time until the following
-/// items match.
+/// A backtracking match at one position. Items are greedy and give back one character at a time until the rest matches.
 struct SimpleRegex::Search {
   const SimpleRegex& regex;
   std::string_view text;

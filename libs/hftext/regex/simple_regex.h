@@ -29,8 +29,7 @@ class SimpleRegex {
   static std::optional<SimpleRegex> compile(std::string_view pattern);
 
   static constexpr size_t kNoMatch = SIZE_MAX, kBudgetExceeded = SIZE_MAX - 1;
-  /// The end of the match that starts at byte `at`; `text` is valid UTF-8. Returns kBudgetExceeded when `steps_left`
-  /// reaches 0.
+  /// The end of the match at byte `at` of valid UTF-8; kBudgetExceeded if `steps_left` reaches 0.
   size_t match_at(std::string_view text, size_t at, size_t& steps_left) const;
 
  private:

@@ -132,8 +132,7 @@ bool SimpleRegexParser::item(Item& item) {
   return repeat(item);
 }
 
-/// Parses what follows "(?i:" or "(?:": alternatives of plain characters, such as 's|'t|'re, then an optional question
-/// mark.
+/// Parses what follows "(?i:" or "(?:": plain alternatives such as 's|'t|'re, then an optional question mark.
 bool SimpleRegexParser::literals(Item& item, bool caseless) {
   item.kind = Item::Kind::kLiterals;
   do {

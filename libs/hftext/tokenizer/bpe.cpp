@@ -67,18 +67,18 @@ void Bpe::prepare_bytes() {
   if (!complete || !prefix_.empty() || !suffix_.empty()) return;
   takes_bytes_ = true;
   if (!ignore_merges_) return;
-  byte_words_.reserve(static_cast<size_t>(tokens_.size()));
+  tokens_by_bytes_.reserve(static_cast<size_t>(tokens_.size()));
   for (int32_t id = 0; id < tokens_.size(); ++id) {
     std::optional<std::string> bytes = bytes_of_characters(tokens_[id]);
-    if (bytes && byte_words_.add(std::move(*bytes))) byte_word_ids_.push_back(id);
+    if (bytes && tokens_by_bytes_.add(std::move(*bytes))) ids_by_bytes_.push_back(id);
   }
 }
 
 void Bpe::tokenize(std::string_view piece, std::vector<int32_t>& ids) const {
   if (ignore_merges_) {
-    const int32_t found = takes_bytes_ ? byte_words_.find(piece) : tokens_.find(piece);
+    const int32_t found = takes_bytes_ ? tokens_by_bytes_.find(piece) : tokens_.find(piece);
     if (found != TokenTable::kNone) {
-      ids.push_back(takes_bytes_ ? byte_word_ids_[static_cast<size_t>(found)] : found);
+      ids.push_back(takes_bytes_ ? ids_by_bytes_[static_cast<size_t>(found)] : found);
       return;
     }
   }
@@ -93,30 +93,29 @@ void Bpe::tokenize(std::string_view piece, std::vector<int32_t>& ids) const {
   ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
-/// Keeps the package's order: an unknown token is emitted before the next known character, and byte-fallback tokens do
-/// not flush it.
+/// Emits an unknown token only before the next known character, not before byte-fallback tokens, as the package does.
 void Bpe::add_characters(std::string_view piece, std::vector<int32_t>& ids) const {
-  int32_t waiting = TokenTable::kNone;
-  std::string decorated;
+  int32_t pending_unknown = TokenTable::kNone;
+  std::string with_affixes;
   for (size_t at = 0; at < piece.size();) {
     const size_t size = code_point_at(piece, at).size;
     std::string_view character = piece.substr(at, size);
     const bool first = at == 0, last = at + size == piece.size();
     at += size;
     if ((!first && !prefix_.empty()) || (last && !suffix_.empty())) {
-      decorated.assign(first ? "" : prefix_).append(character).append(last ? suffix_ : "");
-      character = decorated;
+      with_affixes.assign(first ? "" : prefix_).append(character).append(last ? suffix_ : "");
+      character = with_affixes;
     }
     const int32_t id = tokens_.find(character);
     if (id != TokenTable::kNone) {
-      if (waiting != TokenTable::kNone) ids.push_back(std::exchange(waiting, TokenTable::kNone));
+      if (pending_unknown != TokenTable::kNone) ids.push_back(std::exchange(pending_unknown, TokenTable::kNone));
       ids.push_back(id);
     } else if (!add_byte_tokens(character, ids) && unknown_) {
-      if (waiting != TokenTable::kNone && !fuse_unknown_) ids.push_back(waiting);
-      waiting = unknown_id();
+      if (pending_unknown != TokenTable::kNone && !fuse_unknown_) ids.push_back(pending_unknown);
+      pending_unknown = unknown_id();
     }
   }
-  if (waiting != TokenTable::kNone) ids.push_back(waiting);
+  if (pending_unknown != TokenTable::kNone) ids.push_back(pending_unknown);
 }
 
 bool Bpe::add_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const {

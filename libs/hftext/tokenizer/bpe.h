@@ -42,8 +42,8 @@ class Bpe {
   bool fuse_unknown_ = false, ignore_merges_ = false, takes_bytes_ = false;
   std::string prefix_, suffix_;             // continuing_subword_prefix, end_of_word_suffix
   std::array<int32_t, 256> byte_ids_ = {};  // id of each byte's character, if takes_bytes_
-  TokenTable byte_words_;                   // decoded tokens, if takes_bytes_ and ignore_merges_
-  std::vector<int32_t> byte_word_ids_;
+  TokenTable tokens_by_bytes_;              // decoded tokens, if takes_bytes_ and ignore_merges_
+  std::vector<int32_t> ids_by_bytes_;
   std::optional<std::array<int32_t, 256>> byte_fallback_ids_;  // ids of "<0x00>" to "<0xFF>", if byte_fallback
   std::shared_ptr<WordCache> cache_ = std::make_shared<WordCache>();
 };

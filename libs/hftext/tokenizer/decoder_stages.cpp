@@ -168,23 +168,23 @@ struct SuffixStage : DecoderStage {
   explicit SuffixStage(const std::string& ends) : suffix(ends) {}
   void push(std::string_view token) override {
     emit(" ");
-    held = token;
+    pending = token;
     if (!per_token) return;
     emit(" ");
-    held.reset();
+    pending.reset();
   }
   void finish() override {
     emit("");
-    held.reset();
+    pending.reset();
     next->finish();
   }
   void emit(std::string_view replacement) {
-    if (!held) return;
-    replace_all(*held, suffix, replacement);
-    next->push(*held);
+    if (!pending) return;
+    replace_all(*pending, suffix, replacement);
+    next->push(*pending);
   }
   std::string suffix;
-  std::optional<std::string> held;  // held until it is known whether it is the last
+  std::optional<std::string> pending;  // held until it is known whether it is the last
 };
 
 }  // namespace

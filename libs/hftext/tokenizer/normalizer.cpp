@@ -35,13 +35,13 @@ std::string normalize_mask(std::string_view text, std::string_view untrusted_mas
     do ++end;
     while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80);
     const std::string whole = normalize(text.substr(begin, end - begin), form);
-    std::string apart, apart_mask;
+    std::string in_parts, in_parts_mask;
     for (size_t run = begin, next = 0; run < end; run = next) {
       for (next = run; next < end && untrusted_mask[next] == untrusted_mask[run];) ++next;
-      apart += normalize(text.substr(run, next - run), form);
-      apart_mask.resize(apart.size(), untrusted_mask[run]);
+      in_parts += normalize(text.substr(run, next - run), form);
+      in_parts_mask.resize(in_parts.size(), untrusted_mask[run]);
     }
-    result += apart == whole ? apart_mask : std::string(whole.size(), '\1');
+    result += in_parts == whole ? in_parts_mask : std::string(whole.size(), '\1');
   }
   return result;
 }

@@ -82,19 +82,19 @@ void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior, bool inver
   }
   const bool backwards = behavior == SplitBehavior::kMergedWithNext;
   if (backwards) std::reverse(spans.begin(), spans.end());
-  size_t kept = 0;
+  size_t count = 0;
   bool previous = false;  // the last span was a match
   for (const Span& span : spans) {
     const bool joins = behavior == SplitBehavior::kContiguous ? span.match == previous : span.match && !previous;
     previous = span.match;
-    if (joins && kept > 0) {
-      Span& last = spans[kept - 1];
+    if (joins && count > 0) {
+      Span& last = spans[count - 1];
       (backwards ? last.begin : last.end) = backwards ? span.begin : span.end;
     } else {
-      spans[kept++] = span;
+      spans[count++] = span;
     }
   }
-  spans.resize(kept);
+  spans.resize(count);
   if (backwards) std::reverse(spans.begin(), spans.end());
 }
 

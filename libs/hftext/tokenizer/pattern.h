@@ -29,8 +29,7 @@ class Pattern {
   /// {"String": "..."} or {"Regex": "..."}; `location` names it in errors.
   static Pattern from_json(const Json& pattern, const std::string& location);
 
-  /// Splits `text` into matches and the parts between them; no spans for an empty text. The budget belongs to the whole
-  /// text being encoded.
+  /// Splits `text` into matches and the parts between them. The budget belongs to the whole text being encoded.
   void split(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const;
 
  private:

@@ -61,7 +61,7 @@ void PostProcessor::add_template(const StrictObject& fields, int64_t tokens) {
   // The last three are ByteLevel keys without effect here; Command R's file has them.
   fields.allow_keys({"single", "pair", "special_tokens", "add_prefix_space", "trim_offsets", "use_regex"});
   std::vector<int32_t> before, after;
-  bool seen = false;
+  bool has_sequence = false;
   for (const StrictObject& piece : fields.list("single")) {
     piece.allow_keys({"SpecialToken", "Sequence"});
     const char* kind = piece.has("Sequence") ? "Sequence" : "SpecialToken";
@@ -69,17 +69,17 @@ void PostProcessor::add_template(const StrictObject& fields, int64_t tokens) {
     token.allow_keys({"id", "type_id"});
     const std::string name = token.string("id");
     if (piece.has("Sequence")) {
-      if (name != "A" || seen) token.fail_value("id", "A, and once: this version encodes one text at a time");
-      seen = true;
+      if (name != "A" || has_sequence) token.fail_value("id", "A, and once: this version encodes one text at a time");
+      has_sequence = true;
       continue;
     }
     const std::vector<int32_t> ids = template_ids(fields, name, tokens);
-    std::vector<int32_t>& side = seen ? after : before;
+    std::vector<int32_t>& side = has_sequence ? after : before;
     if (before.size() + after.size() + ids.size() > kMaxAddedTokens)
       fields.fail_value("single", "at most " + std::to_string(kMaxAddedTokens) + " tokens in total");
     side.insert(side.end(), ids.begin(), ids.end());
   }
-  if (!seen) fields.fail_value("single", "an array with the sequence A");
+  if (!has_sequence) fields.fail_value("single", "an array with the sequence A");
   set(std::move(before), std::move(after), fields);
 }
 

@@ -35,8 +35,7 @@ class PreTokenizer {
   /// True if the last step converts to GPT-2's byte alphabet. A model that takes bytes can then skip this step.
   bool ends_with_byte_level() const;
 
-  /// Splits all pieces further; no piece is empty. With `keep_bytes`, the final conversion to the byte alphabet is
-  /// skipped.
+  /// Splits all pieces further; no piece is empty. `keep_bytes` skips a final conversion to the byte alphabet.
   void apply(Pieces& pieces, bool keep_bytes) const;
 
  private:

@@ -10,8 +10,7 @@ namespace keel::text {
 /// A fast hash of short strings; stable only within one process.
 uint64_t hash_text(std::string_view text);
 
-/// Maps tokens to ids and back. Open addressing stores each token once, so a vocabulary of 256,000 loads in
-/// milliseconds.
+/// Maps tokens to ids and back. Open addressing stores each token once, so large vocabularies load in milliseconds.
 class TokenTable {
  public:
   static constexpr int32_t kNone = -1;

@@ -30,7 +30,7 @@ constexpr std::array kOtherFiles = {kConfigFile,         kSpecialFile, "chat_tem
                                     "added_tokens.json", "vocab.json", "merges.txt",          "tokenizer.model"};
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{64} << 20;
 
-Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& location) {
+Json optional_json(const std::map<std::string, std::string>& files, const char* name, const std::string& location) {
   const auto found = files.find(name);
   return found == files.end() ? Json::object()
                               : parse_json_file(found->second, location + ": " + name, {.repeated_keys = false});
@@ -65,7 +65,7 @@ struct Tokenizer::Parts {
   void check_added_tokens_decoder(const StrictObject& config) const;
   void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, RegexBudget& budget,
                    std::vector<int32_t>& ids) const;
-  void encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const;
+  void encode_piece(const Piece& piece, RegexBudget& budget, std::vector<int32_t>& ids) const;
 
   std::string location;
   std::map<std::string, std::string> files;
@@ -115,7 +115,7 @@ Tokenizer Tokenizer::from_files(std::map<std::string, std::string> files, std::s
   const StrictObject tree(file.tree, file_location);
   check_top_level(tree);
   auto parts = std::make_shared<Parts>(file, tree, location);
-  parts->read_roles(other_file(files, kConfigFile, location), other_file(files, kSpecialFile, location));
+  parts->read_roles(optional_json(files, kConfigFile, location), optional_json(files, kSpecialFile, location));
   parts->added.build_tries(parts->normalizer, file_location + ": added_tokens");
   parts->files = std::move(files);
   return Tokenizer(std::move(parts));
@@ -188,33 +188,33 @@ void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const En
     at_start = at_start && normal.first_size > 0;
   }
   added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, untrusted,
-              [&](std::string_view words, size_t at, std::optional<int32_t> id) {
+              [&](std::string_view segment, size_t at, std::optional<int32_t> id) {
                 if (id) return ids.push_back(*id);
-                encode_words({words, at_start && at == 0, is_continuation && at == 0}, budget, ids);
+                encode_piece({segment, at_start && at == 0, is_continuation && at == 0}, budget, ids);
               });
 }
 
-void Tokenizer::Parts::encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const {
+void Tokenizer::Parts::encode_piece(const Piece& piece, RegexBudget& budget, std::vector<int32_t>& ids) const {
   Pieces pieces{budget, {}, {}};
-  pieces.list.push_back(words);
+  pieces.list.push_back(piece);
   pre_tokenizer.apply(pieces, model.takes_bytes());
   model.tokenize(pieces.list, ids);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
-  StreamingDecoder run = parts_->decoder.start();
+  StreamingDecoder stream = parts_->decoder.start();
   for (const int32_t id : ids) {
-    if (const std::string* text = decoded_token(id, skip_special)) run.push(*text);
+    if (const std::string* text = decoded_token(id, skip_special)) stream.push(*text);
   }
-  run.finish();
-  return run.take();
+  stream.finish();
+  return stream.take();
 }
 
 std::vector<std::string> Tokenizer::pieces(std::span<const int32_t> ids, std::optional<int32_t> before) const {
-  StreamingDecoder run = parts_->decoder.start(/*per_token=*/true);
+  StreamingDecoder stream = parts_->decoder.start(/*per_token=*/true);
   const auto piece = [&](int32_t id) {
-    if (const std::string* text = decoded_token(id, /*skip_special=*/false)) run.push(*text);
-    return run.take();
+    if (const std::string* text = decoded_token(id, /*skip_special=*/false)) stream.push(*text);
+    return stream.take();
   };
   if (before) piece(*before);
   std::vector<std::string> result;

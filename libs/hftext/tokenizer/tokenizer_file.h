@@ -10,8 +10,7 @@
 
 namespace keel::text {
 
-/// Parsed tokenizer.json: large parts as plain lists, the rest as a tree. Memory is a small multiple of the file size
-/// for any input.
+/// Parsed tokenizer.json: large parts as plain lists, the rest as a tree. Memory is a small multiple of the file size.
 struct TokenizerFile {
   Json tree;                                                // all but model.vocab and model.merges
   std::vector<std::pair<std::string, int64_t>> vocabulary;  // model.vocab, an object from token to id

@@ -7,14 +7,12 @@
 
 namespace keel::text {
 
-/// Byte trie from keys to numbers. All edges are in one hash table, so memory is a small multiple of the bytes of all
-/// keys.
+/// Byte trie from keys to numbers. All edges are in one hash table, so memory is linear in the bytes of all keys.
 class Trie {
  public:
   static constexpr uint32_t kRoot = 0, kNoNode = UINT32_MAX;
   static constexpr int32_t kNoValue = -1;
-  /// Callers must reject longer keys, because a search may follow a key at every position of a text. Known keys have at
-  /// most a tenth of it.
+  /// Callers must reject longer keys: a search may follow a key at every position. Known keys have a tenth of it.
   static constexpr size_t kMaxKey = 512;
 
   /// `key` has 1 to kMaxKey bytes and `value` is not negative. An existing key keeps its value.

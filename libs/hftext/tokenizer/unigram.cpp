@@ -31,9 +31,9 @@ Unigram Unigram::from_file(const StrictObject& model, TokenizerFile& file) {
            piece.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Remove it, or use another model");
     }
     if (!piece.empty()) unigram.trie_.insert(piece, id);
-    const std::string kept = preview_text(piece);
+    const std::string piece_preview = preview_text(piece);
     if (!unigram.tokens_.add(std::move(piece))) {
-      fail(ExitCode::kBadInput, model.location(), ".vocab[", id, "]: the piece \"", kept, "\" occurs twice");
+      fail(ExitCode::kBadInput, model.location(), ".vocab[", id, "]: the piece \"", piece_preview, "\" occurs twice");
     }
     unigram.scores_.push_back(score);
     lowest = std::min(lowest, score);

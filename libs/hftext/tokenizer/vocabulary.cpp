@@ -25,9 +25,9 @@ TokenTable dense_table(std::vector<std::pair<std::string, int64_t>>& vocabulary,
   TokenTable table;
   table.reserve(vocabulary.size());
   for (auto* entry : by_id) {
-    const std::string kept = preview_text(entry->first);
+    const std::string token_preview = preview_text(entry->first);
     if (!table.add(std::move(entry->first))) {
-      fail(ExitCode::kBadInput, location, ".vocab: the token \"", kept, "\" occurs twice");
+      fail(ExitCode::kBadInput, location, ".vocab: the token \"", token_preview, "\" occurs twice");
     }
   }
   return table;

@@ -197,8 +197,7 @@ Form Algebra::normalized(Polynomial numerator, Polynomial denominator) {
   if (is_one(denominator)) return {std::move(numerator), std::move(denominator)};
   if (denominator.empty() || is_zero(denominator)) throw Undecided{};  // a division by zero
   if (denominator.size() == 1) {
-    // 1 / (c x^r) is c^-1 x^-r; a root or absolute value gets a positive exponent, and its argument goes to the
-    // denominator.
+    // 1 / (c x^r) is c^-1 x^-r; roots and absolute values stay in the numerator, over their argument.
     Monomial monomial = denominator.begin()->first;
     const Rational coefficient = denominator.begin()->second;
     Polynomial below = {{Monomial{}, Rational(1)}};

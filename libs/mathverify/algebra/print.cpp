@@ -8,9 +8,9 @@ constexpr size_t kMaxLength = 1000;  // a polynomial may have thousands of terms
 }  // namespace
 
 void Algebra::print(const Atom& a, std::string& text) const {
-  const auto enclosed = [&](const char* open, const Form& inside, const char* close) {
+  const auto enclosed = [&](const char* open, const Form& inner, const char* close) {
     text += open;
-    print(inside, text);
+    print(inner, text);
     text += close;
   };
   switch (a.kind) {

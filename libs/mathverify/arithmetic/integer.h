@@ -12,8 +12,7 @@
 
 namespace keel::math {
 
-/// Thrown inside the verifier if something cannot be represented or decided within its budgets; the answer then counts
-/// as wrong.
+/// Thrown inside the verifier if something cannot be decided within its budgets; the answer then counts as wrong.
 struct Undecided {};
 
 class Integer {

@@ -224,13 +224,14 @@ bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value
 /// Equality is transitive, so greedy matching suffices.
 bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets) {
   const auto distinct = [&](const std::vector<Value>& items) {
-    std::vector<Value> kept;
+    std::vector<Value> unique_items;
     for (const Value& item : items)
-      if (!as_sets || std::none_of(kept.begin(), kept.end(), [&](const Value& other) { return equal(item, other); }))
-        kept.push_back(item);
-    return kept;
+      if (!as_sets || std::none_of(unique_items.begin(), unique_items.end(),
+                                   [&](const Value& other) { return equal(item, other); }))
+        unique_items.push_back(item);
+    return unique_items;
   };
-  const auto fit = [&](const Value& a, const Value& b) {  // {1, {2}} is not {1, 2}
+  const auto matches = [&](const Value& a, const Value& b) {  // {1, {2}} is not {1, 2}
     return (!as_sets || (a.kind == Value::Kind::kSet) == (b.kind == Value::Kind::kSet)) && equal(a, b);
   };
   const std::vector<Value> left = distinct(gold), right = distinct(answer);
@@ -238,7 +239,7 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
   std::vector<bool> used(right.size(), false);
   for (const Value& item : left) {
     size_t partner = 0;
-    while (partner < right.size() && (used[partner] || !fit(item, right[partner]))) ++partner;
+    while (partner < right.size() && (used[partner] || !matches(item, right[partner]))) ++partner;
     if (partner == right.size()) return false;
     used[partner] = true;
   }
@@ -280,16 +281,16 @@ std::optional<std::vector<Value>> Comparison::coordinates(const Form& form) {
     Monomial rest;
     for (const auto& [id, power] : monomial) {
       const Atom& atom = algebra_.atom(id);
-      const size_t here = atom.kind == AtomKind::kImaginary                      ? 0
-                          : atom.kind == AtomKind::kVariable && atom.name == "j" ? 1
-                          : atom.kind == AtomKind::kVariable && atom.name == "k" ? 2
-                                                                                 : 3;
-      if (here == 3) {
+      const size_t atom_axis = atom.kind == AtomKind::kImaginary                      ? 0
+                               : atom.kind == AtomKind::kVariable && atom.name == "j" ? 1
+                               : atom.kind == AtomKind::kVariable && atom.name == "k" ? 2
+                                                                                      : 3;
+      if (atom_axis == 3) {
         rest.emplace_back(id, power);
         continue;
       }
       if (axis != 3 || power != Exponent{1, 1}) return std::nullopt;
-      axis = here;
+      axis = atom_axis;
     }
     if (axis == 3) return std::nullopt;
     is_vector |= axis != 0;

@@ -6,13 +6,13 @@ namespace keel::math {
 namespace {
 
 /// A polynomial in one variable (or absolute value): coefficients[k] belongs to its k-th power.
-struct InOneAtom {
+struct QuadraticInAtom {
   int id = -1;
   std::vector<Polynomial> coefficients{{}, {}, {}};
 };
 
-std::optional<InOneAtom> in_one_atom(const Algebra& algebra, const Form& a) {
-  InOneAtom result;
+std::optional<QuadraticInAtom> as_quadratic(const Algebra& algebra, const Form& a) {
+  QuadraticInAtom result;
   if (algebra.has_variables(a.denominator)) return std::nullopt;
   for (const auto& [monomial, coefficient] : a.numerator) {
     Monomial rest;
@@ -71,20 +71,22 @@ Value Evaluator::excluding(const Form& a, const std::vector<Value>& excluded) {
 
 /// Solves difference < 0 (or <= 0, != 0) over the reals. Returns the unsolved inequality if it is not supported.
 Value Evaluator::solve(const Form& difference, const std::string& sign) {
-  const Value general{.kind = Value::Kind::kInequality, .form = difference, .brackets = sign};
-  const std::optional<InOneAtom> in = in_one_atom(algebra_, difference);
-  if (!in) return general;
-  const Polynomial &constant = in->coefficients[0], &slope = in->coefficients[1], &square = in->coefficients[2];
-  const AtomKind kind = algebra_.atom(in->id).kind;
+  const Value unsolved{.kind = Value::Kind::kInequality, .form = difference, .brackets = sign};
+  const std::optional<QuadraticInAtom> quadratic = as_quadratic(algebra_, difference);
+  if (!quadratic) return unsolved;
+  const Polynomial &constant = quadratic->coefficients[0], &slope = quadratic->coefficients[1],
+                   &square = quadratic->coefficients[2];
+  const AtomKind kind = algebra_.atom(quadratic->id).kind;
   if (kind == AtomKind::kVariable && !square.empty() && sign != "!=")
-    return solve_quadratic(general, in->id, Form{square}, Form{slope}, Form{constant});
-  if (!square.empty() || slope.empty()) return general;
+    return solve_quadratic(unsolved, quadratic->id, Form{square}, Form{slope}, Form{constant});
+  if (!square.empty() || slope.empty()) return unsolved;
   const std::optional<int> direction = algebra_.sign(Form{slope, difference.denominator});
-  if (!direction || *direction == 0) return general;
+  if (!direction || *direction == 0) return unsolved;
   const Form bound = algebra_.divide(algebra_.scale(Form{constant}, Rational(-1)), Form{slope});
-  if (kind == AtomKind::kAbsolute && sign != "!=") return solve_absolute(general, in->id, bound, *direction > 0);
-  if (kind != AtomKind::kVariable) return general;
-  Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(in->id).name};
+  if (kind == AtomKind::kAbsolute && sign != "!=")
+    return solve_absolute(unsolved, quadratic->id, bound, *direction > 0);
+  if (kind != AtomKind::kVariable) return unsolved;
+  Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(quadratic->id).name};
   const Endpoint end{bound, sign == "<"};
   if (sign == "!=")
     result.reals = {Piece{{}, {bound, true}}, Piece{{bound, true}, {}}};
@@ -96,14 +98,14 @@ Value Evaluator::solve(const Form& difference, const std::string& sign) {
 }
 
 /// Splits |a| < r into a < r and -a < r, and |a| > r into a > r or -a > r.
-Value Evaluator::solve_absolute(const Value& general, int absolute, const Form& bound, bool is_below) {
-  const Form inside = algebra_.atom(absolute).arguments[0];
+Value Evaluator::solve_absolute(const Value& unsolved, int absolute, const Form& bound, bool is_below) {
+  const Form inner = algebra_.atom(absolute).arguments[0];
   const Rational side(is_below ? 1 : -1);
   const auto half = [&](const Form& a) {
-    return solve(algebra_.scale(algebra_.subtract(a, bound), side), general.brackets);
+    return solve(algebra_.scale(algebra_.subtract(a, bound), side), unsolved.brackets);
   };
-  Value upper = half(inside), lower = half(algebra_.scale(inside, Rational(-1)));
-  if (upper.kind != Value::Kind::kReals || lower.kind != Value::Kind::kReals) return general;
+  Value upper = half(inner), lower = half(algebra_.scale(inner, Rational(-1)));
+  if (upper.kind != Value::Kind::kReals || lower.kind != Value::Kind::kReals) return unsolved;
   if (is_below) {
     upper.reals = intersection(upper.reals, lower.reals);
   } else {
@@ -114,22 +116,22 @@ Value Evaluator::solve_absolute(const Value& general, int absolute, const Form& 
 }
 
 /// Solves a x^2 + b x + c < 0: between the roots, or outside them.
-Value Evaluator::solve_quadratic(const Value& general, int variable, const Form& a, const Form& b, const Form& c) {
+Value Evaluator::solve_quadratic(const Value& unsolved, int variable, const Form& a, const Form& b, const Form& c) {
   const Form discriminant =
       algebra_.subtract(algebra_.multiply(b, b), algebra_.scale(algebra_.multiply(a, c), Rational(4)));
-  const std::optional<int> opens = algebra_.sign(a), roots = algebra_.sign(discriminant);
-  if (!opens || !roots || *opens == 0) return general;
+  const std::optional<int> leading_sign = algebra_.sign(a), discriminant_sign = algebra_.sign(discriminant);
+  if (!leading_sign || !discriminant_sign || *leading_sign == 0) return unsolved;
   Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(variable).name};
-  if (*roots < 0) {
-    if (*opens < 0) result.reals = {Piece{}};
+  if (*discriminant_sign < 0) {
+    if (*leading_sign < 0) result.reals = {Piece{}};
     return result;
   }
-  const Form distance = algebra_.root(discriminant, 2), twice = algebra_.scale(a, Rational(2 * *opens));
-  const Form middle = algebra_.scale(b, Rational(-*opens));
-  const bool is_open = general.brackets == "<";
-  const Endpoint low{algebra_.divide(algebra_.subtract(middle, distance), twice), is_open};
-  const Endpoint high{algebra_.divide(algebra_.add(middle, distance), twice), is_open};
-  if (*opens > 0)
+  const Form distance = algebra_.root(discriminant, 2), two_a = algebra_.scale(a, Rational(2 * *leading_sign));
+  const Form minus_b = algebra_.scale(b, Rational(-*leading_sign));
+  const bool is_open = unsolved.brackets == "<";
+  const Endpoint low{algebra_.divide(algebra_.subtract(minus_b, distance), two_a), is_open};
+  const Endpoint high{algebra_.divide(algebra_.add(minus_b, distance), two_a), is_open};
+  if (*leading_sign > 0)
     result.reals = {Piece{low, high}};
   else
     result.reals = {Piece{{}, low}, Piece{high, {}}};

@@ -109,8 +109,8 @@ Value Evaluator::coordinates(const Node& names, Value values) {
     if (items[i].subject.size() == 1) letters += items[i].subject;
   }
   std::sort(letters.begin(), letters.end());
-  const bool are_neighbours = letters.size() == items.size() && letters.back() - letters.front() + 1u == items.size();
-  if (are_neighbours)
+  const bool are_adjacent = letters.size() == items.size() && letters.back() - letters.front() + 1u == items.size();
+  if (are_adjacent)
     std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
   return values;
 }

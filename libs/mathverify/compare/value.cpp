@@ -76,17 +76,17 @@ Value Evaluator::value(const Node& node) {
       if (is_minus_one_sign(node) && node.children[0]->name == "infinity")
         return {.kind = Value::Kind::kInfinity, .form = algebra_.number(Rational(-1))};
       if (node.children[0]->kind == Kind::kPercent || is_degrees(*node.children[0])) {
-        Value inside = value(*node.children[0]);
-        inside.form = algebra_.scale(inside.form, Rational(-1));
-        return inside;
+        Value inner = value(*node.children[0]);
+        inner.form = algebra_.scale(inner.form, Rational(-1));
+        return inner;
       }
       break;
     case Kind::kSum:
       if (node.children.size() == 1) return value(*node.children[0]);
       if (node.children[0]->kind == Kind::kReals && node.children[1]->kind == Kind::kNegative) {  // R - {0}
-        const std::optional<RealSet> taken = as_reals(value(*node.children[1]->children[0]));
-        if (!taken) throw Undecided{};
-        return {.kind = Value::Kind::kReals, .reals = complement(*taken)};
+        const std::optional<RealSet> excluded = as_reals(value(*node.children[1]->children[0]));
+        if (!excluded) throw Undecided{};
+        return {.kind = Value::Kind::kReals, .reals = complement(*excluded)};
       }
       break;
     case Kind::kPercent:
@@ -328,11 +328,10 @@ Form Evaluator::big_operator(const Node& node) {
 
 /// \\sqrt{(x - 2)^2}, which is |x - 2| since variables are real.
 bool Evaluator::is_square_of_variables(const Node& root) {
-  const Node& inside = *root.children[0];
-  if (inside.kind != Kind::kPower || inside.children[1]->kind != Kind::kNumber ||
-      inside.children[1]->value != Rational(2))
+  const Node& inner = *root.children[0];
+  if (inner.kind != Kind::kPower || inner.children[1]->kind != Kind::kNumber || inner.children[1]->value != Rational(2))
     return false;
-  const Form base = scalar(*inside.children[0]);
+  const Form base = scalar(*inner.children[0]);
   return algebra_.has_variables(base) && is_one(base.denominator) && !algebra_.contains_imaginary(base.numerator);
 }
 

@@ -20,7 +20,7 @@ std::string_view unbraced_box(std::string_view text) {
 std::string_view separator_between(std::string_view between) {
   constexpr size_t kMaxBetween = 60;
   if (between.size() > kMaxBetween) return "";
-  std::string_view joined;
+  std::string_view result;
   while (!between.empty()) {
     size_t length = 0;
     for (const std::string_view layout : {" ", "$", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\ ", "\\text{", "}"})
@@ -28,12 +28,12 @@ std::string_view separator_between(std::string_view between) {
     for (const std::string_view word : {",", "and", "or"})
       if (length == 0 && between.starts_with(word)) {
         length = word.size();
-        joined = word == "or" ? " or " : ", ";
+        result = word == "or" ? " or " : ", ";
       }
     if (length == 0) return "";
     between.remove_prefix(length);
   }
-  return joined;
+  return result;
 }
 
 /// Reads all boxes in one pass: each open brace records whether it starts a box.

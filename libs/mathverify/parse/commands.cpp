@@ -64,15 +64,15 @@ NodePointer Parser::fraction(const std::string& name) {
 NodePointer Parser::square_root(bool is_latex) {
   NodePointer degree;
   if (is_latex && take_symbol("[")) degree = enclosed("]");
-  NodePointer inside;
+  NodePointer inner;
   if (peek().is("{"))
-    inside = latex_argument();
+    inner = latex_argument();
   else if (is_latex && !peek().is("("))
-    inside = latex_argument();
+    inner = latex_argument();
   else
-    inside = primary();  // sqrt(12), sqrt 12
-  if (inside->kind == Kind::kList || inside->kind == Kind::kGroup) throw Undecided{};
-  NodePointer result = parent(Kind::kFunction, "root", std::move(inside));
+    inner = primary();  // sqrt(12), sqrt 12
+  if (inner->kind == Kind::kList || inner->kind == Kind::kGroup) throw Undecided{};
+  NodePointer result = parent(Kind::kFunction, "root", std::move(inner));
   if (degree) result->children.push_back(std::move(degree));
   return result;
 }
@@ -170,19 +170,19 @@ NodePointer Parser::matrix(const std::string& environment) {
 /// Parses \overline{AB} and \vec{v} as a single name.
 NodePointer Parser::decorated(const std::string& name) {
   const bool braced = take_symbol("{");
-  std::string inside;
+  std::string inner;
   do {
     const Token token = take();
     const bool is_dotless = token.is_command("imath") || token.is_command("jmath");
     if (token.kind != Token::Kind::kLetter && token.kind != Token::Kind::kWord && token.kind != Token::Kind::kNumber &&
         !is_dotless)
       throw Undecided{};
-    inside += is_dotless ? token.text.substr(0, 1) : token.text;
+    inner += is_dotless ? token.text.substr(0, 1) : token.text;
   } while (braced && !peek().is("}"));
   if (braced) expect("}");
-  if (inside == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \\mathbf{i}
-  if (inside == "j" || inside == "k") return node(Kind::kVariable, inside);
-  return node(Kind::kVariable, name + "(" + inside + ")");
+  if (inner == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \\mathbf{i}
+  if (inner == "j" || inner == "k") return node(Kind::kVariable, inner);
+  return node(Kind::kVariable, name + "(" + inner + ")");
 }
 
 /// Parses \sum_{k=1}^{10} k^2; the term is the following product.
@@ -213,17 +213,17 @@ NodePointer Parser::command() {
   if (name == "{") return set_body("}");
   if (name == "lbrace") return set_body("rbrace");
   if (name == "langle") {
-    NodePointer inside = enclosed("rangle");
-    if (inside->kind != Kind::kList) throw Undecided{};
-    inside->kind = Kind::kGroup;
-    inside->name = "<>";
-    return inside;
+    NodePointer inner = enclosed("rangle");
+    if (inner->kind != Kind::kList) throw Undecided{};
+    inner->kind = Kind::kGroup;
+    inner->name = "<>";
+    return inner;
   }
   if (name == "sum" || name == "prod") return big_operator(name);
   if (name == "det") {
-    NodePointer inside = primary();
-    if (inside->kind != Kind::kMatrix) throw Undecided{};
-    return parent(Kind::kFunction, "det", std::move(inside));
+    NodePointer inner = primary();
+    if (inner->kind != Kind::kMatrix) throw Undecided{};
+    return parent(Kind::kFunction, "det", std::move(inner));
   }
   if (name == "lfloor") return parent(Kind::kFunction, "floor", enclosed("rfloor"));
   if (name == "lceil") return parent(Kind::kFunction, "ceil", enclosed("rceil"));
@@ -238,9 +238,9 @@ NodePointer Parser::command() {
     return parent(Kind::kSet, "numbers", node(Kind::kVariable, "\\mathbb " + set));
   }
   if (name == "angle") {
-    std::string inside;
-    while (peek().kind == Token::Kind::kLetter || peek().kind == Token::Kind::kWord) inside += take().text;
-    return node(Kind::kVariable, "angle(" + inside + ")");
+    std::string inner;
+    while (peek().kind == Token::Kind::kLetter || peek().kind == Token::Kind::kWord) inner += take().text;
+    return node(Kind::kVariable, "angle(" + inner + ")");
   }
   if (name == "overline" || name == "vec" || name == "overrightarrow" || name == "hat" || name == "bar" ||
       name == "tilde" || name == "widehat")

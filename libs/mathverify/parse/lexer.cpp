@@ -155,8 +155,8 @@ class Lexer {
 
   void read_letters() {
     const size_t start = at_;
-    const bool is_noon = (peek() | 0x20) == 'a' || (peek() | 0x20) == 'p';
-    if (is_noon && peek(1) == '.' && (peek(2) | 0x20) == 'm' && !is_letter(peek(3))) {  // p.m.
+    const bool is_am_pm = (peek() | 0x20) == 'a' || (peek() | 0x20) == 'p';
+    if (is_am_pm && peek(1) == '.' && (peek(2) | 0x20) == 'm' && !is_letter(peek(3))) {  // p.m.
       push(Token::Kind::kWord, (peek() | 0x20) == 'a' ? "am" : "pm");
       at_ += peek(3) == '.' ? 4 : 3;
       return;
@@ -264,31 +264,31 @@ class Lexer {
   }
 
   void read_text(const std::string& command) {
-    std::string inside = read_braces();
+    std::string content = read_braces();
     // \text{(A)} and \mathrm{x} contain formulas; words remain words.
-    const size_t first = inside.find_first_not_of(" ~");
-    const bool has_dots = inside.find("..") != std::string::npos;
-    const size_t last = inside.find_last_not_of(has_dots ? " ~" : " ~.,");
+    const size_t first = content.find_first_not_of(" ~");
+    const bool has_dots = content.find("..") != std::string::npos;
+    const size_t last = content.find_last_not_of(has_dots ? " ~" : " ~.,");
     if (first == std::string::npos || last == std::string::npos || last < first) return;
-    inside = inside.substr(first, last - first + 1);
-    const bool is_words = !has_dots && std::all_of(inside.begin(), inside.end(), [](char c) {
+    content = content.substr(first, last - first + 1);
+    const bool is_words = !has_dots && std::all_of(content.begin(), content.end(), [](char c) {
       return is_letter(c) || c == ' ' || c == '~' || c == '.' || c == '-' || c == '\'';
     });
-    const bool has_word = inside.size() > 1 && is_letter(inside[0]);
-    const bool is_noon = inside.size() == 3 && inside[1] == '.' &&
-                         (inside[2] | 0x20) == 'm' &&  // "a.m", without its end
-                         ((inside[0] | 0x20) == 'a' || (inside[0] | 0x20) == 'p');
-    if (is_noon) return void(push(Token::Kind::kWord, (inside[0] | 0x20) == 'a' ? "am" : "pm"));
+    const bool has_word = content.size() > 1 && is_letter(content[0]);
+    const bool is_am_pm = content.size() == 3 && content[1] == '.' &&
+                          (content[2] | 0x20) == 'm' &&  // "a.m", without its end
+                          ((content[0] | 0x20) == 'a' || (content[0] | 0x20) == 'p');
+    if (is_am_pm) return void(push(Token::Kind::kWord, (content[0] | 0x20) == 'a' ? "am" : "pm"));
     if (is_words && (has_word || command != "operatorname")) {
-      if (inside == "-")
-        push(Token::Kind::kSymbol, inside);
-      else if (inside.size() == 1)
-        push(Token::Kind::kLetter, inside).is_upright = true;
+      if (content == "-")
+        push(Token::Kind::kSymbol, content);
+      else if (content.size() == 1)
+        push(Token::Kind::kLetter, content).is_upright = true;
       else
-        push(Token::Kind::kText, inside).space_before = true;
+        push(Token::Kind::kText, content).space_before = true;
       return;
     }
-    std::vector<Token> nested = Lexer(inside, depth_ + 1).run();
+    std::vector<Token> nested = Lexer(content, depth_ + 1).run();
     nested.pop_back();
     for (Token& token : nested) token.is_upright = true;
     if (!nested.empty()) nested[0].space_before = true;

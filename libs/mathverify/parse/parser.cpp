@@ -52,8 +52,7 @@ void Parser::drop_evaluated_expression() {
   if (last > 0) tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(last) + 1);
 }
 
-/// Drops words in parentheses at the end, "5 (five)" or "x = 5 (the only solution)", unless they could change the
-/// meaning.
+/// Drops final words in parentheses, "5 (five)" or "x = 5 (the only solution)", unless they may change the meaning.
 void Parser::drop_parenthesised_remark() {
   if (tokens_.size() < 5 || !tokens_[tokens_.size() - 2].is(")")) return;
   if (tokens_[tokens_.size() - 3].is_spelled && tokens_[tokens_.size() - 4].is("(")) {

@@ -102,8 +102,8 @@ std::optional<std::vector<Token>> replace_base(const std::vector<Token>& tokens)
   const bool bracketed = tokens[at].is("(");
   at += bracketed || tokens[at].text == "in";
   if (at + 2 >= tokens.size() || tokens[at].text != "base" || tokens[at + 1].kind != Kind::kNumber) return std::nullopt;
-  const size_t behind = at + 2 + (bracketed && tokens[at + 2].is(")") ? 1 : 0);
-  if (behind + 1 != tokens.size() || (bracketed && !tokens[at + 2].is(")"))) return std::nullopt;
+  const size_t end_index = at + 2 + (bracketed && tokens[at + 2].is(")") ? 1 : 0);
+  if (end_index + 1 != tokens.size() || (bracketed && !tokens[at + 2].is(")"))) return std::nullopt;
   std::vector<Token> result = tokenize(tokens[0].text + "_{" + tokens[at + 1].value.to_string() + "}");
   return result.size() == 2 && result[0].is_based ? std::optional(result) : std::nullopt;
 }
@@ -113,7 +113,7 @@ std::optional<std::vector<Token>> replace_integer_remark(const std::vector<Token
   static constexpr std::string_view kBefore[] = {"is an integer", "is any integer", "in Z", "in N"};
   static constexpr std::string_view kBehind[] = {"for any integer", "for some integer", "for all integers",
                                                  "for integer", "for every integer"};
-  const auto remark = [&](size_t start, const Token& letter, std::string_view set) {
+  const auto condition = [&](size_t start, const Token& letter, std::string_view set) {
     const bool has_comma = tokens[start - 1].is(",");
     std::vector<Token> result =
         replaced(tokens, start, tokens.size() - 1 - start,
@@ -127,12 +127,12 @@ std::optional<std::vector<Token>> replace_integer_remark(const std::vector<Token
         const bool is_opened = tokens[at - 1].text == "where" || tokens[at - 1].text == "with" ||
                                tokens[at - 1].text == "for" || tokens[at - 1].is(",");
         if (count == 0 || at + count + 2 != tokens.size() || !is_opened) continue;
-        return remark(tokens[at - 1].is(",") ? at : at - 1, tokens[at], phrase == "in N" ? "N" : "Z");
+        return condition(tokens[at - 1].is(",") ? at : at - 1, tokens[at], phrase == "in N" ? "N" : "Z");
       }
     for (const std::string_view phrase : kBehind)
       if (const size_t count = phrase_at(tokens, at, phrase);
           count > 0 && at + count + 2 == tokens.size() && tokens[at + count].kind == Kind::kLetter)
-        return remark(at, tokens[at + count], "Z");
+        return condition(at, tokens[at + count], "Z");
   }
   return std::nullopt;
 }

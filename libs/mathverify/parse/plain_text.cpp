@@ -241,13 +241,13 @@ NodePointer parse_reals_except(const std::vector<Token>& tokens) {
   while (end < tokens.size() && is_name(tokens[end])) words += tokens[end++].text + " ";
   for (const std::string_view phrase : {"all real numbers except ", "all reals except ", "All real numbers except "}) {
     if (words != phrase) continue;
-    NodePointer taken = parse_math({tokens.begin() + static_cast<std::ptrdiff_t>(end), tokens.end()});
+    NodePointer excluded = parse_math({tokens.begin() + static_cast<std::ptrdiff_t>(end), tokens.end()});
     NodePointer set = std::make_unique<Node>(), result = std::make_unique<Node>(), reals = std::make_unique<Node>();
     set->kind = Node::Kind::kSet;
-    if (taken->kind == Node::Kind::kList)
-      set->children = std::move(taken->children);
+    if (excluded->kind == Node::Kind::kList)
+      set->children = std::move(excluded->children);
     else
-      set->children.push_back(std::move(taken));
+      set->children.push_back(std::move(excluded));
     reals->kind = Node::Kind::kReals;
     result->kind = Node::Kind::kDifference;
     result->children.push_back(std::move(reals));

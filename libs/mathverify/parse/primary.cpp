@@ -130,9 +130,9 @@ NodePointer Parser::exponent() {
 }
 
 NodePointer Parser::enclosed(std::string_view close) {
-  NodePointer inside = list();
+  NodePointer inner = list();
   expect(close);
-  return inside;
+  return inner;
 }
 
 NodePointer Parser::primary() {
@@ -188,10 +188,10 @@ NodePointer Parser::letter() {
   const bool binomial = name == "C" && peek().is("(");
   if (binomial) {  // C(5, 2)
     const size_t start = at_++;
-    NodePointer inside = list();
+    NodePointer inner = list();
     expect(")");
-    if (inside->kind == Kind::kList && inside->children.size() == 2)
-      return parent(Kind::kFunction, "binomial", std::move(inside->children[0]), std::move(inside->children[1]));
+    if (inner->kind == Kind::kList && inner->children.size() == 2)
+      return parent(Kind::kFunction, "binomial", std::move(inner->children[0]), std::move(inner->children[1]));
     at_ = start;
   }
   if (name == "e" || name == "i") return node(Kind::kConstant, name);
@@ -214,9 +214,9 @@ NodePointer Parser::labelled_point(const std::string& name) {
   const bool is_label = name[0] >= 'A' && name[0] <= 'Z' && name != "C" && peek().is("(") && !peek().space_before;
   if (!is_label) return nullptr;
   const size_t start = at_;
-  NodePointer inside = bracket();
-  if (inside->kind == Kind::kGroup && inside->name == "()") {
-    NodePointer point = parent(Kind::kRelation, "", node(Kind::kVariable, name), std::move(inside));
+  NodePointer inner = bracket();
+  if (inner->kind == Kind::kGroup && inner->name == "()") {
+    NodePointer point = parent(Kind::kRelation, "", node(Kind::kVariable, name), std::move(inner));
     point->names.push_back("=");
     return point;
   }
@@ -252,12 +252,12 @@ NodePointer Parser::application(const std::string& head) {
   }
   ++at_;
   NodePointer result = parent(Kind::kFunction, "apply", node(Kind::kVariable, head + power));
-  NodePointer inside = list();
+  NodePointer inner = list();
   expect(")");
-  if (inside->kind != Kind::kList)
-    result->children.push_back(std::move(inside));
+  if (inner->kind != Kind::kList)
+    result->children.push_back(std::move(inner));
   else
-    for (NodePointer& each : inside->children) result->children.push_back(std::move(each));
+    for (NodePointer& each : inner->children) result->children.push_back(std::move(each));
   return result;
 }
 
@@ -307,13 +307,13 @@ NodePointer Parser::word() {
 NodePointer Parser::angle_bracket() {
   expect("<");
   ++angles_;
-  NodePointer inside = list();
+  NodePointer inner = list();
   --angles_;
   expect(">");
-  if (inside->kind != Kind::kList) throw Undecided{};
-  inside->kind = Kind::kGroup;
-  inside->name = "<>";
-  return inside;
+  if (inner->kind != Kind::kList) throw Undecided{};
+  inner->kind = Kind::kGroup;
+  inner->name = "<>";
+  return inner;
 }
 
 /// Parses (x), (1, 2), [1, 2), ]1, 2[ and [[1, 2], [3, 4]].
@@ -323,27 +323,26 @@ NodePointer Parser::bracket() {
   ++at_;
   const int bars = std::exchange(bars_, 0), sets = std::exchange(sets_, 0);
   if (take_symbol(open == "(" ? ")" : "]")) throw Undecided{};
-  NodePointer inside = list();
+  NodePointer inner = list();
   bars_ = bars;
   sets_ = sets;
   Token close = take();
   const bool ends_french = close.is("[") && (is_french || open == "[");
   if (ends_french) close.text = ")";
   if (!close.is(")") && !close.is("]")) throw Undecided{};
-  if ((is_french || ends_french) && inside->kind != Kind::kList) throw Undecided{};
-  if (inside->kind != Kind::kList) {
+  if ((is_french || ends_french) && inner->kind != Kind::kList) throw Undecided{};
+  if (inner->kind != Kind::kList) {
     if (open + close.text == "()")
-      return inside->kind == Kind::kNumber || inside->kind == Kind::kQuotient
-                 ? parent(Kind::kSum, "", std::move(inside))
-                 : std::move(inside);
+      return inner->kind == Kind::kNumber || inner->kind == Kind::kQuotient ? parent(Kind::kSum, "", std::move(inner))
+                                                                            : std::move(inner);
     if (open + close.text != "[]") throw Undecided{};
-    if (inside->kind != Kind::kGroup) return inside;
-    NodePointer list_of_rows = parent(Kind::kGroup, "[]", std::move(inside));
+    if (inner->kind != Kind::kGroup) return inner;
+    NodePointer list_of_rows = parent(Kind::kGroup, "[]", std::move(inner));
     return list_of_rows;
   }
-  inside->kind = Kind::kGroup;
-  inside->name = open + close.text;
-  return inside;
+  inner->kind = Kind::kGroup;
+  inner->name = open + close.text;
+  return inner;
 }
 
 /// Braces group in LaTeX; with commas inside they mean a set.
@@ -359,16 +358,16 @@ NodePointer Parser::braces() {
     }
     return node(Kind::kEmptySet);
   }
-  NodePointer inside = list();
+  NodePointer inner = list();
   if (peek().is_command("choose") || peek().is_command("over")) {
     const bool choose = take().text == "choose";
     NodePointer below = list();
-    inside = choose ? parent(Kind::kFunction, "binomial", std::move(inside), std::move(below))
-                    : parent(Kind::kQuotient, "", std::move(inside), std::move(below));
+    inner = choose ? parent(Kind::kFunction, "binomial", std::move(inner), std::move(below))
+                   : parent(Kind::kQuotient, "", std::move(inner), std::move(below));
   }
   expect("}");
-  if (inside->kind == Kind::kList) inside->kind = Kind::kSet;
-  return inside;
+  if (inner->kind == Kind::kList) inner->kind = Kind::kSet;
+  return inner;
 }
 
 NodePointer Parser::set_body(std::string_view close) {
@@ -378,18 +377,18 @@ NodePointer Parser::set_body(std::string_view close) {
   }
   const int bars = std::exchange(bars_, 0);
   ++sets_;
-  NodePointer inside = list();
+  NodePointer inner = list();
   --sets_;
   bars_ = bars;
   NodePointer result;
   if (take_symbol("|") || take_symbol(":") || take_command("mid") || take_command("colon")) {
     NodePointer condition = list();
-    result = parent(Kind::kBuilder, "", std::move(inside), std::move(condition));
-  } else if (inside->kind == Kind::kList) {
-    inside->kind = Kind::kSet;
-    result = std::move(inside);
+    result = parent(Kind::kBuilder, "", std::move(inner), std::move(condition));
+  } else if (inner->kind == Kind::kList) {
+    inner->kind = Kind::kSet;
+    result = std::move(inner);
   } else {
-    result = parent(Kind::kSet, "", std::move(inside));
+    result = parent(Kind::kSet, "", std::move(inner));
   }
   expect(close);
   return result;
@@ -398,10 +397,10 @@ NodePointer Parser::set_body(std::string_view close) {
 NodePointer Parser::bars() {
   expect("|");
   ++bars_;
-  NodePointer inside = sum();
+  NodePointer inner = sum();
   --bars_;
   expect("|");
-  return parent(Kind::kFunction, "abs", std::move(inside));
+  return parent(Kind::kFunction, "abs", std::move(inner));
 }
 
 }  // namespace keel::math

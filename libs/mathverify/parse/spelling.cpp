@@ -283,8 +283,9 @@ std::string to_ascii(std::string_view utf8) {
     } else if (const char plain = plain_spelling(code); plain != 0) {
       ascii += plain;
     } else {
-      const auto* found = std::lower_bound(std::begin(kSpellings), std::end(kSpellings), code,
-                                           [](const Spelling& each, uint32_t wanted) { return each.code < wanted; });
+      const auto* found =
+          std::lower_bound(std::begin(kSpellings), std::end(kSpellings), code,
+                           [](const Spelling& each, uint32_t code_point) { return each.code < code_point; });
       if (found == std::end(kSpellings) || found->code != code) {
         ascii += "\x01";  // placeholder for an unsupported character
         script = 0;

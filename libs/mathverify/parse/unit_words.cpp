@@ -38,21 +38,21 @@ bool Parser::at_letter_unit() const {
   const Token& token = peek();
   if (token.kind != Token::Kind::kLetter || at_ == 0) return false;
   const Token& before = tokens_[at_ - 1];
-  const bool behind_number = before.kind == Token::Kind::kNumber && token.space_before;
-  const bool behind_value = token.is_upright && (before.is("}") || before.is(")") || before.is_command("pi") ||
-                                                 before.is_command("circ") || before.kind == Token::Kind::kNumber);
+  const bool follows_number = before.kind == Token::Kind::kNumber && token.space_before;
+  const bool follows_value = token.is_upright && (before.is("}") || before.is(")") || before.is_command("pi") ||
+                                                  before.is_command("circ") || before.kind == Token::Kind::kNumber);
   const std::string_view letters = token.is_upright ? "mgshLlNJWVAKCFT" : "mgshLNJWV";
-  if ((!behind_number && !behind_value) || letters.find(token.text[0]) == std::string_view::npos) return false;
+  if ((!follows_number && !follows_value) || letters.find(token.text[0]) == std::string_view::npos) return false;
   size_t next = 1;
-  for (bool goes_on = true; goes_on;) {
+  for (bool is_unit_part = true; is_unit_part;) {
     const Token& each = peek(next);
     const bool is_power = each.is("^") || each.is("{") || each.is("}") || each.is("-");
     const bool is_count = each.kind == Token::Kind::kNumber && !each.space_before && next > 1;
     const bool is_letter =
         each.kind == Token::Kind::kLetter && std::string_view("mgshLlNJWVAK").find(each.text) != std::string_view::npos;
-    goes_on = is_power || is_count || is_letter || each.is("/") || each.is_command("cdot") ||
-              (each.kind == Token::Kind::kWord && is_unit_symbol(each.text));
-    next += goes_on;
+    is_unit_part = is_power || is_count || is_letter || each.is("/") || each.is_command("cdot") ||
+                   (each.kind == Token::Kind::kWord && is_unit_symbol(each.text));
+    next += is_unit_part;
   }
   const Token& end = peek(next);
   return end.kind == Token::Kind::kEnd || end.kind == Token::Kind::kNumber || is_name(end) || end.is(",") ||
@@ -203,9 +203,9 @@ NodePointer Parser::subject() {
                          (peek(2).text == "n" && std::string_view("abcd").find(head) != std::string_view::npos));
   if (!is_statistic && !is_function && !is_small && !is_count) return nullptr;
   size_t after = 0;
-  const std::string inside = name_until_close(2, after);
-  if (inside.empty() || !(peek(after).is("=") || peek(after).is_command("approx"))) return nullptr;
-  return named(head + "(" + inside + ")", after);
+  const std::string inner = name_until_close(2, after);
+  if (inner.empty() || !(peek(after).is("=") || peek(after).is_command("approx"))) return nullptr;
+  return named(head + "(" + inner + ")", after);
 }
 
 /// Parses a value with its unit, or the subject of an equation.

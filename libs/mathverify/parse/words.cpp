@@ -173,13 +173,13 @@ class WordReader {
     for (bool found = false; !last || !last->is_one(); found = true) {
       const size_t before = at_;
       if (last) skip_and();
-      const std::optional<int64_t> here = group();
-      const Rational by = here ? scales() : Rational(0);
-      if (!here || (last && by >= *last)) {
+      const std::optional<int64_t> group_value = group();
+      const Rational by = group_value ? scales() : Rational(0);
+      if (!group_value || (last && by >= *last)) {
         at_ = before;
         return found ? std::optional(total) : std::nullopt;
       }
-      total = total + Rational(*here) * by;
+      total = total + Rational(*group_value) * by;
       last = by == Rational(12) ? Rational(1) : by;
     }
     return total;

@@ -23,13 +23,13 @@ bool remainder_is(Runtime& runtime, const Value& value, const Value& divisor, in
 }
 
 /// True if a string has cased letters and all of them have the expected case.
-bool is_in_case(Runtime& runtime, const std::string& text, bool (*right)(char32_t), bool (*wrong)(char32_t)) {
+bool is_in_case(Runtime& runtime, const std::string& text, bool (*expected)(char32_t), bool (*opposite)(char32_t)) {
   runtime.step_characters(text.size());
   bool any = false;
   for (size_t at = 0; at < text.size();) {
     const char32_t code = next_code_point(text, at);
-    if (wrong(code) || is_title(code)) return false;
-    any = any || right(code);
+    if (opposite(code) || is_title(code)) return false;
+    any = any || expected(code);
   }
   return any;
 }

@@ -62,16 +62,16 @@ Value sequence_method(Runtime& runtime, const Value& self, std::string_view name
 
 Value loop_method(Runtime& runtime, Loop& loop, std::string_view name, const Arguments& arguments) {
   if (!arguments.named.empty()) runtime.fail("'loop.", name, "' takes no named arguments");
-  const std::vector<Value>& given = arguments.positional;
+  const std::vector<Value>& positional = arguments.positional;
   if (name == "cycle") {
-    if (given.empty()) runtime.fail("'loop.cycle' needs items to cycle through");
-    const auto size = static_cast<int64_t>(given.size());
-    return given[static_cast<size_t>(((loop.index % size) + size) % size)];
+    if (positional.empty()) runtime.fail("'loop.cycle' needs items to cycle through");
+    const auto size = static_cast<int64_t>(positional.size());
+    return positional[static_cast<size_t>(((loop.index % size) + size) % size)];
   }
-  const bool same = loop.last_changed && loop.last_changed->size() == given.size() &&
-                    std::equal(given.begin(), given.end(), loop.last_changed->begin(),
+  const bool same = loop.last_changed && loop.last_changed->size() == positional.size() &&
+                    std::equal(positional.begin(), positional.end(), loop.last_changed->begin(),
                                [&](const Value& a, const Value& b) { return identical(a, b) || equal(runtime, a, b); });
-  if (!same) loop.last_changed = given;
+  if (!same) loop.last_changed = positional;
   return !same;
 }
 

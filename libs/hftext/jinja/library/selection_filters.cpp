@@ -47,18 +47,18 @@ Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
 /// Implements select, reject, selectattr and rejectattr: items whose test result is `expected`.
 Value filtered(Runtime& runtime, const Value& input, const Arguments& arguments, bool by_attribute, bool expected) {
   return lazy_generator(runtime, input, [&runtime, arguments, by_attribute, expected](Cursor& cursor, Value& item) {
-    const std::vector<Value>& given = arguments.positional;
-    runtime.step(given.size());
+    const std::vector<Value>& args = arguments.positional;
+    runtime.step(args.size());
     const size_t skip = by_attribute ? 1 : 0;
-    if (given.size() < skip) runtime.fail("'selectattr' and 'rejectattr' need the name of an attribute");
-    const AttributePath path(runtime, by_attribute ? given[0] : Value(None{}));
+    if (args.size() < skip) runtime.fail("'selectattr' and 'rejectattr' need the name of an attribute");
+    const AttributePath path(runtime, by_attribute ? args[0] : Value(None{}));
     while (cursor.next(item)) {
       const Value subject = path.get(runtime, item);
       bool answer = false;
-      if (given.size() > skip) {
-        if (!given[skip].is_text()) runtime.fail("'select' expects the name of a test, got ", type_name(given[skip]));
-        const Arguments rest{{given.begin() + static_cast<long>(skip) + 1, given.end()}, arguments.named};
-        answer = call_test(runtime, given[skip].text(), subject, rest);
+      if (args.size() > skip) {
+        if (!args[skip].is_text()) runtime.fail("'select' expects the name of a test, got ", type_name(args[skip]));
+        const Arguments rest{{args.begin() + static_cast<long>(skip) + 1, args.end()}, arguments.named};
+        answer = call_test(runtime, args[skip].text(), subject, rest);
       } else {
         answer = is_true(subject);
       }

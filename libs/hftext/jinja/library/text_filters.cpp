@@ -112,17 +112,17 @@ Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments)
   const int64_t leeway = bound.at(3).is_none() ? 5 : bound.integer(3, 5);
   const auto end_length = static_cast<int64_t>(code_point_count(end.text()));
   if (length < end_length || leeway < 0) runtime.fail("'truncate' expects a length of at least ", end_length);
-  const std::optional<size_t> counted = jinja::length(input);
-  if (!counted) runtime.fail("'truncate' expects a string, got ", type_name(input));
-  const auto size = static_cast<int64_t>(*counted);
+  const std::optional<size_t> text_length = jinja::length(input);
+  if (!text_length) runtime.fail("'truncate' expects a string, got ", type_name(input));
+  const auto size = static_cast<int64_t>(*text_length);
   if (size <= length || size - length <= leeway) return input;
   if (!input.is_text()) runtime.fail("'truncate' expects a string, got ", type_name(input));
   const std::string& text = input.text();
   runtime.step_search(text.size());
-  size_t kept = byte_of_code_point(text, static_cast<size_t>(length - end_length));
-  const size_t space = bound.is_true(1) ? std::string::npos : std::string_view(text).substr(0, kept).rfind(' ');
-  if (space != std::string::npos) kept = space;
-  return add(runtime, runtime.text(input.traced().part(0, kept), input.is_markup()), end);
+  size_t cut = byte_of_code_point(text, static_cast<size_t>(length - end_length));
+  const size_t space = bound.is_true(1) ? std::string::npos : std::string_view(text).substr(0, cut).rfind(' ');
+  if (space != std::string::npos) cut = space;
+  return add(runtime, runtime.text(input.traced().part(0, cut), input.is_markup()), end);
 }
 
 Value wordcount(Runtime& runtime, const Value& input, const Arguments& arguments) {

@@ -43,9 +43,9 @@ Value strip_method(const TextCall& call) {
   const std::string_view text = call.text();
   const std::optional<std::string> chars = bound.text(0);
   if (!chars) {
-    const size_t begin = left ? leading_space(text) : 0, behind = right ? trailing_space(text.substr(begin)) : 0;
-    call.runtime.step_characters(begin + behind);
-    return call.part(begin, text.size() - behind);
+    const size_t begin = left ? leading_space(text) : 0, trailing = right ? trailing_space(text.substr(begin)) : 0;
+    call.runtime.step_characters(begin + trailing);
+    return call.part(begin, text.size() - trailing);
   }
   call.runtime.step_characters(text.size());
   const std::u32string codes = code_points(text), set = code_points(*chars);
@@ -87,7 +87,7 @@ Value replace_method(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {"", "", ""}, 2);
   const std::string from = call.required_text(bound, 0).text();
   const TracedText to = call.escaped(call.required_text(bound, 1));
-  int64_t left = bound.integer(2, -1);
+  int64_t remaining = bound.integer(2, -1);
   const std::string& text = call.text();
   TracedText result;
   size_t at = 0;
@@ -95,12 +95,12 @@ Value replace_method(const TextCall& call) {
   const auto put = [&] {
     call.runtime.step();
     result.append(to);
-    if (left > 0) --left;
+    if (remaining > 0) --remaining;
     call.runtime.check_text(result);
   };
   const auto keep_until = [&](size_t end) { result.append(call.self.traced(), std::exchange(at, end), end); };
   if (from.empty()) {
-    while (left != 0) {
+    while (remaining != 0) {
       put();
       if (at >= text.size()) break;
       size_t next = at;
@@ -108,7 +108,7 @@ Value replace_method(const TextCall& call) {
       keep_until(next);
     }
   }
-  while (left != 0 && !from.empty()) {
+  while (remaining != 0 && !from.empty()) {
     const size_t found = text::find(text, from, at);
     if (found == std::string::npos) break;
     keep_until(found);
@@ -155,7 +155,7 @@ bool is_title_case(const std::string& text) {
   return any;
 }
 
-std::optional<Value> question(const TextCall& call) {
+std::optional<Value> predicate_method(const TextCall& call) {
   if (!call.name.starts_with("is")) return std::nullopt;
   const BoundArguments none = call.none();
   const std::string& text = call.text();
@@ -239,7 +239,7 @@ Value call_text_method(Runtime& runtime, const Value& self, std::string_view nam
     }
     return call.result(format_braces(runtime, self, named));
   }
-  if (const std::optional<Value> answer = question(call)) return *answer;
+  if (const std::optional<Value> answer = predicate_method(call)) return *answer;
   if (const std::optional<Value> converted = case_method(call)) return *converted;
   if (const std::optional<Value> found = call_search_method(runtime, self, name, arguments)) return *found;
   if (const std::optional<Value> parts = call_split_method(runtime, self, name, arguments)) return *parts;

@@ -143,8 +143,8 @@ Parts split_at_from_right(std::string_view text, std::string_view separator, int
   Parts parts = split_at(text_backwards, separator_backwards, limit);
   std::reverse(parts.begin(), parts.end());
   for (std::string_view& part : parts) {
-    const auto behind = static_cast<size_t>(part.data() - text_backwards.data()) + part.size();
-    part = text.substr(text.size() - behind, part.size());
+    const auto reversed_end = static_cast<size_t>(part.data() - text_backwards.data()) + part.size();
+    part = text.substr(text.size() - reversed_end, part.size());
   }
   return parts;
 }

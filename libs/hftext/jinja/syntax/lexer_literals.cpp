@@ -105,8 +105,7 @@ bool unescape_one(std::string_view literal, size_t& at, std::string& value, std:
   }
   value += '\\';  // not an escape: the backslash stays
   if (static_cast<unsigned char>(letter) >= 0x80) {
-    // Jinja first converts such a character to an escape sequence; the backslash then escapes that sequence's
-    // backslash.
+    // Jinja first escapes such a character; the backslash then escapes that sequence's backslash.
     value += escape_letters(next_code_point(literal, at));
   }
   return true;

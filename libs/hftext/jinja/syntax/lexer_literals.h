@@ -13,8 +13,7 @@ struct NumberLiteral {
   double number = 0;
 };
 
-/// Parses the number at the start of `text`: 12, 1_000, 0x1f, 0b1, 0o7, 1.5, 2e-3. After a dot only integers are
-/// allowed.
+/// Parses the number at the start of `text`: 12, 1_000, 0x1f, 0b1, 0o7, 1.5, 2e-3. Only integers if `after_dot`.
 NumberLiteral read_number(std::string_view text, bool after_dot);
 
 /// Evaluates a Python string literal without its quotes. Returns false and sets `problem` if it is invalid.

@@ -162,21 +162,21 @@ class Resolver {
     if (const int line = find_loop_assignment(node); line > 0) {
       fail(line, "'loop' is the loop's own variable and cannot be assigned inside of it");
     }
-    FunctionScope own{frame.symbols->function, location_};
-    FunctionScope* scope = node.recursive ? &own : frame.symbols->function;
-    Symbols inside(frame.symbols, scope), otherwise(frame.symbols, scope);
-    node.loop_slot = inside.declare("loop").slot;
-    declare_targets(inside, *node.target);
-    visit_frame(inside, node.body);
-    visit_frame(otherwise, node.else_body);
+    FunctionScope loop_scope{frame.symbols->function, location_};
+    FunctionScope* scope = node.recursive ? &loop_scope : frame.symbols->function;
+    Symbols body_symbols(frame.symbols, scope), else_symbols(frame.symbols, scope);
+    node.loop_slot = body_symbols.declare("loop").slot;
+    declare_targets(body_symbols, *node.target);
+    visit_frame(body_symbols, node.body);
+    visit_frame(else_symbols, node.else_body);
     if (node.test) loop_test(node, frame);
     expressions(node.expressions, frame);
-    expression(node.target, {&inside});
-    body(node.body, {&inside});
-    body(node.else_body, {&otherwise});
-    node.loads = inside.variable_loads(*scope);
-    node.else_loads = otherwise.variable_loads(*scope);
-    node.slots = own.size();
+    expression(node.target, {&body_symbols});
+    body(node.body, {&body_symbols});
+    body(node.else_body, {&else_symbols});
+    node.loads = body_symbols.variable_loads(*scope);
+    node.else_loads = else_symbols.variable_loads(*scope);
+    node.slots = loop_scope.size();
   }
 
   void loop_test(Statement& node, const Frame& frame) {

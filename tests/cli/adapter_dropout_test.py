@@ -26,7 +26,7 @@ class AdapterDropout(support.Test):
                 self.trained(run, *(["--resume"] if number else []), steps=steps, dropout=0.2)
             self.assert_same_run(self.folder / run, whole)
 
-    def test_none_is_as_if_there_were_no_such_setting_and_some_is_not(self):
+    def test_zero_dropout_changes_nothing_and_positive_dropout_does(self):
         plain, none, some = self.trained("plain"), self.trained("none", dropout=0), self.trained("some", dropout=0.2)
         self.assert_same_run(none, plain)
         self.assertIsNotNone(support.difference(some, plain))
@@ -38,7 +38,7 @@ class AdapterDropout(support.Test):
             last = run / "checkpoints" / support.checkpoints(run)[-1]
             self.assertEqual(json.loads((last / "adapter" / "adapter_config.json").read_text())["lora_dropout"], share)
 
-    def test_the_ratio_has_the_noise_and_the_sampler_has_not(self):
+    def test_dropout_applies_to_the_ratio_and_not_to_the_sampler(self):
         sections = {**ADAPTER, "train": {"steps": 1}, "rollout": {"weights": "exact"}, "sft": {"steps": 40, "noisy_steps": 3, "lr": 0.02}}
         first = self.folder / "first"
         self.assert_exit(train(first, **sections, lora={"rank": 4, "alpha": 64}), 0)
@@ -53,12 +53,12 @@ class AdapterDropout(support.Test):
         self.assertLess(rows[0]["mismatch/abs_prob_mean"], 1e-6)
         self.assertGreater(rows[0.3]["mismatch/abs_prob_mean"], 1e-4)
 
-    def test_it_cannot_change_when_a_run_goes_on(self):
+    def test_it_cannot_change_on_resumption(self):
         run = self.trained("run", steps=1, dropout=0.2)
         result = train(run, "--resume", **ADAPTER, lora={"rank": 2, "dropout": 0.1}, train={"steps": 2})
         self.assert_refused(result, 2, "lora.dropout: 0.2 then, 0.1 now")
 
-    def test_what_makes_no_sense_is_refused(self):
+    def test_invalid_values_are_refused(self):
         def refused(*parts, **sections):
             self.assert_refused(train(self.folder / "run", **sections), 2, *parts)
         refused("lora.dropout is set, but lora.rank is not", lora={"dropout": 0.1})
@@ -67,7 +67,7 @@ class AdapterDropout(support.Test):
         for share in (1, -0.1):
             refused("lora.dropout", lora={"rank": 2, "dropout": share})
 
-    def test_an_adapter_to_go_on_from_is_trained_with_what_the_run_says(self):
+    def test_a_continued_adapter_uses_the_dropout_of_the_run(self):
         first = self.trained("first", steps=1, dropout=0.2)
         sections = {**ADAPTER, "train": {"steps": 1}, "sft": {"steps": 0, "noisy_steps": 0}}
         result = train(self.folder / "second", **sections, lora={"adapter": first})

@@ -19,7 +19,7 @@ class CommandLine(support.Test):
             self.assertIn("--help", result.stderr)
             self.assertEqual(result.stdout, "")
 
-    def test_an_option_that_is_not_there_is_named_before_one_that_is_missing(self):
+    def test_an_unknown_option_is_reported_before_a_missing_one(self):
         for arguments, *parts in ((("generate", "--modle", "x", "--prompt", "y"), "--modle is not an option of generate", "did you mean --model?"),
                                   (("generate", "--model", "x", "--promt=y"), "--promt is not an option", "did you mean --prompt?"),
                                   (("generate", "--max_new_token", "4"), "did you mean --max-new-tokens?"),
@@ -40,12 +40,12 @@ class CommandLine(support.Test):
             self.assert_exit(result, 2)
             self.assertIn(part, result.stderr)
 
-    def test_an_option_with_nothing_behind_it_does_not_take_the_next_word(self):
+    def test_an_option_without_a_value_does_not_take_the_next_argument(self):
         for option in ("--stop=", "--prompt=", "--min-p="):
             result = keel("generate", "--model", "x", option, "--json", cwd=self.folder)
             self.assert_refused(result, 2, f"{option} has no value; write {option[:-1]} VALUE")
 
-    def test_a_long_value_does_not_hide_what_is_said_of_it(self):
+    def test_a_long_value_does_not_hide_the_message(self):
         long = "9" * 100_000
         for arguments, *parts in ((("import", "algorithm.adv_estimator=grpo", f"data.max_prompt_length={long}"), "data.max_prompt_length=999", "expected an integer"),
                                   (("import", "algorithm.adv_estimator=grpo", "data.x=" + "[" * 50_000), "data.x=[[[", "64 levels"),
@@ -58,7 +58,7 @@ class CommandLine(support.Test):
                 self.assertIn(part, result.stderr)
             self.assertNotIn("\\x", result.stderr)
 
-    def test_a_stack_that_is_too_small_is_told(self):
+    def test_a_too_small_stack_is_reported(self):
         limited = ["bash", "-c", 'ulimit -s 64; exec "$@"', "bash", support.KEEL, "train", support.QUICKSTART, f"run.dir={self.folder}/run"]
         result = subprocess.run(limited, capture_output=True, text=True, env=support.environment())
         self.assert_exit(result, 4)
@@ -87,13 +87,13 @@ class CommandLine(support.Test):
     def test_an_override_without_a_value_is_refused(self):
         self.assert_refused(train(self.folder / "run", "train.steps"), 2, "train.steps", "expected key=value")
 
-    def test_a_key_that_comes_twice_is_refused_here_too(self):
+    def test_a_duplicate_key_on_the_command_line_is_refused(self):
         for command in (["train", support.QUICKSTART], ["quickstart"]):
             result = keel(*command, "objective.method=grpo", "run.seed=1", "objective.method=spo", cwd=self.folder)
             self.assert_refused(result, 2, "command line", "objective.method=grpo", "objective.method=spo", "keep one")
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_a_setting_in_place_of_the_file_is_told(self):
+    def test_a_setting_instead_of_the_file_is_reported(self):
         for command in ("train", "eval"):
             self.assert_refused(keel(command, "steps=5"), 2, "command line: steps=5: unknown key", "train.steps")
         self.assert_refused(keel("reward", "reward.functions=math"), 3, "this is a setting, not a file")
@@ -101,7 +101,7 @@ class CommandLine(support.Test):
             result = keel("train", support.QUICKSTART, *arguments)
             self.assert_refused(result, 2, arguments[0], "settings are written without dashes", "train.steps=")
 
-    def test_methods_answers_names_from_elsewhere(self):
+    def test_methods_recognises_names_of_other_trainers(self):
         for name, row in (("ppo_clip", "ppo"), ("dppo_binary_tv", "dppo_tv"), ("dppo_binary_kl", "dppo_kl"), ("spo", "spo")):
             result = keel("methods", name)
             self.assert_exit(result, 0)
@@ -109,7 +109,7 @@ class CommandLine(support.Test):
         for name, row in (("vanilla", "ppo"), ("geo_mean", "gmpo"), ("dpo_tv", "dppo_tv"), ("dppo", "dppo_tv"), ("DPPO", "dppo_tv")):
             self.assert_refused(keel("methods", name), 2, name, f"did you mean {row}?")
 
-    def test_methods_shows_words_beside_numbers(self):
+    def test_methods_shows_choices_and_numbers(self):
         for name, words in (("dppo_topk_kl", ("divergence   topk_kl", "anchor       behavior")), ("mis", ("level        token",))):
             result = keel("methods", name)
             self.assert_exit(result, 0)
@@ -130,27 +130,27 @@ class ConfigurationFile(support.Test):
         self.refused("train:\n  steps: 3\n  promts_per_step: 4\n", "bad.yaml:3: train.promts_per_step: unknown key",
                      "did you mean train.prompts_per_step?")
 
-    def test_an_unknown_section_is_named_with_those_there_are(self):
+    def test_an_unknown_section_lists_the_known_ones(self):
         self.refused("run: {}\nfoo:\n  bar: 1\n", "bad.yaml:2: foo: unknown section", "sections are run, model")
 
-    def test_a_wrong_type_says_what_is_wanted(self):
+    def test_a_wrong_type_names_the_expected_one(self):
         self.refused("train:\n  steps: many\n", "bad.yaml:2: train.steps", 'got "many"', "expected an integer")
         self.refused("train: 3\n", "bad.yaml:1: train", "expected a section")
 
-    def test_a_value_out_of_range_says_the_range(self):
+    def test_a_value_out_of_range_names_the_range(self):
         self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "at least 1e-04 and at most 100")
         self.refused("task:\n  modulus: 1\n", "task.modulus", "got 1", "at least 2")
         self.refused("rollout:\n  weights: fp4\n", "rollout.weights", "one of exact, bf16, fp16, fp8, fp8_full")
         self.refused("rollout:\n  logit_noise: -0.1\n", "rollout.logit_noise", "got -0.1", "at least 0")
 
-    def test_a_key_that_comes_twice_is_refused(self):
+    def test_a_duplicate_key_is_refused(self):
         self.refused("train:\n  steps: 3\n  steps: 4\n", "bad.yaml:3", "steps", "2")
         self.refused('{"train": {"steps": 3,\n "steps": 4}}', "bad.json:2", "steps", name="bad.json")
 
-    def test_all_mistakes_are_told_at_once(self):
+    def test_all_errors_are_reported_at_once(self):
         self.refused("train:\n  stepz: 3\neval:\n  prompts: -1\n", "train.stepz", "eval.prompts")
 
-    def test_a_file_that_is_no_configuration_is_refused(self):
+    def test_a_file_that_is_not_a_configuration_is_refused(self):
         self.refused(bytes(range(256)) * 64)
         self.refused(b"\x7fELF\x02\x01\x01\x00" + os.urandom(5000))
         self.refused("a: [1, 2", "bad.yaml:", "not valid YAML")
@@ -168,7 +168,7 @@ class ConfigurationFile(support.Test):
         for command in ("train", "eval"):
             self.assert_refused(keel(command, self.folder), 2, "is a folder", f"this run's is {self.folder / 'config.yaml'}")
 
-    def test_json_says_the_same_as_yaml(self):
+    def test_json_and_yaml_are_equivalent(self):
         config = {"run": {"dir": "out"}, "model": {"hidden_size": 16, "heads": 2}}
         (self.folder / "c.json").write_text(json.dumps(config))
         result = keel("train", "c.json", "--explain", cwd=self.folder)
@@ -183,30 +183,30 @@ class ImpossibleSettings(support.Test):
         self.assert_refused(result, 2, *parts)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_shapes_that_cannot_be(self):
+    def test_impossible_shapes_are_refused(self):
         self.refused("model.hidden_size is 16", "model.heads is 3", "multiple", model={"heads": 3})
         self.refused("head_dim is 1", "even", model={"heads": 16})
         self.refused("model.max_positions is 20", "at least 44", model={"max_positions": 20})
 
-    def test_batches_that_cannot_be(self):
+    def test_impossible_batches_are_refused(self):
         self.refused("train.sequences_per_update is 7", "divisor of 16", train={"sequences_per_update": 7})
         self.refused("rollout.samples_per_prompt is 1", "at least 2", rollout={"samples_per_prompt": 1})
 
-    def test_sizes_beyond_reason(self):
+    def test_absurd_sizes_are_refused(self):
         for section, key in (("model", "hidden_size"), ("model", "layers"), ("model", "max_positions"),
                              ("train", "prompts_per_step"), ("rollout", "samples_per_prompt"), ("run", "threads")):
             self.refused(f"{section}.{key}=1000000000", "at most", **{section: {key: 1000000000}})
         self.refused("train.prompts_per_step", "4611686018427387904", train={"prompts_per_step": 4611686018427387904})
 
-    def test_a_model_that_does_not_fit_the_machine_is_refused_before_anything_is_made(self):
+    def test_a_model_that_does_not_fit_the_memory_is_refused_before_the_run_exists(self):
         self.refused("hidden_size 1048576", "GiB", "choose a smaller model", model={"hidden_size": 1 << 20, "heads": 8})
         self.refused("layers 65536", "GiB", model={"hidden_size": 1 << 14, "heads": 8, "layers": 65536})
 
-    def test_positions_that_nobody_uses_take_no_memory(self):
+    def test_unused_positions_take_no_memory(self):
         self.assert_exit(train(self.folder / "run", sft={"steps": 0}, train={"steps": 1}, eval={"prompts": 0},
                                model={"max_positions": 1 << 27}), 0)
 
-    def test_memory_that_runs_out_later_is_a_health_guard_and_no_internal_error(self):
+    def test_running_out_of_memory_is_a_health_guard(self):
         # 3 GiB of addresses let the libraries load, but not the key-value cache of these rollouts.
         limit = ["bash", "-c", 'ulimit -v 3000000; exec "$@"', "bash"]
         if subprocess.run([*limit, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
@@ -217,7 +217,7 @@ class ImpossibleSettings(support.Test):
                        train={"sequences_per_update": 0})
         self.assert_refused(result, 4, "out of memory", "lower")
 
-    def test_parameters_that_contradict_one_another(self):
+    def test_contradicting_parameters_are_refused(self):
         self.refused("objective.delta", "dppo_tv", "at most 1", objective={"delta": 1.5})
         self.refused("objective.delta", "1e+300", objective={"delta": "1e300"})
         self.refused("objective.parameters", "gap_low is 4", "gap_high is 3",
@@ -226,28 +226,28 @@ class ImpossibleSettings(support.Test):
         self.refused("objective.parameters", "horizon is 2", "tokens",
                      objective={"method": "cppo", "parameters": '["horizon=2","w_min=0"]'})
 
-    def test_a_threshold_of_another_name_is_pointed_out(self):
+    def test_a_threshold_of_another_method_gets_a_suggestion(self):
         self.refused("objective.delta is 0.2", "spo", 'objective.parameters=\'["eps=0.2"]\'',
                      objective={"method": "spo", "delta": 0.2})
         self.refused("objective.delta is 0.2", "tvpo", 'objective.parameters=\'["clip=0.2"]\'',
                      objective={"method": "tvpo", "delta": 0.2})
 
-    def test_names_of_trl_and_verl_lead_to_ours(self):
+    def test_trl_and_verl_names_get_suggestions(self):
         self.refused("train.num_generations", "TRL's num_generations is rollout.samples_per_prompt; `keel import`", train={"num_generations": 4})
 
-    def test_a_parameter_that_the_method_does_not_have(self):
+    def test_an_unknown_parameter_is_refused(self):
         self.refused("objective.ratio_cap", "gspo", "low, high", objective={"method": "gspo", "ratio_cap": 3})
 
-    def test_a_method_that_is_not_there(self):
+    def test_an_unknown_method_is_refused(self):
         self.refused("objective.method", "keel methods", objective={"method": "dpo"})
 
-    def test_a_gpu_that_is_not_there(self):
+    def test_a_missing_gpu_is_refused(self):
         if "cuda" in keel("--version").stdout:
             self.skipTest("there is one")
         self.refused("run.device", "cuda", "run.device=cpu", run={"device": "cuda"})
         self.assert_refused(train(self.folder / "run", "--explain", run={"device": "cuda"}), 2, "run.device", "cuda")
 
-    def test_doctor_names_the_threads_that_a_run_would_have(self):
+    def test_doctor_prints_the_default_number_of_threads(self):
         """run.threads 0 is one for each core, whatever OpenMP was told."""
         told = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
         cores = re.search(r"cores +(\d+)", told)[1]
@@ -283,7 +283,7 @@ class ImpossibleSettings(support.Test):
         self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, disables clipping")
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_what_cannot_run_is_not_explained(self):
+    def test_explain_refuses_what_cannot_run(self):
         for code, parts, sections in ((2, ("maths", "did you mean math?"), {"reward": {"functions": '["maths"]'}}),
                                       (2, ("my_reward.py", "written python:my_reward.py"), {"reward": {"functions": '["my_reward.py"]'}}),
                                       (2, ("nosuch.py",), {"reward": {"functions": '["python:nosuch.py"]'}})):
@@ -320,13 +320,13 @@ class Generate(support.Test):
             self.assertNotIn("--max-new-tokens", result.stderr)
         self.assert_exit(self.generate(["1"] * 63, "--max-new-tokens", "1"), 0)
 
-    def test_limits_and_texts_of_nothing(self):
+    def test_zero_limits_and_empty_texts_are_refused(self):
         for options, parts in ((("--max-new-tokens", "0"), ("--max-new-tokens", "0")), (("--max-new-tokens", "-1"), ("--max-new-tokens", "-1")),
                                (("-n", "0"), ("-n", "0")), (("--stop", ""), ("--stop", "would end every completion", "leave it out"))):
             self.assert_refused(self.generate(["1"], *options), 2, *parts)
         self.assert_refused(self.generate([]), 2, "--prompt is empty", "at least one token")
 
-    def test_a_token_that_was_added_without_resizing_the_embedding(self):
+    def test_a_token_beyond_the_embedding_is_refused(self):
         path = self.model / "tokenizer.json"
         tokenizer = json.loads(path.read_text())
         size = len(tokenizer["model"]["vocab"])

@@ -32,7 +32,7 @@ class Bitwise(support.Test):
             self.mismatches(run, "--resume", steps=4, **settings)
             self.assert_same_run(run, whole)
 
-    def test_what_contradicts_it_is_refused(self):
+    def test_contradicting_settings_are_refused_too(self):
         for rollout, wanted in (({"weights": "fp8"}, "rollout.weights=exact"), ({"logit_noise": 0.5}, "logit_noise")):
             result = train(self.folder / "run", rollout={"bitwise": True, "weights": "exact"} | rollout)
             self.assert_exit(result, 2)

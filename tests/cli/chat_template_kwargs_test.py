@@ -40,7 +40,7 @@ class TemplateWords(support.Test):
         self.assert_exit(result, 0)
         return " ".join(result.stdout.split())
 
-    def test_a_run_says_what_the_template_is_told(self):
+    def test_a_run_prints_the_template_variables(self):
         told = "chat template variables: enable_thinking=false"
         word = "data.chat_template_kwargs=[enable_thinking=False]"
         self.assertIn(told, self.explained(word))
@@ -50,7 +50,7 @@ class TemplateWords(support.Test):
             self.assertIn(told, " ".join(where.split()))
         self.assertNotIn("chat template variables", self.explained())
 
-    def test_an_evaluation_with_other_words_than_the_runs_is_told_so(self):
+    def test_an_evaluation_with_other_template_variables_warns(self):
         word = "data.chat_template_kwargs=[enable_thinking=false]"
         self.assert_exit(self.train(word), 0)
         config = self.folder / "own.yaml"
@@ -61,25 +61,25 @@ class TemplateWords(support.Test):
             self.assert_exit(result, 0)
             self.assertEqual(told in " ".join(result.stderr.split()), is_told, result.stderr)
 
-    def test_a_date_is_said_where_the_template_asks_for_it(self):
+    def test_the_date_is_printed_if_the_template_uses_it(self):
         self.assertNotIn("today is", self.explained())
         self.template(DATED)
         self.assertIn("chat template variables: today is 2024-07-26", self.explained())
 
-    def test_a_text_that_spells_a_value_is_said_to_be_a_text(self):
+    def test_a_string_that_looks_like_a_value_is_printed_as_a_string(self):
         """transformers takes it for true, as every text: `is false` does not hold for it."""
         told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
         self.assertIn('is told enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
         self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
-    def test_words_that_no_first_prompt_goes_by_are_told_so(self):
+    def test_variables_without_effect_on_first_prompts_are_refused(self):
         """Later rows may be conversations, so that nothing is said of all of them."""
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
         self.assertIn("data.chat_template_kwargs has no effect: the first row of no file goes through the chat template",
                       self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
         self.assertIn("chat template variables: enable_thinking=false", self.explained("data.chat_template_kwargs=[enable_thinking=false]", "data.chat=always"))
 
-    def test_a_model_without_a_template_is_told_so(self):
+    def test_a_model_without_a_template_is_refused(self):
         self.template("")
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}])
         self.assert_exit(self.train("checkpoint.every=1"), 0)
@@ -88,7 +88,7 @@ class TemplateWords(support.Test):
                        keel("generate", "--model", model, "--prompt", "hi", "--chat", "--chat-template-word", "enable_thinking=false")):
             self.assert_refused(result, 2, "enable_thinking", "the model has no chat template; remove it")
 
-    def test_a_built_in_task_goes_by_them_where_the_model_has_a_template(self):
+    def test_a_built_in_task_uses_them_with_a_template(self):
         settings = ("task.name=countdown", "data.chat_template_kwargs=[enable_thinking=false]")
         self.assertIn("chat template variables: enable_thinking=false", self.explained(*settings, files=False))
         lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=countdown", *more, files=False))[1])
@@ -97,7 +97,7 @@ class TemplateWords(support.Test):
         for settings in (("task.name=countdown", "data.chat_template_kwargs=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
             self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
 
-    def test_supervised_rows_that_it_keeps_from_being_learned_are_told_the_ways_out(self):
+    def test_supervised_rows_they_make_unlearnable_get_fixes(self):
         talk = self.write_rows("talk.jsonl", [{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}] * 2)
         sft = ["sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{talk}]", f"run.dir={self.folder / 'sft'}", "--explain"]
         self.assert_refused(keel(*sft, "data.chat_template_kwargs=[enable_thinking=false]"), 3, "sft.loss_on=all", "remove data.chat_template_kwargs")

@@ -40,7 +40,7 @@ class Chat(support.Test):
         text = "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in turns)
         return text + "<|im_start|>assistant\n"
 
-    def test_remembers_what_was_said(self):
+    def test_remembers_the_conversation(self):
         first = self.generated(self.rendered(("user", "hi")))
         raw = support.keel("generate", "--model", self.model, "--prompt", self.rendered(("user", "hi")), "--temperature", "0",
                            "--max-new-tokens", "6", "--raw").stdout.removesuffix("\n")
@@ -49,7 +49,7 @@ class Chat(support.Test):
         self.assert_exit(result, 0)
         self.assertEqual(result.stdout, f"{first}\n{second}\n")
 
-    def test_begins_anew_and_with_a_system_message(self):
+    def test_resets_with_and_without_a_system_prompt(self):
         alone = self.generated(self.rendered(("user", "hi")))
         french = self.generated(self.rendered(("system", "French."), ("user", "hi")))
         result = self.chat("hi\n/reset\nhi\n/system French.\nhi\n/reset\nhi\n/what\n/exit\nnever read\n")
@@ -58,7 +58,7 @@ class Chat(support.Test):
         self.assertIn("/reset starts a new conversation", result.stderr)
         self.assertEqual(self.chat("hi\n", "--system", "French.").stdout, f"{french}\n")
 
-    def test_a_run_is_talked_with_as_it_was_trained(self):
+    def test_chat_uses_the_settings_of_the_run(self):
         run = trained_model(self.folder, "data.system_prompt=French.")
         alone = self.generated(self.rendered(("user", "hi")), run, NOISE)
         french = self.generated(self.rendered(("system", "French."), ("user", "hi")), run, NOISE)
@@ -83,7 +83,7 @@ class Chat(support.Test):
         self.assertEqual(result.stdout, whole.partition(stop)[0] + "\n")
         self.assertIn(f"stop strings of the run (--stop overrides): {json.dumps([stop])}", result.stderr)
 
-    def test_the_end_of_a_line_is_none_of_what_was_said(self):
+    def test_messages_exclude_the_line_end(self):
         hi = self.generated(self.rendered(("user", "hi")))
         self.assertEqual(self.chat("hi\r\n/exit\r\nnever read\r\n").stdout, f"{hi}\n")
         for end in ("", "\n", "\r\n"):
@@ -91,7 +91,7 @@ class Chat(support.Test):
                                      "--max-new-tokens", "6"], input=f"hi{end}".encode(), stdout=subprocess.PIPE)
             self.assertEqual(result.stdout.decode().removesuffix("\n"), hi, repr(end))
 
-    def test_who_asks_to_stop_does_not_wait_for_a_line(self):
+    def test_a_signal_stops_while_waiting_for_a_line(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with subprocess.Popen([support.KEEL, "chat", self.model, *GREEDY], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, env=support.environment()) as chat:
@@ -104,7 +104,7 @@ class Chat(support.Test):
                 chat.wait(10)
                 self.assertLess(time.monotonic() - begin, 2)
 
-    def test_standard_input_that_does_not_end_or_cannot_be_read_is_told(self):
+    def test_endless_or_unreadable_standard_input_is_refused(self):
         for command in (("chat", self.model), ("generate", "--model", self.model, "--prompt", "-")):
             for source, part in (("/dev/zero", "more than 16 MiB"), ("/", "cannot be read: Is a directory")):
                 given = os.open(source, os.O_RDONLY)
@@ -113,34 +113,34 @@ class Chat(support.Test):
                 self.assert_exit(result, 3)
                 self.assertRegex(result.stderr, f"keel: standard input.*{part}")
 
-    def test_raw_text_is_all_of_it(self):
+    def test_raw_text_is_unchanged(self):
         command = ["generate", "--model", self.model, "--prompt", "hi", "--temperature", "100", "--seed", "1", "-n", "64", "--max-new-tokens", "40"]
         texts = [json.loads(line)["text"] for line in support.keel(*command, "--json").stdout.removesuffix("\n").split("\n")]
         self.assertTrue(any("\0" in text for text in texts))
         result = subprocess.run([support.KEEL, *map(str, command), "--raw"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.assertEqual(result.stdout.decode(), "".join(f"{text}\n" for text in texts))
 
-    def test_an_answer_that_is_cut_off_is_told(self):
+    def test_a_truncated_answer_is_reported(self):
         answer = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--chat", "--temperature", "0",
                                          "--max-new-tokens", "6", "--json").stdout)
         self.assertEqual(answer["finish_reason"], "length")
         self.assertIn("cut off at 6 tokens (--max-new-tokens)", self.chat("hi\n").stderr)
         self.assertNotIn("cut off", self.chat("hi\n", "--stop", answer["text"]).stderr)
 
-    def test_what_is_too_long_is_told_and_forgotten(self):
+    def test_a_too_long_message_is_reported_and_dropped(self):
         result = self.chat("x" * 2000 + "\nhi\n")
         self.assert_exit(result, 0)
         self.assertIn("positions", result.stderr)
         self.assertEqual(result.stdout, self.generated(self.rendered(("user", "hi"))) + "\n")
         self.assert_exit(self.chat("x" * 2000 + "\n"), 3)  # nothing was answered
 
-    def test_what_is_no_text_is_told_and_forgotten(self):
+    def test_a_message_of_invalid_utf8_is_reported_and_dropped(self):
         result = subprocess.run([support.KEEL, "chat", self.model, *GREEDY], input=b"h\xff\nhi\n", capture_output=True, env=support.environment())
         self.assertEqual(result.returncode, 0)
         self.assertEqual(result.stdout.decode(), self.generated(self.rendered(("user", "hi"))) + "\n")
         self.assertIn("the message is not UTF-8 at its byte 2", result.stderr.decode())
 
-    def test_a_model_without_a_template_cannot_be_talked_with(self):
+    def test_chat_refuses_a_model_without_a_template(self):
         run = self.folder / "run"
         self.assert_exit(support.train(run, train={"steps": 0}), 0)
         result = support.keel("chat", run)
@@ -160,17 +160,17 @@ class Chat(support.Test):
         self.assertEqual(code, 0)
         return text, support.keel(*command).stdout
 
-    def test_on_a_terminal_a_completion_grows_to_the_same_text(self):
+    def test_streaming_prints_the_same_text(self):
         grown, whole = self.on_a_terminal()
         self.assertEqual(grown, whole)
 
-    def test_on_a_terminal_the_beginning_of_what_ends_it_is_never_shown(self):
+    def test_streaming_never_prints_the_start_of_a_stop_string(self):
         row = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40",
                                       "--json").stdout)
         grown, whole = self.on_a_terminal("--stop", row["text"][:8])  # of several tokens, which come one after the other
         self.assertEqual((grown, whole), ("\n", "\n"))
 
-    def test_on_a_terminal_nothing_is_lost_where_a_token_changes_what_was_before_it(self):
+    def test_streaming_loses_nothing_when_a_token_changes_earlier_text(self):
         # Where tokens are bytes by name, a byte that makes no character takes those before it along: A, then three marks.
         model = self.folder / "model"
         shutil.copytree(self.model / "checkpoints" / "step-000001", model)

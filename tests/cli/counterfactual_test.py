@@ -146,14 +146,14 @@ class AnswersAreWhatTrainingDoes(support.Test):
                 differs += bits(row[f"{method} coefficient"]) != bits(row["coefficient"])
             self.assertGreater(differs, 0, f"{method} does what {base} does: the comparison would not see a mistake")
 
-    def test_of_records_without_columns_of_their_own(self):
+    def test_methods_on_records_without_extra_columns(self):
         self.compare(PLAIN, support.count(other_rows()[:5], other_rows()))
 
-    def test_of_records_with_columns_that_a_method_needs(self):
+    def test_methods_on_records_with_extra_columns(self):
         for base, methods in ANSWERED_BY.items():
             self.compare(base, support.count(methods[:1], (*methods, PLAIN, "drpo:delta=0.02")), stale=base in (FULL_TV, FULL_KL))
 
-    def test_every_row_is_answered_for_or_refused_by_name(self):
+    def test_every_method_is_compared_or_refused_by_name(self):
         """Of a record without columns of their own, the rows that need one."""
         result = keel("tokens", continued(PLAIN, False), "--method", "all", "--json")
         self.assert_exit(result, 0)
@@ -166,7 +166,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
         answered = [each["name"] for each in json.loads(result.stdout)["methods"]]
         self.assertEqual(sorted(answered), sorted(method.partition(":")[0] for method in other_rows()))
 
-    def test_the_runs_own_method_does_in_all_updates_what_it_did(self):
+    def test_the_runs_method_reproduces_its_decisions(self):
         for base in (PLAIN, TOP_K):
             for row in asked(run_of(base), base):
                 self.assertEqual((row[f"{base} kept"], bits(row[f"{base} coefficient"])), (row["kept"], bits(row["coefficient"])))
@@ -176,7 +176,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
 
 
 class Reader(support.Test):
-    def test_rows_are_those_that_pyarrow_reads(self):
+    def test_rows_equal_those_read_by_pyarrow(self):
         run = run_of(TOP_K)
         rows, wanted = asked(run), recorded(run)
         self.assertEqual(len(rows), len(wanted))
@@ -194,7 +194,7 @@ class Reader(support.Test):
 class Numbers(support.Test):
     """By Python's own arithmetic, from the rows."""
 
-    def test_shares_overlap_change_of_weight_and_texts(self):
+    def test_fractions_overlap_weight_change_and_token_texts(self):
         run, method = run_of(PLAIN), "grpo_clip_higher:low=0.1"
         said = answers(run, "--method", method, "--top", "1000")
         (answer,) = said["methods"]
@@ -231,7 +231,7 @@ class Numbers(support.Test):
             self.assertEqual(kind["tokens"], sum(row["token"] == kind["token"] for row in rows))
             self.assertEqual(kind["held_back"], sum(flag for row, flag in zip(rows, blocked) if row["token"] == kind["token"]))
 
-    def test_without_a_method_the_runs_own_decisions_are_summed_up(self):
+    def test_without_a_method_the_runs_decisions_are_summarised(self):
         run = run_of(PLAIN)
         kinds = {}
         for row in recorded(run):
@@ -285,7 +285,7 @@ class Numbers(support.Test):
             self.assertIsNotNone(said["recommended"])
             self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
 
-    def test_what_is_recommended_can_be_typed(self):
+    def test_the_recommended_setting_is_valid(self):
         """Beside a configuration with one threshold, with two, or with other parameters, the settings train with what was asked for."""
         configurations = []
         for objective in ({"delta": 0.3}, {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}, {"method": "ppo", "parameters": ["dual=3.0"]},
@@ -320,7 +320,7 @@ class Refusals(support.Test):
         self.assertIn(reason, result.stderr)
         self.assertEqual(result.stdout, "")
 
-    def test_methods_that_the_records_cannot_answer_for(self):
+    def test_methods_without_the_needed_columns_are_refused(self):
         plain, sample = run_of(PLAIN), self.folder / "sample"
         more = {"record": {"tokens": "sample"}, "rollout": {**RUN["rollout"], "samples_per_prompt": 8}}
         self.assert_exit(train(sample, **{**RUN, **more}, objective=objective_of("dppo_tv")), 0)
@@ -339,7 +339,7 @@ class Refusals(support.Test):
         self.assertIn("not compared: m2po: decides on whole updates", result.stdout)
         self.assertIn("not compared: tis: needs the column log_recomputed", result.stdout)
 
-    def test_runs_and_files_that_cannot_be_read(self):
+    def test_unreadable_runs_and_files_are_refused(self):
         self.refused(3, "there is no such folder", "tokens", self.folder / "none")
         self.refused(3, "has no token records", "tokens", self.folder)
         self.refused(2, "none of them in this range", "tokens", run_of(PLAIN), "--steps", "7:")

@@ -5,7 +5,7 @@ from support import train
 
 
 class SameSeed(support.Test):
-    def test_gives_the_same_bits_and_another_seed_others(self):
+    def test_equal_seeds_give_equal_bits_and_other_seeds_do_not(self):
         sections = {"sft": {"steps": 30, "noisy_steps": 10}, "eval": {"prompts": 50, "every": 2}, "train": {"epochs": 2},
                     "rollout": {"weights": "fp8"}}
         for name, seed in (("a", 11), ("b", 11), ("c", 12)):
@@ -16,7 +16,7 @@ class SameSeed(support.Test):
         for name in ("samples.jsonl", *self.final_files(a)):
             self.assertNotEqual((a / name).read_bytes(), (c / name).read_bytes(), name)
 
-    def test_holds_whatever_is_saved_recorded_or_decoded_together(self):
+    def test_saving_recording_and_batch_size_do_not_change_the_bits(self):
         # None of these may leak into the numbers; rollout.max_sequences changes the shapes of matrix products and is
         # left alone here, for a library may then add in another order.
         self.assert_exit(train(self.folder / "a"), 0)

@@ -39,7 +39,7 @@ class Eval(support.Test):
         sections.setdefault("model", {})["hidden_size"] = 32
         return keel("eval", QUICKSTART, *eval_settings(**sections), *flags)
 
-    def test_its_numbers_are_those_of_its_completions(self):
+    def test_metrics_follow_from_the_completions(self):
         samples = self.folder / "samples.jsonl"
         result = self.evaluate("--json", "--samples", samples,
                                eval={"prompts": 60, "samples": 4})
@@ -67,7 +67,7 @@ class Eval(support.Test):
         for k in (2, 4):
             self.assertAlmostEqual(found[f"maj@{k}"]["mean"], sum(majority(rows[i:i + 4], k) for i in range(0, 240, 4)) / 60)
 
-    def test_an_earlier_file_of_samples_is_replaced_and_nothing_else(self):
+    def test_only_an_earlier_samples_file_is_replaced(self):
         few, samples = {"eval": {"prompts": 2}}, self.folder / "samples.jsonl"
         samples.touch()  # as mktemp makes one
         for prompts in (3, 2):
@@ -88,7 +88,7 @@ class Eval(support.Test):
         self.assert_refused(self.evaluate("--samples", self.folder / "missing" / "samples.jsonl", **nobody), 2, "missing")
         self.assertEqual(sorted(os.listdir(self.folder)), ["own", "run", "samples.jsonl"])
 
-    def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
+    def test_training_sampling_settings_are_refused_and_used_ones_printed(self):
         for typed, instead in (("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
                                ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it"),
                                ("rollout.staleness=1", "remove it"), ("rollout.dynamic_sampling=true", "remove it"),
@@ -105,7 +105,7 @@ class Eval(support.Test):
         found = json.loads(self.evaluate("--json", **greedy).stdout)
         self.assertEqual((found["temperature"], found["top_p"], found["samples"]), (0, 1, 1))
 
-    def test_training_counts_votes_in_the_same_way(self):
+    def test_training_computes_maj_at_k_equally(self):
         samples = self.folder / "samples.jsonl"
         run = self.folder / "again"
         sizes = {"model": {"hidden_size": 32}, "eval": {"prompts": 30, "samples": 4}}
@@ -140,7 +140,7 @@ class Eval(support.Test):
         last = [row for row in metrics(self.run_folder) if row["phase"] == "eval"][-1]
         self.assertLess(last["eval/low"], last["eval/high"])
 
-    def test_what_cannot_be_evaluated_is_refused(self):
+    def test_invalid_evaluations_are_refused(self):
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
         self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no valid checkpoint", "--model")
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
@@ -178,7 +178,7 @@ class OwnRows(own_files.Test):
         self.assertIn("on 30 prompts", trained.stdout + trained.stderr)
         self.assertEqual(metrics(self.folder / "run")[0]["eval/count"], 30)
 
-    def test_what_is_read_is_not_written_over(self):
+    def test_inputs_are_not_overwritten(self):
         link = self.folder / "link.jsonl"
         link.symlink_to(self.data)
         config = self.configuration("run", data={"files": []})
@@ -187,7 +187,7 @@ class OwnRows(own_files.Test):
             self.assert_refused(support.keel("eval", config, "--samples", file), 2, str(file), "choose another name")
             self.assertEqual(file.read_bytes(), before)
 
-    def test_rows_that_training_reads_are_called_so(self):
+    def test_training_rows_are_labelled(self):
         for names, said in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
                             (("files",), "data.files, the training rows: 6 of 20 rows (eval.prompts)")):
             values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
@@ -228,7 +228,7 @@ class OtherFormats(support.Test):
 
 
 class StopTokens(support.Test):
-    def test_the_tokenizers_end_stops_beside_that_of_the_model(self):
+    def test_the_tokenizers_eos_also_stops(self):
         run = byte_model.trained_model(self.folder)
         folder = run / "checkpoints" / support.checkpoints(run)[-1]
         model = self.folder / "model"

@@ -48,7 +48,7 @@ class Examples(support.Test):
         result, _ = self.train("trl_reward/config.yaml", *SMALL)
         self.assertIn("1 x python:rewards.py:answer_reward + 0.2 x python:rewards.py:form_reward", result.stdout)
 
-    def test_rows_of_ones_own_and_then_rl(self):
+    def test_sft_on_custom_rows_and_then_rl(self):
         result, _ = self.train("sft_then_rl/config.yaml", *SMALL, "sft.data_epochs=0.5", "sft.eval_every=2", "eval.prompts=2", "train.prompts_per_step=2")
         self.assertIn("read as: a conversation, from messages", result.stdout)
         self.assertIn("1 x numeric + 0.2 x tags:think,answer", result.stdout)
@@ -101,7 +101,7 @@ class Examples(support.Test):
         _, steps = self.train("http_reward/config.yaml", *SMALL, f"reward.functions=[http://127.0.0.1:{port}/score]")
         self.assertGreater(steps[0]["reward/mean"], 0)
 
-    def test_a_loop_of_ones_own(self):
+    def test_a_custom_training_loop(self):
         result = subprocess.run([PYTHON, EXAMPLES / "policy_loss_loop.py", "--steps", "25"], stdout=subprocess.PIPE, text=True,
                                 env=support.environment(PYTHONPATH=str(pathlib.Path(support.KEEL).parent / "python")))
         self.assertEqual(result.returncode, 0)

@@ -87,7 +87,7 @@ def details_as_events(run):
 
 
 class EventFile(support.Test):
-    def test_says_what_the_rows_say_after_a_kill_and_a_resumption(self):
+    def test_equals_the_rows_after_a_kill_and_a_resumption(self):
         run = self.folder / "run"
         long = {**CHARTS, "train": {"steps": 100000}, "checkpoint": {"every": 3}}
         process = support.start_train(run, **long)
@@ -110,7 +110,7 @@ class EventFile(support.Test):
         self.assertEqual(set(events(run, TEXT)), texts)
         self.assertEqual(file.stat().st_size, 0)  # a TensorBoard that has it open goes on from there
 
-    def test_is_made_of_all_rows_when_it_is_asked_for_later_and_stays_when_it_is_not(self):
+    def test_contains_all_rows_if_enabled_later_and_stays_if_disabled(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         self.assertFalse((run / "tensorboard").exists())
@@ -120,7 +120,7 @@ class EventFile(support.Test):
         self.assert_exit(train(run, "--resume", train={"steps": 3}), 0)
         self.assertEqual(support.tree(run / "tensorboard"), before)
 
-    def test_goes_with_its_run_and_leaves_what_is_anothers(self):
+    def test_moves_with_its_run_and_keeps_files_of_others(self):
         run = self.folder / "run"
         short = {"train": {"steps": 1}, "sft": {"steps": 1, "noisy_steps": 0}, "eval": {"prompts": 0}}
         self.assert_exit(train(run, **short, **CHARTS), 0)
@@ -152,7 +152,7 @@ class EventFile(support.Test):
         self.assertEqual(sorted(name.split(".")[-2] for name in after), sorted(ids))
         self.assertEqual(*({name: text for name, text in files.items() if ids[0] in name} for files in (before, after)))
 
-    def test_a_disk_without_room_ends_the_run_and_names_the_file(self):
+    def test_a_full_disk_stops_the_run_and_names_the_file(self):
         first, run = self.folder / "first", self.folder / "run"
         warm_up = {"sft": {"steps": 100, "noisy_steps": 0}, "train": {"steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 1000}}
         self.assert_exit(train(first, **{**warm_up, "sft": {"steps": 1, "noisy_steps": 0}}), 0)
@@ -172,12 +172,12 @@ class Export(support.Test):
         result = train(cls.trained, train={"steps": 2})
         assert result.returncode == 0, result.stderr
 
-    def test_says_what_to_type_next(self):
+    def test_prints_the_next_command(self):
         result = keel("export", self.trained, "--tensorboard", self.folder / "a b")
         self.assert_exit(result, 0)
         self.assertIn(f"view it with: tensorboard --logdir '{self.folder}/a b'\n", result.stdout)
 
-    def test_a_table_has_named_metrics_alone(self):
+    def test_a_table_has_only_the_named_metrics(self):
         table = self.folder / "run.csv"
         self.assert_exit(keel("export", self.trained, "--csv", table, "--metric", "reward/mean", "--metric", "policy/entropy"), 0)
         with open(table, newline="") as lines:

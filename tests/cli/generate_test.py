@@ -33,7 +33,7 @@ class Generate(support.Test):
 
     # Seeds ---------------------------------------------------------------------------------------------------------------
 
-    def test_a_seed_that_nobody_gave_is_drawn_and_told(self):
+    def test_a_missing_seed_is_drawn_and_printed(self):
         self.say()
         first, second = (self.generate("-n", 4) for _ in range(2))
         self.assertNotEqual(first.stdout, second.stdout)
@@ -62,7 +62,7 @@ class Generate(support.Test):
         self.assertGreater(total, 200)
         self.assertLess(agreeing / total, 0.15)
 
-    def test_more_than_the_memory_holds_is_refused_in_the_words_of_this_command(self):
+    def test_running_out_of_memory_names_options_of_this_command(self):
         config = json.loads((self.model / "config.json").read_text())
         config["max_position_embeddings"] = 1 << 28
         (self.model / "config.json").write_text(json.dumps(config))
@@ -77,7 +77,7 @@ class Generate(support.Test):
 
     # generation_config.json ----------------------------------------------------------------------------------------------
 
-    def test_what_the_file_says_is_followed_and_told(self):
+    def test_settings_of_the_file_are_used_and_printed(self):
         self.say(do_sample=True, temperature=0.6, top_p=0.9, top_k=7, max_new_tokens=5)
         told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
         self.assertIn("generation_config.json: temperature 0.6, top_p 0.9, top_k 7, max_new_tokens 5", told.stderr)
@@ -118,7 +118,7 @@ class Generate(support.Test):
         for token in likeliest:
             self.assertAlmostEqual(firsts[token], everything[token] - mass, places=5)
 
-    def test_a_length_of_prompt_and_completion_together_is_followed_unless_a_flag_says_otherwise(self):
+    def test_max_length_applies_unless_a_flag_is_set(self):
         self.say(max_length=9, do_sample=True)
         told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
         self.assert_exit(told, 0)
@@ -130,7 +130,7 @@ class Generate(support.Test):
         refused = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1)
         self.assert_refused(refused, 2, "max_length", "is 3", "--max-new-tokens")
 
-    def test_what_is_done_without_do_sample_is_told(self):
+    def test_a_missing_do_sample_is_reported(self):
         """transformers takes the likeliest token where the key is missing."""
         self.say(temperature=0.6)
         self.assertIn("no do_sample, so Keel samples at temperature 0.6", self.generate("--seed", 1).stderr)
@@ -142,14 +142,14 @@ class Generate(support.Test):
         self.assertIn("the model sets no sampling: Keel samples at temperature 1.0, transformers", told)
         self.assertNotIn("generation_config.json", told)
 
-    def test_what_cannot_be_followed_is_told_and_what_is_usual_is_not(self):
+    def test_only_unsupported_keys_with_effect_are_reported(self):
         self.say(do_sample=True, num_return_sequences=2, repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,
                  use_cache=True, typical_p=1.0, num_beams=1, min_p=None, suppress_tokens=[])
         told = self.generate("--seed", 1)
         self.assert_exit(told, 0)
         self.assertEqual(told.stderr.strip(), "generation_config.json: unsupported: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
 
-    def test_values_that_make_no_sense_are_refused_unless_a_flag_replaces_them(self):
+    def test_invalid_values_are_refused_unless_a_flag_replaces_them(self):
         for key, value, flag in (("temperature", -1, "--temperature"), ("temperature", "hot", "--temperature"),
                                  ("temperature", 1e9, "--temperature"), ("top_p", 1.5, "--top-p"), ("top_k", 2.5, "--top-k"),
                                  ("do_sample", "yes", "--temperature")):
@@ -159,7 +159,7 @@ class Generate(support.Test):
 
     # Prompts -------------------------------------------------------------------------------------------------------------
 
-    def test_special_tokens_of_a_plain_prompt_are_read_as_in_training_unless_a_flag_says_otherwise(self):
+    def test_special_tokens_of_a_plain_prompt_are_encoded_as_in_training_by_default(self):
         self.say()
         path = self.model / "tokenizer.json"
         tokenizer = json.loads(path.read_text())
@@ -183,7 +183,7 @@ class Generate(support.Test):
         self.assert_exit(result, 0)
         return json.loads(result.stdout)
 
-    def test_a_template_that_asks_for_the_date_is_told_that_of_training(self):
+    def test_a_template_gets_the_date_of_training(self):
         self.say()
         (self.model / "chat_template.jinja").write_text("<bos> {{ strftime_now('%Y') | int - 2021 }} + 1 =")
 
@@ -194,7 +194,7 @@ class Generate(support.Test):
         self.assert_refused(self.generate("--chat", "--date", "soon"), 2, "--date", "soon", "2024-07-26")
         self.assert_refused(self.generate("--date", "2023-01-02"), 2, "--date", "--chat")
 
-    def test_a_template_is_told_the_words_of_its_user(self):
+    def test_a_template_gets_the_variables_of_the_command_line(self):
         self.say()
         (self.model / "chat_template.jinja").write_text("<bos> {% if enable_thinking is defined and not enable_thinking %}1{% else %}{{ number or 2 }}{% endif %} + 1 =")
 
@@ -213,7 +213,7 @@ class Generate(support.Test):
 
     # Text ----------------------------------------------------------------------------------------------------------------
 
-    def test_control_characters_are_shown_and_layout_stays(self):
+    def test_control_characters_are_escaped_and_layout_kept(self):
         def greedy(*options):
             result = self.generate("--temperature", 0, *options, prompt="<bos>", tokens=1)
             self.assert_exit(result, 0)

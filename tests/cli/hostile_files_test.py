@@ -140,7 +140,7 @@ class HostileFiles(support.Test):
 
     # No files ----------------------------------------------------------------------------------------------------------
 
-    def test_pipes_and_devices_in_the_place_of_files_are_refused_and_not_read(self):
+    def test_pipes_and_devices_instead_of_files_are_refused_unread(self):
         @contextlib.contextmanager
         def put(path, kind):
             """What is no file in the place of one, for a while."""
@@ -206,13 +206,13 @@ class HostileFiles(support.Test):
         with self.changed(self.base / "config.json", **wraps):
             self.assert_bad_input(self.generate(), "config.json: head_dim is 17592186044416; expected 1 to")
 
-    def test_a_network_made_from_absurd_sizes_says_what_it_would_take(self):
+    def test_a_network_of_absurd_size_reports_its_memory(self):
         with self.changed(self.base / "config.json", hidden_size=1 << 20, intermediate_size=1 << 24, num_attention_heads=1 << 10,
                           num_key_value_heads=1 << 10, head_dim=1 << 10):
             for command in ("eval", "train"):
                 self.assert_bad_input(self.with_model(command, "model.random_weights=true"), "hidden_size 1048576", "GiB", "this machine has", code=2)
 
-    def test_an_adapter_of_a_network_made_from_nothing_has_a_base_with_a_name(self):
+    def test_an_adapter_on_a_random_network_names_its_base(self):
         checkpoint = self.run_folder / "checkpoints" / support.checkpoints(self.run_folder)[-1]
         result = measured("generate", "--model", checkpoint, "--adapter", checkpoint / "adapter", "--prompt", "1 +")
         self.assert_bad_input(result, "which is for a randomly initialised network, but", "trained on a randomly initialised network (", code=2)

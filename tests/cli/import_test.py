@@ -117,7 +117,7 @@ class Import(own_files.Test):
         self.assertEqual(calls, 1, name)
         return subprocess.run(["bash", self.write("run.sh", script)], cwd=self.folder, capture_output=True, text=True, env=support.environment())
 
-    def test_every_recipe_means_what_its_author_meant_and_trains(self):
+    def test_every_recipe_gives_the_expected_settings_and_trains(self):
         self.assertEqual({path.name for path in RECIPES.iterdir() if not path.name.startswith("trl_sft_")}, set(MEANT))
         for name, meant in MEANT.items():
             with self.subTest(recipe=name):
@@ -156,7 +156,7 @@ class Import(own_files.Test):
         self.assertEqual(trl.returncode, 0, trl.stderr)
         self.assertNotIn("remark", trl.stderr)
 
-    def test_peft_s_names_may_stand_beside_those_of_the_trainer(self):
+    def test_peft_names_may_accompany_trainer_names(self):
         lora = {"r": 16, "lora_alpha": 64, "lora_dropout": 0.0, "target_modules": ["q_proj", "o_proj"], "bias": "none", "task_type": "CAUSAL_LM",
                 "init_lora_weights": True, "rank_pattern": {}, "peft_type": "LORA"}
         trainer = {"num_generations": 4, "max_steps": 2, "loss_type": "grpo", "beta": 0.0, "dataset_name": "rows.jsonl"}
@@ -168,7 +168,7 @@ class Import(own_files.Test):
         self.assertEqual(configurations[0], {"rank": 16, "alpha": 64, "dropout": 0, "target_modules": ["q_proj", "o_proj"]})
         self.assertEqual(configurations[1:], 2 * configurations[:1])
 
-    def test_train_sends_a_recipe_that_it_refuses_here(self):
+    def test_train_suggests_import_for_a_recipe(self):
         self.write("grpo.yaml", "num_generations: 4\nuse_dora: true\n")
         self.write("run.sh", (RECIPES / "verl_grpo.sh").read_text())
         self.write("grpo.py", "from trl import GRPOConfig\n")
@@ -209,7 +209,7 @@ class Import(own_files.Test):
         self.refused("num_generations=4", "-o", link)
         self.assertTrue(link.is_symlink())
 
-    def test_what_cannot_be_imported_is_told(self):
+    def test_unsupported_recipes_are_refused(self):
         yaml = "num_generations: 4\nmax_steps: 4\n"
         cases = [
             (yaml + "num_generatons: 5\n", "r.yaml:3: num_generatons: unknown key of TRL. Fix: write num_generations"),

@@ -54,7 +54,7 @@ class Inspect(support.Test):
         self.file = self.folder / "tiny.gguf"
         self.file.write_bytes(tiny_gguf())
 
-    def test_a_gguf_file_is_described_and_cannot_steer_the_terminal(self):
+    def test_a_gguf_file_is_described_with_escaped_control_characters(self):
         result = keel("inspect", str(self.file))
         self.assert_exit(result, 0, "LlamaForCausalLM", "llama.embedding_length", "blk.0.ffn_down.weight", "11 tensors, 42 numbers")
         self.assertNotIn("\x1b[31m", result.stdout)
@@ -83,7 +83,7 @@ class Inspect(support.Test):
         self.assert_exit(keel("inspect", str(self.folder / "nowhere")), 3)
         self.assert_exit(keel("inspect", str(self.folder)), 3)
 
-    def test_nobody_reads_what_is_printed(self):
+    def test_a_closed_output_pipe_ends_the_command(self):
         for command in (("inspect", self.file), ("inspect", self.file, "--json"), ("methods",), ("tasks",)):
             read, write = os.pipe()
             with subprocess.Popen([support.KEEL, *map(str, command)], stdout=write, stderr=subprocess.PIPE,
@@ -93,7 +93,7 @@ class Inspect(support.Test):
                 self.assertEqual(process.stderr.read(), b"", command)
             self.assertEqual(process.returncode, -signal.SIGPIPE, command)
 
-    def test_a_run_that_nobody_watches_is_finished(self):
+    def test_a_run_with_closed_output_finishes(self):
         config = self.folder / "run.yaml"
         config.write_text(json.dumps({"run": {"dir": str(self.folder / "run")}, "sft": {"steps": 2}, "train": {"steps": 1},
                                       "eval": {"prompts": 8}, "model": {"hidden_size": 16, "heads": 2}}))
@@ -105,7 +105,7 @@ class Inspect(support.Test):
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertTrue((self.folder / "run" / "checkpoints" / "LATEST").exists())
 
-    def test_a_name_is_looked_for_in_the_cache(self):
+    def test_a_model_name_is_found_in_the_cache(self):
         snapshot = self.folder / "cache" / "models--some--model" / "snapshots" / "abc"
         self.assert_exit(keel("convert", self.file, snapshot), 0)
         (snapshot.parents[1] / "refs").mkdir()
@@ -124,7 +124,7 @@ class Inspect(support.Test):
         self.assert_exit(missing, 3)
         self.assertNotIn("hf download", missing.stderr)
 
-    def test_a_gguf_file_becomes_another_that_says_the_same(self):
+    def test_a_converted_gguf_file_is_equivalent(self):
         def says(path):
             result = keel("generate", "--model", path, "--prompt", "a", "--temperature", "0", "--max-new-tokens", "3")
             self.assert_exit(result, 0)
@@ -158,7 +158,7 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
-    def test_convert_refuses_a_folder_whose_place_no_other_can_take(self):
+    def test_convert_refuses_a_folder_that_cannot_be_replaced(self):
         here, mount, link = (self.folder / name for name in ("here", "mount", "link"))
         here.mkdir(), mount.mkdir(), link.symlink_to("nothing")
         self.assert_refused(keel("convert", self.file, ".", cwd=here), 2, "the working directory", "name a new folder in it")
@@ -214,7 +214,7 @@ class Inspect(support.Test):
         for part in ("adapter_config.json", "lora_alpha", "q_proj.lora_A.weight", "LlamaForTokenClassification", "checksums"):
             self.assertIn(part, text)
 
-    def test_a_damaged_checkpoint_is_answered_with_1(self):
+    def test_a_damaged_checkpoint_exits_with_1(self):
         run = self.folder / "run"
         self.assert_exit(train(run), 0)
         checkpoint = sorted((run / "checkpoints").glob("step-*"))[-1]

@@ -116,7 +116,7 @@ class Commands(Interrupt):
         self.reward = self.folder / "slow.py"
         self.reward.write_text(SLOW.replace("MARK", str(self.mark)))
 
-    def test_rewards_that_were_given_are_printed(self):
+    def test_rewards_computed_before_the_signal_are_printed(self):
         rows = [{"prompt": f"p{i}" if i < 3 else "slow", "completion": "c", "answer": "1"} for i in range(6)]
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -196,7 +196,7 @@ class Runs(Interrupt):
                 self.assert_same_run(self.run, self.whole)
                 shutil.rmtree(self.run)
 
-    def test_a_sampler_that_works_beside_the_training_is_interrupted_as_well(self):
+    def test_a_background_sampler_is_interrupted_too(self):
         """Its batch is sampled and judged again."""
         judge, behind = f"python:{self.folder / 'judge.py'}", {"rollout": {"staleness": 1}}
         self.forget_calls()
@@ -205,7 +205,7 @@ class Runs(Interrupt):
         self.train(self.run, judge, "--resume", **behind)
         self.assert_same_run(self.run, self.whole)
 
-    def test_what_is_saved_already_is_not_written_again(self):
+    def test_a_saved_step_is_not_saved_again(self):
         """The save beside the third step had the run as it is left."""
         saved = self.run / "checkpoints" / "step-000010" / "manifest.json"
         written = []
@@ -224,13 +224,13 @@ class Runs(Interrupt):
         self.assertIn(f"interrupted at step 10; saved {saved.parent}\n", process.output)
         self.assertEqual(saved.stat().st_ino, written[0])
 
-    def test_every_signal_does_it_and_repeated_notices_of_the_kernel_count_once(self):
+    def test_every_signal_stops_the_run_and_repeated_kernel_signals_count_once(self):
         for numbers in ((signal.SIGINT,), (signal.SIGHUP,), (signal.SIGUSR1,), (signal.SIGXCPU, signal.SIGXCPU, signal.SIGXCPU)):
             with self.subTest(numbers):
                 self.stop_in_third_step(f"python:{self.folder / 'judge.py'}", *numbers)
                 shutil.rmtree(self.run)
 
-    def test_a_server_that_is_not_there_and_one_that_does_not_answer(self):
+    def test_missing_and_silent_reward_servers(self):
         """The pauses between two tries are waiting as well."""
         gone = socket.create_server(("127.0.0.1", 0))
         gone_port = gone.getsockname()[1]
@@ -266,7 +266,7 @@ class Runs(Interrupt):
         # Of the last whole step: completions that are no programs at all are judged at once, and their steps may be over.
         self.assertIn(support.checkpoints(self.run), [[f"step-{step:06}"] for step in range(100)])
 
-    def test_a_second_signal_ends_at_once(self):
+    def test_a_second_signal_exits_at_once(self):
         """With 75 where there is a checkpoint, which stays sound."""
         self.forget_calls()
         self.hang.touch()
@@ -346,7 +346,7 @@ class Runs(Interrupt):
         self.assertIn(75, endings)
         self.train(self.run, "task", "--resume", checkpoint={"every": 2}, train={"steps": 6})
 
-    def test_outputs_that_nobody_reads_do_not_keep_it(self):
+    def test_closed_outputs_do_not_block_the_stop(self):
         """They are full pipes, as behind a halted terminal or a stuck reader; a second signal ends the program at once."""
         cases = [(("stdout", "stderr"), 2), (("stdout", "stderr"), 1), (("stderr",), 1), (("stdout",), 1)]
         for stuck, signals in cases[:support.count(2, 4)]:
@@ -376,7 +376,7 @@ class Runs(Interrupt):
                     self.assertEqual(process.returncode, 75)
                     support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
 
-    def test_what_whoever_started_it_blocked_or_ignored(self):
+    def test_blocked_and_ignored_signals_of_the_parent(self):
         """A mask with SIGTERM in it is lifted, programs of rewards are waited for, and an alarm that is not its own is nobody's."""
         def prepare():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
@@ -416,14 +416,14 @@ class Runs(Interrupt):
         self.assertEqual(os.waitstatus_to_exitcode(status), 75)
         self.assertEqual(support.checkpoints(self.run)[-1], "step-000010")
 
-    def test_nohup_is_heeded(self):
+    def test_nohup_is_respected(self):
         process = self.load(*self.settings(self.run, "task"), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertTrue(support.wait_for(process, self.run.exists))
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
 
-    def test_a_limit_on_the_time_of_the_processor(self):
+    def test_a_cpu_time_limit_stops_the_run(self):
         """The kernel's own signal, which comes again every second until the hard limit kills."""
         limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (3, 30))
         process = self.load(*self.settings(self.run, "task", train={"steps": 100000}), preexec_fn=limit)

@@ -67,7 +67,7 @@ class LostFolder(support.Test):
         for name in self.final_files(self.whole):
             self.assertEqual((run / name).read_bytes(), (self.whole / name).read_bytes(), name)
 
-    def test_a_moved_folder_is_written_to_where_it_is_and_never_what_has_its_name(self):
+    def test_a_run_follows_its_moved_folder(self):
         moved, second = self.folder / "moved away", []
 
         def leave_nothing(run):
@@ -112,14 +112,14 @@ class LostFolder(support.Test):
         self.assert_exit(keel(*command), 0)
         self.assert_same_run(self.folder / "moved", self.whole)
 
-    def test_a_removed_folder_ends_the_run_and_is_not_made_again(self):
+    def test_a_removed_folder_stops_the_run_and_is_not_recreated(self):
         for at_row in (4, 16):  # in the warm-up and in RL
             process = self.lose(shutil.rmtree, at_row, f"run{at_row}")
             self.assertEqual(process.returncode, 4, process.text)
             self.assertRegex(process.text, rf"{process.run} was removed while the run went on\. No complete checkpoint is left: all \d+ steps are lost")
             self.assertFalse(process.run.exists())
 
-    def test_another_run_in_the_place_of_a_removed_one_is_left_alone(self):
+    def test_another_run_at_the_path_of_a_removed_one_is_untouched(self):
         def replace(run):
             shutil.rmtree(run)
             shutil.copytree(self.other, run, symlinks=True)
@@ -129,7 +129,7 @@ class LostFolder(support.Test):
         self.assertIn("was removed while the run went on", process.text)
         self.assertEqual(tree(process.run), tree(self.other))
 
-    def test_removed_or_replaced_rows_end_the_run_which_goes_on_from_its_last_checkpoint(self):
+    def test_removed_or_replaced_rows_stop_the_run_which_resumes_from_its_last_checkpoint(self):
         def replace(run):  # as editors save
             (run / "new").write_text((run / "samples.jsonl").read_text())
             (run / "new").replace(run / "samples.jsonl")
@@ -141,7 +141,7 @@ class LostFolder(support.Test):
             self.assert_exit(keel(*command), 0)
             self.assert_same_weights(process.run)
 
-    def test_a_folder_that_cannot_be_written_ends_the_run_which_goes_on_when_it_can(self):
+    def test_an_unwritable_folder_stops_the_run_which_resumes_later(self):
         def bury(run):
             (run / "checkpoints").rename(run / "cp2")
             (run / "checkpoints").write_text("in the way")
@@ -194,7 +194,7 @@ class LostFolder(support.Test):
         self.assertEqual(process.returncode, 0, process.text)
         self.assert_same_run(process.run, self.whole)
 
-    def test_what_others_put_among_the_checkpoints_stays(self):
+    def test_other_files_among_the_checkpoints_stay(self):
         mine = ("step-000099/model.safetensors", "thesis.partial/chapter", f"step-{LAST:06}/notes", "step-000016/notes")
 
         def put(run):
@@ -221,7 +221,7 @@ class LostFolder(support.Test):
         self.assert_refused(train(run, "--resume", train={"steps": 2}), 2, "log.txt")
         self.assertEqual(precious.read_text(), "precious")
 
-    def test_rows_that_were_spoiled_are_told_at_the_end(self):
+    def test_damaged_rows_are_reported_at_the_end(self):
         def tear(run):
             with open(run / "metrics.jsonl", "a") as file:
                 file.write("# a note without an end")
@@ -237,7 +237,7 @@ class LostFolder(support.Test):
         if not shutil.which("strace") or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no strace, or it may not trace here")
 
-    def test_what_the_disk_cannot_read_at_the_end_is_told(self):
+    def test_unreadable_files_at_the_end_are_reported(self):
         """A new run reads these for its end alone: rows are compared with what was written, then all is read for the report."""
         self.require_strace()
         for name, number in (("metrics.jsonl", 1), ("metrics.jsonl", 2), ("samples.jsonl", 1), ("config.yaml", 1)):

@@ -100,7 +100,7 @@ class ModelFolder(support.Test):
 
     # Weights that are not finite ---------------------------------------------------------------------------------------
 
-    def test_a_weight_that_is_not_finite_is_named_by_whatever_would_use_it(self):
+    def test_a_non_finite_weight_is_named_by_every_command(self):
         for name, value, word in (("model.layers.1.mlp.down_proj.weight", math.nan, "NaN"),
                                   ("model.norm.weight", math.inf, "Inf")):
             self.weights = read_weights(self.folder / "start/checkpoints/step-000000/model.safetensors")
@@ -130,7 +130,7 @@ class ModelFolder(support.Test):
         self.assert_exit(self.train("lora", train={"steps": 2}, lora={"rank": 2}, **plan), 0)
         self.assertEqual(dtypes(self.last("lora") / "model.safetensors"), want)
 
-    def test_what_was_trained_is_handed_on_whatever_the_folder_can_hold(self):
+    def test_trained_float32_weights_survive_narrow_folders(self):
         self.write_weights(lambda name: "BF16")
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 2}, optimizer={"lr": 1e-6})
         told = self.train("narrow", **plan).stdout
@@ -224,11 +224,11 @@ class ModelFolder(support.Test):
         (self.base / "model.safetensors.index.json").unlink()
         self.assert_refused(self.generate(), 3, "model.safetensors", "pytorch_model.bin", "save_pretrained")
 
-    def test_a_folder_without_tokenizer_json_is_told_how_to_make_it(self):
+    def test_a_folder_without_tokenizer_json_gets_a_fix(self):
         (self.base / "tokenizer.json").rename(self.base / "tokenizer.model")
         self.assert_refused(self.generate(), 3, "no tokenizer.json", "AutoTokenizer", "save_pretrained")
 
-    def test_a_link_to_nothing_does_not_count_as_a_file_that_is_not_there(self):
+    def test_a_dangling_link_is_not_a_missing_file(self):
         for name in ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"):
             link = self.base / name
             kept = link.read_bytes() if link.exists() else None
@@ -249,7 +249,7 @@ class ModelFolder(support.Test):
             if reason == "stop":
                 self.assertEqual(row["tokens"], free[:free.index(free[1]) + 1])
 
-    def test_stop_ids_that_are_none_are_refused_with_their_file_and_key(self):
+    def test_invalid_stop_ids_are_refused_with_their_file_and_key(self):
         size = json.loads((self.base / "config.json").read_text())["vocab_size"]
         for ends in (4294967296, 2**63, -1, "x", True, 1.5, [0, size], [0, None], {"a": 1}, [[0]]):
             (self.base / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
@@ -262,7 +262,7 @@ class ModelFolder(support.Test):
         self.change_config(eos_token_id=[size - 1, size - 1])
         self.assert_exit(self.generate(), 0)
 
-    def test_the_template_of_a_processor_is_read_where_there_is_no_other_and_kept(self):
+    def test_the_template_of_a_processor_is_a_fallback_and_kept(self):
         said = "{% for m in messages %}<bos> {{ m.content }}{% endfor %}"
         ask = ("--temperature", 0)
         (want,) = self.generate(*ask).stdout.splitlines()
@@ -279,7 +279,7 @@ class ModelFolder(support.Test):
         (self.base / "chat_template.json").write_text("{}")
         self.assert_refused(chat(), 3, "chat_template.json", "chat_template")
 
-    def test_a_run_that_goes_on_from_an_adapter_is_resumed_to_the_same_bits_and_keeps_what_the_adapter_says(self):
+    def test_a_run_from_an_adapter_resumes_to_the_same_bits_and_keeps_the_adapters_settings(self):
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0})
         self.assert_exit(self.train("first", lora={"rank": 3, "alpha": 5}, train={"steps": 2}, **plan), 0)
         adapter = self.folder / "adapter"
@@ -296,7 +296,7 @@ class ModelFolder(support.Test):
 
     # What is refused ---------------------------------------------------------------------------------------------------
 
-    def test_files_that_are_not_whole_or_not_of_one_model_are_told_what_to_fetch(self):
+    def test_incomplete_or_mixed_files_name_what_to_download(self):
         good, config, weights = dict(self.weights), self.base / "config.json", self.base / "model.safetensors"
         name, (shape, numbers) = next((n, w) for n, w in good.items() if "up_proj" in n)
         one_model = "download config.json and the weights of one model"
@@ -318,7 +318,7 @@ class ModelFolder(support.Test):
         weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1048576\n")
         self.assert_refused(self.generate(), 3, str(weights), "a Git LFS pointer", "git lfs pull")
 
-    def test_inspect_says_why_a_folder_is_no_model_that_can_be_used(self):
+    def test_inspect_explains_why_a_folder_is_not_a_usable_model(self):
         def why_not():
             result = keel("inspect", "--json", self.base)
             self.assert_exit(result, 0)
@@ -337,7 +337,7 @@ class ModelFolder(support.Test):
         (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
         self.assertIn("names model-00001-of-00001.safetensors, which does not exist", why_not())
 
-    def test_weights_that_are_no_floats_are_refused_by_name(self):
+    def test_non_float_weights_are_refused_by_name(self):
         odd = "model.layers.0.input_layernorm.weight"
         for dtype in ("I32", "U8", "I8", "F8_E4M3"):
             self.write_weights(lambda name: dtype if name == odd else "F32")
@@ -345,7 +345,7 @@ class ModelFolder(support.Test):
         self.write_weights(lambda name: "F64" if name == odd else "F32")
         self.assert_exit(self.generate(), 0)
 
-    def test_a_quantised_model_is_refused_with_its_method_and_the_way_out(self):
+    def test_a_quantised_model_is_refused_with_its_method_and_a_fix(self):
         for section, method in (({"quant_method": "gptq", "bits": 4}, "gptq"), ({"quant_method": "awq"}, "awq"),
                                 ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8"),
                                 ({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes")):
@@ -369,7 +369,7 @@ class ModelFolder(support.Test):
         self.assert_refused(keel("train", self.config(), f"model={self.base}", "rollout.temperature=1e-300",
                                  f"run.dir={self.folder}/none"), 2, "rollout.temperature", "at least 1e-04")
 
-    def test_a_completion_is_as_long_as_the_model_allows_where_nobody_said(self):
+    def test_completion_length_defaults_to_the_models_limit(self):
         self.change_config(max_position_embeddings=20)
         (self.base / "generation_config.json").write_text("{}")
         self.change_config(eos_token_id=None)
@@ -393,7 +393,7 @@ class ModelFolder(support.Test):
         return keel("generate", "--model", "some/model", "--prompt", "<bos> 1 + 2 =", "--max-new-tokens", 2,
                     env=support.environment(**{**none, "HOME": str(self.folder / "home"), **variables}))
 
-    def test_the_cache_is_looked_for_where_huggingface_hub_puts_it(self):
+    def test_the_cache_follows_huggingface_hub_variables(self):
         # constants.py of huggingface_hub: the variables, first to last, what they add, and that ~ and $NAME are replaced.
         places = [("HF_HUB_CACHE", "~/a", "home/a"), ("HUGGINGFACE_HUB_CACHE", "$HOME/b", "home/b"), ("HF_HOME", "${HOME}/c", "home/c/hub"),
                   ("XDG_CACHE_HOME", str(self.folder / "d"), "d/huggingface/hub"), (None, None, "home/.cache/huggingface/hub")]
@@ -404,7 +404,7 @@ class ModelFolder(support.Test):
             self.put_into(self.folder / place)
             self.assert_exit(self.generate_cached(**variables), 0)
 
-    def test_a_download_that_is_not_whole_is_told_as_such(self):
+    def test_an_incomplete_download_is_reported(self):
         shard = "model-00001-of-00001.safetensors"
         index = {"weight_map": {name: shard for name in self.weights}}
         for missing in ("config.json", "tokenizer.json", "model.safetensors", shard):
@@ -417,20 +417,20 @@ class ModelFolder(support.Test):
         (self.folder / "model.safetensors/models--some--model/snapshots/abc/pytorch_model.bin").write_bytes(b"")
         self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(self.folder / "model.safetensors")), 3, "save_pretrained")
 
-    def test_a_name_that_is_empty_is_told_as_such(self):
+    def test_an_empty_name_is_reported(self):
         for command in (("generate", "--model", "", "--prompt", "a"), ("inspect", "")):
             self.assert_refused(keel(*command), 3, "name is empty", "owner/name")
 
     # Configurations ----------------------------------------------------------------------------------------------------
 
-    def test_model_is_a_shorthand_of_ours_and_needs_no_note(self):
+    def test_the_shorthand_model_prints_no_note(self):
         result = keel("eval", self.config(), f"model={self.base}", "eval.prompts=2", f"run.dir={self.folder}/none")
         self.assert_exit(result, 0)
         self.assertNotIn("TRL", result.stderr + result.stdout)
         self.assert_refused(keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2"), 2,
                             "TRL's model_name_or_path is model.path")
 
-    def test_a_limit_that_nobody_set_is_told_with_where_it_comes_from(self):
+    def test_a_default_limit_is_printed_with_its_origin(self):
         rows = self.folder / "rows.jsonl"
         rows.write_text(json.dumps({"prompt": "<bos> " + "1 + " * 70 + "1 =", "answer": "1"}) + "\n")
         config = self.folder / "data.yaml"

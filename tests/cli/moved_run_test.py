@@ -59,7 +59,7 @@ class Elsewhere(support.Test):
         self.assert_refused(result, 3, f"{self.folder}/old", "run.dir=FOLDER", "moved")
         self.assert_exit(keel("train", config, "--resume", "train.steps=2", f"run.dir={self.folder}/new"), 0)
 
-    def test_the_configuration_of_a_copy_does_not_go_on_with_the_run_that_was_copied_nor_replace_it(self):
+    def test_the_configuration_of_a_copy_neither_continues_nor_replaces_the_original(self):
         old, copy = self.folder / "old", self.folder / "copy"
         self.assert_exit(train(old, train={"steps": 1}), 0)
         shutil.copytree(old, copy)
@@ -73,7 +73,7 @@ class Elsewhere(support.Test):
 
 
 class MovedProject(own_files.Test):
-    def test_an_evaluation_by_a_runs_own_configuration_is_of_the_run_it_lies_in(self):
+    def test_an_evaluation_with_a_runs_configuration_uses_the_run_that_contains_it(self):
         self.assert_exit(self.train("old", train={"steps": 1}), 0)
         before = keel("eval", self.configuration("none"))
         self.assert_exit(before, 0)
@@ -89,7 +89,7 @@ class MovedProject(own_files.Test):
             self.assertEqual(result.stdout, where.stdout.replace("/old/", f"/{name}/"))
             self.assertIn(f"is {self.folder}/old; using the run that the file is in, {self.folder}/{name}", result.stderr)
 
-    def test_a_run_follows_its_files_to_another_place(self):
+    def test_a_run_follows_its_moved_files(self):
         def place(folder):
             return (f"model.path={folder / self.model.name}", f'data.files=["{folder / self.data.name}"]',
                     f'data.eval_files=["{folder / self.data.name}"]', f'reward.functions=["python:{folder / self.reward.name}:compute_score"]')
@@ -113,7 +113,7 @@ class MovedProject(own_files.Test):
                 self.assert_refused(other, 2, "data.files", "other settings")
                 new.rename(project)
 
-    def test_another_reward_is_no_moved_file(self):
+    def test_another_reward_is_not_a_moved_file(self):
         judge = self.write("judge.py", "import json, sys\nfor line in sys.stdin:\n    print(json.dumps([1] * len(json.loads(line)"
                            "['completions'])), flush=True)\n")
         other = shutil.copy(judge, self.folder / "other.py")
@@ -126,7 +126,7 @@ class MovedProject(own_files.Test):
                 self.assert_refused(resumed, 2, "reward.functions", "other settings")
                 self.assert_exit(self.train("run", "train.steps=2", "--resume", reward={"functions": [then]}), 0)
 
-    def test_another_reward_file_of_the_same_name_is_told_by_its_content(self):
+    def test_another_reward_file_of_the_same_name_is_detected_by_content(self):
         self.assert_exit(self.train("run", "train.steps=1"), 0)
         there = self.folder / "there"
         there.mkdir()
@@ -142,7 +142,7 @@ class MovedProject(own_files.Test):
                                          "started, sha256:[0-9a-f]+ now")
         self.assertEqual(changed.stdout.count(f"reward file {other}"), 1)
 
-    def test_another_adapter_of_the_same_name_is_no_moved_adapter(self):
+    def test_another_adapter_of_the_same_name_is_not_a_moved_adapter(self):
         adapters = []
         for number, name in enumerate(("one", "two")):
             self.assert_exit(self.train(name, "train.steps=1", f"run.seed={number}", lora={"rank": 2}), 0)
@@ -154,7 +154,7 @@ class MovedProject(own_files.Test):
         self.assert_refused(self.train("run", "train.steps=3", "--resume", lora={"adapter": str(adapters[1])}), 2, "lora.adapter",
                             str(adapters[1]), "other weights than what the run was started from", str(moved))
 
-    def test_another_model_of_the_same_name_is_no_moved_model(self):
+    def test_another_model_of_the_same_name_is_not_a_moved_model(self):
         self.assert_exit(self.train("run", "train.steps=1"), 0)
         there = self.folder / "there" / self.model.name
         shutil.copytree(self.model, there)

@@ -10,7 +10,7 @@ import support
 
 
 class OwnDataStart(own_files.Test):
-    def test_a_list_in_one_file_and_a_table_are_rows_too(self):
+    def test_json_lists_and_csv_tables_are_rows_too(self):
         rows = [json.loads(line) for line in self.data.read_text().splitlines()]
         flat = [{"prompt": row["prompt"], "answer": row["reward_model"]["ground_truth"]} for row in rows]
         listed = self.write("rows.json", json.dumps(flat, indent=2))
@@ -35,7 +35,7 @@ class OwnDataStart(own_files.Test):
         broken = self.write("broken.csv", "prompt,answer\n<bos> 1 + 1 =,2\n1,2,3\n")
         self.assert_refused(self.train("broken", data={"files": [str(broken)], "eval_files": []}), 3, "broken.csv:3", "3 values")
 
-    def test_a_run_says_at_its_start_what_it_does(self):
+    def test_a_run_prints_its_settings_at_the_start(self):
         result = self.train("run", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
                             train={"steps": 1, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
         self.assert_exit(result, 0)
@@ -60,7 +60,7 @@ class OwnDataStart(own_files.Test):
                      "low = 1.5 (blocks nothing: no ratio is below 0), high = 1.5"):
             self.assertIn(part, other.stdout)
 
-    def test_packed_files_and_names_that_only_a_shell_knows_are_told(self):
+    def test_compressed_files_and_unexpanded_names_are_reported(self):
         for name, content, part in (("rows.jsonl.bz2", bz2.compress(b"{}"), "packed with bzip2"),
                                     ("rows.jsonl.xz", lzma.compress(b"{}"), "packed with xz")):
             (self.folder / name).write_bytes(content)
@@ -74,7 +74,7 @@ class OwnDataStart(own_files.Test):
         used = json.loads((self.folder / "run" / "used.json").read_text())
         self.assertEqual([file.split(" ")[0] for file in used["reward.files"]], [str(self.reward)])
 
-    def test_what_is_penalised_dropped_or_behind_is_said(self):
+    def test_penalties_exclusions_and_staleness_are_printed(self):
         more = {"reward": {"overlong_buffer": 4, "overlong_penalty": 0.5}, "train": {"mask_truncated": True, "steps": 1},
                 "rollout": {"dynamic_sampling": True, "max_batches": 3, "staleness": 1}, "optimizer": {"moments": "8bit"},
                 "checkpoint": {"best_metric": "auto"}, "health": {"on_alarm": "stop"}}
@@ -92,7 +92,7 @@ class OwnDataStart(own_files.Test):
         self.assertIn("moments in 8 bits", explained.stdout)
         self.assertIn("moments in float32 all the same", run.stdout)  # of so small a network
 
-    def test_the_report_names_a_model_and_a_sampler_that_are_not_what_their_names_say(self):
+    def test_the_report_mentions_random_weights_and_noisy_samplers(self):
         headers = {}
         for run, model, rollout in (("plain", {}, {}), ("other", {"random_weights": True}, {"weights": "int8", "logit_noise": 0.3})):
             self.assert_exit(self.train(run, train={"steps": 1}, model=model, rollout=rollout), 0)
@@ -102,7 +102,7 @@ class OwnDataStart(own_files.Test):
             self.assertIn(fact, headers["other"])
             self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
 
-    def test_rows_to_evaluate_on_that_are_trained_on_are_told(self):
+    def test_evaluation_rows_in_the_training_data_are_reported(self):
         rows = self.data.read_text().splitlines(keepends=True)
         for name, count in (("all", 20), ("some", 3), ("none", 0)):
             other = self.write(f"{name}.jsonl", "".join(rows[:count]) + json.dumps({**json.loads(rows[0]), "prompt": "<bos> 4 + 4 ="}) + "\n")
@@ -128,7 +128,7 @@ class OwnDataStart(own_files.Test):
             self.assertIn("Evaluations before and after are of two kinds: ", header)
             self.assertIn(why, header)
 
-    def test_words_that_take_the_place_of_the_equations_are_said(self):
+    def test_choices_that_change_the_equation_are_printed(self):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout
 
@@ -136,7 +136,7 @@ class OwnDataStart(own_files.Test):
         self.assertIn("with divergence binary_tv instead of the equation's", explained(parameters=["divergence=binary_tv"]))
         self.assertIn("with anchor recomputed in place of", explained(anchor="recomputed"))
 
-    def test_an_evaluation_that_is_not_made_is_not_announced(self):
+    def test_a_skipped_evaluation_is_not_announced(self):
         for flags in ((), ("--explain",)):
             told = self.train("none", *flags, data={"eval_files": []}, train={"steps": 1}).stdout
             self.assertRegex(told, r"evaluation +none: neither data.eval_files nor data.held_out")
@@ -148,7 +148,7 @@ class OwnDataStart(own_files.Test):
         told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout
         self.assertIn("3 prompts x 1 sample, temperature 1", told)
 
-    def test_all_rows_of_the_files_to_evaluate_on_count_unless_a_number_is_said(self):
+    def test_all_evaluation_rows_count_unless_a_number_is_set(self):
         many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": str(i)}) + "\n" for i in range(514)))
         few = self.write("few.jsonl", '{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
         more = {"data": {"eval_files": [str(many), str(few)]}, "rollout": {"max_new_tokens": 1}, "reward": {"functions": ["exact"]}}
@@ -174,13 +174,13 @@ class OwnDataStart(own_files.Test):
                                  "data.held_out=0.5")
         self.assertIn("on the held-out rows of data.files: the first 2 of them (eval.prompts)\n", kept_back.stdout)
 
-    def test_one_prompt_is_no_reason_to_call_rewards_equal(self):
+    def test_one_prompt_does_not_make_rewards_equal(self):
         one = {"eval": {"prompts": 1, "samples": 4}}
         for told in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
             self.assertIn("there is one prompt", told)
             self.assertNotIn("equal", told)
 
-    def test_what_a_run_would_refuse_is_not_explained(self):
+    def test_explain_refuses_what_a_run_would_refuse(self):
         bare = self.write("bare.jsonl", '{"prompt": "<bos> 1 + 1 ="}\n')
         for code, parts, sections in ((3, ("bare.jsonl:1", "answer"), {"data": {"files": [str(bare)], "eval_files": []}, "reward": {"functions": ["math"]}}),
                                       (2, ("lora.target_modules", "nosuch"), {"lora": {"rank": 2, "target_modules": ["q_proj", "nosuch"]}}),
@@ -193,7 +193,7 @@ class OwnDataStart(own_files.Test):
         adapter = {"lora": {"rank": 2, "target_modules": ["layers.1.self_attn.q_proj"]}}
         self.assertIn("on 1 linear layer", self.train("adapter", "--explain", **adapter).stdout)
 
-    def test_files_that_hold_their_rows_otherwise_are_told_how(self):
+    def test_files_in_other_formats_get_fixes(self):
         conversation = '"[{""role"": ""user"", ""content"": ""q""}]",3\n'
         for name, text, *parts in (("a.csv", "prompt,answer\n" + conversation, "a.csv:2", "a conversation written as a text", "JSON lines"),
                                    ("b.csv", "prompt,answer\n" + conversation.replace('""', "'"), "b.csv:2", "a conversation written as a text"),
@@ -205,7 +205,7 @@ class OwnDataStart(own_files.Test):
         capitals = self.write("F.CSV", "prompt,answer\n<bos> 1 + 1 =,2\n")
         self.assert_exit(self.train("capitals", "--explain", data={"files": [str(capitals)], "eval_files": []}, reward={"functions": ["exact"]}), 0)
 
-    def test_a_traceback_is_told_once_for_each_place_that_fails(self):
+    def test_a_traceback_is_printed_once_per_failing_line(self):
         self.reward.write_text("""
 import os
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):

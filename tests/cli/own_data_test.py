@@ -16,7 +16,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 class OwnData(own_files.Test):
-    def test_rewards_are_the_functions_own_and_every_row_is_seen_once_a_pass(self):
+    def test_rewards_are_those_of_the_function_and_every_row_is_used_once_per_epoch(self):
         result = self.train("run", train={"steps": 7})
         self.assert_exit(result, 0)
         self.assertIn("read as: verl", result.stdout)
@@ -34,7 +34,7 @@ class OwnData(own_files.Test):
         self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: a pass over 20 rows, and one more
         self.assertNotEqual(prompts, sorted(prompts))  # shuffled
 
-    def test_the_report_tells_what_was_used(self):
+    def test_the_report_shows_the_used_settings(self):
         functions = {"functions": [f"python:{self.reward}:compute_score", "stopped"], "weights": [1, 0.5]}
         self.assert_exit(self.train("run", reward=functions), 0)
         page = (self.folder / "run" / "report.html").read_text()
@@ -81,7 +81,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(set(pathlib.Path("/tmp").glob("perf-*.map")) - before, set())
         self.assertEqual(told(DNNL_JIT_PROFILE="0"), {("None", "0")})  # whoever sets it is asked no further
 
-    def test_a_run_that_was_stopped_goes_on_to_the_same_bits(self):
+    def test_a_stopped_run_resumes_to_the_same_bits(self):
         self.assert_exit(self.train("whole"), 0)
         self.assert_exit(self.train("parts", train={"steps": 2}), 0)
         # The first half's last evaluation is no part of the whole run, so weights and moments are what is compared.
@@ -89,7 +89,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         for name in self.final_files(self.folder / "whole"):
             self.assertEqual((self.folder / "whole" / name).read_bytes(), (self.folder / "parts" / name).read_bytes(), name)
 
-    def test_rows_that_are_passed_over_are_counted(self):
+    def test_skipped_rows_are_counted(self):
         rows = self.data.read_text().splitlines(keepends=True)
         long = json.loads(rows[0])
         long["prompt"] = "<bos> " + "1 + " * 30 + "1 ="
@@ -108,7 +108,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
         self.assertIn("training: 1 prompt of more than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
 
-    def test_a_resumed_run_wants_the_same_rows(self):
+    def test_a_resumed_run_requires_the_same_rows(self):
         self.assert_exit(self.train("run", train={"steps": 1}), 0)
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join(lines[:-1]))
@@ -120,7 +120,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.data.write_text("".join(lines))
         self.assert_exit(support.keel("train", self.configuration("run"), "--resume"), 0)
 
-    def test_a_resumed_run_wants_the_same_rows_to_evaluate_on(self):
+    def test_a_resumed_run_requires_the_same_evaluation_rows(self):
         held_out = self.write("held_out.jsonl", self.data.read_text())
         data = {"eval_files": [str(held_out)]}
         self.assert_exit(self.train("run", train={"steps": 1}, data=dict(data)), 0)
@@ -156,7 +156,7 @@ def f(completions, data_source, level, ability, **columns):
                          [0.0 if i % 2 else 2.0 + (i % 3 == 0 or i == 4) * 4 for i in range(20)])
         self.assert_exit(self.train("run", train={"steps": 2}, reward=functions), 0)
 
-    def test_a_run_goes_on_with_rows_that_were_mended_where_someone_says_so(self):
+    def test_a_run_resumes_with_fixed_rows_with_changed_data(self):
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
         more = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
@@ -173,7 +173,7 @@ def f(completions, data_source, level, ability, **columns):
         more["train"] = {"steps": 5}
         self.assert_exit(self.train("run", "--resume", **more), 0)  # these are the run's rows now
 
-    def test_the_way_out_of_a_bad_row_is_taken_on_resumption(self):
+    def test_the_fix_for_a_bad_row_works_on_resumption(self):
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
         more = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
@@ -188,7 +188,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_exit(self.train("whole", **more), 0)
         self.assert_same_run(self.folder / "run", self.folder / "whole")
 
-    def test_the_way_out_of_a_failing_reward_is_taken_on_resumption(self):
+    def test_the_fix_for_a_failing_reward_works_on_resumption(self):
         self.reward.write_text(REWARD.replace("    return", """
     if extra_info["bonus"] == 2:
         raise RuntimeError("no more tea")
@@ -209,7 +209,7 @@ def f(completions, data_source, level, ability, **columns):
         more["reward"]["weights"] = [2]  # what is learned stays
         self.assert_refused(self.train("run", "--resume", **more), 2, "reward.weights")
 
-    def test_a_reward_that_fails_is_told_with_its_sample(self):
+    def test_a_failing_reward_is_reported_with_its_sample(self):
         self.reward.write_text(FAILING)
         result = self.train("run", eval={"prompts": 0})
         self.assert_exit(result, 5)
@@ -220,7 +220,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assertEqual(row["reward/mean"], 0)
         self.assertEqual(row["reward/failures"], 6)
 
-    def test_failures_that_do_not_stop_the_run_are_told_once_and_counted(self):
+    def test_tolerated_failures_are_reported_once_and_counted(self):
         self.reward.write_text(FAILING)
         result = self.train("run", eval={"prompts": 2}, reward={"on_error": "skip"}, train={"steps": 2})
         self.assert_exit(result, 0)
@@ -261,7 +261,7 @@ def f(completions, data_source, level, ability, **columns):
         # A function that asks for no answer takes all rows.
         self.assert_exit(self.train("own"), 0)
 
-    def test_a_function_for_a_source_that_is_not_there_is_noticed(self):
+    def test_a_function_for_a_missing_source_is_reported(self):
         result = self.train("run", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1})
         self.assert_exit(result, 0)
         self.assertRegex(result.stdout, r'warning: reward "length:8 @products" scores no row.*the sources are "sums"')
@@ -300,7 +300,7 @@ def f(completions, data_source, level, ability, **columns):
         mean = sum(sample["reward"] for sample in samples) / 80
         self.assertAlmostEqual(sums["avg@4"]["mean"], mean, places=9)
 
-    def test_files_of_training_are_nothing_to_an_evaluation_that_has_its_own(self):
+    def test_training_files_are_refused_if_there_are_evaluation_files(self):
         refused = support.keel("eval", self.configuration("run"), "--model", self.model, f'data.files=["{self.data}"]')
         self.assert_refused(refused, 2, "data.files", "set data.eval_files")
 
@@ -311,7 +311,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assertEqual(json.loads(result.stdout)["sources"]["sums"]["prompts"], 20)
         self.assert_refused(support.keel("train", config), 2, "data.eval_files", "data.files")
 
-    def test_completions_that_nobody_judged_are_left_out_and_counted(self):
+    def test_completions_without_reward_are_skipped_and_counted(self):
         self.reward.write_text("""
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return None if extra_info["bonus"] % 2 else 1.0 * (extra_info["bonus"] == 4)
@@ -335,7 +335,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertAlmostEqual(row["eval/reward"], 4 / 12)
         self.assertEqual(row["eval/unjudged"], 8)
 
-    def test_an_evaluation_that_nobody_judged_has_no_numbers(self):
+    def test_an_evaluation_without_rewards_has_no_metrics(self):
         self.reward.write_text("def f(completions, **columns):\n    return [None] * len(completions)\n")
         functions = {"functions": [f"python:{self.reward}"]}
         result = self.evaluate(eval={"prompts": 20}, reward=functions)
@@ -348,7 +348,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         for row in support.metrics(self.folder / "run"):
             self.assertFalse({"eval/accuracy", "eval/reward"} & set(row))
 
-    def test_only_a_share_of_right_answers_is_called_accuracy(self):
+    def test_only_a_fraction_of_correct_answers_is_called_accuracy(self):
         judges = (["math"], ["numeric"], ["exact @sums", "choice @elsewhere"])
         others = (["stopped"], [f"python:{self.reward}"], ["math", "stopped"], ["math", "exact"], ["length:8"])
         for number, functions in enumerate([*judges, *others]):
@@ -391,7 +391,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertLess(right, 40)  # though every sum is at least 0.6
         self.assertAlmostEqual(result.numbers["all"]["pass@1"]["mean"], right / 40)
 
-    def test_prompts_that_are_too_long_are_told(self):
+    def test_too_long_prompts_are_reported(self):
         rows = self.data.read_text().splitlines(keepends=True)
         long = json.loads(rows[0])
         long["prompt"] = "<bos> " + "1 + " * 30 + "1 ="
@@ -449,7 +449,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(named.samples, trained.samples)
         self.assertIn("not model.random_weights", named.stderr)
 
-    def test_files_to_evaluate_on_are_read_once(self):
+    def test_evaluation_files_are_read_once(self):
         result = self.evaluate()
         self.assert_exit(result, 0)
         self.assertEqual(result.stderr.count("read as"), 1, result.stderr)
@@ -463,7 +463,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(support.keel("train", self.configuration("run"), f"model={self.model}",
                                       "model.random_weights=true", "--explain"), 0)
 
-    def test_rows_that_are_overwritten_during_a_run_end_it(self):
+    def test_rows_overwritten_during_a_run_stop_it(self):
         reward = f"""
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     with open({str(self.data)!r}, "r+") as rows:  # the same size, and other sums
@@ -479,7 +479,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.data.write_text(self.data.read_text().replace("<bos> 3", "<bos> 1"))
         self.assert_exit(self.train("touched", eval={"prompts": 0}, train={"steps": 8}), 0)
 
-    def test_what_contradicts_itself_is_refused(self):
+    def test_contradicting_settings_are_refused(self):
         self.assert_refused(self.train("a", sft={"steps": 3}), 2, "sft.steps", "data.files")
         self.assert_refused(self.train("b", rollout={"max_new_tokens": 0}), 2, "rollout.max_new_tokens")
         self.assert_refused(self.train("c", model={"path": ""}), 2, "model.path")

@@ -31,7 +31,7 @@ class Training(support.Test):
                         if row["phase"] == "rl"]
                 self.assertTrue(all(1e-6 < gap < 0.01 for gap in gaps), gaps)  # float32 has less than the one
 
-    def test_it_is_told_recorded_and_kept(self):
+    def test_precision_is_printed_recorded_and_kept(self):
         first = self.trained("run", steps=1, run={"precision": "bf16"})
         self.assertIn("parameters, bf16 with float32 masters, cpu", first.stdout)
         self.assertIn("mean |pi - mu| ", first.stdout)
@@ -43,7 +43,7 @@ class Training(support.Test):
         self.assertIn("precision: float32", (self.folder / "plain/config.yaml").read_text())
         self.trained("plain", "--resume", steps=2, run={"precision": "float32"})  # what auto is on a CPU
 
-    def test_float16_tells_its_loss_scale(self):
+    def test_float16_reports_its_loss_scale(self):
         self.trained("run", run={"precision": "fp16"})
         rows = support.metrics(self.folder / "run")
         scales = [row["optimizer/loss_scale"] for row in rows if row["phase"] != "eval"]
@@ -60,7 +60,7 @@ class Training(support.Test):
         self.trained("plain", run={"precision": "bf16"})
         self.assertFalse(any("optimizer/loss_scale" in row for row in support.metrics(self.folder / "plain")))
 
-    def test_words_that_are_none_are_refused(self):
+    def test_unknown_precisions_are_refused(self):
         for word in ("fp8", "bfloat16", "half", "32"):
             self.assert_refused(train(self.folder / "run", run={"precision": word}), 2, "run.precision", "bf16")
         self.assert_refused(keel("generate", "--model", "x", "--prompt", "y", "--precision", "bf8"), 2, "--precision", "bf16")

@@ -46,7 +46,7 @@ class WithMoreThanWeights(support.Test):
     def trained(self, run, *flags, steps):
         self.assert_exit(train(run, *flags, **{**self.EXTRA, "train": {"steps": steps}}), 0)
 
-    def test_it_goes_on_to_the_same_bits(self):
+    def test_it_resumes_to_the_same_bits(self):
         whole = self.folder / "whole"
         self.trained(whole, steps=6)
         reference = (whole / "reference" / "model.safetensors").read_bytes()
@@ -63,7 +63,7 @@ class WithMoreThanWeights(support.Test):
             self.assertEqual((run / "reference" / "model.safetensors").read_bytes(), reference)
             self.assertEqual([p.name for p in run.rglob("*.partial")], [])
 
-    def test_the_reference_is_the_policy_after_the_warm_up_and_a_model_folder(self):
+    def test_the_reference_is_the_policy_after_sft_and_a_model_folder(self):
         run = self.folder / "run"
         self.trained(run, steps=0)
         last = run / "checkpoints" / support.checkpoints(run)[-1]
@@ -77,7 +77,7 @@ class WithMoreThanWeights(support.Test):
     def first_pull(self, run):
         return [row["policy/kl_reference"] for row in support.metrics(run) if row["phase"] == "rl"]
 
-    def test_an_adapters_reference_is_its_own_beginning_and_no_second_model(self):
+    def test_an_adapters_reference_is_its_initial_state_and_not_a_second_model(self):
         fresh = {"sft": {"steps": 0, "noisy_steps": 0}}
         trained = {"sft": {"steps": 30, "noisy_steps": 3, "lr": 0.01}}
         for name, more, files in (("fresh", fresh, {"manifest.json"}),
@@ -108,7 +108,7 @@ class WithMoreThanWeights(support.Test):
             path.write_bytes(data)
         self.adapted(run, "--resume", steps=2)
 
-    def test_a_run_without_a_pull_has_no_reference(self):
+    def test_a_run_without_kl_has_no_reference(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         self.assertFalse((run / "reference").exists())
@@ -124,7 +124,7 @@ class WithASamplerBehind(support.Test):
     def trained(self, run, *flags, steps, **more):
         self.assert_exit(train(run, *flags, **{**self.EXTRA, **more, "train": {"steps": steps}}), 0)
 
-    def test_it_goes_on_to_the_same_bits(self):
+    def test_it_resumes_to_the_same_bits(self):
         for name, more in (("all weights", {"rollout": {"staleness": 1}, "objective": {"method": "tis"}}),
                            ("an adapter", {"rollout": {"staleness": 1}, "lora": {"rank": 2}}),
                            ("groups dropped", {"rollout": {"staleness": 2, "dynamic_sampling": True, "max_batches": 2}})):
@@ -241,7 +241,7 @@ class Rows(support.Test):
         metrics = support.metrics(self.run)  # the shorter run also measured at its end
         self.assertEqual([row for row in metrics if (row["phase"], row["step"]) != ("eval", 10)], support.metrics(self.whole))
 
-    def test_the_way_out_loses_nothing(self):
+    def test_the_fix_loses_nothing(self):
         damaged = self.sound["metrics.jsonl"].replace(b'"step":3', b'"step":7', 1)
         self.assertNotEqual(damaged, self.sound["metrics.jsonl"])
         (self.run / "metrics.jsonl").write_bytes(damaged)
@@ -259,7 +259,7 @@ class Rows(support.Test):
         self.assert_exit(train(self.run, "--resume", train={"steps": 5}), 0)  # as sound as any other
         self.assert_refused(train(self.folder / "new", "--damaged-rows"), 2, "--resume")
 
-    def test_a_log_is_nobodys_data(self):
+    def test_a_changed_log_is_ignored(self):
         def write(data):
             return lambda path: path.write_bytes(data)
 
@@ -279,7 +279,7 @@ class Rows(support.Test):
             self.restore()
 
 class Finished(support.Test):
-    def test_a_finished_run_is_left_as_it_is_and_goes_on_when_asked_for_more(self):
+    def test_a_finished_run_is_unchanged_and_continues_with_more_steps(self):
         whole, run = self.folder / "whole", self.folder / "run"
         self.assert_exit(train(whole, train={"steps": 6}), 0)
         self.assert_exit(train(run, train={"steps": 4}), 0)
@@ -298,7 +298,7 @@ class Finished(support.Test):
         self.assertEqual(len(extra), 1)
         self.assertEqual([row for row in support.metrics(run) if row not in extra], support.metrics(whole))
 
-    def test_a_setting_that_the_program_of_then_did_not_have_keeps_no_run_from_going_on(self):
+    def test_a_newer_setting_does_not_block_resumption(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 4}), 0)
         last = run / "checkpoints" / support.checkpoints(run)[-1]
@@ -308,7 +308,7 @@ class Finished(support.Test):
 
 
 class DamagedCheckpoints(support.Test):
-    def test_without_a_sound_one_a_run_is_refused_and_nothing_changes(self):
+    def test_without_a_valid_checkpoint_resumption_is_refused_and_nothing_changes(self):
         run = self.folder / "run"
         self.assert_exit(train(run), 0)
         older, newest = support.checkpoints(run)
@@ -322,7 +322,7 @@ class DamagedCheckpoints(support.Test):
         self.assertIn(f"{older} is damaged (state.json is missing", result.stdout)
         self.assertEqual(support.tree(run), before)
 
-    def test_no_command_loads_one_and_what_was_changed_on_purpose_is_loaded_without_its_manifest(self):
+    def test_no_command_loads_a_damaged_checkpoint_unless_its_manifest_is_removed(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 0}, eval={"prompts": 0}), 0)
         model = run / "checkpoints" / support.checkpoints(run)[-1]

@@ -145,7 +145,7 @@ class RewardCommand(support.Test):
         self.assert_rewards(self.reward(data, f"python:{path}:tokens"), range(len(data)))
         self.assert_rewards(self.reward(data, f"python:{path}:later"), [r["completion"].count("a") / 7 for r in data])
 
-    def test_an_answer_that_no_column_has_is_not_made_up(self):
+    def test_a_missing_answer_is_not_invented(self):
         # TRL: TypeError, missing 1 required positional argument.
         text = "".join(f"def of_{name}(completions, {name}, **kwargs):\n    return [float(x is None) for x in {name}]\n"
                        for name in ("answer", "solution", "ground_truth", "label"))
@@ -183,7 +183,7 @@ class RewardCommand(support.Test):
                                            [r["answer"] for r in data])["rewards"]
         self.assert_rewards(self.reward(data, f"python:{path}"), want)
 
-    def test_rows_as_other_programs_have_them(self):
+    def test_rows_in_the_formats_of_other_programs(self):
         """Prompt, answer, source and completion are found where verl, TRL and the others keep them, as training finds them."""
         path = self.write("seen.py", """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
@@ -207,7 +207,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(json.loads(result.stdout)["reward"], 1.75, result.stderr)
         self.assertIn("read as: the configured columns; answer from ours, prompt from q (a text), source from from", result.stderr)
 
-    def test_a_row_may_say_that_its_completion_was_cut_off(self):
+    def test_a_row_may_mark_its_completion_as_truncated(self):
         data = [{"completion": "x"}, {"completion": "x", "finish": "stop"}, {"completion": "x", "finish": "length"},
                 {"completion": "x", "finish_reason": "length"}, {"completion": "x", "finish_reason": None}]
         self.assert_rewards(self.reward(data, "stopped"), [1, 1, 0, 0, 1])
@@ -231,7 +231,7 @@ def reward(completions, level, **columns):
         data = [{"prompt": "p", "completion": "x", f"key{i}": i} for i in range(3000)]
         self.assert_rewards(self.reward(data, f"python:{path}"), [1] * 3000)
 
-    def test_integers_that_would_be_rounded_are_refused_and_not_judged(self):
+    def test_integers_that_would_be_rounded_are_refused(self):
         large, text = 100000000000000000001, '{"inputs":[[2]],"outputs":[1267650600228229401496703205376],"fn_name":"f"}'
         result = self.reward([{"completion": "\\boxed{100000000000000000000}", "answer": large}], "math", code=3)
         self.assertIn(f'the integer "{large}" does not fit 64 bits; write it as a string', result.stderr)
@@ -239,7 +239,7 @@ def reward(completions, level, **columns):
         result = self.reward([{"completion": "def f(x): return 2**100 + 12345", "answer": text}], "code", code=3)
         self.assertIn('in the tests the integer "1267650600228229401496703205376" does not fit 64 bits', result.stderr)
 
-    def test_rows_without_a_prompt_are_not_said_to_have_one(self):
+    def test_rows_without_a_prompt_get_none(self):
         rows = self.write("rows.jsonl", json.dumps({"completion": "7", "gold": "7"}))
         result = support.keel("reward", rows, 'reward.functions=["math"]')
         self.assertEqual(json.loads(result.stdout)["reward"], 1, result.stderr)
@@ -302,7 +302,7 @@ def unordered(completions, **k): return {0.5}
                            ("text", "(str); expected a list"), ("one", "(float); expected a list"), ("unordered", "(set)")):
             self.assertIn(told, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
 
-    def test_text_that_is_no_utf_8_ends_nothing(self):
+    def test_invalid_utf_8_ends_nothing(self):
         """Half a surrogate pair in what a function prints or says of itself; an exception that cannot be printed; a long one."""
         path = self.write("odd.py", r"""
 import sys
@@ -364,7 +364,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(json.loads(result.stdout)["reward"], 1)
         self.assert_refused(support.keel("reward", "rows.jsonl", "reward.function=x", cwd=self.folder), 2, "did you mean")
 
-    def test_tables_and_lists_are_told_how_to_become_rows(self):
+    def test_tables_and_lists_get_conversion_commands(self):
         self.write("rows.csv", "prompt,completion,answer\nq,3,3\n")
         self.write("rows.json", '[{"completion": "3", "answer": "3"}]')
         for name, tool in (("rows.csv", "csv.DictReader"), ("rows.json", "jq -c")):
@@ -376,7 +376,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_rewards(self.reward([{"gold": "3", "completion": "3"}], "math"), [1])
         self.assert_rewards(self.reward([{**row, "prompt_id": 0, "solved": True}], "math"), [0])
 
-    def test_tokens_are_read_from_the_rows_and_else_asked_for(self):
+    def test_tokens_are_read_from_the_rows_or_required(self):
         data = [{"completion": "x", "completion_ids": [7] * n} for n in (0, 6, 8, 10, 12)]
         self.assert_rewards(self.reward(data, "overlong:10,4"), [0, 0, -0.5, -1, -1])
         self.assert_rewards(self.reward(data, "length:10"), [0, -0.6, -0.8, -1, -1.2])
@@ -386,7 +386,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn("completion_ids", self.reward([{"completion": "x"}], f"python:{path}:tokens", code=5).stderr)
         self.assert_rewards(self.reward([{"completion": "x"}], f"python:{path}:reward_len"), [1])
 
-    def test_a_function_that_nobody_calls_is_refused(self):
+    def test_an_unused_function_is_refused(self):
         path = self.write("odd.py", "def f(answer, label):\n    return [1]\n")
         self.assertIn("f(answer, label) is not a supported reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
         path = self.write("two.py", "def brevity(completions):\n    return [1]\n\n\ndef form(completions):\n    return [1]\n")
@@ -428,7 +428,7 @@ def reward(prompts, completions, **columns):
 
 
 class Unjudged(support.Test):
-    def test_completions_that_nobody_judged_have_no_part_in_a_step(self):
+    def test_completions_without_reward_are_excluded_from_a_step(self):
         """Means, deviations and advantages by hand, from what the function said."""
         note, run = self.folder / "note", self.folder / "run"
         (self.folder / "part.py").write_text(IN_PART.replace("NOTE", str(note)))

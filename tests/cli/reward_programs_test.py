@@ -10,7 +10,7 @@ import support
 
 
 class KilledKeel(support.Test):
-    def test_leaves_no_worker_and_none_of_what_a_worker_started(self):
+    def test_leaves_no_worker_and_no_descendant(self):
         """Not even a child in a session of its own: the process between Keel and the worker sees that Keel is gone."""
         path = self.folder / "daemon.py"
         path.write_text("""
@@ -91,7 +91,7 @@ class ProgramsThatAreNotToBeTrusted(support.Test):
         self.assert_exit(result, 5)
         return result.stderr
 
-    def test_a_line_that_is_no_answer_moves_no_reward_to_another_completion(self):
+    def test_extra_output_lines_do_not_shift_rewards(self):
         program, slow = self.folder / "stray.py", self.folder / "slow.py"
         program.write_text(STRAY)
         slow.write_text("import time\ndef reward(completions, **columns):\n    time.sleep(0.3)\n    return [0.0] * len(completions)\n")

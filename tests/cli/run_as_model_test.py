@@ -34,7 +34,7 @@ class RunAsModel(support.Test):
         flip(self.newest / "model.safetensors")
         self.assertEqual((self.run / "checkpoints" / "LATEST").read_text().strip(), self.newest.name)
 
-    def test_generate_samples_from_it_and_says_which(self):
+    def test_generate_samples_from_it_and_names_it(self):
         result = self.generate(self.run)
         self.assertEqual(result.stdout, self.generate(self.newest).stdout)
         self.assertIn(f"{self.run} is a run; its newest valid checkpoint is {self.newest.name}", result.stderr)
@@ -45,7 +45,7 @@ class RunAsModel(support.Test):
         self.assertIn(f"{self.newest.name} is damaged (model.safetensors", result.stderr)
         self.assertIn(f"checkpoint is {self.older.name}", result.stderr)
 
-    def test_a_folder_just_above_or_below_it_is_told_apart(self):
+    def test_a_parent_or_subfolder_is_not_taken_for_the_run(self):
         for folder, *parts in ((self.folder, "a folder of runs", f"such as {self.run}"),
                                (self.run / "checkpoints", "belongs to a run", f"Set the run, {self.run}")):
             for command in (("generate", "--prompt", "x", "--model"), ("inspect",), ("chat",)):
@@ -67,7 +67,7 @@ class RunAsModel(support.Test):
         self.damage_newest()
         self.assertEqual(evaluate(self.run)[0], evaluate(self.older)[0])
 
-    def test_inspect_looks_into_it_and_names_the_damaged(self):
+    def test_inspect_describes_it_and_names_damaged_checkpoints(self):
         found = keel("inspect", self.run, "--json")
         self.assert_exit(found, 0)
         self.assertEqual(list(json.loads(found.stdout)["parts"]), [f"checkpoints/{self.newest.name}"])
@@ -249,7 +249,7 @@ class RunAsModel(support.Test):
                 self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "that --overwrite removes", "copy the file")
         self.assertEqual(support.tree(self.run), before)
 
-    def test_an_adapter_whose_base_is_gone_is_told_so(self):
+    def test_an_adapter_with_a_missing_base_is_reported(self):
         config = self.folder / "adapter.yaml"
         config.write_text(json.dumps({"model": str(self.run), "run": {"dir": str(self.folder / "second"), "threads": 1}, "eval": {"prompts": 0},
                                       "train": {"steps": 1, "prompts_per_step": 2}, "rollout": {"samples_per_prompt": 4},

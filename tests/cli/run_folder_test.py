@@ -78,7 +78,7 @@ class FolderOfARun(support.Test):
         self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
         self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 
-    def test_a_configuration_of_ones_own_is_no_run(self):
+    def test_a_configuration_file_alone_is_not_a_run(self):
         """People keep theirs as config.yaml, too, and name its folder in it."""
         run = self.folder / "project"
         run.mkdir()
@@ -89,7 +89,7 @@ class FolderOfARun(support.Test):
             self.assert_refused(train(run, *flags), 2, "holds no run", "another run.dir")
         self.assertEqual(tree(run), before)
 
-    def test_an_overwrite_removes_nothing_that_is_not_the_runs(self):
+    def test_an_overwrite_removes_only_files_of_the_run(self):
         run = self.folder / "run"
         short = {"train": {"steps": 1}, "reference": {"kl_coefficient": 0.05}}
         self.assert_exit(train(run, **short), 0)
@@ -124,7 +124,7 @@ class FolderOfARun(support.Test):
         self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
         self.assertEqual((run / "checkpoints" / "step-000778").read_text(), "mine")
 
-    def test_an_overwrite_learns_from_ones_own_file_in_the_folder_and_not_from_the_runs(self):
+    def test_an_overwrite_keeps_the_users_data_file_in_the_folder(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 0}), 0)
         config, rows = self.folder / "own.json", run / "rows.jsonl"
@@ -137,7 +137,7 @@ class FolderOfARun(support.Test):
             self.assert_exit(result, code)
         self.assertTrue(rows.exists())
 
-    def test_an_overwrite_that_was_killed_half_way_can_be_asked_for_again(self):
+    def test_a_killed_overwrite_can_be_repeated(self):
         run = self.folder / "run"
         run.mkdir()
         (run / "config.yaml").write_text("# The full, resolved configuration of this run.\n")  # removed last
@@ -156,7 +156,7 @@ class FolderOfARun(support.Test):
             first.wait()
         self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)  # free again, even after a kill
 
-    def test_a_home_folder_that_no_shell_has_put_in_is_no_folder_called_tilde(self):
+    def test_an_unexpanded_tilde_is_refused(self):
         study = self.folder / "s.yaml"
         study.write_text("base: {train: {steps: 1}}\nvariants: {a: {}}\n")
         for setting, command in (("run.dir", ("train",)), ("study.dir", ("study", study))):
@@ -171,7 +171,7 @@ class FolderOfARun(support.Test):
         for run in (self.folder / "empty", self.folder / "a" / "b" / "c"):
             self.assert_exit(train(run, train={"steps": 0}, sft={"steps": 1, "noisy_steps": 0}), 0)
 
-    def test_a_place_that_cannot_be_written_is_named(self):
+    def test_an_unwritable_path_is_named(self):
         self.assert_refused(train("/dev/null/x"), 2, "/dev/null", "choose another folder")
         self.assert_refused(train(self.folder / ("n" * 300)), 2, "nnn", "File name too long")
         (self.folder / "file").write_text("")
@@ -212,7 +212,7 @@ class Resume(support.Test):
             self.assert_refused(train(run, "--resume"), 3, str(run), "no valid checkpoint", way_out)
             self.assertEqual(tree(run), {"config.yaml": text.encode()})
 
-    def test_goes_on_from_the_runs_own_checkpoint_whatever_became_of_the_hint_for_people(self):
+    def test_resumes_from_the_newest_checkpoint_even_if_the_latest_link_changed(self):
         run, other = self.folder / "run", self.folder / "other"
         for folder in (run, other):
             self.assert_exit(train(folder, train={"steps": 1}, run={"seed": 1 if folder == other else 0}), 0)
@@ -242,7 +242,7 @@ class Resume(support.Test):
         self.assertNotIn("train.steps", result.stderr)
         self.assertEqual(tree(run), before)
 
-    def test_tells_of_a_reward_file_that_was_changed(self):
+    def test_reports_a_changed_reward_file(self):
         run, file = self.folder / "run", self.folder / "reward.py"
         reward = {"functions": json.dumps([f"python:{file}"]), "python": sys.executable}
         file.write_text("def reward(completions, **kwargs): return [0.5] * len(completions)\n")
@@ -258,7 +258,7 @@ class Resume(support.Test):
             for part in (str(file), "was changed", before, after):
                 self.assertIn(part, text)
 
-    def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
+    def test_may_change_the_length_and_what_is_saved(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512},
@@ -280,7 +280,7 @@ class Report(support.Test):
         self.assert_refused(keel("report", run), 3, "metrics.jsonl", "2")
         self.assertEqual(os.listdir(run), ["metrics.jsonl"])
 
-    def test_of_rows_that_were_changed_says_so(self):
+    def test_of_changed_rows_warns(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         result = keel("report", run)
@@ -293,7 +293,7 @@ class Report(support.Test):
         for part in ("metrics.jsonl", "line 3 ", "the report shows the rows as they are now"):
             self.assertIn(part, result.stdout + result.stderr)
 
-    def test_in_the_place_of_a_runs_data_or_of_its_picture_is_refused(self):
+    def test_over_a_runs_data_or_the_curve_is_refused(self):
         run, link = self.folder / "run", self.folder / "link"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         before = tree(run)
@@ -326,7 +326,7 @@ class Report(support.Test):
         self.assertIn("a special file has that name", result.stderr)
         self.assertTrue(stream.is_symlink())
 
-    def test_leaves_what_others_have_beside_it(self):
+    def test_keeps_files_of_others(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
         (self.folder / "r.html.partial").write_text("precious")

@@ -21,7 +21,7 @@ class RunLength(own_files.Test):
         configuration.write_text(json.dumps(values))
         return support.keel("train", configuration, *flags)
 
-    def test_passes_over_the_data_are_told_in_steps(self):
+    def test_epochs_are_converted_to_steps(self):
         for result in (self.in_passes("run", "--explain"), self.in_passes("run")):
             self.assert_exit(result, 0)
             self.assertIn("14 steps (train.data_epochs 2 over 20 prompts)", result.stdout)  # 40 / 3
@@ -30,7 +30,7 @@ class RunLength(own_files.Test):
         self.assertIn("steps: 14", recorded)
         self.assertRegex(recorded, r"data_epochs: 2\b")
 
-    def test_prompts_that_are_left_out_do_not_count(self):
+    def test_skipped_prompts_do_not_count(self):
         rows = [json.loads(line) for line in self.data.read_text().splitlines()]
         for row in rows[:5]:
             row["prompt"] += " 1 + 1 =" * 9
@@ -39,14 +39,14 @@ class RunLength(own_files.Test):
         self.assert_exit(result, 0)
         self.assertIn("3 steps (train.data_epochs 0.5 over 15 prompts)", result.stdout)  # 7.5 / 3
 
-    def test_a_share_of_a_pass_is_not_rounded_up_by_its_last_bit(self):
+    def test_a_fractional_epoch_is_not_rounded_up_by_its_last_bit(self):
         lines = self.data.read_text().splitlines()
         self.data.write_text("".join(line + "\n" for line in (lines + lines)[:25]))
         result = self.in_passes("run", "--explain", epochs=0.28, train={"prompts_per_step": 1, "sequences_per_update": 0})
         self.assert_exit(result, 0)
         self.assertIn("7 steps (train.data_epochs 0.28 over 25 prompts)", result.stdout)  # 7.000000000000001
 
-    def test_a_run_in_passes_goes_on_to_the_same_bits_and_for_more_of_them(self):
+    def test_a_run_in_epochs_resumes_to_the_same_bits_and_for_more_epochs(self):
         schedule = {"optimizer": {"schedule": "cosine", "schedule_per": "step", "warmup_updates": 0.1}, "train": {"sequences_per_update": 2}}
         self.assert_exit(self.in_passes("whole", epochs=1, **schedule), 0)
         self.assertEqual(len(self.rates("whole")), 7)
@@ -63,7 +63,7 @@ class RunLength(own_files.Test):
         self.assert_exit(more, 0, "train.data_epochs: 1.0 then, 2.0 now", "train.steps: 7 then, 14 now")
         self.assertEqual(len(self.rates("left")), 14)
 
-    def test_steps_and_passes_that_disagree_are_refused(self):
+    def test_contradicting_steps_and_epochs_are_refused(self):
         both = self.configuration("both", train={"steps": 5, "data_epochs": 2})
         self.assert_refused(support.keel("train", both), 2, "train.steps is 5", "over 20 prompts are 14 steps", "remove one of the two")
         self.assert_refused(support.keel("train", both, "--explain"), 2, "train.steps is 5")
@@ -78,7 +78,7 @@ class RunLength(own_files.Test):
             self.assert_refused(support.keel("train", configuration, f"{key}=3"), 2, "train.data_epochs (Epochs over the training prompts")
         self.assert_refused(support.keel("train", configuration, "--epochs=3"), 2, "as train.data_epochs=VALUE or train.epochs=VALUE")
 
-    def test_a_schedule_goes_on_along_the_curve_of_its_new_length(self):
+    def test_a_schedule_continues_on_the_curve_of_its_new_length(self):
         sections = {"optimizer": {"lr": 0.01, "schedule": "linear"}, "eval": {"prompts": 0}, "checkpoint": {"every": 1}}
 
         def trained(steps, *flags):

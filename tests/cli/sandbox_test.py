@@ -263,7 +263,7 @@ class Namespaces(support.Test):
             support.time.sleep(0.01)
         self.fail(f"survivors: {self.sandboxed()}")
 
-    def test_what_must_fail_inside(self):
+    def test_attacks_that_must_fail_inside(self):
         secret, unix = self.folder / "secret.txt", self.folder / "unix"
         secret.write_text("secret")
         os.chmod(self.folder, 0o755)
@@ -280,27 +280,27 @@ class Namespaces(support.Test):
         self.assertEqual(connected, [])
         self.assertFalse((self.folder / "escaped").exists())
 
-    def test_what_must_be_cut_off(self):
+    def test_programs_that_must_be_killed(self):
         self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a processor busy
 
-    def test_what_must_not_be_believed(self):
+    def test_fake_results_are_not_accepted(self):
         self.assert_worth(0, FORGED, ["assert f(1) == 2", "assert f(2) == 3"])
 
-    def test_a_grandchild_that_left_does_not_stay(self):
+    def test_a_detached_grandchild_is_killed(self):
         self.assert_worth(1, {"a survivor": SURVIVOR}, PRINTS)
 
     def test_programs_may_start_processes(self):
         row = {"completion": POOL, "answer": [{"input": "", "output": "285\n1"}]}
         self.assertEqual(self.judge([row]), [1])
 
-    def test_an_interpreter_in_tmp_is_shown(self):
+    def test_an_interpreter_in_tmp_is_accessible(self):
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
             os.chmod(folder, 0o755)
             subprocess.run([self.PYTHON, "-m", "venv", "--without-pip", f"{folder}/venv"], check=True)
             row = {"completion": "import sys\nprint(sys.prefix)", "answer": [{"input": "", "output": f"{folder}/venv"}]}
             self.assertEqual(self.judge([row], python=f"{folder}/venv/bin/python"), [1])
 
-    def test_without_the_rights_it_is_refused(self):
+    def test_missing_permissions_are_reported(self):
         row = {"completion": "print('contained')", "answer": PRINTS}
         (self.folder / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not on my watch' >&2\nexit 1\n")
         os.chmod(self.folder, 0o755)
@@ -311,7 +311,7 @@ class Namespaces(support.Test):
             self.assert_refused(result, 2, "needs a sandbox", "unshare", "with bubblewrap", words)
             self.assertEqual(result.stdout, "")
 
-    def test_another_user_than_root_is_held_as_well(self):
+    def test_the_sandbox_works_without_root(self):
         prefix = self.setpriv("--reuid", "1000", "--regid", "1000", "--clear-groups")
         os.chmod(self.folder, 0o755)
         python = "/usr/bin/python3"

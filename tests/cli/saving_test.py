@@ -45,7 +45,7 @@ def waited(run, key):
 
 
 class Saving(support.Test):
-    def test_beside_the_steps_or_not_it_saves_the_same(self):
+    def test_background_and_foreground_saves_are_equal(self):
         beside, waiting = self.folder / "beside", self.folder / "waiting"
         self.assert_exit(train(beside, **RUN), 0)
         self.assert_exit(train(waiting, **with_checkpoint(background="false")), 0)
@@ -63,7 +63,7 @@ class Saving(support.Test):
         # Who waits for the disk waits for all of it.
         self.assertGreaterEqual(waited(waiting, "time/checkpoint"), waited(waiting, "time/checkpoint_write"))
 
-    def test_a_save_that_fails_beside_a_step_ends_the_run_after_it(self):
+    def test_a_failed_background_save_stops_the_run_after_the_step(self):
         for background in ("true", "false"):
             run = self.folder / f"run {background}"
             result = train(run, prefix=["prlimit", "--fsize=8000"], **with_checkpoint(background=background))
@@ -80,7 +80,7 @@ class TheBest(support.Test):
         rows = [row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "eval"]
         return max(rows, key=lambda row: (row["eval/accuracy"], -row["step"]))["step"]
 
-    def test_the_best_checkpoint_stays_and_is_named(self):
+    def test_the_best_checkpoint_is_kept_and_printed(self):
         run = self.folder / "run"
         settings = with_checkpoint(every=100, keep=1, best_metric="auto")
         trained = train(run, **settings)
@@ -135,7 +135,7 @@ class TheBest(support.Test):
         self.assertEqual(os.readlink(run / "checkpoints" / "best"), os.readlink(whole / "checkpoints" / "best"))
         self.assertEqual(support.checkpoints(run), support.checkpoints(whole))
 
-    def test_what_cannot_be_the_best_is_refused(self):
+    def test_invalid_best_metrics_are_refused(self):
         run = self.folder / "run"
         for checkpoint, evaluation, parts in (
                 ({"best_metric": "auto"}, {"prompts": 0}, ("checkpoint.best_metric", "eval.prompts")),
@@ -162,7 +162,7 @@ class TheBest(support.Test):
         self.assert_exit(result, 0)
         self.assertNotIn("is kept only until", result.stdout)
 
-    def test_what_becomes_of_the_best_one_is_told(self):
+    def test_removal_of_the_best_checkpoint_is_announced(self):
         first, run = self.folder / "first", self.folder / "run"
         settings, further = with_checkpoint(keep=1, best_metric="auto"), {"train": {"steps": 6}}
         self.assert_exit(train(first, **{**settings, "train": {"steps": 3}}), 0)
@@ -212,7 +212,7 @@ class Failures(support.Test):
         self.assert_exit(result, 5)
         self.assertIn(part, result.stderr.partition("keel: ")[2])
 
-    def test_the_last_whole_step_is_saved_and_gone_on_from_to_the_same_bits(self):
+    def test_the_last_complete_step_is_saved_and_resumes_to_the_same_bits(self):
         judge, bad = self.folder / "judge.py", self.folder / "bad"
         judge.write_text(FAILING.replace("BAD", str(bad)))
         for staleness, background in ((0, "true"), (1, "false")):
@@ -231,7 +231,7 @@ class Failures(support.Test):
             self.assert_exit(train(run, "--resume", **settings), 0)
             self.assert_same_run(run, whole)
 
-    def test_a_run_that_has_learned_nothing_saves_nothing(self):
+    def test_a_run_without_updates_saves_nothing(self):
         judge = self.folder / "judge.py"
         judge.write_text("def reward(completions, **columns):\n    raise RuntimeError('out of order')\n")
         result = train(self.folder / "run", sft={"steps": 0},
@@ -240,7 +240,7 @@ class Failures(support.Test):
         self.assertNotIn("saved", result.stderr)
         self.assertEqual(support.checkpoints(self.folder / "run"), [])
 
-    def test_weights_that_are_not_finite_before_the_first_checkpoint_are_told_so(self):
+    def test_non_finite_weights_before_the_first_checkpoint_are_reported(self):
         result = train(self.folder / "run", optimizer={"lr": "1e39"}, sft={"steps": 0, "noisy_steps": 0}, checkpoint={"every": 1})
         self.assert_refused(result, 4, "NaN or infinite", "there is no checkpoint yet")
         self.assertNotIn("are valid", result.stderr)

@@ -46,7 +46,7 @@ class Screen(support.Test):
         self.assertRegex(result.stdout, "(?m)^RL 4/4 ")
         self.assertLess(len(re.findall("(?m)^warm-up ", result.stdout)), 8)  # now and then
 
-    def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(self):
+    def test_colours_need_a_colour_terminal_and_can_be_disabled(self):
         evaluate = ["eval", support.QUICKSTART, *support.eval_settings(run={"dir": self.folder / "run"})]
         for command in ([*self.command(), "--overwrite"], evaluate):
             plain = self.on_terminal(*command, NO_COLOR="1")
@@ -54,7 +54,7 @@ class Screen(support.Test):
             self.assertNotIn("\x1b", plain.replace("\x1b[K", ""))
             self.assertNotRegex(self.on_terminal(*command, TERM="dumb"), "[\x1b\r\b]")
 
-    def test_quietly_only_the_result_is_printed(self):
+    def test_quiet_runs_print_only_the_result(self):
         loud = keel(*self.command("loud"))
         self.assert_exit(loud, 0)
         piped = keel(*self.command("piped"), "--quiet")
@@ -71,7 +71,7 @@ class Screen(support.Test):
             times = re.compile(r"\d+\.\d+ s$|^\S+ ?", re.M)  # of a step, and of the clock in front
             self.assertEqual(*(times.sub("", (self.folder / name / "log.txt").read_text()).replace(name, "") for name in ("loud", run)))
 
-    def test_quietly_an_evaluation_prints_its_numbers(self):
+    def test_quiet_evaluations_print_their_metrics(self):
         run = self.folder / "run"
         self.assert_exit(keel(*self.command(), "-q"), 0)
         evaluate = ["eval", support.QUICKSTART, *support.eval_settings(run={"dir": run}), "--model", run]
@@ -80,7 +80,7 @@ class Screen(support.Test):
         self.assertEqual((quiet.stdout, quiet.stderr), (loud.stdout, ""))
         self.assertIn("is a run", loud.stderr)
 
-    def test_quietly_warnings_and_errors_are_printed(self):
+    def test_quiet_runs_print_warnings_and_errors(self):
         result = keel(*self.command(), "-q", "train.stepz=3")
         self.assert_refused(result, 2, "train.stepz")
         result = keel(*self.command(train={"steps": 20}), "-q", "reward.functions=[pattern:never]")

@@ -11,7 +11,7 @@ CALL = {"role": "assistant", "tool_calls": [TOOL]}
 
 
 class SftRows(own_rows.Test):
-    def test_rows_that_cannot_be_right_are_refused(self):
+    def test_invalid_rows_are_refused(self):
         talk, ask = TALKS[0], TALKS[0][:1]
         for row, settings, sentence in [
                 ({"messages": talk, "tools": [TOOL]}, [], "chat template does not render them"),
@@ -36,7 +36,7 @@ class SftRows(own_rows.Test):
             with self.subTest(row=row):
                 self.assertIn(sentence, self.refused(3, f"data.files=[{self.write('bad.jsonl', [row])}]", *settings))
 
-    def test_settings_that_a_text_does_not_follow_are_refused(self):
+    def test_settings_without_effect_on_texts_are_refused(self):
         texts = f"data.files=[{self.write('texts.jsonl', [{'text': 'a story'}])}]"
         for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
             self.assertIn("drop that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
@@ -44,7 +44,7 @@ class SftRows(own_rows.Test):
         self.assertIn("set sft.completion_key, the column", self.refused(2, texts, "data.answer_key=x"))
         self.assertIn("set sft.max_tokens, the maximum", self.refused(2, texts, "data.max_prompt_tokens=5"))
 
-    def test_says_how_texts_and_pairs_are_read(self):
+    def test_prints_how_texts_and_pairs_are_read(self):
         texts, pairs = self.write("texts.jsonl", [{"text": "a story"}]), self.write("pairs.jsonl", [{"prompt": "a", "completion": "b", "id": "c"}])
         result = self.sft(f"data.files=[{texts}]", "sft.text_key=text", "sft.steps=1")
         self.assert_exit(result, 0)

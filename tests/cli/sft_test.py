@@ -14,7 +14,7 @@ from own_rows import TALKS
 
 
 class Sft(own_rows.Test):
-    def test_says_what_it_does_and_ends_with_a_lower_loss(self):
+    def test_prints_its_settings_and_lowers_the_loss(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=12", "sft.batch=4", "sft.lr=0.02",
                           "sft.eval_every=5")
         self.assert_exit(result, 0)
@@ -38,14 +38,14 @@ class Sft(own_rows.Test):
         self.assertIn("Loss on held-out rows", report)
         self.assertTrue((self.folder / "run" / "checkpoints" / "step-000021" / "model.safetensors").exists())
 
-    def test_the_rate_that_nobody_set_suits_what_is_trained(self):
+    def test_the_default_learning_rate_depends_on_full_or_lora_training(self):
         for settings, rate in (([], 2e-5), (["lora.rank=2"], 2e-4)):
             result = self.sft(f"data.files=[{self.rows}]", *settings, "--overwrite")
             self.assert_exit(result, 0)
             self.assertIn(f"learning rate {rate:g}, no warm-up (sft.lr is not set)", result.stdout)
             self.assertEqual([row["optimizer/lr"] for row in support.metrics(self.folder / "run")], [rate])
 
-    def test_goes_on_to_the_same_bits_from_every_step(self):
+    def test_resumes_to_the_same_bits_from_every_step(self):
         """Updates of 3 rows out of 7, one of which is too long: passes end within updates, and the last has what is left."""
         long = [{"role": "user", "content": 300 * "x"}, {"role": "assistant", "content": "y"}]
         rows = self.write("some.jsonl", [{"messages": talk} for talk in [*TALKS[:3], long, *TALKS[3:]]])
@@ -65,7 +65,7 @@ class Sft(own_rows.Test):
             self.assertIsNone(support.difference(again, self.folder / "whole"))
             shutil.rmtree(again)
 
-    def test_is_interrupted_and_continues_with_what_it_says(self):
+    def test_is_interrupted_and_continues_with_the_printed_command(self):
         run = self.folder / "run"
         process = support.start(self.folder / "output", "sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{self.rows}]",
                                 f"run.dir={run}", "run.threads=1", "sft.steps=400", "sft.batch=2")
@@ -78,7 +78,7 @@ class Sft(own_rows.Test):
         self.assert_exit(whole, 0)
         self.assertIsNone(support.difference(run, self.folder / "whole"))
 
-    def test_goes_on_for_more_passes_and_not_with_other_rows(self):
+    def test_continues_for_more_epochs_and_not_with_other_rows(self):
         settings = [f"data.files=[{self.rows}]", "sft.batch=4"]
         self.assert_exit(self.sft(*settings), 0)
         self.assert_exit(self.sft(*settings, "sft.data_epochs=3", "--resume"), 0)
@@ -90,7 +90,7 @@ class Sft(own_rows.Test):
         self.assertIn("sft.files: the rows are not those", self.refused(3, *settings, "sft.data_epochs=4", "--resume"))
         self.assert_exit(self.sft(*settings, "sft.data_epochs=4", "--resume", "--changed-data"), 0)
 
-    def test_more_passes_go_on_after_a_short_update_along_the_longer_schedule(self):
+    def test_more_epochs_continue_the_longer_schedule_after_a_short_update(self):
         rows = self.write("five.jsonl", [{"messages": talk} for talk in TALKS[:5]])
         settings = [f"data.files=[{rows}]", "sft.batch=4", "sft.lr=1e-3", "sft.schedule=cosine"]
         self.assert_exit(self.sft(*settings), 0)
@@ -102,7 +102,7 @@ class Sft(own_rows.Test):
             self.assertAlmostEqual(found, 1e-3 * (1 + math.cos(math.pi * share)) / 2, places=9)
         self.assertIn("SFT 4/4", (self.folder / "run" / "log.txt").read_text())
 
-    def test_a_mended_row_is_learned_from_by_the_command_that_is_advised(self):
+    def test_the_suggested_command_trains_on_a_fixed_row(self):
         bad = [{"messages": talk} for talk in TALKS[:4]] + [{"messages": TALKS[4][:1]}]
         rows = self.write("mended.jsonl", bad)
         self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.batch=4", "data.bad_rows=skip"), 0)
@@ -111,7 +111,7 @@ class Sft(own_rows.Test):
         self.assert_exit(result, 0)
         self.assertEqual([row["sft/tokens"] for row in support.metrics(self.folder / "run")], [2 * 4, 2 * 1])
 
-    def test_a_bad_row_that_is_met_on_the_way_loses_no_step(self):
+    def test_a_bad_row_during_training_loses_no_step(self):
         rows = self.write("late.jsonl", [{"messages": talk} for talk in TALKS[:3]] + [{"messages": TALKS[3][:1]}])
         message = self.refused(3, f"data.files=[{rows}]", "data.bad_rows=stop_late", "data.shuffle=false", "sft.batch=1", "sft.steps=20")
         self.assertIn("saved up to step 3", message)
@@ -125,7 +125,7 @@ class Sft(own_rows.Test):
         self.assertIn(kept, (8, 16, 24))
         self.assertIn("sft.held_out keeps none of the 7 rows", self.refused(3, f"data.files=[{self.rows}]", "data.held_out=0.001", "--overwrite"))
 
-    def test_says_which_rows_an_update_was_skipped_for(self):
+    def test_names_the_rows_of_a_skipped_update(self):
         result = self.sft(f"data.files=[{self.rows}]", "sft.steps=9", "sft.batch=2", "sft.lr=1e30")
         self.assertEqual(result.returncode, 4, result.stderr)
         self.assertRegex((self.folder / "run" / "log.txt").read_text(), r"skipped an update .*, on rows \d+ to \d+ in the order of sft.files")
@@ -157,12 +157,12 @@ class Sft(own_rows.Test):
         self.assertIn("data.files, data.held_out do nothing: the run has no RL phase", alone.stdout)
         self.assertNotIn("data.files", json.loads((self.folder / "alone" / "used.json").read_text()))
 
-    def test_what_is_learned_is_evaluated_on_a_task(self):
+    def test_evaluates_on_a_task(self):
         self.assert_exit(self.sft(f"data.files=[{self.rows}]"), 0)
         result = support.keel("eval", self.folder / "run" / "config.yaml", "task.name=countdown", "eval.prompts=2", "rollout.max_new_tokens=4")
         self.assert_exit(result, 0)
 
-    def test_explains_itself_and_names_what_does_nothing(self):
+    def test_explain_names_settings_without_effect(self):
         result = self.sft(f"data.files=[{self.rows}]", "sft.noisy_steps=2", "rollout.temperature=0.7", "--explain")
         self.assert_exit(result, 0)
         self.assertIn("1 supervised update of 7 rows (sft.data_epochs 1 over 7 rows)", result.stdout)
@@ -192,7 +192,7 @@ class Sft(own_rows.Test):
         self.assertEqual(nothing.returncode, 2)
         self.assertIn("sft.files is set, but model.path is not", nothing.stderr)
 
-    def test_refuses_what_a_file_says_of_rl(self):
+    def test_refuses_rl_settings_of_a_file(self):
         config = self.folder / "file.json"
         config.write_text(json.dumps({"data": {"files": [str(self.rows)]}, "train": {"data_epochs": 3}}))
         model = [f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / 'run'}"]
@@ -204,12 +204,12 @@ class Sft(own_rows.Test):
         self.assertEqual(result.returncode, 2)
         self.assertIn("set sft.files", result.stderr)
 
-    def test_a_completion_that_looks_like_messages_is_learned_where_that_is_said(self):
+    def test_a_completion_that_looks_like_messages_is_learned_as_text_if_set(self):
         rows = self.write("json.jsonl", [{"prompt": "a", "completion": json.dumps({"role": "user", "content": "b"})}])
         self.assertIn("a conversation written as a text", self.refused(3, f"data.files=[{rows}]"))
         self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.prompt_key=prompt", "sft.completion_key=completion"), 0)
 
-    def test_a_turn_of_weight_0_is_seen_and_not_learned(self):
+    def test_a_turn_of_weight_0_is_context_and_not_learned(self):
         talk = [*TALKS[0], *TALKS[1]]
         for mark in ({"weight": 0}, {"loss": False}):
             rows = self.write("weights.jsonl", [{"messages": [talk[0] | mark, talk[1] | mark, *talk[2:]]}])
@@ -221,7 +221,7 @@ class Sft(own_rows.Test):
         rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0.5}, *talk[2:]]}])
         self.assertIn("has the weight 0.5", self.refused(3, f"data.files=[{rows}]", "--overwrite"))
 
-    def test_refuses_rows_that_teach_nothing(self):
+    def test_refuses_rows_without_loss_tokens(self):
         user, said = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
         for row, sentence in [
                 ({"messages": [user, {"role": "gpt", "content": "ho"}]}, 'no assistant message with a loss; its roles: "gpt", "user"'),

@@ -75,7 +75,7 @@ class Recorded(support.Test):
 
 
 class Columns(Recorded):
-    def test_columns_types_and_what_is_said_of_the_step(self):
+    def test_columns_types_and_step_metadata(self):
         run = run_of("dppo_tv")
         self.assertEqual([path.name for path in files(run)], [f"step-{WARM_UP + 1 + i:08d}.parquet" for i in range(STEPS)])
         file = pyarrow.parquet.ParquetFile(files(run)[0])
@@ -134,7 +134,7 @@ class Columns(Recorded):
                 self.assertEqual(len(set(t["rollout"][of_step & (t["update"] == update)])), PER_UPDATE)
         self.assertEqual(len(texts), STEPS * COMPLETIONS)
 
-    def test_texts_are_the_tokenizers(self):
+    def test_texts_are_decoded_by_the_tokenizer(self):
         run = run_of("dppo_tv")
         checkpoint = run / "checkpoints" / support.checkpoints(run)[-1]
         tokenizer = json.loads((checkpoint / "tokenizer.json").read_text())
@@ -196,7 +196,7 @@ class Decisions(Recorded):
         clear = np.abs(np.abs(pi - mu) - delta) > 2e-6
         np.testing.assert_array_equal(t["outside"][clear], (np.abs(pi - mu) > delta)[clear])
 
-    def test_over_the_samplers_likeliest_tokens_and_with_a_reference(self):
+    def test_top_k_methods_with_a_reference(self):
         run = self.folder / "run"
         objective = {"method": "dppo_topk_tv", "delta": 0.02, "parameters": '["k=4"]'}
         self.assert_exit(train(run, **sections(objective=objective, reference={"kl_coefficient": 0.5})), 0)
@@ -213,7 +213,7 @@ class Decisions(Recorded):
         self.assertGreater(np.abs(pull).max(), 0.01)
         self.close(t["coefficient"], np.where(t["kept"], ratio * advantage, 0) + pull, atol=2e-6)
 
-    def test_with_the_trainers_own_log_probabilities(self):
+    def test_methods_with_recomputed_log_probabilities(self):
         run = self.folder / "run"
         self.assert_exit(train(run, **sections(objective={"method": "minirl"}, rollout={"weights": "exact"})), 0)
         said, t, mu, pi, advantage, ratio = self.read(run)
@@ -244,7 +244,7 @@ class Decisions(Recorded):
             advantage = centred if name == "dppo_tv" else np.where(spread > 0, centred / np.where(spread > 0, spread, 1), 0)
             self.close(t["advantage"], advantage, rtol=1e-4, atol=1e-5)
 
-    def test_thresholds_that_move_are_those_of_the_step(self):
+    def test_adaptive_thresholds_are_those_of_the_step(self):
         run = self.folder / "run"
         self.assert_exit(train(run, **sections(objective={"delta": 0.02, "parameters": '["target_kept=0.9"]'})), 0)
         metrics = [row for row in read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]
@@ -284,7 +284,7 @@ class Sampled(Recorded):
         self.assertEqual(self.choice(self.drawn("two threads", train={"steps": 1}, run={"threads": 2})), choice[:16])
         self.assertNotEqual(self.choice(self.drawn("another seed", train={"steps": 1}, run={"seed": 7})), choice[:16])
 
-    def test_no_more_completions_than_there_are(self):
+    def test_a_sample_is_at_most_all_completions(self):
         run = self.drawn("run", rollout={})
         self.assertEqual([path.name for path in files(run)], ["step-00000009.parquet", "step-00000019.parquet"])
         self.assertTrue(facts(files(run)[0])["whole_batch"])
@@ -295,7 +295,7 @@ class Sampled(Recorded):
         self.assert_same_run(run_of("dppo_tv"), plain)
         self.assertFalse((plain / "tokens").exists())
 
-    def test_completions_that_no_update_sees_are_not_drawn(self):
+    def test_completions_without_an_update_are_not_sampled(self):
         run = self.drawn("run", train={"steps": 11, "mask_truncated": "true"})
         rl = [row for row in read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]
         for path, row in zip(files(run), (rl[0], rl[10]), strict=True):
@@ -308,7 +308,7 @@ class Sampled(Recorded):
 class Interrupted(Recorded):
     SETTINGS = {"train": {"steps": 10}, "objective": {"delta": 0.02}}
 
-    def test_a_killed_run_leaves_the_rows_of_one_that_was_left_alone(self):
+    def test_a_killed_and_resumed_run_leaves_the_same_rows(self):
         whole, run = self.folder / "whole", self.folder / "run"
         self.assert_exit(train(whole, **sections(**self.SETTINGS)), 0)
         process = start_train(run, **sections(**self.SETTINGS))
@@ -325,7 +325,7 @@ class Interrupted(Recorded):
         self.assertEqual(support.tree(run / "tokens"), support.tree(whole / "tokens"))
         self.assert_same_run(run, whole)
 
-    def test_records_behind_a_link_are_another_runs(self):
+    def test_linked_records_are_untouched(self):
         run, other = self.folder / "run", self.folder / "other"
         self.assert_exit(train(run, **sections(train={"steps": 1})), 0)
         (run / "tokens").rename(other)
@@ -339,14 +339,14 @@ class Interrupted(Recorded):
         (run / "tokens").unlink()
         self.assert_exit(train(run, "--resume", **sections(train={"steps": 2})), 0)
 
-    def test_an_overwrite_removes_the_records_and_nothing_else(self):
+    def test_an_overwrite_removes_only_the_records(self):
         run = self.folder / "run"
         self.assert_exit(train(run, **sections(train={"steps": 1})), 0)
         (run / "tokens" / "notes.txt").write_text("mine")
         self.assert_exit(train(run, "--overwrite", **sections(train={"steps": 1}, record={"tokens": "none"})), 0)
         self.assertEqual(support.tree(run / "tokens"), {"notes.txt": b"mine"})
 
-    def test_a_place_that_cannot_be_written_ends_the_run(self):
+    def test_an_unwritable_path_stops_the_run(self):
         whole, run = self.folder / "whole", self.folder / "run"
         self.assert_exit(train(whole, **sections()), 0)
         self.assert_exit(train(run, **sections(train={"steps": 1})), 0)
@@ -359,14 +359,14 @@ class Interrupted(Recorded):
         self.assert_exit(train(run, "--resume", **sections()), 0)
         self.assert_same_run(run, whole)
 
-    def test_a_full_disk_ends_the_run_and_leaves_no_half_of_a_file(self):
+    def test_a_full_disk_stops_the_run_and_leaves_no_partial_file(self):
         run = self.folder / "run"
         result = train(run, prefix=["prlimit", "--fsize=12000"],
                        **sections(sft={"steps": 0, "noisy_steps": 0}, checkpoint={"every": 0}, record={"samples_per_step": 0}))
         self.assert_refused(result, 4, "step-00000001.parquet", "File too large", "ulimit -f")
         self.assertEqual(support.tree(run / "tokens"), {})
 
-    def test_a_folder_that_is_moved_takes_the_record_along(self):
+    def test_records_follow_a_moved_folder(self):
         run, moved = self.folder / "run", self.folder / "moved"
         process = start_train(run, **sections(train={"steps": 60}))
         self.assertTrue(wait_for(process, (run / "tokens" / "step-00000010.parquet").exists))

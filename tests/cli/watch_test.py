@@ -86,7 +86,7 @@ class Requests(support.Test):
         self.assertEqual(dict(headers), dict(wanted))
         self.assertGreater(len(body), 5000)
 
-    def test_the_state_says_how_each_run_is_doing(self):
+    def test_the_state_has_the_progress_of_each_run(self):
         status, headers, body = self.server.ask("/state")
         self.assertEqual((status, dict(headers)["content-type"]), (200, "application/json"))
         self.assert_guarded(headers)
@@ -110,7 +110,7 @@ class Requests(support.Test):
         self.assertEqual(twice[0], 403)
         self.assertEqual(self.server.ask("/", host=f"LOCALHOST:{port}")[0], 200)
 
-    def test_nothing_but_reading_is_answered(self):
+    def test_only_get_and_head_are_allowed(self):
         for method in METHODS[2:]:
             status, headers, _ = self.server.ask("/", method)
             self.assertEqual((status, dict(headers)["allow"]), (405, "GET, HEAD"), method)
@@ -118,7 +118,7 @@ class Requests(support.Test):
         body = "POST / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 30000\r\nExpect: 100-continue\r\n\r\n" % self.server.port
         self.assertEqual(self.server.send(body.encode() + b"x" * 30000)[0], 405)
 
-    def test_only_known_paths_lead_somewhere(self):
+    def test_unknown_paths_are_404(self):
         targets = ["/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "//etc/passwd", "/state/", "/state/../state", "/runs/one/config.yaml",
                    "/?run=..", "/?run=../secret.txt", "/?run=one%00", "/?run=one/", "/?run=", f"/?run={self.place}/runs/one",
                    "/state?run=none", "/index.html", "/favicon.ico", f"http://127.0.0.1:{self.server.port}/", "*"]
@@ -127,7 +127,7 @@ class Requests(support.Test):
             self.assertEqual((status, b"SECRET" in body, b"seed" in body), (404, False, False), target)
             self.assert_guarded(headers)
 
-    def test_what_cannot_be_read_is_refused(self):
+    def test_invalid_requests_are_refused(self):
         host = f"Host: 127.0.0.1:{self.server.port}\r\n".encode()
         requests = {b"GET / HTTP/1.1\r\n" + host + b"X: " + b"y" * 20000 + b"\r\n\r\n": (400,),
                     b"GET / HTTP/1.1\r\n" + host + b"X: y\r\n" * 10000 + b"\r\n": (400,),
@@ -151,7 +151,7 @@ class Requests(support.Test):
         self.assertEqual(dict(headers)["connection"], "close")
         self.assertNotIn("content-encoding", dict(headers))
 
-    def test_slow_clients_are_cut_off_and_stop_nobody_for_long(self):
+    def test_slow_clients_are_disconnected_and_do_not_block_others(self):
         slow = [self.server.connect() for _ in range(20)]  # more than are served at a time
         begin = time.monotonic()
         for client in slow:
@@ -187,7 +187,7 @@ class Requests(support.Test):
         threads = len(os.listdir(f"/proc/{self.server.process.pid}/task"))
         self.assertLess(threads, 24)
 
-    def test_pages_are_made_once_for_all_who_ask(self):
+    def test_pages_are_rendered_once_for_all_clients(self):
         versions = {re.search(rb'data-version="(\w+)"', self.server.ask("/?run=one")[2])[1] for _ in range(5)}
         self.assertEqual({version.decode() for version in versions}, {self.server.state("?run=one")["version"]})
 
@@ -202,7 +202,7 @@ class Places(support.Test):
         self.addCleanup(server.end)
         return server
 
-    def test_another_address_has_a_token_in_it(self):
+    def test_the_url_of_another_address_has_a_token(self):
         server = self.serve(self.run_folder, "--host", "127.0.0.1", "--port", "0")
         token = server.path.strip("/")
         self.assertRegex(token, "^[0-9a-f]{32}$")
@@ -223,14 +223,14 @@ class Places(support.Test):
         self.assertEqual(server.ask(server.path, host=f"evil.example:{server.port}")[0], 403)
         self.assertIn(socket.gethostname().lower(), server.address)
 
-    def test_a_port_in_use_is_told_and_the_default_goes_on_to_the_next(self):
+    def test_a_used_port_is_reported_and_the_default_tries_the_next(self):
         first, second = self.serve(self.run_folder), self.serve(self.run_folder)
         self.assertEqual((first.path, second.path), ("/", "/"))
         self.assertGreater(second.port, first.port)
         refused = keel("watch", self.run_folder, "--port", first.port)
         self.assert_refused(refused, 2, f"--port: {first.port} is in use on 127.0.0.1", "--port 0")
 
-    def test_where_all_ports_are_in_use_the_way_out_is_told(self):
+    def test_without_free_ports_a_fix_is_printed(self):
         host = "127.0.0.2"  # this machine as well, and no other test serves there
         with contextlib.ExitStack() as taken:
             for port in range(8335, 8355):
@@ -254,7 +254,7 @@ class Lives(support.Test):
         self.addCleanup(server.end)
         return server
 
-    def test_a_run_that_is_removed_and_made_anew_is_shown_again(self):
+    def test_a_removed_and_recreated_run_is_shown_again(self):
         run = write_run(self.folder / "run", steps=3)
         server = self.serve(run)
         self.assertEqual(only(server.state())["state"], "interrupted")
@@ -269,7 +269,7 @@ class Lives(support.Test):
         for sentence in ("run: was removed", "run: is another run now"):
             self.assertIn(sentence, server.said())
 
-    def test_rows_that_are_being_written_and_rows_that_are_broken_do_not_end_it(self):
+    def test_partial_and_broken_rows_do_not_stop_it(self):
         run = write_run(self.folder / "run", steps=3, done=True)
         server = self.serve(run)
         metrics = run / "metrics.jsonl"
@@ -292,7 +292,7 @@ class Lives(support.Test):
             time.sleep(0.2)
 
     @unittest.skipUnless(made_runs, "pyarrow is not there; scripts/bootstrap.sh --tests installs it")
-    def test_token_records_are_shown_as_they_come(self):
+    def test_token_records_are_shown_live(self):
         run = write_run(self.folder / "run", steps=9)
 
         def record(step, *words):
@@ -326,7 +326,7 @@ class Lives(support.Test):
         (run / "tokens" / "step-00000004.parquet").write_bytes(b"no Parquet")
         wait_until_shown(["zero"], True)
 
-    def test_runs_that_begin_in_a_folder_are_added(self):
+    def test_new_runs_in_a_folder_are_added(self):
         (self.folder / "runs").mkdir()
         server = self.serve(self.folder / "runs")
         self.assertIn(b"There is no run in the folder yet", server.ask("/")[2])
@@ -340,7 +340,7 @@ class Lives(support.Test):
         write_run(self.folder / "runs" / "new", done=True)
         server.wait_for(lambda state: only(state)["state"] == "ended")
 
-    def test_training_is_watched_and_stays_what_it_is(self):
+    def test_watching_does_not_change_training(self):
         plain, run, reward = self.folder / "plain", self.folder / "watched", self.folder / "reward.py"
         # Its program is ended with all that it left behind, and the server is not taken for that. After the first record it waits until a page
         # with it was seen, however busy the machine is.
@@ -384,7 +384,7 @@ class Lives(support.Test):
         with self.assertRaises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port)).close()
 
-    def test_training_that_is_killed_takes_its_server_with_it(self):
+    def test_the_server_of_killed_training_ends(self):
         run = self.folder / "killed"
         process = start_train(run, "--watch", train={"steps": 100000})
         self.assertTrue(wait_for(process, lambda: "live report: " in process.output.read_text()))

@@ -85,7 +85,7 @@ class FinishedRun(support.Test):
         self.assertEqual(subprocess.run(command, env=support.environment(), timeout=120).returncode, 0)
         self.assertEqual(len([row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]), 4)
 
-    def test_the_configuration_it_leaves_is_its_own(self):
+    def test_the_written_configuration_is_complete(self):
         again = keel("train", self.run / "config.yaml", "--explain")
         self.assert_exit(again, 0)
         measured = r"  time  .*\n .*\n"  # on the machine, each time
@@ -128,7 +128,7 @@ class FinishedRun(support.Test):
         self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6
                             for r in rows if r["phase"] == "rl"))
 
-    def test_warns_of_steps_without_an_update(self):
+    def test_warns_about_steps_without_an_update(self):
         run = self.folder / "cut_off"
         # Of a single token each, and so few that none happens to be the stop token.
         result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
@@ -140,7 +140,7 @@ class FinishedRun(support.Test):
         self.assertEqual(sum("no update was made" in line for line in (run / "log.txt").read_text().splitlines()), 2)
         self.assertNotIn("no update was made", self.result.stdout + self.result.stderr)
 
-    def test_samples_have_a_number_for_every_token(self):
+    def test_samples_have_one_value_per_token(self):
         rows = support.read_jsonl(self.run / "samples.jsonl")
         self.assertEqual([(r["phase"], r["step"]) for r in rows],
                          [("eval", 8)] * 3 + [("rl", s) for s in range(9, 13) for _ in range(2)] + [("eval", 12)] * 3)
@@ -152,7 +152,7 @@ class FinishedRun(support.Test):
             words = [t for t in row["tokens"] if not t.startswith("<")]
             self.assertEqual(" ".join(words), row["completion"])
 
-    def test_checkpoints_are_what_their_manifests_say(self):
+    def test_checkpoints_match_their_manifests(self):
         self.assertEqual(support.checkpoints(self.run), ["step-000010", "step-000012"])  # the newest two
         for name in support.checkpoints(self.run):
             support.verify_checkpoint(self.run / "checkpoints" / name)
@@ -161,7 +161,7 @@ class FinishedRun(support.Test):
                          ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl", "used.json"])
         self.assertEqual(len((self.run / "log.txt").read_text().splitlines()), 12)  # a line per step
 
-    def test_a_steps_line_has_the_policys_movement_and_the_samplers_mismatch_apart(self):
+    def test_a_steps_line_separates_policy_change_and_sampler_mismatch(self):
         rows = {row["step"]: row for row in support.metrics(self.run) if row["phase"] == "rl"}
         lines = [line for line in (self.run / "log.txt").read_text().splitlines() if line.startswith("RL ")]
         self.assertEqual(len(lines), len(rows))
@@ -191,7 +191,7 @@ class FinishedRun(support.Test):
             self.assertEqual(directives.pop(f"{tag}-src"), f"'sha256-{digest}'")
         self.assertEqual(set(directives.values()), {"'none'"})  # and nothing that allows more
 
-    def test_runs_of_one_name_are_told_apart_by_their_folders(self):
+    def test_runs_of_one_name_are_labelled_by_their_folders(self):
         twin = self.folder / "twin" / self.run.name
         twin.parent.mkdir()
         shutil.copytree(self.run, twin)
@@ -211,7 +211,7 @@ class FinishedRun(support.Test):
         self.assertIn("other", page.read_text())
         self.assertTrue((self.folder / "curve.svg").read_text().startswith("<svg"))
 
-    def test_output_that_is_no_terminal_is_plain_lines(self):
+    def test_output_to_a_pipe_is_plain_lines(self):
         for text in (self.result.stdout, self.result.stderr, (self.run / "log.txt").read_text()):
             self.assertNotIn("\x1b", text)
             self.assertNotIn("\r", text)
@@ -227,7 +227,7 @@ class Terminal(support.Test):
         self.assertEqual(code, 0, text)
         return text
 
-    def test_has_colours_unless_told_otherwise_and_one_line_of_progress(self):
+    def test_has_colours_by_default_and_one_progress_line(self):
         colour = r"\x1b\[\d+m"
         plain = self.output(NO_COLOR="1")
         self.assertNotRegex(plain, colour)
@@ -241,7 +241,7 @@ class Terminal(support.Test):
         """The lines that stay, without times."""
         return [re.sub(r"\d+\.\d\d s", "", re.sub(r".*\x1b\[K", "", line)) for line in text.split("\n")]
 
-    def test_that_cannot_do_it_gets_plain_lines(self):
+    def test_a_dumb_terminal_gets_plain_lines(self):
         self.assertNotIn("\x1b", self.output(term="dumb"))
 
 

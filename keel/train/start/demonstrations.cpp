@@ -128,7 +128,7 @@ int64_t Demonstrations::planned_steps(const SftState& state) const {
   return state.steps + (remaining + batch_ - 1) / batch_;
 }
 
-/// With data_epochs, all rows were read before, so skipped rows are not counted.
+/// Skipped rows are not counted with data_epochs, since all rows were read before.
 double Demonstrations::epochs(const SftState& state) const {
   if (data_epochs_) return static_cast<double>(state.rows) / static_cast<double>(rows_per_epoch());
   return static_cast<double>(state.position) / static_cast<double>(files_->identity.rows);

@@ -108,7 +108,7 @@ Advice advise(const std::vector<std::filesystem::path>& files, const MethodSpec&
 }
 
 MethodSpec method_of_run(const std::filesystem::path& file) {
-  const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
+  const StepFacts facts = step_facts(TokenReader(file).metadata(), file.string());
   return {facts.method, facts.method, facts.region};
 }
 

@@ -115,7 +115,7 @@ class Comparer {
 
   void read(const std::filesystem::path& file) {
     TokenReader reader(file, request_.on_decisions ? std::vector<std::string>() : needed_columns());
-    const StepFacts facts = step_facts(reader.facts(), file.string());
+    const StepFacts facts = step_facts(reader.metadata(), file.string());
     if (answers_.steps++ == 0) answers_.first_step = facts.step, answers_.method = facts.method;
     if (facts.method != answers_.method)
       fail(ExitCode::kBadInput, file.string(), ": its method is ", facts.method, ", but that of step ",

@@ -22,22 +22,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The run's own id; of one that has none, or none that could be part of a file's name, what tells it from others.
+/// Returns the run's id, or a hash if it has none that can be part of a file name.
 std::string export_id(const fs::path& folder, const ExportedRun& run) {
-  constexpr size_t kLongest = 32, kDigits = 16;
+  constexpr size_t kMaxLength = 32, kDigits = 16;
   const std::string id = find_run_id(folder);
   const auto plain = [](char c) { return is_letter(c) || is_digit(c); };
-  if (!id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), plain)) return id;
+  if (!id.empty() && id.size() <= kMaxLength && std::all_of(id.begin(), id.end(), plain)) return id;
   return sha256_hex(run.name + "\n" + run.config).substr(0, kDigits);
 }
 
-/// Its newest checkpoint says whether it came to its end; of one that was resumed since then, who has its folder does.
-const char* standing_of(const fs::path& folder) {
+/// A locked folder is a running run. Otherwise the newest checkpoint tells whether the run finished.
+const char* run_status(const fs::path& folder) {
   if (!LockedDirectory::lock(folder)) return "running";
   return is_finished(folder) ? "finished" : "stopped";
 }
 
-/// These numbers alone, without histograms and texts.
+/// Keeps only these metrics; removes histograms and texts.
 void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
   std::set<std::string> known;
   for (const ExportedStep& step : run.steps)
@@ -46,7 +46,7 @@ void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
     if (known.contains(name)) continue;
     const std::vector<std::string> all(known.begin(), known.end());
     const std::optional<std::string> near = nearest_name(name, all);
-    fail(ExitCode::kBadConfiguration, "--metric: the run ", run.name, " has no numbers called ", name, "; ",
+    fail(ExitCode::kBadConfiguration, "--metric: the run ", run.name, " has no metric ", name, "; ",
          near ? "did you mean " + *near + "?" : "it has " + joined(all));
   }
   for (ExportedStep& step : run.steps) {
@@ -62,7 +62,7 @@ void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
   run.samples.clear();
 }
 
-/// An evaluation is of the step before it.
+/// Adds an evaluation to the step before it.
 void merge(const ExportedStep& more, ExportedStep& step) {
   step.values.insert(more.values.begin(), more.values.end());
   step.histograms.insert(more.histograms.begin(), more.histograms.end());
@@ -82,20 +82,20 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
   ExportedRun run;
   run.name = run_name(folder);
   for_each_metric_row(folder, [&](MetricRow row) {
-    ExportedStep step = exported_step(std::move(row));
+    ExportedStep step = make_exported_step(std::move(row));
     if (run.steps.empty() || run.steps.back().step != step.step)
       run.steps.push_back(std::move(step));
     else  // an evaluation; its `updates` are those of the step
       merge(step, run.steps.back());
   });
-  run.samples = exported_samples(folder);
+  run.samples = read_exported_samples(folder);
   if (run.steps.empty())
     fail(ExitCode::kBadInput, (folder / "metrics.jsonl").string(), ": has no rows yet; export it after the first step");
   constexpr uint64_t kMaxConfig = uint64_t{1} << 20;
   if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
   run.id = export_id(folder, run);
   run.settings = json_if_any(folder / "used.json");
-  run.standing = standing_of(folder);
+  run.status = run_status(folder);
   if (!metrics.empty()) keep_metrics(run, metrics);
   return run;
 }
@@ -111,9 +111,8 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
     for (const std::string& name : list_directory(folder)) {
       const bool own = EventFile::is_own(name, run.id);
       if (name.find("tfevents") != std::string::npos && !(overwrite && own))
-        fail(ExitCode::kBadConfiguration, folder.string(), " has the event file ", name, " in it, ",
-             own ? "" : "which is not this run's, and ",
-             "whose curves would be mixed with these; choose another folder",
+        fail(ExitCode::kBadConfiguration, folder.string(), " contains the event file ", name,
+             own ? "" : " of another run", "; TensorBoard would mix the curves. Choose another folder",
              own ? ", or replace it with --overwrite" : "");
     }
   }
@@ -125,7 +124,7 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
       file.add(step);
     }
     file.sync();
-  } catch (...) {  // the disk is full, say; half of it would look whole
+  } catch (...) {  // such as a full disk: an incomplete file would look complete
     remove_tree(file.path());
     throw;
   }
@@ -155,7 +154,7 @@ std::string export_to_tracker(const std::string& tool, const std::string& python
     row[kClockMetric] = step.time;
     require(bridge.add(json_line(row)));
   }
-  require(bridge.end(run.standing));
+  require(bridge.end(run.status));
   return bridge.target();
 }
 

@@ -16,10 +16,10 @@
 namespace keel {
 namespace {
 
-constexpr size_t kMaxListed = 20;          // tokens of a sign in the table of those held back
-constexpr size_t kMaxLargest = 10;         // tokens of the largest mismatch
-constexpr size_t kMaxThresholds = 8;       // lines of a drawing
-constexpr size_t kMaxCompletion = 20'000;  // rows of one completion; what lies behind them is counted
+constexpr size_t kMaxListed = 20;          // rows of a table of blocked tokens
+constexpr size_t kMaxLargest = 10;         // rows of the table of mismatches
+constexpr size_t kMaxThresholds = 8;       // lines in a chart
+constexpr size_t kMaxCompletion = 20'000;  // rows of one completion; further tokens are only counted
 constexpr size_t kMaxTextBytes = 200;      // of one token
 constexpr size_t kMaxTextsBytes = 1'500'000;
 constexpr size_t kMaxPromptBytes = 3000, kMaxPromptsBytes = 400'000;
@@ -28,66 +28,66 @@ struct ShownColumn {
   const char* name;
   float TokenRow::*member;
 };
-// What the panel of a token shows; ratio, mu and pi follow from the logarithms.
-constexpr std::array<ShownColumn, 10> kShown{{{"log_mu", &TokenRow::log_mu},
-                                              {"log_pi", &TokenRow::log_pi},
-                                              {"divergence", &TokenRow::divergence},
-                                              {"threshold", &TokenRow::threshold},
-                                              {"advantage", &TokenRow::advantage},
-                                              {"coefficient", &TokenRow::coefficient},
-                                              {"weight", &TokenRow::weight},
-                                              {"entropy", &TokenRow::entropy},
-                                              {"log_recomputed", &TokenRow::log_recomputed},
-                                              {"log_reference", &TokenRow::log_reference}}};
-const std::vector<std::string> kRead{"step",      "update",    "prompt",      "rollout",        "position",
-                                     "token_id",  "token",     "log_mu",      "log_pi",         "divergence",
-                                     "threshold", "advantage", "coefficient", "weight",         "kept",
-                                     "outside",   "entropy",   "reward",      "log_recomputed", "log_reference"};
+// Columns for the details of a token. The page computes ratio, mu and pi from the logarithms.
+constexpr std::array<ShownColumn, 10> kShownColumns{{{"log_mu", &TokenRow::log_mu},
+                                                     {"log_pi", &TokenRow::log_pi},
+                                                     {"divergence", &TokenRow::divergence},
+                                                     {"threshold", &TokenRow::threshold},
+                                                     {"advantage", &TokenRow::advantage},
+                                                     {"coefficient", &TokenRow::coefficient},
+                                                     {"weight", &TokenRow::weight},
+                                                     {"entropy", &TokenRow::entropy},
+                                                     {"log_recomputed", &TokenRow::log_recomputed},
+                                                     {"log_reference", &TokenRow::log_reference}}};
+const std::vector<std::string> kReadColumns{"step",      "update",    "prompt",      "rollout",        "position",
+                                            "token_id",  "token",     "log_mu",      "log_pi",         "divergence",
+                                            "threshold", "advantage", "coefficient", "weight",         "kept",
+                                            "outside",   "entropy",   "reward",      "log_recomputed", "log_reference"};
 
-/// The larger one times 1 - e^-|d|: the difference of two near ones keeps its digits.
-double difference(double log_a, double log_b) {
+/// |exp(a) - exp(b)|, computed as max * (1 - e^-|a-b|) without cancellation.
+double probability_difference(double log_a, double log_b) {
   return std::exp(std::max(log_a, log_b)) * -std::expm1(-std::fabs(log_a - log_b));
 }
 
-/// As a page may show it, whatever it is.
-std::string shown_text(const std::string& text, size_t bytes) {
+/// Escapes and shortens a text for display.
+std::string display_text(const std::string& text, size_t bytes) {
   return escape_controls(shorten(text, bytes), Newlines::kKeep);
 }
 
-/// The length to which these are cut: shorter where there are many long ones, until all fit.
+/// Returns a maximum length per text, halved until all texts fit into `bytes`.
 template <class Texts>
 size_t fitting_length(const Texts& texts, size_t length, size_t bytes) {
-  const auto all = [&] {
+  const auto total = [&] {
     size_t sum = 0;
     for (const std::string& text : texts) sum += std::min(text.size(), length);
     return sum;
   };
-  while (length > 12 && all() > bytes) length /= 2;
+  while (length > 12 && total() > bytes) length /= 2;
   return length;
 }
 
 }  // namespace
 
-/// Takes rows as they come and sums them up.
+/// Accumulates statistics of rows.
 class LiveTokenRecords::Digest {
  public:
-  explicit Digest(size_t most) : most_(most) {
-    for (const ShownColumn& column : kShown) out_.rows.columns.push_back({column.name});
+  explicit Digest(size_t max_rows) : max_rows_(max_rows) {
+    for (const ShownColumn& column : kShownColumns) out_.rows.columns.push_back({column.name});
   }
 
-  /// Of so many rows, by which fewer completions may be shown, also of the files before.
-  void begin_file(const std::filesystem::path& file, const Json& facts, int64_t rows) {
+  /// Starts a file with `rows` rows. A larger total may reduce the selected completions of all files.
+  void begin_file(const std::filesystem::path& file, const Json& metadata, int64_t rows) {
     rows_ += static_cast<size_t>(rows);
-    if (out_.rows.text.size() > 2 * most_) drop_undrawn();
-    const auto fact = [&](const char* name) { return facts.contains(name) ? facts[name] : Json(); };
+    if (out_.rows.text.size() > 2 * max_rows_) drop_unselected();
+    const auto value_of = [&](const char* name) { return metadata.contains(name) ? metadata[name] : Json(); };
     RecordedStep step;
     step.file = file;
-    if (const Json value = fact("step"); value.is_number_integer()) step.step = value.get<int64_t>();
-    if (const Json value = fact("method"); value.is_string()) step.method = value.get<std::string>();
-    step.parameters = fact("parameters");
-    step.whole_batch = fact("whole_batch") == true;
+    if (const Json value = value_of("step"); value.is_number_integer()) step.step = value.get<int64_t>();
+    if (const Json value = value_of("method"); value.is_string()) step.method = value.get<std::string>();
+    step.parameters = value_of("parameters");
+    step.whole_batch = value_of("whole_batch") == true;
     prompts_of_file_.clear();
-    if (const Json texts = fact("prompts"); texts.is_object())  // files of before have none
+    if (const Json texts = value_of("prompts"); texts.is_object())  // older files have none
       for (const auto& [id, text] : texts.items()) prompts_of_file_.emplace(id, text.get<std::string>());
     out_.steps.push_back(std::move(step));
     completion_known_ = false;
@@ -99,26 +99,26 @@ class LiveTokenRecords::Digest {
     ++out_.tokens;
     out_.blocked += !row.kept;
     out_.outside += row.outside;
-    if (row.advantage > 0 || row.advantage < 0) add_held(row, row.advantage > 0 ? 0 : 1, step);
+    if (row.advantage > 0 || row.advantage < 0) count_by_sign(row, row.advantage > 0 ? 0 : 1, step);
     out_.divergences.add(row.divergence, !row.kept);
     if (std::isfinite(row.threshold) && thresholds_.size() < kMaxThresholds) thresholds_.insert(row.threshold);
     add_mismatch(row);
     add_to_completion(row);
   }
 
-  /// In a file that was begun, or before.
+  /// Records an error, in the file that was begun or before any.
   void note_damage(const std::string& what, bool begun) {
     const bool has_rows = begun && out_.steps.back().rows > 0;
     if (begun) out_.steps.back().is_whole = false;
-    out_.damage.push_back(what + (has_rows ? " (the rows before are shown)" : ""));
+    out_.damage.push_back(what + (has_rows ? " (earlier rows are shown)" : ""));
   }
 
   RecordedTokens tokens() {
-    drop_undrawn();
+    drop_unselected();
     RecordedTokens out = out_;
     for (size_t sign = 0; sign < 2; ++sign) {
-      out.most_blocked[sign] = most_held(tallies_[sign], &Tally::blocked);
-      out.most_outside[sign] = most_held(tallies_[sign], &Tally::outside);
+      out.most_blocked[sign] = most_affected(tallies_[sign], &Tally::blocked);
+      out.most_outside[sign] = most_affected(tallies_[sign], &Tally::outside);
     }
     out.thresholds.assign(thresholds_.begin(), thresholds_.end());
     out.mismatch = mismatch();
@@ -132,10 +132,10 @@ class LiveTokenRecords::Digest {
   }
 
  private:
-  /// Sums of a token of the vocabulary under one sign.
+  /// Sums for a vocabulary token with one sign of advantage.
   struct Tally {
     std::string text;
-    int64_t seen = 0;
+    int64_t total = 0;
     struct Sums {
       int64_t count = 0, entropies = 0;
       double mu = 0, entropy = 0;
@@ -144,7 +144,7 @@ class LiveTokenRecords::Digest {
 
   using Tallies = std::unordered_map<int32_t, Tally>;
 
-  static void count_in(Tally::Sums& sums, const TokenRow& row) {
+  static void add_to(Tally::Sums& sums, const TokenRow& row) {
     ++sums.count;
     sums.mu += std::exp(double{row.log_mu});
     if (!std::isfinite(row.entropy)) return;
@@ -152,49 +152,49 @@ class LiveTokenRecords::Digest {
     sums.entropy += row.entropy;
   }
 
-  static std::vector<HeldToken> most_held(const Tallies& tallies, Tally::Sums Tally::*which) {
-    std::vector<std::pair<int32_t, const Tally*>> held;
+  static std::vector<AffectedToken> most_affected(const Tallies& tallies, Tally::Sums Tally::*which) {
+    std::vector<std::pair<int32_t, const Tally*>> found;
     for (const auto& [id, tally] : tallies)
-      if ((tally.*which).count > 0) held.emplace_back(id, &tally);
-    const auto earlier = [&](const auto& a, const auto& b) {
+      if ((tally.*which).count > 0) found.emplace_back(id, &tally);
+    const auto precedes = [&](const auto& a, const auto& b) {
       const int64_t first = (a.second->*which).count, second = (b.second->*which).count;
       return first != second ? first > second : a.first < b.first;
     };
-    const size_t count = std::min(held.size(), kMaxListed);
-    std::partial_sort(held.begin(), held.begin() + static_cast<long>(count), held.end(), earlier);
-    std::vector<HeldToken> most;
+    const size_t count = std::min(found.size(), kMaxListed);
+    std::partial_sort(found.begin(), found.begin() + static_cast<long>(count), found.end(), precedes);
+    std::vector<AffectedToken> most;
     for (size_t i = 0; i < count; ++i) {
-      const Tally& tally = *held[i].second;
+      const Tally& tally = *found[i].second;
       const Tally::Sums& sums = tally.*which;
-      most.push_back({tally.text, tally.seen, sums.count, sums.mu / static_cast<double>(sums.count),
+      most.push_back({tally.text, tally.total, sums.count, sums.mu / static_cast<double>(sums.count),
                       sums.entropies > 0 ? sums.entropy / static_cast<double>(sums.entropies)
                                          : std::numeric_limits<double>::quiet_NaN()});
     }
     return most;
   }
 
-  void add_held(const TokenRow& row, size_t sign, RecordedStep& step) {
+  void count_by_sign(const TokenRow& row, size_t sign, RecordedStep& step) {
     const auto update = static_cast<size_t>(std::clamp<int64_t>(row.update, 0, 4095));
     if (out_.by_update.size() <= update) out_.by_update.resize(update + 1);
-    for (HeldShare* share : {&step.held[sign], &out_.by_update[update][sign]}) {
-      ++share->tokens;
-      share->blocked += !row.kept;
-      share->outside += row.outside;
+    for (TokenCounts* counts : {&step.counts[sign], &out_.by_update[update][sign]}) {
+      ++counts->tokens;
+      counts->blocked += !row.kept;
+      counts->outside += row.outside;
     }
     Tally& tally = tallies_[sign][row.token_id];
-    if (tally.seen++ == 0) tally.text = shown_text(row.token, kMaxTextBytes);
-    if (!row.kept) count_in(tally.blocked, row);
-    if (row.outside) count_in(tally.outside, row);
+    if (tally.total++ == 0) tally.text = display_text(row.token, kMaxTextBytes);
+    if (!row.kept) add_to(tally.blocked, row);
+    if (row.outside) add_to(tally.outside, row);
   }
 
   void add_mismatch(const TokenRow& row) {
     const bool recomputed = std::isfinite(row.log_recomputed);
-    if (recomputed) note(recomputed_, row, row.log_recomputed);
-    if (row.update == 0) note(first_update_, row, row.log_pi);
+    if (recomputed) record_mismatch(recomputed_, row, row.log_recomputed);
+    if (row.update == 0) record_mismatch(first_update_, row, row.log_pi);
   }
 
-  static void note(RecordedMismatch& mismatch, const TokenRow& row, float log_p) {
-    const double size = difference(log_p, row.log_mu);
+  static void record_mismatch(RecordedMismatch& mismatch, const TokenRow& row, float log_p) {
+    const double size = probability_difference(log_p, row.log_mu);
     if (std::isnan(size)) return;
     mismatch.sizes.add(size);
     const auto larger = [](const RecordedMismatch::Token& a, const RecordedMismatch::Token& b) {
@@ -203,7 +203,7 @@ class LiveTokenRecords::Digest {
     RecordedMismatch::Token token{
         row.step, row.rollout, row.position, "", std::exp(double{row.log_mu}), std::exp(double{log_p})};
     if (mismatch.largest.size() == kMaxLargest && !larger(token, mismatch.largest.back())) return;
-    token.text = shown_text(row.token, kMaxTextBytes);
+    token.text = display_text(row.token, kMaxTextBytes);
     mismatch.largest.insert(std::ranges::upper_bound(mismatch.largest, token, larger), std::move(token));
     if (mismatch.largest.size() > kMaxLargest) mismatch.largest.pop_back();
   }
@@ -211,28 +211,28 @@ class LiveTokenRecords::Digest {
   RecordedMismatch mismatch() const {
     using Source = RecordedMismatch::Source;
     const bool is_recomputed = recomputed_.sizes.count > 0;
-    RecordedMismatch better = is_recomputed ? recomputed_ : first_update_;
-    if (better.sizes.count > 0) better.source = is_recomputed ? Source::kRecomputed : Source::kFirstUpdate;
-    return better;
+    RecordedMismatch best = is_recomputed ? recomputed_ : first_update_;
+    if (best.sizes.count > 0) best.source = is_recomputed ? Source::kRecomputed : Source::kFirstUpdate;
+    return best;
   }
 
-  /// Whether a completion is among those that a page holds; of fewer rows more are.
-  bool is_drawn(int64_t rollout) const {
-    if (rows_ <= most_) return true;
-    const double share = static_cast<double>(most_) / static_cast<double>(rows_);
-    return RandomSequence(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout)).uniform() < share;
+  /// Whether the page includes a completion. The fraction of completions falls with the number of rows.
+  bool is_selected(int64_t rollout) const {
+    if (rows_ <= max_rows_) return true;
+    const double fraction = static_cast<double>(max_rows_) / static_cast<double>(rows_);
+    return RandomSequence(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout)).uniform() < fraction;
   }
 
-  /// Of the completions that were drawn while there were fewer rows.
-  void drop_undrawn() {
+  /// Removes completions that were selected while there were fewer rows.
+  void drop_unselected() {
     RecordedRows& rows = out_.rows;
     std::vector<const std::string*> text_at(texts_.size());
-    for (const auto& [text, place] : texts_) text_at[place] = &text;
+    for (const auto& [text, index] : texts_) text_at[index] = &text;
     std::unordered_map<std::string, uint32_t> texts;
     std::vector<RecordedCompletion> completions;
     size_t to = 0;
     for (RecordedCompletion completion : rows.completions) {
-      if (!is_drawn(completion.rollout)) continue;
+      if (!is_selected(completion.rollout)) continue;
       const size_t first = std::exchange(completion.first, to);
       for (size_t from = first; from < first + completion.rows; ++from, ++to) {
         for (RecordedRows::Column& column : rows.columns) column.values[to] = column.values[from];
@@ -266,7 +266,7 @@ class LiveTokenRecords::Digest {
       rollout_ = row.rollout;
       update_ = row.update;
       ++out_.completions;
-      shown_ = is_drawn(rollout_);
+      shown_ = is_selected(rollout_);
       if (shown_) begin_completion(row);
     }
     if (!shown_) return;
@@ -274,7 +274,8 @@ class LiveTokenRecords::Digest {
     ++completion.tokens;
     if (completion.rows == kMaxCompletion) return;
     ++completion.rows;
-    for (size_t c = 0; c < kShown.size(); ++c) out_.rows.columns[c].values.push_back(row.*kShown[c].member);
+    for (size_t c = 0; c < kShownColumns.size(); ++c)
+      out_.rows.columns[c].values.push_back(row.*kShownColumns[c].member);
     out_.rows.kept.push_back(row.kept);
     out_.rows.outside.push_back(row.outside);
     out_.rows.text.push_back(texts_.emplace(row.token, static_cast<uint32_t>(texts_.size())).first->second);
@@ -283,36 +284,36 @@ class LiveTokenRecords::Digest {
   std::vector<std::string> fitted_texts() const {
     const size_t length = fitting_length(std::views::keys(texts_), kMaxTextBytes, kMaxTextsBytes);
     std::vector<std::string> fitted(texts_.size());
-    for (const auto& [text, place] : texts_) fitted[place] = shown_text(text, length);
+    for (const auto& [text, index] : texts_) fitted[index] = display_text(text, length);
     return fitted;
   }
 
   void add_prompts(RecordedRows& rows) const {
     const size_t length = fitting_length(std::views::values(prompts_), kMaxPromptBytes, kMaxPromptsBytes);
-    std::map<PromptKey, int64_t> places;
+    std::map<PromptKey, int64_t> indices;
     for (const auto& [key, text] : prompts_) {
-      places.emplace(key, std::ssize(rows.prompts));
-      rows.prompts.push_back(shown_text(text, length));
+      indices.emplace(key, std::ssize(rows.prompts));
+      rows.prompts.push_back(display_text(text, length));
     }
     for (RecordedCompletion& completion : rows.completions)
-      if (const auto found = places.find({completion.step, completion.prompt}); found != places.end())
-        completion.prompt_text = found->second;
+      if (const auto found = indices.find({completion.step, completion.prompt}); found != indices.end())
+        completion.prompt_index = found->second;
   }
 
   RecordedTokens out_;
-  size_t most_, rows_ = 0;  // that a page holds; that the files have
+  size_t max_rows_, rows_ = 0;  // of a page; of all files
   std::array<Tallies, 2> tallies_;
   std::set<double> thresholds_;
   RecordedMismatch recomputed_, first_update_;
   std::unordered_map<std::string, uint32_t> texts_;
   using PromptKey = std::pair<int64_t, int64_t>;  // step and id
-  std::map<PromptKey, std::string> prompts_;      // of completions that are shown
+  std::map<PromptKey, std::string> prompts_;      // of selected completions
   std::unordered_map<std::string, std::string> prompts_of_file_;
   bool completion_known_ = false, shown_ = false;
   int64_t rollout_ = 0, update_ = 0;
 };
 
-/// What is recorded of a step, as it was when it was read.
+/// The record of a step with its size and time when it was read.
 struct LiveTokenRecords::File {
   std::filesystem::path path;
   uintmax_t size = 0;
@@ -320,18 +321,18 @@ struct LiveTokenRecords::File {
   bool operator==(const File&) const = default;
 
   static File at(const std::filesystem::path& path) {
-    std::error_code unseen;  // removed in this moment: reading it will tell
-    return {path, std::filesystem::file_size(path, unseen), std::filesystem::last_write_time(path, unseen)};
+    std::error_code ignored;  // reading a removed file fails later
+    return {path, std::filesystem::file_size(path, ignored), std::filesystem::last_write_time(path, ignored)};
   }
 
-  /// What is wrong with it is noted. Returns how many rows it has.
+  /// Adds the rows and errors of the file. Returns the number of rows.
   int64_t read_into(Digest& digest) const {
     bool begun = false;
     int64_t count = 0;
     try {
-      TokenReader reader(path, kRead);
+      TokenReader reader(path, kReadColumns);
       count = reader.rows();
-      digest.begin_file(path, reader.facts(), count);
+      digest.begin_file(path, reader.metadata(), count);
       begun = true;
       for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next())
         for (const TokenRow& row : rows) digest.add(row);
@@ -343,15 +344,16 @@ struct LiveTokenRecords::File {
   }
 };
 
-LiveTokenRecords::LiveTokenRecords(std::filesystem::path run, size_t most) : run_(std::move(run)), most_(most) {
-  begin_again();
+LiveTokenRecords::LiveTokenRecords(std::filesystem::path run, size_t max_rows)
+    : run_(std::move(run)), max_rows_(max_rows) {
+  reset();
 }
 LiveTokenRecords::~LiveTokenRecords() = default;
 LiveTokenRecords::LiveTokenRecords(LiveTokenRecords&&) noexcept = default;
 LiveTokenRecords& LiveTokenRecords::operator=(LiveTokenRecords&&) noexcept = default;
 
-void LiveTokenRecords::begin_again() {
-  digest_ = std::make_unique<Digest>(most_);
+void LiveTokenRecords::reset() {
+  digest_ = std::make_unique<Digest>(max_rows_);
   read_.clear();
 }
 
@@ -359,33 +361,33 @@ bool LiveTokenRecords::read_new_files(int64_t rows) {
   std::vector<File> files;
   for (const std::filesystem::path& path : token_files(run_)) files.push_back(File::at(path));
   bool changed = files.size() < read_.size() || !std::equal(read_.begin(), read_.end(), files.begin());
-  if (changed) begin_again();
+  if (changed) reset();
   try {
     for (; rows > 0 && read_.size() < files.size(); changed = true) {
       rows -= files[read_.size()].read_into(*digest_);
       read_.push_back(files[read_.size()]);
     }
   } catch (...) {
-    begin_again();  // of the file at hand some rows are summed up
+    reset();  // the current file was added partially
     throw;
   }
-  to_come_ = static_cast<int64_t>(files.size() - read_.size());
+  pending_ = static_cast<int64_t>(files.size() - read_.size());
   return changed;
 }
 
 RecordedTokens LiveTokenRecords::tokens() {
   RecordedTokens tokens = digest_->tokens();
-  tokens.pending_steps = to_come_;
+  tokens.pending_steps = pending_;
   return tokens;
 }
 
-RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most) {
-  LiveTokenRecords records(run, most);
+RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t max_rows) {
+  LiveTokenRecords records(run, max_rows);
   records.read_new_files(std::numeric_limits<int64_t>::max());
   return records.tokens();
 }
 
-void SizeHistogram::add(double value, bool is_blocked) {
+void LogHistogram::add(double value, bool is_blocked) {
   if (std::isnan(value)) return;
   ++count;
   if (std::isinf(value)) {
@@ -398,12 +400,12 @@ void SizeHistogram::add(double value, bool is_blocked) {
     ++zero;
     return;
   }
-  const double place = std::floor((std::log10(value) - kFirstDecade) * kPerDecade);
-  ++(is_blocked ? blocked : kept)[static_cast<size_t>(std::clamp(place, 0.0, static_cast<double>(kClasses - 1)))];
+  const double bin = std::floor((std::log10(value) - kFirstDecade) * kPerDecade);
+  ++(is_blocked ? blocked : kept)[static_cast<size_t>(std::clamp(bin, 0.0, static_cast<double>(kBins - 1)))];
 }
 
-double SizeHistogram::begin_of(size_t place) {
-  return std::pow(10.0, kFirstDecade + static_cast<double>(place) / kPerDecade);
+double LogHistogram::lower_edge(size_t index) {
+  return std::pow(10.0, kFirstDecade + static_cast<double>(index) / kPerDecade);
 }
 
 }  // namespace keel

@@ -19,19 +19,19 @@ constexpr size_t kMaxLine = size_t{64} << 20, kMaxConfig = size_t{1} << 20;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kBlockedTokens = "trust_region/blocked_tokens";
 
-/// Calls `take` with each line's object. A last line without its newline was torn by a crash, and is passed over.
-void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& take) {
+/// Calls `visit` with each line's object. Skips an incomplete last line, which a crash leaves.
+void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& visit) {
   LineReader lines = LineReader::open(path);
   std::string line;
   for (size_t number = 1; lines.next(line, kMaxLine); ++number) {
     if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, path.string(), ":", number, ": the line has more than ", kMaxLine,
+      fail(ExitCode::kBadInput, path.string(), ":", number, ": the line exceeds ", kMaxLine,
            " bytes; repair or delete it");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Json object = try_parse_json(line, {.depth = kDataDepth}).value_or(Json());
     if (object.is_object() && object.contains("phase") && object["phase"].is_string() && object.contains("step") &&
         object["step"].is_number_integer()) {
-      take(object);
+      visit(object);
       continue;
     }
     if (lines.was_whole())
@@ -51,12 +51,12 @@ std::string text_or_empty(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// A value for people: a text as it is, the items of a list behind each other.
-std::string shown(const Json& value) {
+/// Formats a value for people: a text unchanged, a list with commas.
+std::string to_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string out;
-  for (const Json& item : value) out += (out.empty() ? "" : ", ") + shown(item);
+  for (const Json& item : value) out += (out.empty() ? "" : ", ") + to_text(item);
   return out;
 }
 
@@ -74,7 +74,7 @@ MetricRow read_metric_row(const Json& object) {
     if (value.is_number() && key != "step") row.values[key] = value.get<double>();
     if (value.is_structured()) row.details[key] = value;
   }
-  row.extent = text_or_empty(object, "eval/extent");
+  row.subset = text_or_empty(object, "eval/extent");
   return row;
 }
 
@@ -85,7 +85,7 @@ Sample read_sample(const Json& object) {
   sample.prompt = text_or_empty(object, "prompt");
   sample.completion = text_or_empty(object, "completion");
   if (const auto answer = object.find("answer"); answer != object.end() && !answer->is_null())
-    sample.answer = shown(*answer);
+    sample.answer = to_text(*answer);
   sample.reward = number_or_nan(object, "reward");
   sample.advantage = number_or_nan(object, "advantage");
   sample.finish = text_or_empty(object, "finish");
@@ -104,7 +104,7 @@ Sample read_sample(const Json& object) {
   return sample;
 }
 
-/// Keeps every sample until there are too many, then every second, every fourth and so on; and always the last.
+/// Keeps every sample up to the limit, then every second, every fourth and so on, and always the last.
 std::vector<Sample> read_samples(const std::filesystem::path& path) {
   std::vector<Sample> samples;
   std::optional<Sample> skipped;
@@ -118,8 +118,8 @@ std::vector<Sample> read_samples(const std::filesystem::path& path) {
     samples.push_back(read_sample(object));
     if (samples.size() <= kMaxSamples) return;
     stride *= 2;
-    size_t place = 0;
-    std::erase_if(samples, [&](const Sample&) { return place++ % 2 != 0; });
+    size_t position = 0;
+    std::erase_if(samples, [&](const Sample&) { return position++ % 2 != 0; });
   });
   if (skipped) samples.push_back(std::move(*skipped));
   return samples;
@@ -129,7 +129,7 @@ double mean_of(const std::vector<ChartPoint>& curve, size_t last = std::numeric_
   double sum = 0;
   size_t count = 0;
   for (auto point = curve.rbegin(); point != curve.rend() && count < last; ++point) {
-    if (!drawable(point->y)) continue;
+    if (!is_plottable(point->y)) continue;
     sum += point->y;
     ++count;
   }
@@ -139,19 +139,23 @@ double mean_of(const std::vector<ChartPoint>& curve, size_t last = std::numeric_
 std::optional<EvalPoint> eval_of(const MetricRow& row) {
   const auto value = [&](const char* key, double otherwise) {
     const auto found = row.values.find(key);
-    return found != row.values.end() && drawable(found->second) ? found->second : otherwise;
+    return found != row.values.end() && is_plottable(found->second) ? found->second : otherwise;
   };
   const double accuracy = value("eval/accuracy", kNan),
-               mean = drawable(accuracy) ? accuracy : value("eval/reward", kNan);
-  if (row.phase != "eval" || !drawable(mean)) return std::nullopt;
+               mean = is_plottable(accuracy) ? accuracy : value("eval/reward", kNan);
+  if (row.phase != "eval" || !is_plottable(mean)) return std::nullopt;
   const double count = std::clamp(value("eval/count", 0), 0.0, 1e15);
-  return EvalPoint{
-      row.step,           mean,      value("eval/low", mean), value("eval/high", mean), static_cast<int64_t>(count),
-      drawable(accuracy), row.extent};
+  return EvalPoint{row.step,
+                   mean,
+                   value("eval/low", mean),
+                   value("eval/high", mean),
+                   static_cast<int64_t>(count),
+                   is_plottable(accuracy),
+                   row.subset};
 }
 
-/// Takes the evaluations from the last one before RL on. The order in the file tells which that is; the step alone
-/// would not, for an evaluation right before the first RL step may carry the number of the step before or of that one.
+/// Takes the evaluations from the last one before RL on. The order of rows decides, because an evaluation right before
+/// the first RL step may have the number of the previous step or of that step.
 void summarize_evals(const RunData& run, RunSummary& summary) {
   size_t before_rl = 0;
   bool rl_began = false;
@@ -172,17 +176,17 @@ void summarize_evals(const RunData& run, RunSummary& summary) {
   if (!single_is_before) summary.after = summary.evals.back();
 }
 
-/// What the steps did together in a second of their time: a short step does not count as much as a long one.
-double rate_over_all(const RunData& run, std::string_view rate, std::string_view time) {
-  double done = 0, seconds = 0;
+/// Returns total amount / total time, not the mean of the rates.
+double total_rate(const RunData& run, std::string_view rate, std::string_view time) {
+  double amount = 0, seconds = 0;
   for (const MetricRow& row : run.metrics) {
-    const auto per_second = row.values.find(rate), taken = row.values.find(time);
-    if (row.phase != "rl" || per_second == row.values.end() || taken == row.values.end()) continue;
-    if (!drawable(per_second->second) || !drawable(taken->second)) continue;
-    done += per_second->second * taken->second;
-    seconds += taken->second;
+    const auto per_second = row.values.find(rate), duration = row.values.find(time);
+    if (row.phase != "rl" || per_second == row.values.end() || duration == row.values.end()) continue;
+    if (!is_plottable(per_second->second) || !is_plottable(duration->second)) continue;
+    amount += per_second->second * duration->second;
+    seconds += duration->second;
   }
-  return seconds > 0 ? done / seconds : kNan;
+  return seconds > 0 ? amount / seconds : kNan;
 }
 
 }  // namespace
@@ -191,26 +195,27 @@ std::string run_name(const std::filesystem::path& folder) {
   return std::filesystem::path(full_path(folder)).filename().string();
 }
 
-void for_each_metric_row(const std::filesystem::path& folder, const std::function<void(MetricRow)>& take) {
+void for_each_metric_row(const std::filesystem::path& folder, const std::function<void(MetricRow)>& visit) {
   const std::filesystem::path metrics = folder / "metrics.jsonl";
   if (!path_exists(metrics)) {
-    fail(ExitCode::kBadInput, folder.string(), ": is not a run folder, for it has no metrics.jsonl; ",
-         "give the folder that `keel train` or `keel quickstart` wrote, such as runs/quickstart");
+    fail(ExitCode::kBadInput, folder.string(), ": is not a run folder (no metrics.jsonl). ",
+         "Give a folder that `keel train` or `keel quickstart` wrote, such as runs/quickstart");
   }
-  for_each_line(metrics, [&](const Json& object) { take(read_metric_row(object)); });
+  for_each_line(metrics, [&](const Json& object) { visit(read_metric_row(object)); });
 }
 
-MetricRow metric_row(std::string_view line) { return read_metric_row(parse_json(line, {.depth = kDataDepth})); }
+MetricRow parse_metric_row(std::string_view line) { return read_metric_row(parse_json(line, {.depth = kDataDepth})); }
 
 namespace {
 
-/// Evaluations before such a line and behind it measure two things: another reward, or other rows.
+/// Whether a log line reports changed reward files or evaluation rows, so that later evaluations are not comparable.
 bool changes_evaluations(const std::string& line, const RunData& run) {
   const auto held_out = run.used.find("data.held_out");
-  const bool of_same_files = held_out != run.used.end() && held_out->second != "0" && held_out->second != "0.0";
-  const auto says = [&](const char* words) { return line.find(words) != std::string::npos; };
-  return (line.starts_with("reward file ") && says(" was changed: ")) ||
-         says(of_same_files ? "data.files: the rows are not those" : "data.eval_files: the rows are not those");
+  const bool splits_training_files = held_out != run.used.end() && held_out->second != "0" && held_out->second != "0.0";
+  const auto contains = [&](const char* text) { return line.find(text) != std::string::npos; };
+  return (line.starts_with("reward file ") && contains(" was changed: ")) ||
+         contains(splits_training_files ? "data.files: the rows are not those"
+                                        : "data.eval_files: the rows are not those");
 }
 
 }  // namespace
@@ -224,7 +229,7 @@ RunData read_run(const std::filesystem::path& folder) {
   if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
   if (path_exists(folder / "used.json")) {
     const Json used = read_json_file(folder / "used.json");
-    for (const auto& [path, value] : used.items()) run.used[path] = shown(value);
+    for (const auto& [path, value] : used.items()) run.used[path] = to_text(value);
   }
   if (path_exists(folder / "log.txt")) {
     std::istringstream log(read_file(folder / "log.txt"));
@@ -240,7 +245,7 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
   for (const MetricRow& row : run.metrics) {
     if (row.phase != phase) continue;
     const auto found = row.values.find(key);
-    const bool has = found != row.values.end() && drawable(found->second);
+    const bool has = found != row.values.end() && is_plottable(found->second);
     any = any || has;
     curve.push_back({static_cast<double>(row.step), has ? found->second : kNan});
   }
@@ -248,10 +253,10 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
   return curve;
 }
 
-ExportedStep exported_step(MetricRow row) {
-  constexpr double kLatest = 1e11;  // the year 5138: what is beyond is no time
+ExportedStep make_exported_step(MetricRow row) {
+  constexpr double kMaxTime = 1e11;  // the year 5138
   const auto clock = row.values.find(kClockMetric);
-  const bool is_time = clock != row.values.end() && clock->second >= 0 && clock->second < kLatest;
+  const bool is_time = clock != row.values.end() && clock->second >= 0 && clock->second < kMaxTime;
   const double time = is_time ? clock->second : 0;
   ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
   for (const auto& [name, value] : row.details) {
@@ -263,11 +268,11 @@ ExportedStep exported_step(MetricRow row) {
   return step;
 }
 
-std::vector<ExportedSample> exported_samples(const std::filesystem::path& folder) {
+std::vector<ExportedSample> read_exported_samples(const std::filesystem::path& folder) {
   std::vector<ExportedSample> samples;
   const std::filesystem::path path = folder / "samples.jsonl";
   if (!path_exists(path)) return samples;
-  for_each_line(path, [&](const Json& row) { samples.push_back(exported_sample(row)); });
+  for_each_line(path, [&](const Json& row) { samples.push_back(make_exported_sample(row)); });
   return samples;
 }
 
@@ -275,13 +280,13 @@ RunSummary summarize(const RunData& run) {
   RunSummary summary;
   summarize_evals(run, summary);
   for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss")) {
-    if (!drawable(point.y)) continue;
+    if (!is_plottable(point.y)) continue;
     if (!summary.sft_loss_before) summary.sft_loss_before = summary.sft_loss_after;
     summary.sft_loss_after = point.y;
   }
   const std::vector<ChartPoint> reward = metric_curve(run, "rl", "reward/mean");
   for (const ChartPoint& point : reward) {
-    if (!drawable(point.y) || point.y <= summary.best_reward) continue;
+    if (!is_plottable(point.y) || point.y <= summary.best_reward) continue;
     summary.best_reward = point.y;
     summary.best_reward_step = static_cast<int64_t>(point.x);
   }
@@ -289,14 +294,14 @@ RunSummary summarize(const RunData& run) {
   summary.masked = mean_of(metric_curve(run, "rl", "trust_region/masked"));
   summary.mismatch = mean_of(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
   summary.entropy_last = mean_of(metric_curve(run, "rl", "policy/entropy"), 10);
-  summary.rollout_tokens_per_s = rate_over_all(run, "throughput/rollout_tokens_per_s", "time/rollout");
-  summary.train_tokens_per_s = rate_over_all(run, "throughput/train_tokens_per_s", "time/train");
+  summary.rollout_tokens_per_s = total_rate(run, "throughput/rollout_tokens_per_s", "time/rollout");
+  summary.train_tokens_per_s = total_rate(run, "throughput/train_tokens_per_s", "time/train");
   for (const MetricRow& row : run.metrics) {
     summary.rl_steps += row.phase == "rl";
     summary.sft_steps += row.phase == "sft";
     for (const char* key : {"time/step", "time/checkpoint"}) {
       const auto found = row.values.find(key);
-      if (found != row.values.end() && drawable(found->second)) summary.seconds += found->second;
+      if (found != row.values.end() && is_plottable(found->second)) summary.seconds += found->second;
     }
   }
   return summary;

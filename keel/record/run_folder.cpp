@@ -20,21 +20,21 @@ constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *
                      *kCheckpoints = "checkpoints", *kReference = "reference", *kEvents = "tensorboard",
                      *kTokens = "tokens";
 
-/// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
-/// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
+/// Whether the path exists and is not an empty folder, apart from the partial file of a run that was killed at its
+/// start. Other errors, such as missing permission, appear at the first write.
 bool is_taken(const std::filesystem::path& path) {
-  std::error_code unseen;
-  if (!std::filesystem::exists(path, unseen)) return false;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return false;
   if (!std::filesystem::is_directory(path)) return true;
   const std::vector<std::string> names = list_directory(path);
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
-/// Whether a run writes a file of this name, or one that is half-written or was damaged.
-bool is_file_of_a_run(std::string name) {
+/// Whether a run writes files of this name, including partial files and copies of damaged ones.
+bool is_run_file_name(std::string name) {
   constexpr std::string_view kPartial = ".partial", kDamaged = ".damaged";
   if (name.ends_with(kPartial)) name.resize(name.size() - kPartial.size());
-  for (const char* rows : {kMetrics, kSamples}) {  // leave_unchanged_lines() keeps damaged ones, numbered
+  for (const char* rows : {kMetrics, kSamples}) {  // restore_unchanged_lines() numbers the copies
     if (!name.starts_with(rows + std::string(kDamaged))) continue;
     const std::string number = name.substr(std::string_view(rows).size() + kDamaged.size());
     return number.empty() || (number.starts_with('-') && number.size() > 1 &&
@@ -64,8 +64,8 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
   remove_if_empty(checkpoints);
 }
 
-/// Removes a run from its folder: the id in used.json and the heading of config.yaml come last, since a replacement
-/// that is killed half-way needs them when it is repeated. What the run did not write stays.
+/// Removes a run, but no files of others. used.json and config.yaml come last, because a repeated replacement needs
+/// them if this one is killed.
 void remove_run(const std::filesystem::path& path) {
   const std::string run = find_run_id(path);
   remove_checkpoints(path / kCheckpoints, run);
@@ -74,12 +74,12 @@ void remove_run(const std::filesystem::path& path) {
   remove_files(path / kEvents, [&](const std::string& name) { return EventFile::is_own(name, run); });
   remove_files(path / kTokens, [](const std::string& name) { return TokenFile::parse_step(name) >= 0; });
   for (const std::string& name : list_directory(path))
-    if (is_file_of_a_run(name) && name != kUsed && name != kConfig) remove_file(path / name);
+    if (is_run_file_name(name) && name != kUsed && name != kConfig) remove_file(path / name);
   for (const char* name : {kUsed, kConfig}) remove_file(path / name);
 }
 
-/// A row without numbers that JSON cannot hold.
-Json finite(const Json& row) {
+/// Removes NaN and infinity, which JSON does not support.
+Json remove_non_finite(const Json& row) {
   Json result = Json::object();
   for (const auto& [key, value] : row.items())
     if (!value.is_number_float() || std::isfinite(value.get<double>())) result[key] = value;
@@ -91,9 +91,9 @@ Json finite(const Json& row) {
 RunFolder::RunFolder(LockedDirectory directory, std::string_view config_yaml)
     : directory_(std::move(directory)),
       config_yaml_(config_yaml),
-      metrics_(GrowingFile::open(path() / kMetrics)),
-      samples_(GrowingFile::open(path() / kSamples)),
-      log_(GrowingFile::open(path() / kLog)) {}
+      metrics_(ChecksummedFile::open(path() / kMetrics)),
+      samples_(ChecksummedFile::open(path() / kSamples)),
+      log_(ChecksummedFile::open(path() / kLog)) {}
 
 bool RunFolder::contains_run(const std::filesystem::path& path) {
   const std::filesystem::path config = path / kConfig;
@@ -102,29 +102,27 @@ bool RunFolder::contains_run(const std::filesystem::path& path) {
 }
 
 bool RunFolder::belongs_to_run(const std::filesystem::path& path) {
-  std::error_code unseen;
-  std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unseen);
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
   while (folder.has_relative_path()) {
-    const std::string name = folder.filename().string();  // in each folder above the file, what leads to it
+    const std::string name = folder.filename().string();  // of the path below `folder`
     folder = folder.parent_path();
-    const bool is_named_so = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
-                             (name != kReport && is_file_of_a_run(name));
-    if ((is_named_so && contains_run(folder)) || is_checkpoint(folder)) return true;
+    const bool is_run_name = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
+                             (name != kReport && is_run_file_name(name));
+    if ((is_run_name && contains_run(folder)) || is_checkpoint(folder)) return true;
   }
   return false;
 }
 
 void RunFolder::require_outside_run(const std::filesystem::path& path) {
-  if (belongs_to_run(path))
-    fail(ExitCode::kBadConfiguration, path.string(), ": is a file of a run. Fix: choose another name");
+  if (belongs_to_run(path)) fail(ExitCode::kBadConfiguration, path.string(), " belongs to a run. Choose another name");
 }
 
 void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
   if (!is_taken(path)) return;
   if (!contains_run(path))
-    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists already and holds no run (no config.yaml ",
-         "that a run has written), so that a run neither goes on there nor replaces it. Choose another run.dir, or ",
-         "empty it yourself");
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists, but contains no run (no config.yaml ",
+         "of a run), so it is neither resumed nor overwritten. Choose another run.dir, or empty this folder");
   if (!replace)
     fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
          " exists already. Continue it with --resume, replace it with --overwrite, or choose another run.dir");
@@ -134,7 +132,7 @@ RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std
   require_free(path, replace);
   create_directories(path);
   LockedDirectory directory = lock(path);
-  require_free(path, replace);  // Another process may have been faster.
+  require_free(path, replace);  // another process may have created a run meanwhile
   remove_run(path);
   write_atomically(path / kConfig, config_yaml);
   return RunFolder(std::move(directory), config_yaml);
@@ -150,16 +148,16 @@ LockedDirectory RunFolder::lock(const std::filesystem::path& path) {
 
 namespace {
 
-/// used.json's list of files that rewards come from, "PATH FINGERPRINT" each; nothing where there is none.
-std::vector<std::string> reward_files_in(const std::filesystem::path& used) {
+/// Returns the reward files in used.json, "PATH FINGERPRINT" each.
+std::vector<std::string> read_reward_files(const std::filesystem::path& used) {
   std::vector<std::string> files;
   for (const Json& file : json_if_any(used).value("reward.files", Json::array()))
     if (file.is_string()) files.push_back(file.get<std::string>());
   return files;
 }
 
-/// Where the blank before a fingerprint is: "sha256:...", "no file" or "123 bytes".
-size_t fingerprint_in(const std::string& file) {
+/// Finds the blank before the fingerprint "sha256:...", "no file" or "123 bytes".
+size_t find_fingerprint(const std::string& file) {
   const size_t last = file.rfind(' ');
   return file.find("sha256:", last) == last + 1 ? last : file.rfind(' ', last - 1);
 }
@@ -167,39 +165,38 @@ size_t fingerprint_in(const std::string& file) {
 }  // namespace
 
 std::vector<std::string> RunFolder::record_used_settings(Json settings, const std::string& run) const {
-  const std::vector<std::string> before = reward_files_in(path() / kUsed);
+  const std::vector<std::string> before = read_reward_files(path() / kUsed);
   settings["run.id"] = run;
   const std::string text = settings.dump(2, ' ', false, Json::error_handler_t::replace);
   write_atomically(path() / kUsed, escape_json_controls(text) + "\n");
   std::vector<std::string> notes;
-  const auto name_of = [](const std::string& file) { return file.substr(0, fingerprint_in(file)); };
-  const auto sum_of = [](const std::string& file) { return file.substr(fingerprint_in(file) + 1); };
-  const std::vector<std::string> files = reward_files_in(path() / kUsed);
+  const auto path_of = [](const std::string& file) { return file.substr(0, find_fingerprint(file)); };
+  const auto fingerprint_of = [](const std::string& file) { return file.substr(find_fingerprint(file) + 1); };
+  const std::vector<std::string> files = read_reward_files(path() / kUsed);
   for (size_t i = 0; i < files.size(); ++i) {
-    const std::filesystem::path file = name_of(files[i]);
-    auto then = std::ranges::find(before, file.string(), name_of);
-    const bool is_there = then != before.end();
-    if (!is_there && i < before.size() && std::filesystem::path(name_of(before[i])).filename() == file.filename())
-      then = before.begin() + static_cast<std::ptrdiff_t>(i);  // a project that was moved
-    if (then != before.end() && sum_of(*then) != sum_of(files[i]))
-      notes.push_back(str_cat("reward file ", file.string(),
-                              is_there ? " was changed" : " is another than " + name_of(*then), ": ", sum_of(*then),
-                              " when the run was last started, ", sum_of(files[i]), " now"));
+    const std::filesystem::path file = path_of(files[i]);
+    auto old = std::ranges::find(before, file.string(), path_of);
+    const bool is_same_path = old != before.end();
+    if (!is_same_path && i < before.size() && std::filesystem::path(path_of(before[i])).filename() == file.filename())
+      old = before.begin() + static_cast<std::ptrdiff_t>(i);  // the project was moved
+    if (old != before.end() && fingerprint_of(*old) != fingerprint_of(files[i]))
+      notes.push_back(
+          str_cat("reward file ", file.string(), is_same_path ? " was changed" : " differs from " + path_of(*old), ": ",
+                  fingerprint_of(*old), " when the run was last started, ", fingerprint_of(files[i]), " now"));
   }
   return notes;
 }
 
 namespace {
 
-/// Brings the rows back to what they were at a checkpoint; a log that was changed goes on as it is.
-void reopen_rows(const std::filesystem::path& path, const LineChecksums& remembered, std::vector<std::string>& notes) {
-  const std::optional<std::string> change = find_changed_line(path, remembered);
-  if (!change) return cut_to_lines(path, remembered.size());
-  if (path.filename() == kLog)
-    return notes.push_back(path.string() + ": " + *change + "; it goes on from what there is");
-  const std::optional<std::filesystem::path> kept = leave_unchanged_lines(path, remembered);
-  notes.push_back(path.string() + ": " + *change + "; the rows that are as they were stay" +
-                  (kept ? ", and " + kept->string() + " is the file as it was" : ""));
+/// Restores the rows of a checkpoint. A changed log is continued.
+void reopen_rows(const std::filesystem::path& path, const LineChecksums& expected, std::vector<std::string>& notes) {
+  const std::optional<std::string> change = find_changed_line(path, expected);
+  if (!change) return truncate_to_lines(path, expected.size());
+  if (path.filename() == kLog) return notes.push_back(path.string() + ": " + *change + "; the run appends to it");
+  const std::optional<std::filesystem::path> kept = restore_unchanged_lines(path, expected);
+  notes.push_back(path.string() + ": " + *change + "; unchanged rows were kept" +
+                  (kept ? ", and the old file was copied to " + kept->string() : ""));
 }
 
 }  // namespace
@@ -208,9 +205,9 @@ RunFolder RunFolder::reopen(LockedDirectory directory, const Lines& lines, std::
                             std::vector<std::string>& notes) {
   const std::filesystem::path run = directory.path();
   write_atomically(run / kConfig, config_yaml);
-  for (const auto& [name, remembered] :
+  for (const auto& [name, expected] :
        {std::pair{kMetrics, &lines.metrics}, {kSamples, &lines.samples}, {kLog, &lines.log}})
-    reopen_rows(run / name, *remembered, notes);
+    reopen_rows(run / name, *expected, notes);
   return RunFolder(std::move(directory), config_yaml);
 }
 
@@ -220,44 +217,43 @@ void RunFolder::write(const std::function<void()>& action) const {
   } catch (const RunWriteError&) {
     throw;
   } catch (const Error& error) {
-    throw RunWriteError(directory_.current_path()
-                            ? error.what()
-                            : "run.dir: " + path().string() + " was removed while the run went on");
+    throw RunWriteError(directory_.current_path() ? error.what()
+                                                  : "run.dir: " + path().string() + " was removed during the run");
   }
 }
 
 void RunFolder::require_rows() const {
   for (const auto& [name, rows] : {std::pair{kMetrics, &metrics_}, {kSamples, &samples_}})
     if (!rows->has_its_name())
-      fail(ExitCode::kHealthGuard, (path() / name).string(), " was removed or replaced while the run went on");
+      fail(ExitCode::kHealthGuard, (path() / name).string(), " was removed or replaced during the run");
 }
 
 std::string RunFolder::add_metrics(const Json& row) {
-  Json stamped = finite(row);
+  Json stamped = remove_non_finite(row);
   stamped[kClockMetric] = seconds_since_1970();
   std::string line = json_line(stamped);
   write([&] {
     require_rows();
     metrics_.add(line);
-    if (events_) events_->add(exported_step(metric_row(line)));
+    if (events_) events_->add(make_exported_step(parse_metric_row(line)));
   });
   return line;
 }
 
 void RunFolder::add_sample(const Json& row) {
-  write([&] { samples_.add(json_line(finite(row))); });
-  if (events_) events_->add_sample(exported_sample(row));
+  write([&] { samples_.add(json_line(remove_non_finite(row))); });
+  if (events_) events_->add_sample(make_exported_sample(row));
 }
 
 void RunFolder::write_events() {
   const std::filesystem::path folder = path() / kEvents;
   if (path_exists(folder) && !is_folder(folder)) move_aside(folder);
   events_ = EventFile::begin(folder, config_yaml_, find_run_id(path()));
-  const std::vector<ExportedSample> samples = exported_samples(path());
+  const std::vector<ExportedSample> samples = read_exported_samples(path());
   auto sample = samples.begin();
   for_each_metric_row(path(), [&](MetricRow row) {
     for (; sample != samples.end() && sample->step <= row.step; ++sample) events_->add_sample(*sample);
-    events_->add(exported_step(std::move(row)));
+    events_->add(make_exported_step(std::move(row)));
   });
   events_->sync();
   events_->replace_older();

@@ -20,8 +20,8 @@ std::string text_in(const Json& object, const char* member) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-/// Returns the run in a manifest whose checksum holds.
-std::string surely_of(const fs::path& folder) { return text_in(valid_manifest(folder), "run"); }
+/// Returns the run id of a manifest with a valid checksum.
+std::string read_verified_run_id(const fs::path& folder) { return text_in(valid_manifest(folder), "run"); }
 
 }  // namespace
 
@@ -38,17 +38,17 @@ bool is_checkpoint(const fs::path& path) {
 std::string read_run_id(const fs::path& folder) { return text_in(json_if_any(folder / "manifest.json"), "run"); }
 
 bool belongs_to_other_run(const fs::path& folder, const std::string& run) {
-  const std::string of = surely_of(folder);
-  return !of.empty() && of != run;
+  const std::string owner = read_verified_run_id(folder);
+  return !owner.empty() && owner != run;
 }
 
 std::optional<fs::path> latest_checkpoint(const fs::path& run) {
   const fs::path checkpoints = run / "checkpoints";
   std::string latest;
   try {
-    constexpr uint64_t kLongest = 100;
-    if (path_exists(checkpoints / "LATEST")) latest = read_file(checkpoints / "LATEST", kLongest);
-  } catch (const Error&) {  // a folder, say
+    constexpr uint64_t kMaxLength = 100;
+    if (path_exists(checkpoints / "LATEST")) latest = read_file(checkpoints / "LATEST", kMaxLength);
+  } catch (const Error&) {  // such as a directory
   }
   latest = latest.substr(0, latest.find('\n'));
   return is_checkpoint_name(latest) ? std::optional(checkpoints / latest) : std::nullopt;
@@ -66,7 +66,7 @@ std::string find_run_id(const fs::path& run) {
   std::set<std::string> runs;
   if (is_folder(checkpoints))
     for (const std::string& name : list_directory(checkpoints))
-      if (is_checkpoint(checkpoints / name)) runs.insert(surely_of(checkpoints / name));
+      if (is_checkpoint(checkpoints / name)) runs.insert(read_verified_run_id(checkpoints / name));
   runs.erase("");
   return runs.size() == 1 ? *runs.begin() : "";
 }
@@ -85,11 +85,12 @@ fs::path partial_path_of(const fs::path& folder, const std::string& run) {
 }
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
-  if (!matches_manifest_exactly(folder)) return;
-  const fs::path half = partial_path_of(folder, run);  // without its files it would not be recognised as a checkpoint
-  remove_tree(half);
-  rename_directory(folder, half);
-  remove_tree(half);
+  if (!holds_only_its_files(folder)) return;
+  const fs::path partial =
+      partial_path_of(folder, run);  // a half-removed folder would not be recognised as a checkpoint
+  remove_tree(partial);
+  rename_directory(folder, partial);
+  remove_tree(partial);
 }
 
 void remove_leftovers(const fs::path& parent, const std::string& run) {

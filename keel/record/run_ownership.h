@@ -12,35 +12,35 @@ namespace keel {
 /// The name of the link, among a run's checkpoints, to the one with the best evaluation.
 inline constexpr const char* kBestCheckpoint = "best";
 
-/// Whether this is a run's checkpoint, sound or not, judged by its name and its files.
+/// Whether the path is a checkpoint by its name and files; it may be damaged.
 bool is_checkpoint(const std::filesystem::path& path);
 bool is_checkpoint_name(const std::string& name);
 
 /// Returns the id of the run that wrote a checkpoint or a reference policy, or "" if its manifest has none.
 std::string read_run_id(const std::filesystem::path& folder);
 
-/// Whether its manifest is sound and names another run. A manifest with a flipped bit may name any run.
+/// Whether its manifest is intact and names another run.
 bool belongs_to_other_run(const std::filesystem::path& folder, const std::string& run);
 
-/// Returns the checkpoint that a run's LATEST names, if it names one.
+/// Returns the checkpoint that LATEST of a run names, if any.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
 
-/// Whether that checkpoint is the one at the end of the run.
+/// Whether the latest checkpoint is the final one of the run.
 bool is_finished(const std::filesystem::path& run);
 
-/// Returns the id in a run folder's used.json or, without one, the id that all its sound checkpoints share; else "".
+/// Returns the run id in used.json, else the id that all intact checkpoints share, else "".
 std::string find_run_id(const std::filesystem::path& run);
 
 bool is_own_checkpoint(const std::filesystem::path& path, const std::string& run);
 bool is_own_reference(const std::filesystem::path& path, const std::string& run);
 
-/// The name under which a run writes or removes one of these folders: NAME.RUN.partial.
+/// The temporary name of a folder that a run writes or removes: NAME.RUN.partial.
 std::filesystem::path partial_path_of(const std::filesystem::path& folder, const std::string& run);
 
 /// Removes a checkpoint or a reference policy of the run, unless it holds files that its manifest does not name.
 void remove_own_folder(const std::filesystem::path& folder, const std::string& run);
 
-/// Removes what killed processes of this run left half-written or half-removed in a folder.
+/// Removes partial folders that killed processes of this run left.
 void remove_leftovers(const std::filesystem::path& parent, const std::string& run);
 
 }  // namespace keel

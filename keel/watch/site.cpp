@@ -97,7 +97,7 @@ Reply Site::report(const WatchedRuns::List& shown, bool is_choice) {
 RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) {
   RunData data = read_run(run);
   auto place = records.find(run);
-  if (place == records.end() || place->second.most() != most)
+  if (place == records.end() || place->second.max_rows() != most)
     place = records.insert_or_assign(run, LiveTokenRecords(run, most)).first;
   place->second.read_new_files(kRowsAtOnce);
   data.recorded = place->second.tokens();

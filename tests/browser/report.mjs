@@ -177,7 +177,7 @@ async function severalRuns(browser) {
   checks.equal(await several.locator('#trust-region .of-run:not([hidden]) > h2').allTextContents(), ['small'], 'one run at a time');
   await several.locator('#trust-region .of-runs select').selectOption('2');
   checks.equal(await several.locator('#trust-region .of-run:not([hidden]) > h2').allTextContents(), ['large'], 'another one');
-  checks.that((await several.locator('#trust-region .of-run:not([hidden])').textContent()).includes('drawn by their ids'), 'which is thinned, and says so');
+  checks.that((await several.locator('#trust-region .of-run:not([hidden])').textContent()).includes('selected by their ids'), 'which is thinned, and says so');
   await tab(several, 'mismatch');
   checks.equal(await several.locator('#mismatch .of-run:not([hidden]) > h2').allTextContents(), ['large'], 'on every page');
   await several.close();

@@ -350,8 +350,8 @@ class Refusals(support.Test):
         table = pyarrow.parquet.read_table(file)
         sound = file.read_bytes()
         file.write_bytes(sound[:len(sound) // 2])
-        self.refused(3, "not a sound token record", "tokens", run)
-        self.refused(3, "not a sound token record", "advise", run)
+        self.refused(3, "damaged token record", "tokens", run)
+        self.refused(3, "damaged token record", "advise", run)
         def with_facts(**changes):
             facts = {**json.loads(table.schema.metadata[b"keel.step"]), **changes}
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
@@ -363,7 +363,7 @@ class Refusals(support.Test):
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
 
         for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
-                                ("rows, and by keel.step", table.slice(0, len(table) - 1)),
+                                ("(keel.step)", table.slice(0, len(table) - 1)),
                                 ('has no valid "recorded_rollouts": 16 of 1 completions', with_facts(rollouts=1)),
                                 ('has no valid "recorded_rollouts": 16 of 20 completions', with_facts(rollouts=20)),
                                 ('has no valid "method": no method "dppo_tw"', with_facts(method="dppo_tw")),
@@ -372,7 +372,7 @@ class Refusals(support.Test):
                                 ('has no valid "kl_estimator"', with_facts(kl_estimator="k4")),
                                 ('has no valid "kl_estimator"', with_facts(kl_estimator=4)),
                                 ("its column kept is int32; expected bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
-                                ('of format "2", and this program reads format 1',
+                                ('format "2" (expected 1)',
                                  table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
                                 ('has no valid "top_k"', table.replace_schema_metadata(
                                     {**table.schema.metadata, b"keel.step": table.schema.metadata[b"keel.step"].replace(b"top_k", b"tip_k")}))):
@@ -410,7 +410,7 @@ class Refusals(support.Test):
             self.assertNotRegex(text, "\x1b|\u202e")
             self.assertTrue(text.endswith("\r\n"))
         file.rename(file.with_name(file.name + ".partial"))
-        self.refused(3, "is being written; wait until the step is over", "tokens", run)
+        self.refused(3, "is being written; wait for the end of the step", "tokens", run)
 
 
 if __name__ == "__main__":

@@ -133,12 +133,12 @@ class MovedProject(own_files.Test):
         now = {"functions": [f"python:{shutil.copy(self.reward, there)}:compute_score"]}
         moved = self.train("run", "train.steps=2", "--resume", reward=now)
         self.assert_exit(moved, 0)
-        self.assertNotIn("is another than", moved.stdout)
+        self.assertNotIn("differs from", moved.stdout)
         (self.folder / "other").mkdir()
         other = self.write("other/reward.py", self.reward.read_text().replace("/ 10", "/ 20"))
         changed = self.train("run", "train.steps=3", "--resume", reward={"functions": [f"python:{other}:compute_score"]})
         self.assert_exit(changed, 0)
-        self.assertRegex(changed.stdout, f"reward file {other} is another than {there}/reward.py: sha256:[0-9a-f]+ when the run was last "
+        self.assertRegex(changed.stdout, f"reward file {other} differs from {there}/reward.py: sha256:[0-9a-f]+ when the run was last "
                                          "started, sha256:[0-9a-f]+ now")
         self.assertEqual(changed.stdout.count(f"reward file {other}"), 1)
 

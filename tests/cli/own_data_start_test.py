@@ -98,7 +98,7 @@ class OwnDataStart(own_files.Test):
             self.assert_exit(self.train(run, train={"steps": 1}, model=model, rollout=rollout), 0)
             page = (self.folder / run / "report.html").read_text()
             headers[run] = page[page.index("<header>"):page.index("</header>")]
-        for fact in ("its weights <b>random</b>", "sampler <b>int8 weights, noise of 0.3 on the logits</b>"):
+        for fact in ("its weights <b>random</b>", "sampler <b>int8 weights, logit noise 0.3</b>"):
             self.assertIn(fact, headers["other"])
             self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
 
@@ -125,7 +125,7 @@ class OwnDataStart(own_files.Test):
         for run, why in (("rows", "data.eval_files: the rows are not those of before"), ("reward", f"reward file {self.reward} was changed")):
             self.assertNotIn("before → after", page(run))
             header = page(run)[:page(run).index("</header>")]
-            self.assertIn("Evaluations before and after are of two kinds: ", header)
+            self.assertIn("Evaluations before and after this change are not comparable: ", header)
             self.assertIn(why, header)
 
     def test_choices_that_change_the_equation_are_printed(self):

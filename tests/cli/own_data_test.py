@@ -106,7 +106,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         told = "training: 1 prompt skipped: longer than data.max_prompt_tokens, 40; 1 row skipped: bad"
         self.assertIn(told, result.stdout + result.stderr)
         self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
-        self.assertIn("training: 1 prompt of more than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
+        self.assertIn("training: 1 prompt longer than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
 
     def test_a_resumed_run_requires_the_same_rows(self):
         self.assert_exit(self.train("run", train={"steps": 1}), 0)
@@ -408,7 +408,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         result = self.train("run", train={"steps": 1}, data=dict(limit))
         self.assert_exit(result, 0)
         self.assertEqual((result.stdout + result.stderr).count("evaluation: 2 prompts skipped"), 1)
-        self.assertIn("evaluation: 2 prompts of more than 40 tokens", (self.folder / "run" / "report.html").read_text())
+        self.assertIn("evaluation: 2 prompts longer than 40 tokens", (self.folder / "run" / "report.html").read_text())
         counts = [row.get("eval/too_long") for row in support.metrics(self.folder / "run") if row["phase"] == "eval"]
         self.assertEqual(counts, [2, 2])
         only_long = self.write("long.jsonl", json.dumps(long) + "\n")

@@ -229,7 +229,7 @@ class Rows(support.Test):
     def test_changed_missing_emptied_and_shortened_rows_are_named_and_nothing_changes(self):
         for name in ("metrics.jsonl", "samples.jsonl"):
             lines = self.sound[name].splitlines(keepends=True)
-            damages = [(None, "it is missing"), (b"".join(lines[1:] + lines[:1]), "line 1 is not what was written there"),
+            damages = [(None, "it is missing"), (b"".join(lines[1:] + lines[:1]), "line 1 was changed"),
                        *((b"".join(lines[:kept]), f"it ends after line {kept} of {len(lines)}") for kept in (0, 1, len(lines) - 1))]
             for data, told in damages:
                 (self.run / name).unlink() if data is None else (self.run / name).write_bytes(data)
@@ -248,10 +248,10 @@ class Rows(support.Test):
         (self.run / "samples.jsonl").unlink()
         result = self.resumed("--damaged-rows")
         self.assert_exit(result, 0)
-        self.assertIn("metrics.jsonl: line 3 is not what was written there", result.stdout)
+        self.assertIn("metrics.jsonl: line 3 was changed", result.stdout)
         self.assertIn("samples.jsonl: it is missing", result.stdout)
         self.assertEqual((self.run / "metrics.jsonl.damaged").read_bytes(), damaged)
-        self.assertIn("line 3 is not", (self.run / "log.txt").read_text())
+        self.assertIn("line 3 was", (self.run / "log.txt").read_text())
         kept = [row["step"] for row in support.metrics(self.run) if row["phase"] == "sft"]
         self.assertEqual(kept, [1, 2, 4, 5, 6, 7, 8])
         for name in self.final_files(self.whole):
@@ -266,7 +266,7 @@ class Rows(support.Test):
         log = self.sound["log.txt"]
         for damage, told in ((lambda path: path.unlink(), "log.txt: it is missing"), (write(b""), "log.txt: it ends after line 0"),
                              (write(log[:50]), "log.txt: it ends after line"), (write(b"\0" * 10), "log.txt: it ends after line 0"),
-                             (write(log.replace(b"loss", b"LOSS", 1)), "log.txt: line 1 is not what was written there")):
+                             (write(log.replace(b"loss", b"LOSS", 1)), "log.txt: line 1 was changed")):
             damage(self.run / "log.txt")
             result = self.resumed()
             self.assert_exit(result, 0)

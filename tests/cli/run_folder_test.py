@@ -74,7 +74,7 @@ class FolderOfARun(support.Test):
         for flags in ((), ("--overwrite",)):
             self.assert_refused(train(run, *flags), 2, str(run))
             self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
-        self.assertIn("holds no run", train(run, "--overwrite").stderr)
+        self.assertIn("contains no run", train(run, "--overwrite").stderr)
         self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
         self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 
@@ -86,7 +86,7 @@ class FolderOfARun(support.Test):
             (run / name).write_text('{"mine": 1}')
         before = tree(run)
         for flags in ((), ("--overwrite",)):
-            self.assert_refused(train(run, *flags), 2, "holds no run", "another run.dir")
+            self.assert_refused(train(run, *flags), 2, "contains no run", "another run.dir")
         self.assertEqual(tree(run), before)
 
     def test_an_overwrite_removes_only_files_of_the_run(self):

@@ -71,7 +71,7 @@ TEST(ExportRun, RefusesWhatIsThereAlready) {
   twice(export_tensorboard, made.path / "tensorboard");
   made.write("tensorboard/events.out.tfevents.1.host", "another's");
   EXPECT_THAT(error_of(2, [&] { export_tensorboard(run, made.path / "tensorboard", true); }),
-              AllOf(HasSubstr("events.out.tfevents.1.host"), HasSubstr("choose another folder")));
+              AllOf(HasSubstr("events.out.tfevents.1.host"), HasSubstr("Choose another folder")));
 }
 
 }  // namespace

@@ -77,9 +77,9 @@ TEST_F(RecordedTokensTest, AreSummedUpOverAllRows) {
   ASSERT_EQ(tokens.steps.size(), 2u);
   EXPECT_EQ(tokens.steps[0].method, "dppo_tv");
   EXPECT_EQ(tokens.steps[0].parameters["high"], 0.2);
-  EXPECT_EQ(tokens.steps[0].held[0].tokens, 4);
-  EXPECT_EQ(tokens.steps[0].held[0].blocked, 2);
-  EXPECT_EQ(tokens.steps[0].held[1].blocked, 1);
+  EXPECT_EQ(tokens.steps[0].counts[0].tokens, 4);
+  EXPECT_EQ(tokens.steps[0].counts[0].blocked, 2);
+  EXPECT_EQ(tokens.steps[0].counts[1].blocked, 1);
   ASSERT_EQ(tokens.by_update.size(), 2u);
   EXPECT_EQ(tokens.by_update[0][0].tokens, 4);   // 2 of step 3, 2 of step 9
   EXPECT_EQ(tokens.by_update[0][0].blocked, 1);  // the one of step 9
@@ -88,8 +88,8 @@ TEST_F(RecordedTokensTest, AreSummedUpOverAllRows) {
 
   ASSERT_EQ(tokens.most_blocked[0].size(), 2u);
   EXPECT_EQ(tokens.most_blocked[0][0].text, "b");  // 2 of 3, with mu 0.25 and 0.75
-  EXPECT_EQ(tokens.most_blocked[0][0].held, 2);
-  EXPECT_EQ(tokens.most_blocked[0][0].seen, 3);
+  EXPECT_EQ(tokens.most_blocked[0][0].affected, 2);
+  EXPECT_EQ(tokens.most_blocked[0][0].total, 3);
   EXPECT_NEAR(tokens.most_blocked[0][0].mean_mu, 0.5, 1e-6);
   EXPECT_NEAR(tokens.most_blocked[0][0].mean_entropy, 0.5, 1e-6);
   ASSERT_EQ(tokens.most_blocked[1].size(), 1u);
@@ -224,7 +224,7 @@ TEST_F(RecordedTokensTest, HaveThePromptsOfTheirCompletions) {
   EXPECT_EQ(shown.prompts, std::vector<std::string>{"<b>\\u202e\nwhat"});
   ASSERT_EQ(shown.completions.size(), 8u);
   for (const RecordedCompletion& completion : shown.completions)
-    EXPECT_EQ(completion.prompt_text, completion.step == 3 && completion.prompt == 7 ? 0 : -1);
+    EXPECT_EQ(completion.prompt_index, completion.step == 3 && completion.prompt == 7 ? 0 : -1);
 }
 
 TEST_F(RecordedTokensTest, CutManyLongPromptsUntilAllFit) {
@@ -248,11 +248,11 @@ TEST_F(RecordedTokensTest, AreRefusedWithPromptsThatAreNoTexts) {
   write(3, step_three(), {{"7", 7}});
   const RecordedTokens tokens = read_recorded_tokens(run());
   ASSERT_EQ(tokens.damage.size(), 1u);
-  EXPECT_NE(tokens.damage[0].find("has \"prompts\" that are no texts"), std::string::npos) << tokens.damage[0];
+  EXPECT_NE(tokens.damage[0].find("\"prompts\" of keel.step is not an object of texts"), std::string::npos) << tokens.damage[0];
 }
 
-TEST(SizeHistogram, HasEightClassesADecade) {
-  SizeHistogram sizes;
+TEST(LogHistogram, HasEightClassesADecade) {
+  LogHistogram sizes;
   sizes.add(0.1);
   sizes.add(0.0999);
   sizes.add(0.15, true);
@@ -261,7 +261,7 @@ TEST(SizeHistogram, HasEightClassesADecade) {
   sizes.add(0);
   sizes.add(NAN);
   const size_t tenth = 9 * 8;  // from 1e-10 on
-  EXPECT_NEAR(SizeHistogram::begin_of(tenth), 0.1, 1e-12);
+  EXPECT_NEAR(LogHistogram::lower_edge(tenth), 0.1, 1e-12);
   EXPECT_EQ(sizes.kept[tenth] + sizes.kept[tenth - 1], 2);
   EXPECT_EQ(sizes.blocked[tenth + 1], 1);  // 0.1333 to 0.1778
   EXPECT_EQ(sizes.kept[0], 1);

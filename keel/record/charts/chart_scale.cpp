@@ -18,7 +18,7 @@ double round_step(double raw) {
   return 10 * decade;
 }
 
-/// Decimals that tell neighbouring ticks of this distance apart.
+/// Returns the decimals that distinguish ticks at this distance.
 int decimals_for(double step) {
   for (int decimals = 0; decimals < 12; ++decimals) {
     const double scaled = step * std::pow(10.0, decimals);
@@ -36,9 +36,9 @@ std::string power_of_ten_label(double value) {
 
 }  // namespace
 
-bool drawable(double value) { return std::isfinite(value) && std::fabs(value) < 1e200; }
+bool is_plottable(double value) { return std::isfinite(value) && std::fabs(value) < 1e200; }
 
-double Axis::place(double value) const {
+double Axis::position(double value) const {
   if (logarithmic) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
   return (value - low) / (high - low);
 }
@@ -46,7 +46,7 @@ double Axis::place(double value) const {
 Axis linear_axis(double low, double high, int ticks) {
   const double size = std::max(std::fabs(low), std::fabs(high));
   if (high - low <= 1e-9 * size || size == 0) {
-    // A constant: half its size of room on both sides, and the unit interval for a constant zero.
+    // A constant is extended by half its size on both sides; zero gets [0, 1].
     high = size == 0 ? 1 : high + size / 2;
     low = size == 0 ? 0 : low - size / 2;
   }
@@ -71,21 +71,21 @@ Axis logarithmic_axis(double low, double high) {
   return axis;
 }
 
-Axis axis_for(std::span<const double> values, bool may_be_logarithmic, int ticks) {
+Axis choose_axis(std::span<const double> values, bool may_be_logarithmic, int ticks) {
   double low = std::numeric_limits<double>::infinity(), high = -low, smallest_positive = low;
-  size_t drawn = 0, positive = 0;
+  size_t count = 0, positive = 0;
   for (const double value : values) {
-    if (!drawable(value)) continue;
-    ++drawn;
+    if (!is_plottable(value)) continue;
+    ++count;
     low = std::min(low, value);
     high = std::max(high, value);
     if (value <= 1e-200) continue;
     ++positive;
     smallest_positive = std::min(smallest_positive, value);
   }
-  if (drawn == 0) return linear_axis(0, 1, ticks);
+  if (count == 0) return linear_axis(0, 1, ticks);
   const bool spans = positive > 0 && high / smallest_positive >= 100;
-  if (may_be_logarithmic && spans && positive * 10 >= drawn * 8) return logarithmic_axis(smallest_positive, high);
+  if (may_be_logarithmic && spans && positive * 10 >= count * 8) return logarithmic_axis(smallest_positive, high);
   return linear_axis(low, high, ticks);
 }
 
@@ -97,17 +97,17 @@ std::vector<ChartPoint> decimate(std::span<const ChartPoint> points, size_t buck
     constexpr size_t kNone = std::numeric_limits<size_t>::max();
     size_t smallest = kNone, largest = kNone, gap = kNone;
     for (size_t i = begin; i < end; ++i) {
-      if (!drawable(points[i].y)) {
+      if (!is_plottable(points[i].y)) {
         if (gap == kNone) gap = i;
         continue;
       }
       if (smallest == kNone || points[i].y < points[smallest].y) smallest = i;
       if (largest == kNone || points[i].y > points[largest].y) largest = i;
     }
-    std::vector<size_t> chosen{smallest, largest, gap};
-    std::sort(chosen.begin(), chosen.end());
-    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-    for (const size_t i : chosen) {
+    std::vector<size_t> indices{smallest, largest, gap};
+    std::sort(indices.begin(), indices.end());
+    indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+    for (const size_t i : indices) {
       if (i != kNone) kept.push_back(points[i]);
     }
   }
@@ -118,16 +118,16 @@ std::vector<ChartPoint> moving_average(std::span<const ChartPoint> points, size_
   std::vector<double> sums{0};
   std::vector<size_t> counts{0};
   for (const ChartPoint& point : points) {
-    const bool counts_in = drawable(point.y);
+    const bool counts_in = is_plottable(point.y);
     sums.push_back(sums.back() + (counts_in ? point.y : 0));
     counts.push_back(counts.back() + (counts_in ? 1 : 0));
   }
   std::vector<ChartPoint> averages(points.begin(), points.end());
   const size_t half = window / 2;
   for (size_t i = 0; i < points.size(); ++i) {
-    if (!drawable(points[i].y)) continue;
-    // Towards the ends the window shrinks on both sides, for a one-sided mean would bend the curve there; but not
-    // to nothing, for then the curve would end in the noise it is to smooth.
+    if (!is_plottable(points[i].y)) continue;
+    // Near the ends the window shrinks on both sides, because a one-sided mean would bend the curve. It keeps a minimum
+    // width, because otherwise the ends would not be smoothed.
     const size_t reach = std::max(std::min({half, i, points.size() - 1 - i}), half / 4);
     const size_t begin = i < reach ? 0 : i - reach, end = std::min(points.size(), i + reach + 1);
     averages[i].y = (sums[end] - sums[begin]) / static_cast<double>(counts[end] - counts[begin]);
@@ -141,7 +141,7 @@ std::string format_number(double value, int digits) {
   char buffer[64];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, digits);
   std::string text(buffer, result.ptr);
-  const size_t exponent = text.find('e');  // "3e-07" is written "3e-7", and "3e+07" "3e7"
+  const size_t exponent = text.find('e');  // converts "3e-07" to "3e-7", and "3e+07" to "3e7"
   if (exponent == std::string::npos) return text;
   const bool negative = text[exponent + 1] == '-';
   const size_t power = text.find_first_not_of("+-0", exponent + 1);

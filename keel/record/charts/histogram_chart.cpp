@@ -13,52 +13,52 @@ namespace {
 
 constexpr double kWidth = 520, kHeight = 230, kBarsLeft = 56, kBarsRight = 16, kBarsTop = 18, kBarsBottom = 34;
 
-/// What is drawn: classes from the first that has something to the last, and the thresholds.
-struct Place {
+/// Maps values and counts to pixels.
+struct Scale {
   Axis x, y;
 
   double px(double value) const {
-    return kBarsLeft + std::clamp(x.place(value), 0.0, 1.0) * (kWidth - kBarsLeft - kBarsRight);
+    return kBarsLeft + std::clamp(x.position(value), 0.0, 1.0) * (kWidth - kBarsLeft - kBarsRight);
   }
   double py(double count) const {
-    return kHeight - kBarsBottom - (count <= y.low ? 0 : y.place(count)) * (kHeight - kBarsTop - kBarsBottom);
+    return kHeight - kBarsBottom - (count <= y.low ? 0 : y.position(count)) * (kHeight - kBarsTop - kBarsBottom);
   }
 };
 
-int64_t entry_of(const std::vector<int64_t>& counts, size_t i) { return i < counts.size() ? counts[i] : 0; }
+int64_t count_at(const std::vector<int64_t>& counts, size_t i) { return i < counts.size() ? counts[i] : 0; }
 
-double begin_of_class(const HistogramChart& h, size_t i) { return h.first * std::pow(h.ratio, static_cast<double>(i)); }
+double lower_edge(const HistogramChart& h, size_t i) { return h.first * std::pow(h.ratio, static_cast<double>(i)); }
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
   return "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" text-anchor=\"" + anchor + "\">" +
          escape_html(text) + "</text>";
 }
 
-std::string bars(const HistogramChart& h, const std::vector<int64_t>& counts, const Place& place, const char* kind,
+std::string bars(const HistogramChart& h, const std::vector<int64_t>& counts, const Scale& scale, const char* kind,
                  double inset) {
   std::string path;
   const double floor = kHeight - kBarsBottom;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    const double left = place.px(begin_of_class(h, i)) + inset, right = place.px(begin_of_class(h, i + 1)) - inset;
+    const double left = scale.px(lower_edge(h, i)) + inset, right = scale.px(lower_edge(h, i + 1)) - inset;
     path += "M" + svg_number(left) + " " + svg_number(floor) + "V" +
-            svg_number(place.py(static_cast<double>(counts[i]))) + "H" + svg_number(right) + "V" + svg_number(floor) +
+            svg_number(scale.py(static_cast<double>(counts[i]))) + "H" + svg_number(right) + "V" + svg_number(floor) +
             "Z";
   }
   return path.empty() ? "" : "<path class=\"" + std::string(kind) + "\" d=\"" + path + "\"/>";
 }
 
-std::string axes(const Place& place) {
+std::string axes(const Scale& scale) {
   const double floor = kHeight - kBarsBottom, right = kWidth - kBarsRight;
   std::string lines = "<g class=\"grid\" stroke=\"#8b949e\" stroke-opacity=\"0.28\" stroke-width=\"1\">",
               labels = "<g class=\"labels\" fill=\"#768390\">";
-  const std::vector<std::string> counts = tick_labels(place.y, false), sizes = tick_labels(place.x, false);
-  for (size_t i = 0; i < place.y.ticks.size(); ++i) {
-    const double y = place.py(place.y.ticks[i]);
+  const std::vector<std::string> counts = tick_labels(scale.y, false), sizes = tick_labels(scale.x, false);
+  for (size_t i = 0; i < scale.y.ticks.size(); ++i) {
+    const double y = scale.py(scale.y.ticks[i]);
     lines += "<path d=\"M" + svg_number(kBarsLeft) + " " + svg_number(y) + "H" + svg_number(right) + "\"/>";
-    labels += label(kBarsLeft - 7, y + 4, "end", format_count(std::llround(place.y.ticks[i])));
+    labels += label(kBarsLeft - 7, y + 4, "end", format_count(std::llround(scale.y.ticks[i])));
   }
-  for (size_t i = 0; i < sizes.size(); ++i) labels += label(place.px(place.x.ticks[i]), floor + 19, "middle", sizes[i]);
+  for (size_t i = 0; i < sizes.size(); ++i) labels += label(scale.px(scale.x.ticks[i]), floor + 19, "middle", sizes[i]);
   labels += label(kBarsLeft, kBarsTop - 6, "start", "tokens, log scale");
   return lines + "</g>" + labels + "</g>";
 }
@@ -67,39 +67,39 @@ std::string axes(const Place& place) {
 
 std::string svg_histogram(const HistogramChart& h) {
   double low = INFINITY, high = 0;
-  int64_t most = 0;
-  for (size_t i = 0; i < std::max(h.behind.size(), h.in_front.size()); ++i) {
-    const int64_t count = std::max(entry_of(h.behind, i), entry_of(h.in_front, i));
+  int64_t max_count = 0;
+  for (size_t i = 0; i < std::max(h.background.size(), h.foreground.size()); ++i) {
+    const int64_t count = std::max(count_at(h.background, i), count_at(h.foreground, i));
     if (count == 0) continue;
-    most = std::max(most, count);
-    low = std::min(low, begin_of_class(h, i));
-    high = std::max(high, begin_of_class(h, i + 1));
+    max_count = std::max(max_count, count);
+    low = std::min(low, lower_edge(h, i));
+    high = std::max(high, lower_edge(h, i + 1));
   }
-  if (most == 0) return "";
+  if (max_count == 0) return "";
   for (const double threshold : h.thresholds) {
-    if (!(threshold > 0) || !drawable(threshold)) continue;
+    if (!(threshold > 0) || !is_plottable(threshold)) continue;
     low = std::min(low, threshold);
     high = std::max(high, threshold);
   }
-  // Half a token is the floor of a logarithmic axis, so that one token is seen.
-  Place place{logarithmic_axis(low, high), logarithmic_axis(1, std::max<double>(10, static_cast<double>(most)))};
-  place.y.low = 0.5;
+  // The axis starts at half a token, so that a single token is visible.
+  Scale scale{logarithmic_axis(low, high), logarithmic_axis(1, std::max<double>(10, static_cast<double>(max_count)))};
+  scale.y.low = 0.5;
   std::string out = "<svg class=\"chart histogram\" viewBox=\"0 0 " + svg_number(kWidth) + " " + svg_number(kHeight) +
                     "\" role=\"img\" aria-labelledby=\"" + h.id + "-title " + h.id +
                     "-desc\" font-size=\"12\"><title id=\"" + h.id + "-title\">" + escape_html(h.title) +
                     "</title><desc id=\"" + h.id + "-desc\">" + escape_html(h.description) + "</desc>";
-  out += axes(place) + bars(h, h.behind, place, "bar kept", 0.5) + bars(h, h.in_front, place, "bar held", 1.5);
+  out += axes(scale) + bars(h, h.background, scale, "bar kept", 0.5) + bars(h, h.foreground, scale, "bar held", 1.5);
   std::string names;
   double leftmost = kWidth;
   for (const double threshold : h.thresholds) {
-    if (!(threshold > 0) || !drawable(threshold)) continue;
-    const std::string x = svg_number(place.px(threshold));
+    if (!(threshold > 0) || !is_plottable(threshold)) continue;
+    const std::string x = svg_number(scale.px(threshold));
     out += "<path class=\"level\" fill=\"none\" stroke=\"#768390\" stroke-dasharray=\"5 4\" d=\"M" + x + " " +
            svg_number(kBarsTop) + "V" + svg_number(kHeight - kBarsBottom) + "\"/>";
-    leftmost = std::min(leftmost, place.px(threshold));
+    leftmost = std::min(leftmost, scale.px(threshold));
     names += (names.empty() ? h.threshold_name + " " : ", ") + format_number(threshold);
   }
-  // One text for all of them, on the side that has room for it.
+  // One label for all thresholds, on the side with space for it.
   const bool at_left = leftmost > kBarsLeft + 150;
   if (!names.empty())
     out += "<g class=\"labels\" fill=\"#768390\">" +

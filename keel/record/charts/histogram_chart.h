@@ -6,16 +6,16 @@
 
 namespace keel {
 
-/// How often numbers of each size came up, on logarithmic axes. One bar stands behind another of the same class.
+/// A histogram on logarithmic axes with two bars per bin, one in front of the other.
 struct HistogramChart {
   std::string id, title, description;
-  double first = 1, ratio = 10;                     // where the first class begins, and how many times as far it ends
-  std::vector<int64_t> behind = {}, in_front = {};  // of each class; in_front may be empty
-  std::vector<double> thresholds = {};              // upright lines
+  double first = 1, ratio = 10;                           // lower edge of the first bin; upper edge / lower edge
+  std::vector<int64_t> background = {}, foreground = {};  // counts per bin; foreground may be empty
+  std::vector<double> thresholds = {};                    // vertical lines
   std::string threshold_name = "threshold";
 };
 
-/// A whole <svg> element; empty where nothing was counted.
+/// Returns an <svg> element; empty if all counts are 0.
 std::string svg_histogram(const HistogramChart& histogram);
 
 }  // namespace keel

@@ -5,10 +5,11 @@
 
 namespace keel {
 
-/// Text that means itself inside HTML or SVG, in an element and in a quoted attribute.
+/// Escapes text for HTML and SVG elements and quoted attributes.
 std::string escape_html(std::string_view text);
 
-/// Text of a model or a user for a page: controls and bidi marks made visible, then escaped; newlines and tabs stay.
+/// Escapes text of a model or user: makes control characters (except newlines and tabs) and bidi marks visible, then
+/// escapes HTML.
 std::string escape_untrusted(std::string_view text);
 
 }  // namespace keel

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-// Colours of Okabe and Ito, "Color universal design" (2008); their yellow vanishes on white and is left out.
+// Colours of Okabe and Ito, "Color universal design" (2008); without their yellow, which is invisible on white.
 constexpr std::array<const char*, 7> kPalette{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                               "#E69F00", "#56B4E9", "#8A6FBF"};
 constexpr double kLeft = 56, kRight = 16, kTop = 14, kBottom = 34;
@@ -25,17 +25,17 @@ std::string text_element(double x, double y, const char* anchor, const std::stri
          "</text>";
 }
 
-/// Where values lie on the drawing.
+/// Maps values to pixels.
 struct Frame {
   Axis x, y;
   double left, top, width, height;
 
-  double px(double value) const { return left + std::clamp(x.place(value), 0.0, 1.0) * width; }
-  double py(double value) const { return top + (1 - std::clamp(y.place(value), 0.0, 1.0)) * height; }
-  bool shows(double value) const { return drawable(value) && (!y.logarithmic || value > 0); }
+  double px(double value) const { return left + std::clamp(x.position(value), 0.0, 1.0) * width; }
+  double py(double value) const { return top + (1 - std::clamp(y.position(value), 0.0, 1.0)) * height; }
+  bool shows(double value) const { return is_plottable(value) && (!y.logarithmic || value > 0); }
 };
 
-Frame frame_of(const Chart& chart) {
+Frame make_frame(const Chart& chart) {
   std::vector<double> xs, ys;
   for (const ChartLine& line : chart.lines) {
     for (const auto* points : {&line.points, &line.low, &line.high}) {
@@ -50,21 +50,21 @@ Frame frame_of(const Chart& chart) {
     xs.push_back(mark.x);
     for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
   }
-  if (chart.from_zero && !chart.may_be_log) ys.insert(ys.end(), {0, chart.up_to});
-  Frame frame{axis_for(xs, false, 6), axis_for(ys, chart.may_be_log, 5), kLeft, kTop, 0, 0};
+  if (chart.from_zero && !chart.may_be_log) ys.insert(ys.end(), {0, chart.y_at_least});
+  Frame frame{choose_axis(xs, false, 6), choose_axis(ys, chart.may_be_log, 5), kLeft, kTop, 0, 0};
   if (chart.from_zero && chart.may_be_log && !frame.y.logarithmic) {
     ys.push_back(0);
-    frame.y = axis_for(ys, false, 5);
+    frame.y = choose_axis(ys, false, 5);
   }
   frame.width = chart.width - kLeft - kRight;
   frame.height = chart.height - kTop - kBottom;
-  // Steps run from edge to edge; widening them to round numbers would leave empty room at both sides.
+  // The x axis covers exactly the steps, without rounding.
   const auto [first, last] = std::minmax_element(xs.begin(), xs.end());
   if (first != xs.end() && *last > *first) {
     frame.x.low = *first;
     frame.x.high = *last;
     std::erase_if(frame.x.ticks, [&](double tick) {
-      return tick < *first || tick > *last || std::fabs(tick - std::round(tick)) > 1e-6;  // steps are whole
+      return tick < *first || tick > *last || std::fabs(tick - std::round(tick)) > 1e-6;  // steps are integers
     });
   } else if (first != xs.end()) {
     frame.x.low = *first - 1;
@@ -89,18 +89,18 @@ std::string grid(const Frame& frame, const Chart& chart) {
   for (size_t i = 0; i < x_labels.size(); ++i) {
     out += text_element(frame.px(frame.x.ticks[i]), bottom + 19, "middle", x_labels[i]);
   }
-  out += text_element(frame.left - 22, bottom + 19, "end", chart.x_label);  // beside the ticks, where none can reach
+  out += text_element(frame.left - 22, bottom + 19, "end", chart.x_label);  // left of all tick labels
   if (frame.y.logarithmic) out += text_element(right, frame.top - 3, "end", "log scale");
   return out + "</g>";
 }
 
-/// The lines between neighbours, broken at gaps; a value with a gap on both sides is a dot.
+/// Lines between neighbouring values, interrupted at gaps, and dots for isolated values.
 struct Strokes {
   std::string path;
   std::string dots;
 };
 
-Strokes strokes_of(const std::vector<ChartPoint>& points, const Frame& frame) {
+Strokes make_strokes(const std::vector<ChartPoint>& points, const Frame& frame) {
   Strokes strokes;
   for (size_t i = 0; i < points.size(); ++i) {
     if (!frame.shows(points[i].y)) continue;
@@ -132,7 +132,7 @@ std::string draw_strokes(const Strokes& strokes, const std::string& kind, const 
   return out;
 }
 
-/// The area between two edges, in pieces where one of them has a gap.
+/// The area between two edges, interrupted at gaps.
 std::string draw_band(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const size_t count = std::min(line.low.size(), line.high.size());
   const auto edge = [&](const std::vector<ChartPoint>& points) {
@@ -142,16 +142,16 @@ std::string draw_band(const ChartLine& line, const Chart& chart, const Frame& fr
   const size_t stride = count / (2 * chart.buckets) + 1;
   std::string path;
   for (size_t begin = 0; begin < count; ++begin) {
-    std::string forth, back;
+    std::string upper, lower;
     size_t end = begin;
     for (; end < count && frame.shows(low[end].y) && frame.shows(high[end].y); ++end) {
       const bool last = end + 1 == count || !frame.shows(low[end + 1].y) || !frame.shows(high[end + 1].y);
       if ((end - begin) % stride != 0 && !last) continue;
       const std::string x = svg_number(frame.px(high[end].x));
-      forth += (forth.empty() ? "M" : "L") + x + " " + svg_number(frame.py(high[end].y));
-      back = "L" + x + " " + svg_number(frame.py(low[end].y)) + back;
+      upper += (upper.empty() ? "M" : "L") + x + " " + svg_number(frame.py(high[end].y));
+      lower = "L" + x + " " + svg_number(frame.py(low[end].y)) + lower;
     }
-    if (!forth.empty()) path += forth + back + "Z";
+    if (!upper.empty()) path += upper + lower + "Z";
     begin = std::max(begin, end);
   }
   if (path.empty()) return "";
@@ -170,13 +170,13 @@ std::string draw_level(const ChartLevel& level, const Frame& frame) {
 
 std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
-  if (line.faint) return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.35);
-  const double busy = values.size() > 150 ? 1.3 : 1.8;
-  if (chart.window <= 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
+  if (line.faint) return draw_strokes(make_strokes(values, frame), "faint", line, 1, 0.35);
+  const double width = values.size() > 150 ? 1.3 : 1.8;
+  if (chart.window <= 1) return draw_strokes(make_strokes(values, frame), "line", line, width, 1);
   const std::vector<ChartPoint> average = decimate(moving_average(line.points, chart.window), chart.buckets / 2);
-  // Beside a band, which shows how far single steps are apart, they would only be noise.
-  return (line.low.empty() ? draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.3) : "") +
-         draw_strokes(strokes_of(average, frame), "line", line, 2.2, 1);
+  // A band already shows the spread, so single steps are not drawn.
+  return (line.low.empty() ? draw_strokes(make_strokes(values, frame), "faint", line, 1, 0.3) : "") +
+         draw_strokes(make_strokes(average, frame), "line", line, 2.2, 1);
 }
 
 std::string draw_mark(const ChartMark& mark, const Frame& frame) {
@@ -216,7 +216,7 @@ size_t smoothing_window(size_t points) { return points < 60 ? 1 : points / 50 * 
 std::string chart_color(int color) { return kPalette[static_cast<size_t>(color) % kPalette.size()]; }
 
 std::string svg_number(double value) {
-  if (!drawable(value)) return "0";  // no caller draws such a value; a drawing with "nan" in it would not open at all
+  if (!is_plottable(value)) return "0";  // callers skip such values; "nan" would make the SVG invalid
   const double rounded = std::round(value * 10) / 10;
   char buffer[256];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, rounded == 0 ? 0.0 : rounded);
@@ -224,7 +224,7 @@ std::string svg_number(double value) {
 }
 
 std::string chart_group(const Chart& chart) {
-  const Frame frame = frame_of(chart);
+  const Frame frame = make_frame(chart);
   std::string out = "<g class=\"plot\"" + frame_data(frame) + (chart.percent ? " data-percent=\"1\"" : "") +
                     (chart.x_label == "step" ? "" : " data-word=\"" + escape_html(chart.x_label) + "\"") + ">";
   out += grid(frame, chart);

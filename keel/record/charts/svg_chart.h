@@ -8,16 +8,16 @@
 
 namespace keel {
 
-/// One curve. `color` counts through a palette that colour-blind readers can tell apart.
+/// One curve. `color` is an index into a palette for colour-blind readers.
 struct ChartLine {
   std::string name;
   std::vector<ChartPoint> points;
   int color = 0;
-  bool faint = false;                           // one of many, behind the line that they are about
-  std::vector<ChartPoint> low = {}, high = {};  // edges of a band around it; empty for none
+  bool faint = false;                           // drawn faintly in the background
+  std::vector<ChartPoint> low = {}, high = {};  // edges of a band; empty: no band
 };
 
-/// A value that matters, drawn from edge to edge.
+/// A horizontal reference line.
 struct ChartLevel {
   double y = 0;
   std::string label;
@@ -26,42 +26,42 @@ struct ChartLevel {
 /// One point with an interval, drawn over the curves.
 struct ChartMark {
   double x = 0, y = 0, low = 0, high = 0;
-  std::string label;  // written beside it; empty for none
+  std::string label;  // next to the point; may be empty
   int color = 1;
   bool label_below = false;
 };
 
-/// A chart as data; what is drawn depends on nothing else.
+/// The data and options of a chart.
 struct Chart {
   std::string id = {};  // prefix of the ids inside, unique on its page
   std::string title = {};
-  std::string description = {};  // for readers who cannot see it
+  std::string description = {};  // for screen readers
   std::string x_label = "step";
   double width = 520, height = 230;
-  bool percent = false;     // values are shares
+  bool percent = false;     // values are fractions
   bool from_zero = false;   // the y axis includes 0
-  double up_to = 0;         // with from_zero: and this, so that charts beside each other have one axis
-  bool may_be_log = false;  // logarithmic y axis when the values span a hundredfold
-  size_t window = 1;        // above 1: the values faintly, boldly their moving average over so many steps
-  size_t buckets = 240;     // at most about twice as many points are drawn per curve
+  double y_at_least = 0;    // with from_zero: the y axis includes this value, for a common axis of several charts
+  bool may_be_log = false;  // logarithmic y axis if the values span a factor of 100
+  size_t window = 1;        // above 1: draws a bold moving average over this number of steps
+  size_t buckets = 240;     // a curve has at most about twice as many points
   std::vector<ChartLine> lines = {};
   std::vector<ChartMark> marks = {};
   std::vector<ChartLevel> levels = {};
 };
 
-/// Number of steps that the bold line of a curve with so many points should average over; 1 means not smoothed.
+/// Returns the smoothing window for a curve of `points` points; 1 means no smoothing.
 size_t smoothing_window(size_t points);
 
-/// Colour number `color` of the palette as #rrggbb, readable on white and on dark grounds.
+/// Palette colour as #rrggbb, readable on white and dark backgrounds.
 std::string chart_color(int color);
 
-/// A number in the coordinates of an SVG: one decimal is a tenth of a pixel.
+/// Formats an SVG coordinate with one decimal.
 std::string svg_number(double value);
 
 /// The plot area, axes, curves and marks as one SVG group `chart.width` by `chart.height` large.
 std::string chart_group(const Chart& chart);
 
-/// A whole <svg> element, sized by its viewBox, with <title> and <desc>. No element refers to anything outside.
+/// An <svg> element sized by its viewBox, with <title> and <desc>. It has no external references.
 std::string svg_chart(const Chart& chart);
 
 }  // namespace keel

@@ -14,7 +14,7 @@
 namespace keel {
 namespace {
 
-/// Dots in cells: braille has 2 x 4 dots per character, ASCII 1 x 2 (' . and :).
+/// A grid of dots: 2 x 4 per braille character, 1 x 2 per ASCII character (' . and :).
 class Canvas {
  public:
   Canvas(int columns, int rows, bool ascii)
@@ -64,9 +64,9 @@ class Canvas {
 };
 
 Axis y_axis(std::span<const double> y, const TerminalChartOptions& options) {
-  Axis axis = axis_for(y, false, std::clamp(options.height / 3 + 1, 2, 6));
-  const double low = drawable(options.y_min) ? options.y_min : axis.low;
-  const double high = drawable(options.y_max) ? options.y_max : axis.high;
+  Axis axis = choose_axis(y, false, std::clamp(options.height / 3 + 1, 2, 6));
+  const double low = is_plottable(options.y_min) ? options.y_min : axis.low;
+  const double high = is_plottable(options.y_max) ? options.y_max : axis.high;
   if ((low == axis.low && high == axis.high) || !(low < high)) return axis;
   Axis fixed = linear_axis(low, high, std::clamp(options.height / 3 + 1, 2, 6));
   fixed.low = low;
@@ -80,12 +80,12 @@ void draw(Canvas& canvas, std::span<const double> y, const Axis& axis) {
   bool connected = false;
   int last_x = 0, last_y = 0;
   for (size_t i = 0; i < y.size(); ++i) {
-    if (!drawable(y[i])) {
+    if (!is_plottable(y[i])) {
       connected = false;
       continue;
     }
     const double across = y.size() > 1 ? static_cast<double>(i) / static_cast<double>(y.size() - 1) : 0;
-    const double down = std::clamp(1 - axis.place(y[i]), 0.0, 1.0);
+    const double down = std::clamp(1 - axis.position(y[i]), 0.0, 1.0);
     const int dot_x = static_cast<int>(std::lround(across * (canvas.dots_across() - 1)));
     const int dot_y = static_cast<int>(std::lround(down * (canvas.dots_down() - 1)));
     if (connected) canvas.line(last_x, last_y, dot_x, dot_y);
@@ -96,12 +96,12 @@ void draw(Canvas& canvas, std::span<const double> y, const Axis& axis) {
   }
 }
 
-std::string padded_left(const std::string& text, int width) {
+std::string pad_left(const std::string& text, int width) {
   return std::string(static_cast<size_t>(std::max(0, width - display_width(text))), ' ') + text;
 }
 
 std::string x_axis_labels(const TerminalChartOptions& options, int columns, size_t values) {
-  const double last = drawable(options.x_last) ? options.x_last : options.x_first + static_cast<double>(values) - 1;
+  const double last = is_plottable(options.x_last) ? options.x_last : options.x_first + static_cast<double>(values) - 1;
   const std::string left = format_number(options.x_first, 6), right = format_number(last, 6);
   const std::string middle = options.x_label;
   const int room = columns - display_width(left) - display_width(right) - display_width(middle);
@@ -116,7 +116,7 @@ std::string terminal_chart(std::span<const double> y, const TerminalChartOptions
   std::string text;
   if (!options.title.empty()) text += options.title + "\n";
   if (!options.y_label.empty()) text += options.y_label + "\n";
-  if (std::none_of(y.begin(), y.end(), drawable)) return text + "(no values)\n";
+  if (std::none_of(y.begin(), y.end(), is_plottable)) return text + "(no values)\n";
 
   const Axis axis = y_axis(y, options);
   const std::vector<std::string> labels = tick_labels(axis, false);
@@ -128,21 +128,21 @@ std::string terminal_chart(std::span<const double> y, const TerminalChartOptions
   draw(canvas, y, axis);
   std::vector<std::string> label_of_row(static_cast<size_t>(rows));
   for (size_t i = 0; i < labels.size(); ++i) {
-    const double down = std::clamp(1 - axis.place(axis.ticks[i]), 0.0, 1.0);
+    const double down = std::clamp(1 - axis.position(axis.ticks[i]), 0.0, 1.0);
     label_of_row[static_cast<size_t>(std::lround(down * (rows - 1)))] = labels[i];
   }
   for (int row = 0; row < rows; ++row) {
     const std::string& label = label_of_row[static_cast<size_t>(row)];
     const char* edge = options.ascii ? (label.empty() ? "|" : "+") : (label.empty() ? "│" : "┤");
-    text += padded_left(label, label_width) + " " + edge + canvas.row(row) + "\n";
+    text += pad_left(label, label_width) + " " + edge + canvas.row(row) + "\n";
   }
-  text += padded_left("", label_width) + (options.ascii ? " +" : " └");
+  text += pad_left("", label_width) + (options.ascii ? " +" : " └");
   for (int column = 0; column < columns; ++column) text += options.ascii ? "-" : "─";
-  return text + "\n" + padded_left("", label_width + 2) + x_axis_labels(options, columns, y.size()) + "\n";
+  return text + "\n" + pad_left("", label_width + 2) + x_axis_labels(options, columns, y.size()) + "\n";
 }
 
 bool terminal_has_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set decides
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first one set takes precedence
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
     const std::string lower = lower_case(value);

@@ -20,7 +20,7 @@ std::string packed(const std::vector<Value>& values) {
 
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
-/// One value per completion, where that says all; empty otherwise.
+/// Returns one value per completion if the column is constant within completions, else an empty vector.
 std::vector<float> one_per_completion(const RecordedRows& rows, const std::vector<float>& values) {
   std::vector<float> firsts;
   for (const RecordedCompletion& completion : rows.completions) {
@@ -32,7 +32,7 @@ std::vector<float> one_per_completion(const RecordedRows& rows, const std::vecto
   return firsts;
 }
 
-Json columns_of(const RecordedRows& rows) {
+Json columns_json(const RecordedRows& rows) {
   Json columns = Json::object();
   for (const RecordedRows::Column& column : rows.columns) {
     const std::vector<float> few = one_per_completion(rows, column.values);
@@ -42,7 +42,7 @@ Json columns_of(const RecordedRows& rows) {
   return columns;
 }
 
-Json completions_of(const RecordedRows& rows) {
+Json completions_json(const RecordedRows& rows) {
   Json step = Json::array(), update = Json::array(), prompt = Json::array(), rollout = Json::array(),
        reward = Json::array(), shown = Json::array(), tokens = Json::array(), prompt_text = Json::array();
   for (const RecordedCompletion& completion : rows.completions) {
@@ -53,51 +53,51 @@ Json completions_of(const RecordedRows& rows) {
     reward.push_back(std::isfinite(completion.reward) ? Json(completion.reward) : Json());
     shown.push_back(completion.rows);
     tokens.push_back(completion.tokens);
-    prompt_text.push_back(completion.prompt_text);
+    prompt_text.push_back(completion.prompt_index);
   }
   return {{"step", step},     {"update", update}, {"prompt", prompt}, {"rollout", rollout},
           {"reward", reward}, {"rows", shown},    {"tokens", tokens}, {"prompt_text", prompt_text}};
 }
 
-Json points_of(const BoundaryCurve& curve) {
+Json points_json(const BoundaryCurve& curve) {
   Json points = Json::array();
   for (const ChartPoint& point : curve.points)
     for (const double value : {point.x, point.y}) points.push_back(std::stod(format_number(value, 5)));
   return points;
 }
 
-/// The different regions of the recorded steps, and which of them each step has: thresholds may move. Where they move
-/// at many steps those in between have none (-1), or their curves would be the larger part of a page.
+/// Adds the distinct regions of the recorded steps and each step's region, since thresholds may change. If they change
+/// at many steps, some steps have none (-1) to limit the size of the page.
 void add_regions(const RecordedTokens& tokens, Json& out) {
-  constexpr size_t kMostRegions = 50;
-  const size_t every = tokens.steps.size() / kMostRegions + 1;
+  constexpr size_t kMaxRegions = 50;
+  const size_t every = tokens.steps.size() / kMaxRegions + 1;
   Json regions = Json::array(), of_step = Json::object();
   std::vector<std::pair<std::string, Json>> known;
   for (size_t i = 0; i < tokens.steps.size(); ++i) {
     const RecordedStep& step = tokens.steps[i];
-    size_t place = 0;
-    while (place < known.size() && (known[place].first != step.method || known[place].second != step.parameters))
-      ++place;
-    if (place == known.size() && i % every != 0 && i + 1 != tokens.steps.size()) {
+    size_t index = 0;
+    while (index < known.size() && (known[index].first != step.method || known[index].second != step.parameters))
+      ++index;
+    if (index == known.size() && i % every != 0 && i + 1 != tokens.steps.size()) {
       of_step[std::to_string(step.step)] = -1;
       continue;
     }
-    if (place == known.size()) {
+    if (index == known.size()) {
       known.emplace_back(step.method, step.parameters);
       const RegionBoundary boundary = region_boundary(step.method, step.parameters);
       Json curves = Json::array();
       for (const BoundaryCurve& curve : boundary.curves)
-        curves.push_back({{"positive", curve.positive}, {"above", curve.held_above}, {"points", points_of(curve)}});
-      regions.push_back({{"words", boundary.words}, {"curves", curves}});
+        curves.push_back({{"positive", curve.positive}, {"above", curve.masks_above}, {"points", points_json(curve)}});
+      regions.push_back({{"words", boundary.caption}, {"curves", curves}});
     }
-    of_step[std::to_string(step.step)] = place;
+    of_step[std::to_string(step.step)] = index;
   }
   out["regions"] = regions;
   out["region_of_step"] = of_step;
 }
 
-/// JSON in which nothing can end the element around it.
-std::string inside_script(const Json& json) {
+/// Serialises JSON for a <script> element.
+std::string escape_for_script(const Json& json) {
   std::string out;
   for (const char c : json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)) {
     if (c == '<' || c == '>' || c == '&') {
@@ -115,8 +115,8 @@ std::string embedded_tokens(const RecordedTokens& tokens) {
   const RecordedRows& rows = tokens.rows;
   Json out = Json::object();
   out["format"] = 1;
-  out["completions"] = completions_of(rows);
-  out["columns"] = columns_of(rows);
+  out["completions"] = completions_json(rows);
+  out["columns"] = columns_json(rows);
   const bool small = rows.texts.size() <= std::numeric_limits<uint16_t>::max();
   out["text"] = {
       {"bits", small ? 16 : 32},
@@ -127,7 +127,7 @@ std::string embedded_tokens(const RecordedTokens& tokens) {
   out["texts"] = rows.texts;
   out["prompts"] = rows.prompts;
   add_regions(tokens, out);
-  return inside_script(out);
+  return escape_for_script(out);
 }
 
 }  // namespace keel

@@ -6,9 +6,9 @@
 
 namespace keel {
 
-/// The rows of recorded completions as a JSON object for the page's script, safe inside a <script> element: numbers are
-/// base64 of little-endian float32 (a column whose values are equal within each completion has one per completion),
-/// token texts a table. keel/record/report/records.js reads it.
+/// Serialises recorded completions as JSON for the page's script, escaped for a <script> element. Columns are base64 of
+/// little-endian float32; a column that is constant within completions has one value per completion. Token texts are in
+/// a table. keel/record/report/page/records.js reads it.
 std::string embedded_tokens(const RecordedTokens& tokens);
 
 }  // namespace keel

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-constexpr size_t kSamplesBehind = 4;
+constexpr size_t kMaxSamples = 4;
 
 std::string band_text(double low, double high) {
   if (std::isinf(low)) return "at most " + format_number(high);
@@ -18,106 +18,106 @@ std::string band_text(double low, double high) {
 }
 
 std::string verdict(const Health& health) {
-  if (health.first_part == 0)
-    return "Too few RL steps to judge by: " + format_count(health.steps) + " of " +
-           format_count(kFewestStepsForHealth) + ".";
+  if (health.baseline_steps == 0)
+    return "Too few RL steps for a verdict: " + format_count(health.steps) + " of " + format_count(kMinStepsForHealth) +
+           ".";
   const BandCheck* first = health.first();
   if (first == nullptr) return "No metric left its band.";
-  return escape_html(first->name) + " left its band first, at step " + format_count(first->left->step) + ": " +
-         format_number(first->left->value) + ", band " + band_text(first->left->low, first->left->high) + ".";
+  return escape_html(first->name) + " left its band first, at step " + format_count(first->departure->step) + ": " +
+         format_number(first->departure->value) + ", band " + band_text(first->departure->low, first->departure->high) +
+         ".";
 }
 
-/// In the order in which they left.
-std::string table_of_checks(const Health& health) {
+/// Sorted by the step of departure.
+std::string checks_table(const Health& health) {
   std::string rows;
   for (const BandCheck& check : health.checks) {
-    const auto& left = check.left;
+    const auto& departure = check.departure;
     rows += body_row(escape_html(check.name) + " <code>" + escape_html(check.key) + "</code>",
-                     {left ? "<b class=\"warn\">step " + format_count(left->step) + "</b>" : "inside",
-                      left ? format_number(left->value) + (left->above ? ", above" : ", below") : "–",
-                      left ? band_text(left->low, left->high) : band_text(check.low, check.high),
-                      !left             ? "–"
-                      : left->came_back ? "inside again"
-                                        : "outside"});
+                     {departure ? "<b class=\"warn\">step " + format_count(departure->step) + "</b>" : "inside",
+                      departure ? format_number(departure->value) + (departure->above ? ", above" : ", below") : "–",
+                      departure ? band_text(departure->low, departure->high) : band_text(check.low, check.high),
+                      !departure             ? "–"
+                      : departure->recovered ? "inside again"
+                                             : "outside"});
   }
   return "<div class=\"scroll\"><table class=\"text health\">" +
          header_row({"Metric", "Left its band", "With", "Band", "Last step"}) + "<tbody>" + rows +
          "</tbody></table></div>";
 }
 
-std::string chart_of_leave(const RunData& run, const BandCheck& check, const std::string& id) {
+std::string departure_chart(const RunData& run, const BandCheck& check, const std::string& id) {
   Chart chart;
   chart.id = id;
   chart.title = check.name;
   chart.lines.push_back({check.name, metric_curve(run, "rl", check.key), 0});
   chart.may_be_log = check.key != "reward/mean";
-  if (!std::isinf(check.left->low))
-    chart.levels.push_back({check.left->low, "band from " + format_number(check.left->low)});
-  if (!std::isinf(check.left->high))
-    chart.levels.push_back({check.left->high, "band up to " + format_number(check.left->high)});
-  chart.marks.push_back({static_cast<double>(check.left->step), check.left->value, check.left->value, check.left->value,
-                         "step " + format_count(check.left->step), 1});
+  if (!std::isinf(check.departure->low))
+    chart.levels.push_back({check.departure->low, "band from " + format_number(check.departure->low)});
+  if (!std::isinf(check.departure->high))
+    chart.levels.push_back({check.departure->high, "band up to " + format_number(check.departure->high)});
+  chart.marks.push_back({static_cast<double>(check.departure->step), check.departure->value, check.departure->value,
+                         check.departure->value, "step " + format_count(check.departure->step), 1});
   return chart_figure(std::move(chart),
-                      "Each step. The point is the first of three steps in a row outside of the band.", "",
+                      "Each step. The point is the first of three consecutive steps outside of the band.", "",
                       ChartSize::kWide);
 }
 
-/// The samples of the step, or of the steps around it, nearest first.
+/// Returns the samples nearest to the step, sorted by step.
 std::vector<const Sample*> samples_around(const RunData& run, int64_t step) {
   std::vector<const Sample*> near;
   for (const Sample& sample : run.samples)
     if (sample.phase == "rl") near.push_back(&sample);
   const auto distance = [&](const Sample* sample) { return std::abs(sample->step - step) * 2 + (sample->step < step); };
   std::ranges::stable_sort(near, {}, distance);
-  near.resize(std::min(near.size(), kSamplesBehind));
+  near.resize(std::min(near.size(), kMaxSamples));
   std::ranges::stable_sort(near, {}, &Sample::step);
   return near;
 }
 
-/// The recorded step nearest to it, that the reader can be sent to; 0: none.
-int64_t recorded_step_near(const RunData& run, int64_t step) {
+/// Returns the recorded step nearest to `step`, or 0.
+int64_t nearest_recorded_step(const RunData& run, int64_t step) {
   int64_t nearest = 0, distance = 0;
   for (const RecordedCompletion& completion : run.recorded.rows.completions) {
-    const int64_t away = std::abs(completion.step - step);
-    if (nearest != 0 && away >= distance) continue;
+    const int64_t gap = std::abs(completion.step - step);
+    if (nearest != 0 && gap >= distance) continue;
     nearest = completion.step;
-    distance = away;
+    distance = gap;
   }
   return nearest;
 }
 
-std::string health_of(const RunData& run, size_t place) {
+std::string run_health(const RunData& run, size_t index) {
   const Health health = check_health(run);
   std::string out =
       "<p class=\"verdict" + std::string(health.first() != nullptr ? " bad" : "") + "\">" + verdict(health) + "</p>";
-  if (health.first_part == 0) return out;
+  if (health.baseline_steps == 0) return out;
   out +=
-      "<p class=\"note\">Bands are made from the run’s own first " + plural(health.first_part, "RL step") +
-      ": the median, and six robust standard deviations (1.4826 times the median absolute deviation) on either side, "
-      "at "
-      "least half of the median; a metric leaves its band with three steps in a row outside of it. The reward’s band "
-      "begins at half of its best mean of five steps so far, and entropy’s lower edge is a tenth of its median. "
-      "docs/report.md has the details.</p>";
+      "<p class=\"note\">Bands come from the run’s first " + plural(health.baseline_steps, "RL step") +
+      ": the median ± six robust standard deviations (1.4826 times the median absolute deviation), at least half of "
+      "the median. A metric leaves its band with three consecutive steps outside of it. The reward’s band starts at "
+      "half of its best mean of five steps so far, and entropy’s lower edge is a tenth of its median. docs/report.md "
+      "has the details.</p>";
   if (const BandCheck* first = health.first()) {
-    out += "<div class=\"charts\">" + chart_of_leave(run, *first, "health-" + std::to_string(place)) + "</div>";
-    const int64_t recorded = recorded_step_near(run, first->left->step);
-    const std::vector<const Sample*> samples = samples_around(run, first->left->step);
-    out += "<h3>Samples behind it</h3>";
-    if (samples.empty()) out += "<p class=\"note\">The run has written no samples.</p>";
+    out += "<div class=\"charts\">" + departure_chart(run, *first, "health-" + std::to_string(index)) + "</div>";
+    const int64_t recorded = nearest_recorded_step(run, first->departure->step);
+    const std::vector<const Sample*> samples = samples_around(run, first->departure->step);
+    out += "<h3>Samples near this step</h3>";
+    if (samples.empty()) out += "<p class=\"note\">The run has no samples.</p>";
     if (recorded > 0)
-      out += "<p class=\"note\"><a href=\"#trust-region&amp;run=" + std::to_string(place) +
+      out += "<p class=\"note\"><a href=\"#trust-region&amp;run=" + std::to_string(index) +
              "&amp;step=" + std::to_string(recorded) + "\">All recorded completions of step " + format_count(recorded) +
              "</a>, token by token.</p>";
     out += sample_cards(samples);
   }
-  return out + "<h3>All bands</h3>" + table_of_checks(health);
+  return out + "<h3>All bands</h3>" + checks_table(health);
 }
 
 }  // namespace
 
 std::string health_line(const RunData& run) {
   const Health health = check_health(run);
-  if (health.first_part == 0) return "";
+  if (health.baseline_steps == 0) return "";
   return "<p class=\"verdict" + std::string(health.first() != nullptr ? " bad" : "") + "\">" + verdict(health) +
          " <a href=\"#health\">Health</a></p>";
 }
@@ -129,7 +129,7 @@ std::string health_page(const std::vector<RunData>& runs) {
     overview = "<div class=\"scroll\"><table class=\"text\">" + header_row({"Run", "Verdict"}) + "<tbody>" + overview +
                "</tbody></table></div>";
   }
-  return "<h2>Health</h2>" + overview + of_each_run(runs, health_of);
+  return "<h2>Health</h2>" + overview + render_each_run(runs, run_health);
 }
 
 }  // namespace keel

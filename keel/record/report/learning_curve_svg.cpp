@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-// Mid tones: a picture on a README cannot know whether the page around it is white or dark.
+// Mid tones, readable on white and dark pages.
 constexpr const char* kStrong = "#768390";
 constexpr const char* kFontFamily = "system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif";
 
@@ -18,7 +18,7 @@ std::string headline(const RunSummary& summary) {
            format_mean(*summary.after);
   }
   if (summary.after) return std::string(summary.after->name()) + " " + format_mean(*summary.after);
-  return drawable(summary.best_reward) ? "best reward " + format_number(summary.best_reward) : "";
+  return is_plottable(summary.best_reward) ? "best reward " + format_number(summary.best_reward) : "";
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// The reward curve with the evaluations, as an SVG file of its own that reads well on white and on dark pages.
+/// The reward curve with evaluations as a standalone SVG file for white and dark pages.
 std::string learning_curve_svg(const RunData& run);
 
 }  // namespace keel

@@ -8,26 +8,26 @@
 namespace keel {
 namespace {
 
-std::string source_sentence(const RunData& run) {
+std::string source_text(const RunData& run) {
   if (run.recorded.mismatch.source == RecordedMismatch::Source::kRecomputed)
-    return "|p − μ| of the recorded tokens; p is the trainer’s recomputation at the weights that sampled.";
-  const std::string behind = steps_behind(run);
-  return "|π − μ| of the recorded tokens of each step’s first update, where π has not moved" +
-         (behind.empty() ? "." : ", but for a sampler that is " + behind + ".");
+    return "|p − μ| of the recorded tokens; p is the trainer’s recomputation at the sampling weights.";
+  const std::string staleness = staleness_text(run);
+  return "|π − μ| of the recorded tokens of each step’s first update, before π changes" +
+         (staleness.empty() ? "." : "; the sampler is " + staleness + ".");
 }
 
-std::string mismatch_histogram(const RunData& run, size_t place) {
+std::string mismatch_histogram(const RunData& run, size_t index) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
-  HistogramChart histogram{"mismatch-" + std::to_string(place), "Mismatch of recorded tokens", source_sentence(run),
-                           SizeHistogram::begin_of(0), SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
-  histogram.behind.assign(mismatch.sizes.kept.begin(), mismatch.sizes.kept.end());
+  HistogramChart histogram{"mismatch-" + std::to_string(index), "Mismatch of recorded tokens", source_text(run),
+                           LogHistogram::lower_edge(0), LogHistogram::lower_edge(1) / LogHistogram::lower_edge(0)};
+  histogram.background.assign(mismatch.sizes.kept.begin(), mismatch.sizes.kept.end());
   const auto count = static_cast<double>(mismatch.sizes.count);
-  std::string caption = source_sentence(run) + " " + plural(mismatch.sizes.count, "token") + ": mean " +
+  std::string caption = source_text(run) + " " + plural(mismatch.sizes.count, "token") + ": mean " +
                         format_number(mismatch.sizes.sum / count) + ", largest " +
                         format_number(mismatch.sizes.largest) + ".";
   if (mismatch.sizes.zero > 0)
     caption +=
-        " " + format_percent(static_cast<double>(mismatch.sizes.zero) / count) + " agree to the bit and are not drawn.";
+        " " + format_percent(static_cast<double>(mismatch.sizes.zero) / count) + " are bit-identical and not shown.";
   return "<figure class=\"card\"><figcaption><h3>Mismatch of recorded tokens</h3><p>" + caption + "</p></figcaption>" +
          svg_histogram(histogram) + "</figure>";
 }
@@ -36,7 +36,7 @@ std::string largest_table(const RecordedMismatch& mismatch) {
   std::string rows;
   for (const RecordedMismatch::Token& token : mismatch.largest)
     rows +=
-        body_row("<code>" + visible_token(token.text) + "</code>",
+        body_row("<code>" + format_token(token.text) + "</code>",
                  {format_count(token.step), format_count(token.rollout), format_count(token.position),
                   format_number(token.mu, 4), format_number(token.p, 4), format_number(std::abs(token.p - token.mu))});
   return "<div class=\"scroll\"><table>" +
@@ -44,31 +44,30 @@ std::string largest_table(const RecordedMismatch& mismatch) {
          "<tbody>" + rows + "</tbody></table></div>";
 }
 
-/// What the records say beside the curves; of one run in one frame with them.
-std::string recorded_mismatch(const RunData& run, size_t place, const std::string& curves) {
+/// The mismatch in the token records, together with the curves of a single run.
+std::string recorded_mismatch(const RunData& run, size_t index, const std::string& curves) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
   const bool known = mismatch.sizes.count > 0;
-  const std::string figures = curves + (known ? mismatch_histogram(run, place) : "");
+  const std::string figures = curves + (known ? mismatch_histogram(run, index) : "");
   std::string out = figures.empty() ? "" : "<div class=\"charts\">" + figures + "</div>";
   if (known) return notes_on_records(run) + out + (mismatch.sizes.largest > 0 ? largest_table(mismatch) : "");
   if (run.recorded.tokens == 0) return out + notes_on_records(run);
   return out + notes_on_records(run) +
-         "<p class=\"note missing\">The records have no token of a step’s first update, and no recomputed "
-         "probabilities: "
-         "nothing is known at equal weights.</p>";
+         "<p class=\"note missing\">The records have neither tokens of a step’s first update nor recomputed "
+         "probabilities, so the mismatch at equal weights is unknown.</p>";
 }
 
 }  // namespace
 
 std::string mismatch_page(const std::vector<RunData>& runs) {
   const std::string curves = mismatch_charts(runs);
-  return "<h2>Mismatch of sampler and trainer</h2><p class=\"note\">How far the trainer’s probability of a token is "
-         "from the "
-         "sampler’s at the same weights. docs/mismatch.md says what makes them differ.</p>" +
+  return "<h2>Mismatch of sampler and trainer</h2><p class=\"note\">The difference between the "
+         "trainer’s and the sampler’s probability of a token at the same weights. docs/mismatch.md explains its "
+         "causes.</p>" +
          notes_on_curves(runs, "rl") +
          (runs.size() == 1 || curves.empty() ? "" : "<div class=\"charts\">" + curves + "</div>") +
-         of_each_run(runs, [&](const RunData& run, size_t place) {
-           return recorded_mismatch(run, place, runs.size() == 1 ? curves : "");
+         render_each_run(runs, [&](const RunData& run, size_t index) {
+           return recorded_mismatch(run, index, runs.size() == 1 ? curves : "");
          });
 }
 

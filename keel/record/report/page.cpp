@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-/// The source of a Content-Security-Policy that lets this text of a <script> or <style> element pass, and no other.
+/// The Content-Security-Policy source that allows exactly this <script> or <style> text.
 std::string hash_source(std::string_view text) {
   const std::string hex = sha256_hex(text);
   std::vector<std::byte> bytes;

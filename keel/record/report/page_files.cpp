@@ -1,7 +1,7 @@
 #include "keel/core/embed.h"
 #include "keel/record/report/report_parts.h"
 
-// The build says where the files are: KEEL_PAGE_FOLDER.
+// The build sets KEEL_PAGE_FOLDER.
 KEEL_EMBED(keel_page_style, KEEL_PAGE_FOLDER "/report.css");
 KEEL_EMBED(keel_page_charts, KEEL_PAGE_FOLDER "/charts.js");
 KEEL_EMBED(keel_page_pages, KEEL_PAGE_FOLDER "/pages.js");

@@ -9,11 +9,11 @@
 namespace keel {
 namespace {
 
-constexpr double kUnlimitedHere = std::numeric_limits<double>::infinity();
-using Bound = std::function<double(double mu)>;  // the pi at which tokens begin to be held back; NaN: at none
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+using Bound = std::function<double(double mu)>;  // the pi beyond which tokens are blocked; NaN: none
 
-/// Dense where both a linear and a logarithmic axis need points.
-std::set<double> grid_of_mu() {
+/// Points that are dense on both a linear and a logarithmic axis.
+std::set<double> make_mu_grid() {
   std::set<double> grid;
   for (int i = -64; i <= 0; ++i) grid.insert(std::pow(10.0, i / 8.0));
   for (int i = 1; i <= 50; ++i) grid.insert(i / 50.0);
@@ -22,10 +22,10 @@ std::set<double> grid_of_mu() {
 
 double number(const Json& parameters, const char* name) {
   const auto found = parameters.find(name);
-  return found != parameters.end() && found->is_number() ? found->get<double>() : kUnlimitedHere;
+  return found != parameters.end() && found->is_number() ? found->get<double>() : kNoLimit;
 }
 
-std::string word(const Json& parameters, const char* name) {
+std::string text(const Json& parameters, const char* name) {
   const auto found = parameters.find(name);
   return found != parameters.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -36,7 +36,7 @@ double binary_kl(double mu, double pi) {
   return mu * std::log(mu / pi) + rest;
 }
 
-/// The pi on one side of mu whose KL divergence from it is the threshold: it grows away from mu.
+/// Finds by bisection the pi above or below mu with KL divergence `threshold`.
 double kl_bound(double mu, double threshold, bool above) {
   double inside = mu, outside = above ? 1 : 0;
   if (above && mu >= 1) return NAN;
@@ -47,17 +47,17 @@ double kl_bound(double mu, double threshold, bool above) {
   return outside;
 }
 
-/// Collects curves; what is beyond 0 to 1, or without limit, is not drawn.
+/// Collects curves, clipped to probabilities between 0 and 1.
 class Curves {
  public:
   void add(bool positive, bool above, const Bound& bound, double from_mu = 0) {
-    static const std::set<double> grid = grid_of_mu();
-    std::set<double> places = grid;
-    // A bound that reaches 0 at some mu falls steeply there on a logarithmic axis.
+    static const std::set<double> grid = make_mu_grid();
+    std::set<double> mus = grid;
+    // A bound that reaches 0 needs more points there on a logarithmic axis.
     if (const double zero = -bound(0); !above && zero > 0 && zero < 1)
-      for (int i = -24; i < 0; ++i) places.insert(zero + std::pow(10.0, i / 4.0));
+      for (int i = -24; i < 0; ++i) mus.insert(zero + std::pow(10.0, i / 4.0));
     BoundaryCurve curve{positive, above, {}};
-    for (const double mu : places) {
+    for (const double mu : mus) {
       const double pi = bound(mu);
       if (mu <= 1 && mu >= from_mu && pi > 0 && pi < 1) curve.points.push_back({mu, pi});
     }
@@ -71,7 +71,7 @@ class Curves {
     add(true, true, [=](double mu) { return std::isinf(high) ? NAN : kl_bound(mu, high, true); });
     add(false, false, [=](double mu) { return std::isinf(low) ? NAN : kl_bound(mu, low, false); });
   }
-  /// Factors on mu. `rare` tokens, with a mu below it, are free on that side.
+  /// Factors on mu. Tokens with mu below `rare` are not limited.
   void rises_beyond(double factor, double rare = 0) {
     add(
         true, true, [=](double mu) { return mu * factor; }, rare);
@@ -89,22 +89,22 @@ class Curves {
 RegionBoundary undrawable(const std::string& why) { return {{}, "No boundary is drawn: " + why + "."}; }
 
 constexpr const char* kWholeDistribution =
-    "the method measures the whole distribution at a place, not the sampled token alone";
+    "the method measures the whole distribution at a position, not only the sampled token";
 constexpr const char* kAgainstRecomputed = "the method measures against the recomputed probability, not against μ";
 
 bool is_one_of(const std::string& name, const std::set<std::string>& names) { return names.contains(name); }
 
-/// DPPO and DRPO: by how much probability moved.
+/// DPPO and DRPO: limits on the change of probability.
 std::optional<RegionBoundary> by_divergence(const std::string& method, const Json& p) {
   const bool dppo = method.starts_with("dppo_") || method == "prime_rl_default";
   const bool drpo = method.starts_with("drpo") || method == "mask_drpo";
   if (!dppo && !drpo && method != "minimal_mask" && method != "ipo") return std::nullopt;
-  if (word(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
-  const std::string divergence = word(p, "divergence");
+  if (text(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
+  const std::string divergence = text(p, "divergence");
   Curves curves;
   if (method == "minimal_mask") {
-    curves.differences(number(p, "delta"), kUnlimitedHere);
-    return RegionBoundary{curves.take(), "A < 0 alone: blocked where μ − π reaches delta."};
+    curves.differences(number(p, "delta"), kNoLimit);
+    return RegionBoundary{curves.take(), "Only A < 0: blocked where μ − π reaches delta."};
   }
   if (method == "ipo" || method == "drpo_no_abs_advantage") {
     const double width = number(p, method == "ipo" ? "threshold" : "delta");
@@ -117,7 +117,7 @@ std::optional<RegionBoundary> by_divergence(const std::string& method, const Jso
   }
   const double low = number(p, dppo ? "low" : "delta"), high = number(p, dppo ? "high" : "delta");
   const std::string beyond = dppo ? "Blocked where an update leads away from μ and " : "Nothing is blocked: where ";
-  const std::string then = dppo ? " is above the threshold." : " is above delta, the weight turns round.";
+  const std::string then = dppo ? " is above the threshold." : " is above delta, the weight changes its sign.";
   if (divergence.empty() || divergence == "binary_tv") {
     curves.differences(low, high);
     return RegionBoundary{curves.take(), beyond + "|π − μ|" + then};
@@ -134,14 +134,14 @@ std::optional<RegionBoundary> by_ratio(const std::string& method, const Json& p)
   static const std::set<std::string> all{"spo", "gmpo", "up_grpo", "icepop_direct"};
   const bool relaxed = method.starts_with("grpo_relax_");
   if (!is_one_of(method, clips) && !is_one_of(method, all) && !relaxed) return std::nullopt;
-  if (word(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
+  if (text(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
   const double low = number(p, "low"), high = number(p, "high"), dual = number(p, "dual");
   Curves curves;
-  std::string words = "Blocked where π/μ leaves the clip in the direction of the update.";
+  std::string caption = "Blocked where π/μ leaves the clip in the direction of the update.";
   if (method == "spo") {
     curves.rises_beyond(1 + number(p, "eps"));
     curves.falls_beyond(1 - number(p, "eps"));
-    words = "Nothing is blocked: where |π/μ − 1| is above eps, the weight turns round.";
+    caption = "Nothing is blocked: where |π/μ − 1| is above eps, the weight changes its sign.";
   } else if (method == "gmpo") {
     curves.rises_beyond(std::exp(high));
     curves.falls_beyond(std::exp(-low));
@@ -150,18 +150,18 @@ std::optional<RegionBoundary> by_ratio(const std::string& method, const Json& p)
       curves.add(positive, true, [=, top = number(p, "ratio_high")](double mu) { return mu * top; });
       curves.add(positive, false, [=, bottom = number(p, "ratio_low")](double mu) { return mu * bottom; });
     }
-    words = "Blocked where π/μ is outside of the interval.";
+    caption = "Blocked where π/μ is outside of the interval.";
   } else {
     const double rare = relaxed ? number(p, "alpha") : 0;
-    const std::string side = word(p, "relaxed");
+    const std::string side = text(p, "relaxed");
     if (method != "up_grpo") curves.rises_beyond(1 + high, side == "low" ? 0 : rare);
     curves.falls_beyond(1 - low, side == "high" ? 0 : rare);
     curves.add(false, true, [=](double mu) { return mu * dual; });
-    if (relaxed) words += " Rare tokens are free of it.";
-    if (method == "up_grpo") words = "A < 0 alone: blocked where π/μ leaves the clip.";
-    if (method == "dgpo") words = "Nothing is blocked: where π/μ leaves the clip, the weight decays.";
+    if (relaxed) caption += " Rare tokens are not clipped.";
+    if (method == "up_grpo") caption = "Only A < 0: blocked where π/μ leaves the clip.";
+    if (method == "dgpo") caption = "Nothing is blocked: where π/μ leaves the clip, the weight decays.";
   }
-  return RegionBoundary{curves.take(), words};
+  return RegionBoundary{curves.take(), caption};
 }
 
 }  // namespace
@@ -176,10 +176,11 @@ RegionBoundary region_boundary(const std::string& method, const Json& parameters
   static const std::set<std::string> free{"pg",         "pg_is",      "pg_tis", "cispo", "dro",
                                           "tv_penalty", "k3_penalty", "sapo",   "maspo"};
   if (is_one_of(method, corrected)) return undrawable(kAgainstRecomputed);
-  if (is_one_of(method, sequences)) return undrawable("the method judges whole sequences, not a token by its μ and π");
-  if (is_one_of(method, updates)) return undrawable("the method judges all tokens of an update together");
-  if (is_one_of(method, free)) return undrawable("the method has no region; it weighs every token");
-  return undrawable("this page knows none for the method");
+  if (is_one_of(method, sequences))
+    return undrawable("the method decides on whole sequences, not on a token by its μ and π");
+  if (is_one_of(method, updates)) return undrawable("the method decides on all tokens of an update together");
+  if (is_one_of(method, free)) return undrawable("the method has no region; it weights every token");
+  return undrawable("none is implemented for the method");
 }
 
 }  // namespace keel

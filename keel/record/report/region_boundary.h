@@ -8,20 +8,20 @@
 
 namespace keel {
 
-/// Where, in the plane of mu (x) and pi (y), a method begins to hold tokens of one sign of advantage back.
+/// The boundary in the plane of mu (x) and pi (y) beyond which a method blocks tokens of one sign of advantage.
 struct BoundaryCurve {
-  bool positive = true;    // of tokens with A > 0, else with A < 0
-  bool held_above = true;  // those with a larger pi are held back, else those with a smaller one
+  bool positive = true;     // for A > 0, else for A < 0
+  bool masks_above = true;  // tokens with a larger pi are blocked, else those with a smaller pi
   std::vector<ChartPoint> points;
 };
 
-/// The trust region of a method as far as it can be drawn in that plane; no curves where it cannot.
+/// The trust region of a method in that plane; no curves if it cannot be drawn there.
 struct RegionBoundary {
   std::vector<BoundaryCurve> curves;
-  std::string words;  // what the curves are, or why there are none
+  std::string caption;  // explains the curves, or why there are none
 };
 
-/// By the method's name and its parameters as token records have them (null: no limit).
+/// Computes the boundary from a method's name and its parameters in token records (null: no limit).
 RegionBoundary region_boundary(const std::string& method, const Json& parameters);
 
 }  // namespace keel

@@ -13,49 +13,49 @@
 namespace keel {
 namespace {
 
-std::string names(const std::vector<RunData>& runs) {
+std::string join_names(const std::vector<RunData>& runs) {
   std::string out;
   for (const RunData& run : runs) out += (out.empty() ? "" : ", ") + run.name;
   return out;
 }
 
 /// "1,234" for "1234".
-std::string as_count(const std::string& number) {
+std::string format_if_count(const std::string& number) {
   const bool digits =
       !number.empty() && number.size() < 16 && number.find_first_not_of("0123456789") == std::string::npos;
   return digits ? format_count(std::stoll(number)) : number;
 }
 
-/// Which evaluation checkpoints/best is of: the first of the largest.
+/// Describes the evaluation of checkpoints/best: the first one with the maximum.
 std::string best_evaluation(const RunData& run) {
-  const std::string asked = setting(run, "checkpoint.best_metric");
+  const std::string metric = setting(run, "checkpoint.best_metric");
   const MetricRow* best = nullptr;
   std::string key;
   for (const MetricRow& row : run.metrics) {
-    const std::string mine = asked != "auto"                        ? asked
+    const std::string name = metric != "auto"                       ? metric
                              : row.values.contains("eval/accuracy") ? "eval/accuracy"
                                                                     : "eval/reward";
-    const auto value = row.values.find(mine);
+    const auto value = row.values.find(name);
     if (row.phase != "eval" || value == row.values.end()) continue;
     if (best != nullptr && value->second <= best->values.find(key)->second) continue;
     best = &row;
-    key = mine;
+    key = name;
   }
   return best == nullptr ? "none yet" : "step " + format_count(best->step) + ", by " + key;
 }
 
-/// In what the sampler is another policy than the one that is trained; empty: in nothing.
-std::string sampler_of(const RunData& run) {
+/// Describes how the sampler differs from the trained policy; empty if it does not.
+std::string sampler_differences(const RunData& run) {
   const std::string weights = setting(run, "rollout.weights"), noise = setting(run, "rollout.logit_noise");
   std::vector<std::string> parts;
   if (!weights.empty() && weights != "exact") parts.push_back(weights + " weights");
-  if (!noise.empty() && noise != "0" && noise != "0.0") parts.push_back("noise of " + noise + " on the logits");
-  if (const std::string behind = steps_behind(run); !behind.empty()) parts.push_back(behind);
+  if (!noise.empty() && noise != "0" && noise != "0.0") parts.push_back("logit noise " + noise);
+  if (const std::string staleness = staleness_text(run); !staleness.empty()) parts.push_back(staleness);
   return joined(parts);
 }
 
-/// What was run: the user's model, data and rewards, or the built-in task and the network made for it.
-std::string facts_of(const RunData& run) {
+/// Lists the main settings: model, data and rewards, or the built-in task and its network.
+std::string main_settings(const RunData& run) {
   std::string out;
   const auto add = [&](const char* name, const std::string& value) {
     if (value.empty()) return;
@@ -65,7 +65,7 @@ std::string facts_of(const RunData& run) {
   add("low threshold", setting(run, "objective.delta_low"));
   add("high threshold", setting(run, "objective.delta_high"));
   add("task", setting(run, "task.name"));
-  add("imitates", setting(run, "sft.files"));
+  add("SFT data", setting(run, "sft.files"));
   add("data", setting(run, "data.files"));
   add("reward", setting(run, "reward.functions"));
   add("weights", setting(run, "reward.weights"));
@@ -77,9 +77,9 @@ std::string facts_of(const RunData& run) {
     add("overlong penalty",
         setting(run, "reward.overlong_penalty") + " in the last " + setting(run, "reward.overlong_buffer") + " tokens");
   if (on("rollout.dynamic_sampling"))
-    add("groups of equal rewards", "dropped, at most " + setting(run, "rollout.max_batches") + " batches a step");
-  if (on("train.mask_truncated")) add("cut-off completions", "left out of updates");
-  add("sampler", sampler_of(run));
+    add("groups of equal rewards", "dropped, at most " + setting(run, "rollout.max_batches") + " batches per step");
+  if (on("train.mask_truncated")) add("truncated completions", "left out of updates");
+  add("sampler", sampler_differences(run));
   if (setting(run, "optimizer.moments") == "8bit") add("moments", "in 8 bits");
   if (const std::string by = setting(run, "checkpoint.best_metric"); !by.empty() && by != "none")
     add("best checkpoint", best_evaluation(run));
@@ -88,10 +88,10 @@ std::string facts_of(const RunData& run) {
   add("family", setting(run, "model.type"));
   add("layers", setting(run, "model.layers"));
   add("hidden size", setting(run, "model.hidden_size"));
-  add("vocabulary", as_count(setting(run, "model.vocabulary")));
-  add("parameters", as_count(setting(run, "model.parameters")));
+  add("vocabulary", format_if_count(setting(run, "model.vocabulary")));
+  add("parameters", format_if_count(setting(run, "model.parameters")));
   add("adapter", setting(run, "lora.adapter"));
-  add("trained by LoRA", as_count(setting(run, "lora.parameters")));
+  add("LoRA parameters", format_if_count(setting(run, "lora.parameters")));
   add("seed", setting(run, "run.seed"));
   return out.empty() ? "" : "<ul class=\"chips\">" + out + "</ul>";
 }
@@ -101,11 +101,12 @@ std::string header(const std::vector<RunData>& runs) {
                     (runs.size() == 1 ? escape_untrusted(runs[0].name)
                                       : format_count(static_cast<int64_t>(runs.size())) + " runs side by side") +
                     "</h1>";
-  if (runs.size() == 1) out += facts_of(runs[0]);
+  if (runs.size() == 1) out += main_settings(runs[0]);
   for (const RunData& run : runs)
     for (const std::string& change : run.changes)
       out += "<p class=\"note\">" + (runs.size() == 1 ? "" : escape_untrusted(run.name) + ": ") +
-             "Evaluations before and after are of two kinds: " + escape_untrusted(shorten(change, 400)) + "</p>";
+             "Evaluations before and after this change are not comparable: " + escape_untrusted(shorten(change, 400)) +
+             "</p>";
   return out + "</header>";
 }
 
@@ -115,8 +116,8 @@ std::string configuration(const RunData& run, bool named) {
          "</summary><pre>" + escape_untrusted(shorten(run.config, 40000)) + "</pre></details>";
 }
 
-/// A run without RL has no method in force.
-bool is_supervised_alone(const RunData& run) { return !run.used.empty() && !run.used.contains("objective.method"); }
+/// Whether the run has SFT but no RL.
+bool is_sft_only(const RunData& run) { return !run.used.empty() && !run.used.contains("objective.method"); }
 
 struct Tab {
   const char* id;
@@ -127,9 +128,9 @@ struct Tab {
 std::string first_page(const std::vector<RunData>& runs) {
   if (runs.size() > 1) return comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
   const RunData& run = runs[0];
-  const bool no_step = summarize(run).rl_steps == 0 && !is_supervised_alone(run);
+  const bool has_no_step = summarize(run).rl_steps == 0 && !is_sft_only(run);
   return headline_tiles(run) + health_line(run) +
-         (no_step ? "<p class=\"note\">The run has made no RL step.</p>" : "") + chart_sections(runs);
+         (has_no_step ? "<p class=\"note\">The run has no RL steps yet.</p>" : "") + chart_sections(runs);
 }
 
 std::string samples_page(const std::vector<RunData>& runs) {
@@ -146,7 +147,7 @@ std::string numbers_page(const std::vector<RunData>& runs) {
   return folded.empty() ? "" : "<section><h2>Configurations</h2>" + folded + "</section>";
 }
 
-std::vector<Tab> tabs_of(const std::vector<RunData>& runs) {
+std::vector<Tab> make_tabs(const std::vector<RunData>& runs) {
   const bool has_rl = std::ranges::any_of(runs, [](const RunData& run) { return summarize(run).rl_steps > 0; });
   std::vector<Tab> pages{{"overview", "Overview", first_page(runs)}};
   if (has_rl) {
@@ -160,8 +161,8 @@ std::vector<Tab> tabs_of(const std::vector<RunData>& runs) {
   return pages;
 }
 
-std::string body_of(const std::vector<RunData>& runs) {
-  const std::vector<Tab> pages = tabs_of(runs);
+std::string page_body(const std::vector<RunData>& runs) {
+  const std::vector<Tab> pages = make_tabs(runs);
   std::string links, html;
   for (const Tab& page : pages) {
     links += "<a href=\"#" + std::string(page.id) + "\">" + page.name + "</a>";
@@ -171,8 +172,8 @@ std::string body_of(const std::vector<RunData>& runs) {
          html;
 }
 
-/// The rows for the page's script; an element of this type is never run.
-std::string data_of(const std::vector<RunData>& runs) {
+/// Embeds token records as JSON for the page's script.
+std::string embedded_records(const std::vector<RunData>& runs) {
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i)
     if (runs[i].recorded.tokens > 0)
@@ -184,11 +185,11 @@ std::string data_of(const std::vector<RunData>& runs) {
 }  // namespace
 
 Page report_page(const std::vector<RunData>& runs) {
-  if (runs.empty()) fail(ExitCode::kBadInput, "report: got no runs; give at least one run folder");
-  return {.title = names(runs),
-          .body = body_of(runs) +
+  if (runs.empty()) fail(ExitCode::kBadInput, "report: no runs given; expected at least one run folder");
+  return {.title = join_names(runs),
+          .body = page_body(runs) +
                   "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer>" +
-                  data_of(runs),
+                  embedded_records(runs),
           .style = report_style(),
           .script = report_script()};
 }

@@ -9,17 +9,16 @@
 
 namespace keel {
 
-/// Reads run folders with as much of their token records as a page of so many runs holds.
+/// Reads run folders with as many rows of token records as fit on one page.
 std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders);
 
-/// A self-contained HTML page about one run, or about several side by side: no network, readable without scripts. It
-/// depends on nothing but what was read.
+/// A self-contained HTML page about one run or several: no network, readable without scripts.
 Page report_page(const std::vector<RunData>& runs);
 std::string render_report(const std::vector<RunData>& runs);
 
-/// Writes RUN/report.html, whole or not at all, from what the run has recorded so far, and returns that.
+/// Writes RUN/report.html atomically from what the run has recorded so far, and returns the data.
 RunData write_report(const std::filesystem::path& run);
-/// The same while the run goes on, without its token records, which may take long to read; the page says so.
+/// Like write_report(), but without token records, which may be slow to read. The page says so.
 RunData write_report_without_tokens(const std::filesystem::path& run);
 
 }  // namespace keel

@@ -15,7 +15,7 @@ namespace {
 struct Curve {
   const char* key;
   const char* name;
-  // Of its own chart, where several runs are compared; null: those of the figure.
+  // Of the separate chart when several runs are compared; null: those of the figure.
   const char* title = nullptr;
   const char* caption = nullptr;
 };
@@ -24,33 +24,33 @@ struct Curve {
 struct Figure {
   const char* phase;
   const char* title;
-  const char* caption;  // what it shows and what to look for
+  const char* caption;
   std::vector<Curve> curves;
   bool percent = false, from_zero = false, may_be_log = false;
-  bool only_where_it_moves = false;
+  bool hide_if_constant = false;
 };
 
 const std::vector<Figure>& overview_figures() {
   static const std::vector<Figure> figures{
       {"rl",
        "Entropy",
-       "Nats per token. A fall to zero early on means that exploration has ended.",
+       "Nats per token. An early fall to zero means that exploration has ended.",
        {{"policy/entropy", "entropy"}},
        false,
        true},
       {"rl",
        "Completion length",
-       "Tokens, mean over the step’s completions.",
+       "In tokens, mean over the step’s completions.",
        {{"completion/length_mean", "mean"}},
        false,
        true},
       {"rl",
-       "Truncated and signal-less",
-       "Share of completions cut off at the length limit; share of groups whose rewards are all equal.",
+       "Truncated completions and groups without signal",
+       "Fraction of completions truncated at the length limit, and of groups with equal rewards.",
        {{"completion/truncated", "truncated completions", "Truncated completions",
-         "Share of completions cut off at the length limit."},
+         "Fraction of completions truncated at the length limit."},
         {"reward/zero_std_groups", "groups with equal rewards", "Groups with equal rewards",
-         "Share of groups whose rewards are all equal: they teach nothing."}},
+         "Fraction of groups whose rewards are all equal. They give no gradient."}},
        true,
        true},
       {"rl",
@@ -62,17 +62,17 @@ const std::vector<Figure>& overview_figures() {
        true},
       {.phase = "rl",
        .title = "Learning rate",
-       .caption = "Of the step’s last update.",
+       .caption = "At the step’s last update.",
        .curves = {{"optimizer/lr", "policy", "Learning rate of the policy"},
                   {"critic/lr", "critic", "Learning rate of the critic"}},
        .from_zero = true,
-       .only_where_it_moves = true},
+       .hide_if_constant = true},
       {"rl",
        "Throughput",
        "Completion tokens per second.",
        {{"throughput/rollout_tokens_per_s", "rollout", "Throughput of rollouts", "Tokens sampled per second."},
         {"throughput/train_tokens_per_s", "training", "Throughput of training",
-         "Tokens trained on per second, those of each epoch counted."}},
+         "Tokens trained on per second, counted in each epoch."}},
        false,
        true},
   };
@@ -83,12 +83,12 @@ const std::vector<Figure>& trust_region_figures() {
   static const std::vector<Figure> figures{
       {"rl",
        "Tokens blocked by the trust region",
-       "Share of tokens whose update was blocked.",
+       "Fraction of tokens whose update is blocked.",
        {{"trust_region/masked", "all", "Blocked tokens"},
-        {"trust_region/masked_positive", "positive advantage", "Blocked tokens of positive advantage",
-         "Share of the tokens of positive advantage whose update was blocked."},
-        {"trust_region/masked_negative", "negative advantage", "Blocked tokens of negative advantage",
-         "Share of the tokens of negative advantage whose update was blocked."}},
+        {"trust_region/masked_positive", "positive advantage", "Blocked tokens with positive advantage",
+         "Fraction of tokens with positive advantage whose update is blocked."},
+        {"trust_region/masked_negative", "negative advantage", "Blocked tokens with negative advantage",
+         "Fraction of tokens with negative advantage whose update is blocked."}},
        true,
        true},
       {"rl",
@@ -96,8 +96,8 @@ const std::vector<Figure>& trust_region_figures() {
        "By the method’s own measure, per token, over all updates of a step.",
        {{"trust_region/divergence_mean", "mean", "Divergence from the behavior policy, mean",
          "By the method’s own measure, mean over the tokens of all updates of a step."},
-        {"trust_region/divergence_max", "largest", "Divergence from the behavior policy, largest",
-         "By the method’s own measure, largest of the tokens of all updates of a step."}},
+        {"trust_region/divergence_max", "maximum", "Divergence from the behavior policy, maximum",
+         "By the method’s own measure, maximum over the tokens of all updates of a step."}},
        false,
        true,
        true},
@@ -109,30 +109,32 @@ const Figure& mismatch_figure() {
   static const Figure figure{
       "rl",
       "Mismatch |π − μ|",
-      "Trainer against sampler before the first update of each step: rounding error, unless the sampler uses rounded "
+      "Trainer and sampler before the first update of each step. It is rounding error, unless the sampler uses rounded "
       "weights, is some steps behind, or an adapter is trained with dropout.",
       {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
-       {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
+       {"mismatch/abs_prob_max", "maximum", "Mismatch |π − μ|, maximum"}},
       false,
       true,
       true};
   return figure;
 }
 
-/// The curve in a sentence, for readers who hear the page.
+/// Describes the curves in text, for screen readers.
 std::string describe(const Chart& chart) {
   std::string out;
   for (const ChartLine& line : chart.lines) {
     double first = NAN, last = NAN, low = INFINITY, high = -INFINITY;
     for (const ChartPoint& point : line.points) {
-      if (!drawable(point.y)) continue;
-      if (!drawable(first)) first = point.y;
+      if (!is_plottable(point.y)) continue;
+      if (!is_plottable(first)) first = point.y;
       last = point.y;
       low = std::min(low, point.y);
       high = std::max(high, point.y);
     }
-    const auto text = [&](double value) { return format_value(value, chart.percent ? Unit::kShare : Unit::kNumber); };
-    out += line.name + ": from " + text(first) + " to " + text(last) + ", smallest " + text(low) + ", largest " +
+    const auto text = [&](double value) {
+      return format_value(value, chart.percent ? Unit::kFraction : Unit::kNumber);
+    };
+    out += line.name + ": from " + text(first) + " to " + text(last) + ", minimum " + text(low) + ", maximum " +
            text(high) + ". ";
   }
   return out;
@@ -149,8 +151,8 @@ std::string legend(const Chart& chart, const std::string& mark_name) {
   return out + "</ul>";
 }
 
-/// A wide chart is drawn twice, for wide and for narrow screens: shrunk to a phone, one drawing would be too flat.
-std::string drawings(const Chart& chart, ChartSize size) {
+/// Draws a wide chart twice, for wide and for narrow screens.
+std::string draw_sizes(const Chart& chart, ChartSize size) {
   if (size == ChartSize::kHalf) return svg_chart(chart);
   Chart wide = chart;
   wide.id += "-wide";
@@ -159,9 +161,8 @@ std::string drawings(const Chart& chart, ChartSize size) {
   return "<div class=\"on-wide\">" + svg_chart(wide) + "</div><div class=\"on-narrow\">" + svg_chart(chart) + "</div>";
 }
 
-/// Steps that the curves of a phase are averaged over. It is the same for all runs, or their curves could not be
-/// compared; and it is that of the shortest, whose shape a longer one would wash out.
-size_t window_of(const std::vector<RunData>& runs, std::string_view phase) {
+/// The smoothing window of a phase: the same for all runs, chosen for the shortest run.
+size_t common_window(const std::vector<RunData>& runs, std::string_view phase) {
   size_t shortest = std::numeric_limits<size_t>::max();
   for (const RunData& run : runs) {
     const auto steps =
@@ -171,21 +172,21 @@ size_t window_of(const std::vector<RunData>& runs, std::string_view phase) {
   return shortest == std::numeric_limits<size_t>::max() ? 1 : smoothing_window(shortest);
 }
 
-std::string note_on(size_t window) {
+std::string window_note(size_t window) {
   if (window <= 1) return "";
   return "<p class=\"note\">Bold: moving average over " + format_count(static_cast<int64_t>(window)) +
          " steps. Faint: each step.</p>";
 }
 
-/// Curves of one metric, a colour per variant; of one run by the curve's own name.
-std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, std::string_view phase, std::string_view key,
-                                const std::string& name) {
+/// Curves of one metric, one colour per variant. The curve of a single run is called `name`.
+std::vector<ChartLine> metric_lines(const std::vector<RunData>& runs, std::string_view phase, std::string_view key,
+                                    const std::string& name) {
   std::vector<ChartLine> lines = variant_lines(runs, phase, key);
   if (runs.size() == 1 && !lines.empty()) lines[0].name = name;
   return lines;
 }
 
-Chart chart_of(const Figure& spec, const std::string& id, const std::string& title, size_t window) {
+Chart make_chart(const Figure& spec, const std::string& id, const std::string& title, size_t window) {
   Chart chart;
   chart.window = window;
   chart.id = id;
@@ -196,13 +197,13 @@ Chart chart_of(const Figure& spec, const std::string& id, const std::string& tit
   return chart;
 }
 
-/// Whether a curve has two different numbers.
-bool moves(const Figure& spec, const std::vector<RunData>& runs) {
+/// Whether any curve has two different values.
+bool is_changing(const Figure& spec, const std::vector<RunData>& runs) {
   for (const RunData& run : runs) {
     for (const Curve& curve : spec.curves) {
       std::set<double> values;
       for (const ChartPoint& point : metric_curve(run, spec.phase, curve.key))
-        if (drawable(point.y)) values.insert(point.y);
+        if (is_plottable(point.y)) values.insert(point.y);
       if (values.size() > 1) return true;
     }
   }
@@ -210,31 +211,31 @@ bool moves(const Figure& spec, const std::vector<RunData>& runs) {
 }
 
 std::string draw(const Figure& spec, const std::vector<RunData>& runs, ChartSize size = ChartSize::kHalf) {
-  if (spec.only_where_it_moves && !moves(spec, runs)) return "";
+  if (spec.hide_if_constant && !is_changing(spec, runs)) return "";
   std::string out;
-  const size_t window = window_of(runs, spec.phase);
-  Chart together = chart_of(spec, std::string("chart-") + spec.curves[0].key, spec.title, window);
+  const size_t window = common_window(runs, spec.phase);
+  Chart combined = make_chart(spec, std::string("chart-") + spec.curves[0].key, spec.title, window);
   for (const Curve& curve : spec.curves) {
-    std::vector<ChartLine> lines = lines_of(runs, spec.phase, curve.key, curve.name);
+    std::vector<ChartLine> lines = metric_lines(runs, spec.phase, curve.key, curve.name);
     if (lines.empty()) continue;
     if (runs.size() == 1) {
-      lines[0].color = static_cast<int>(together.lines.size());
-      together.lines.push_back(std::move(lines[0]));
+      lines[0].color = static_cast<int>(combined.lines.size());
+      combined.lines.push_back(std::move(lines[0]));
       continue;
     }
-    Chart chart = chart_of(spec, std::string("chart-") + curve.key, curve.title ? curve.title : spec.title, window);
+    Chart chart = make_chart(spec, std::string("chart-") + curve.key, curve.title ? curve.title : spec.title, window);
     chart.lines = std::move(lines);
     out += chart_figure(std::move(chart), curve.caption ? curve.caption : spec.caption);
   }
-  if (!together.lines.empty()) out += chart_figure(std::move(together), spec.caption, "", size);
+  if (!combined.lines.empty()) out += chart_figure(std::move(combined), spec.caption, "", size);
   return out;
 }
 
-/// Accuracy is a share of problems; beside rewards of quite another size its points would only lie flat.
-bool shares_scale(const std::vector<ChartLine>& lines) {
+/// Whether rewards are in the range of accuracies, so that one chart can show both.
+bool fits_accuracy_scale(const std::vector<ChartLine>& lines) {
   for (const ChartLine& line : lines) {
     for (const ChartPoint& point : line.points) {
-      if (drawable(point.y) && (point.y < -1.05 || point.y > 1.55)) return false;
+      if (is_plottable(point.y) && (point.y < -1.05 || point.y > 1.55)) return false;
     }
   }
   return true;
@@ -251,11 +252,11 @@ std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
   return marks;
 }
 
-bool has_seeds(const std::vector<RunData>& runs) { return variants_of(runs).size() < runs.size(); }
+bool has_seeds(const std::vector<RunData>& runs) { return group_by_seed(runs).size() < runs.size(); }
 
 std::string mark_legend(const std::vector<RunData>& runs) {
   return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation " + evaluation_name(runs) +
-         (has_seeds(runs) ? ", 95 % interval, or smallest to largest of the seeds" : ", 95 % interval");
+         (has_seeds(runs) ? ", 95 % interval, or minimum to maximum of the seeds" : ", 95 % interval");
 }
 
 std::string reward_figure(const std::vector<RunData>& runs) {
@@ -263,65 +264,65 @@ std::string reward_figure(const std::vector<RunData>& runs) {
   chart.id = "chart-reward";
   chart.title = "Reward";
   chart.height = 250;
-  chart.window = window_of(runs, "rl");
-  chart.lines = lines_of(runs, "rl", "reward/mean", "mean reward of the step’s completions");
+  chart.window = common_window(runs, "rl");
+  chart.lines = metric_lines(runs, "rl", "reward/mean", "mean reward of the step’s completions");
   std::vector<ChartMark> marks = eval_marks(runs);
   if (chart.lines.empty() && marks.empty()) return "";
   const std::string measure = evaluation_name(runs);
   const std::string caption = "Mean reward of the completions sampled in each step.";
-  const std::string of_marks =
-      (measure == "accuracy" ? "share of held-out problems solved" : "mean over the held-out problems") +
-      std::string(has_seeds(runs) ? ", of several seeds their mean, smallest and largest."
+  const std::string marks_caption =
+      (measure == "accuracy" ? "fraction of held-out problems solved" : "mean over the held-out problems") +
+      std::string(has_seeds(runs) ? "; for several seeds their mean, minimum and maximum."
                                   : ", with its 95 % interval.");
-  if (!chart.lines.empty() && (measure == "reward" || shares_scale(chart.lines))) {
+  if (!chart.lines.empty() && (measure == "reward" || fits_accuracy_scale(chart.lines))) {
     const std::string name = marks.empty() ? "" : mark_legend(runs);
     chart.marks = std::move(marks);
-    return chart_figure(chart, caption + (name.empty() ? "" : " Points: " + of_marks), name, ChartSize::kWide);
+    return chart_figure(chart, caption + (name.empty() ? "" : " Points: " + marks_caption), name, ChartSize::kWide);
   }
   std::string out = chart.lines.empty() ? "" : chart_figure(chart, caption, "", ChartSize::kWide);
   if (marks.empty()) return out;
-  Chart evals = chart_of({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure, 1);
+  Chart evals = make_chart({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure, 1);
   evals.marks = std::move(marks);
-  return out + chart_figure(std::move(evals), "Points: " + of_marks, mark_legend(runs));
+  return out + chart_figure(std::move(evals), "Points: " + marks_caption, mark_legend(runs));
 }
 
-/// The bound of the certificate with two of its standard errors on either side, and of one run the gain beside it.
+/// The bound of the certificate ± two standard errors, and for a single run the gain.
 std::string certificate_figure(const std::vector<RunData>& runs) {
   const Figure spec{
       .phase = "rl", .title = "Certificate of improvement", .caption = "", .curves = {}, .from_zero = true};
-  Chart chart = chart_of(spec, "chart-certificate", spec.title, 1);
-  chart.lines = lines_of(runs, "rl", "certificate/bound", "bound");
+  Chart chart = make_chart(spec, "chart-certificate", spec.title, 1);
+  chart.lines = metric_lines(runs, "rl", "certificate/bound", "bound");
   if (chart.lines.empty()) return "";
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   for (size_t v = 0; v < variants.size(); ++v) {
-    if (variants[v].runs.size() > 1) continue;  // has a band already
+    if (variants[v].runs.size() > 1) continue;  // it already has a band
     const RunData& run = runs[variants[v].runs[0]];
     std::vector<ChartMark> marks;
     for (const MetricRow& row : run.metrics) {
       const auto bound = row.values.find("certificate/bound"), error = row.values.find("certificate/standard_error");
       if (bound == row.values.end() || error == row.values.end()) continue;
       const double y = bound->second, band = 2 * error->second;
-      marks.push_back({static_cast<double>(row.step) - first_step_of(run, runs.size(), "rl"), y, y - band, y + band, "",
+      marks.push_back({static_cast<double>(row.step) - step_offset(run, runs.size(), "rl"), y, y - band, y + band, "",
                        static_cast<int>(v)});
     }
     for (size_t k = 0; k < marks.size(); ++k)
-      if (is_marked(k, marks.size())) chart.marks.push_back(marks[k]);
+      if (has_marker(k, marks.size())) chart.marks.push_back(marks[k]);
   }
   if (runs.size() == 1)
-    for (ChartLine& line : lines_of(runs, "rl", "certificate/gain", "gain before the penalty")) {
+    for (ChartLine& line : metric_lines(runs, "rl", "certificate/gain", "gain before the penalty")) {
       line.color = 1;
       chart.lines.push_back(std::move(line));
     }
-  const std::string legend_of_marks =
+  const std::string mark_name =
       chart.marks.empty() ? "" : std::string(runs.size() == 1 ? "s0" : "ink") + "\"></i>the bound, two standard errors";
-  return chart_figure(
-      std::move(chart),
-      "An estimate of a lower bound of what the step’s updates gained in expected reward. Above 0 by more "
-      "than its band: improved. Below 0 it says nothing.",
-      legend_of_marks);
+  return chart_figure(std::move(chart),
+                      "Estimated lower bound of the gain in expected reward by the step’s updates. Above 0 by more "
+                      "than its band it shows "
+                      "an improvement; below 0 it shows nothing.",
+                      mark_name);
 }
 
-/// A curve for each reward function, where there are several: one chart for one run, one chart per function for more.
+/// Curves of the reward functions, if there are several: one chart for one run, else one chart per function.
 std::string function_figures(const std::vector<RunData>& runs) {
   constexpr std::string_view kPrefix = "reward/function/";
   std::set<std::string> keys;
@@ -330,49 +331,48 @@ std::string function_figures(const std::vector<RunData>& runs) {
       for (auto value = row.values.lower_bound(kPrefix); value != row.values.end() && value->first.starts_with(kPrefix);
            ++value)
         keys.insert(value->first);
-  const std::string caption = "Mean before its weight, over the completions of the step that it judged.";
-  Chart together;
-  together.id = "chart-functions";
-  together.title = "Reward functions";
-  together.window = window_of(runs, "rl");
+  const std::string caption = "Mean before weighting, over the completions of the step that it scored.";
+  Chart combined;
+  combined.id = "chart-functions";
+  combined.title = "Reward functions";
+  combined.window = common_window(runs, "rl");
   std::string out;
   for (const std::string& key : keys) {
     const std::string name = key.substr(kPrefix.size());
-    std::vector<ChartLine> lines = lines_of(runs, "rl", key, name);
+    std::vector<ChartLine> lines = metric_lines(runs, "rl", key, name);
     if (lines.empty()) continue;
-    Chart chart = together;
+    Chart chart = combined;
     chart.lines = std::move(lines);
     if (runs.size() == 1) {
-      chart.lines[0].color = static_cast<int>(together.lines.size());
-      together.lines.push_back(std::move(chart.lines[0]));
+      chart.lines[0].color = static_cast<int>(combined.lines.size());
+      combined.lines.push_back(std::move(chart.lines[0]));
       continue;
     }
     chart.id = "chart-function-" + std::to_string(std::distance(keys.begin(), keys.find(key)));
     chart.title = "Reward function " + name;
     out += chart_figure(std::move(chart), caption);
   }
-  if (!together.lines.empty()) out += chart_figure(std::move(together), caption);
+  if (!combined.lines.empty()) out += chart_figure(std::move(combined), caption);
   return out;
 }
 
-std::string in_charts(const std::string& figures) {
+std::string wrap_charts(const std::string& figures) {
   return figures.empty() ? "" : "<div class=\"charts\">" + figures + "</div>";
 }
 
 }  // namespace
 
 std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view phase) {
-  std::string out = note_on(window_of(runs, phase));
+  std::string out = window_note(common_window(runs, phase));
   if (has_seeds(runs))
     out +=
-        "<p class=\"note\">Runs that differ by run.seed alone are one curve: their mean, at the steps that all of them "
-        "have, and a band from the smallest to the largest of them.</p>";
-  if (runs.size() > 1 && phase == "rl")
-    out += "<p class=\"note\">Steps are those of RL; a warm-up before it is not counted.</p>";
+        "<p class=\"note\">Runs that differ only by run.seed are one curve: their mean at the steps that all of them "
+        "have, with a band from the minimum to the maximum.</p>";
+  if (runs.size() > 1 && phase == "rl") out += "<p class=\"note\">Steps count RL only, without SFT before it.</p>";
   return out;
 }
 
-bool is_marked(size_t k, size_t count) {
+bool has_marker(size_t k, size_t count) {
   constexpr size_t kMaxMarks = 40;
   return k * kMaxMarks / count != (k + 1) * kMaxMarks / count || k == 0 || k + 1 == count;
 }
@@ -383,14 +383,14 @@ std::string chart_figure(Chart chart, const std::string& caption, const std::str
   const std::string smoothing = chart.window > 1 ? " data-window=\"" + std::to_string(chart.window) + "\"" : "";
   return std::string("<figure class=\"card") + (size == ChartSize::kWide ? " wide" : "") + "\"" + smoothing +
          "><figcaption><h3>" + escape_untrusted(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
-         legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
+         legend(chart, mark_name) + "</figcaption>" + draw_sizes(chart, size) + "</figure>";
 }
 
 std::string trust_region_charts(const std::vector<RunData>& runs) {
   std::string figures;
   for (const Figure& spec : trust_region_figures()) figures += draw(spec, runs);
   figures += certificate_figure(runs);
-  return figures.empty() ? "" : notes_on_curves(runs, "rl") + in_charts(figures);
+  return figures.empty() ? "" : notes_on_curves(runs, "rl") + wrap_charts(figures);
 }
 
 std::string mismatch_charts(const std::vector<RunData>& runs) { return draw(mismatch_figure(), runs); }
@@ -398,29 +398,27 @@ std::string mismatch_charts(const std::vector<RunData>& runs) { return draw(mism
 std::string chart_sections(const std::vector<RunData>& runs) {
   std::string rl = reward_figure(runs) + function_figures(runs);
   for (const Figure& spec : overview_figures()) rl += draw(spec, runs);
-  const Figure sft{
-      "sft",
-      "Supervised loss",
-      "Nats per token of the demonstrations.",
-      {{"sft/loss", "batch", "Supervised loss, each batch"},
-       {"sft/loss_average", "running average", "Supervised loss, running average",
-        "Nats per token of the demonstrations, averaged with weights that fall by 0.95 from batch to batch."}},
-      false,
-      true};
+  const Figure sft{"sft",
+                   "Supervised loss",
+                   "Nats per token of the demonstrations.",
+                   {{"sft/loss", "batch", "Supervised loss, each batch"},
+                    {"sft/loss_average", "running average", "Supervised loss, running average",
+                     "Nats per token of the demonstrations, exponential moving average with factor 0.95 per batch."}},
+                   false,
+                   true};
   const Figure held_out{
       "eval",
       "Loss on held-out rows",
-      "Nats per token of the rows that are kept for it. Where it rises while the loss of batches falls, "
-      "the rows are learned by heart.",
+      "Nats per token of the held-out rows. If it rises while the loss of batches falls, the model overfits.",
       {{"sft/eval_loss", "held-out rows"}},
       false,
       true};
   const std::string supervised = draw(sft, runs, ChartSize::kWide) + draw(held_out, runs, ChartSize::kWide);
   std::string out;
   if (!rl.empty())
-    out += "<section><h2>Reinforcement learning</h2>" + notes_on_curves(runs, "rl") + in_charts(rl) + "</section>";
+    out += "<section><h2>Reinforcement learning</h2>" + notes_on_curves(runs, "rl") + wrap_charts(rl) + "</section>";
   if (!supervised.empty())
-    out += "<section><h2>Supervised fine-tuning</h2>" + notes_on_curves(runs, "sft") + in_charts(supervised) +
+    out += "<section><h2>Supervised fine-tuning</h2>" + notes_on_curves(runs, "sft") + wrap_charts(supervised) +
            "</section>";
   return out;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The parts report.cpp puts together; each returns HTML, empty when the runs have nothing to show there.
+// The parts of the report. Each returns HTML, or "" if the runs have no data for it.
 
 #include <functional>
 #include <map>
@@ -13,32 +13,32 @@
 
 namespace keel {
 
-/// How a metric is written for people.
-enum class Unit { kNumber, kShare, kCount, kSeconds, kBytes };
+/// How to format a metric.
+enum class Unit { kNumber, kFraction, kCount, kSeconds, kBytes };
 
-/// A share as "1.8 %", a count with separators, and so on; a dash for a value that is not finite.
+/// Formats a fraction as "1.8 %", a count with separators, and so on; NaN and infinity as a dash.
 std::string format_value(double value, Unit unit);
 
-/// A share with one decimal ("38.1 %"), with two digits where it is below one percent.
-std::string format_percent(double share);
+/// Formats a fraction with one decimal ("38.1 %"), or with two digits below one percent.
+std::string format_percent(double fraction);
 
-/// An accuracy in percent, a mean reward as it is.
+/// Formats an accuracy in percent, or a mean reward as a number.
 std::string format_mean(const EvalPoint& eval);
 
-/// What the runs' evaluations measure: "accuracy", "reward", or both words where they differ.
+/// Returns "accuracy", "reward", or "accuracy or reward" if the runs differ.
 std::string evaluation_name(const std::vector<RunData>& runs);
 
 /// A signed number with a true minus: "+0.43", "−0.37".
 std::string format_signed(double value);
 
-/// The settings of a run that have an effect in it, by path.
-std::map<std::string, std::string> settings_of(const RunData& run);
+/// Returns the settings that have an effect in the run, by path.
+std::map<std::string, std::string> effective_settings(const RunData& run);
 
-/// The value of a setting of the run, "" where it has none or the setting is without effect.
+/// Returns the value of a setting, "" if it is missing or has no effect.
 std::string setting(const RunData& run, const std::string& path);
 
-/// "2 steps behind", the sampler of a run with rollout.staleness; "" for one without.
-std::string steps_behind(const RunData& run);
+/// "2 steps behind" for a run with rollout.staleness, else "".
+std::string staleness_text(const RunData& run);
 
 /// "1 step", "1,234 steps".
 std::string plural(int64_t count, const std::string& noun);
@@ -47,8 +47,8 @@ std::string plural(int64_t count, const std::string& noun);
 std::string header_row(const std::vector<std::string>& names);
 std::string body_row(const std::string& head, const std::vector<std::string>& cells);
 
-/// Whether the k-th of so many points with an interval is drawn: more of a run's would bury the curve.
-bool is_marked(size_t k, size_t count);
+/// Whether the k-th of `count` points gets an interval marker; more markers would hide the curve.
+bool has_marker(size_t k, size_t count);
 
 enum class ChartSize { kHalf, kWide };
 
@@ -56,42 +56,41 @@ enum class ChartSize { kHalf, kWide };
 std::string chart_figure(Chart chart, const std::string& caption, const std::string& mark_name = "",
                          ChartSize size = ChartSize::kHalf);
 
-/// A token in one line, its spaces to be seen.
-std::string visible_token(const std::string& token);
+/// Formats a token in one line with visible spaces.
+std::string format_token(const std::string& token);
 
-/// Samples as cards, tokens shaded by what the update did to them.
+/// Samples as cards with tokens shaded by their gradient weight.
 std::string sample_cards(const std::vector<const Sample*>& samples);
 
-// Parts of the first page.
+// Parts of the overview page.
 std::string headline_tiles(const RunData& run);
 std::string comparison_table(const std::vector<RunData>& runs);
 std::string differing_settings(const std::vector<RunData>& runs);
 std::string chart_sections(const std::vector<RunData>& runs);
 
-// Parts of others.
+// Parts of other pages.
 std::string trust_region_charts(const std::vector<RunData>& runs);
-/// Figures without a frame around them.
+/// Figures without a surrounding element.
 std::string mismatch_charts(const std::vector<RunData>& runs);
-/// What is to be known of all curves of a phase.
+/// Notes on all curves of a phase.
 std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view phase);
 std::string numbers_table(const RunData& run);
-/// At most `most` samples; `open` false folds them away.
-std::string samples_section(const RunData& run, size_t most, bool open);
+/// Shows at most `max_samples` samples, collapsed unless `expanded`.
+std::string samples_section(const RunData& run, size_t max_samples, bool expanded);
 
 // Whole pages.
 std::string trust_region_page(const std::vector<RunData>& runs);
 std::string mismatch_page(const std::vector<RunData>& runs);
 std::string health_page(const std::vector<RunData>& runs);
-/// The verdict in a line, for the first page; empty where there are too few steps for one.
+/// The health verdict in one line; empty for too few steps.
 std::string health_line(const RunData& run);
 
-/// What a run's records leave to be said before anything is shown of them: that there are none and how to get some,
-/// that they were not read, which are damaged.
+/// Notes on missing, unread or damaged token records.
 std::string notes_on_records(const RunData& run);
 
-/// Blocks of several runs under one another, each named; the page's script shows one at a time.
-std::string of_each_run(const std::vector<RunData>& runs,
-                        const std::function<std::string(const RunData&, size_t)>& part);
+/// Renders a named block for each run. The page's script shows one at a time.
+std::string render_each_run(const std::vector<RunData>& runs,
+                            const std::function<std::string(const RunData&, size_t)>& part);
 
 std::string report_style();
 std::string report_script();

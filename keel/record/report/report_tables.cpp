@@ -24,23 +24,23 @@ struct NamedMetric {
 constexpr std::array<NamedMetric, 30> kNamedMetrics{{
     {"reward/mean", "Reward, mean", Unit::kNumber},
     {"reward/std", "Reward, standard deviation", Unit::kNumber},
-    {"reward/zero_std_groups", "Groups with equal rewards", Unit::kShare},
+    {"reward/zero_std_groups", "Groups with equal rewards", Unit::kFraction},
     {"policy/entropy", "Entropy, nats per token", Unit::kNumber},
     {"policy/kl_behavior", "KL to the behavior policy", Unit::kNumber},
-    {"trust_region/masked", "Blocked tokens", Unit::kShare},
-    {"trust_region/masked_positive", "Blocked, positive advantage", Unit::kShare},
-    {"trust_region/masked_negative", "Blocked, negative advantage", Unit::kShare},
+    {"trust_region/masked", "Blocked tokens", Unit::kFraction},
+    {"trust_region/masked_positive", "Blocked, positive advantage", Unit::kFraction},
+    {"trust_region/masked_negative", "Blocked, negative advantage", Unit::kFraction},
     {"trust_region/divergence_mean", "Divergence, mean", Unit::kNumber},
-    {"trust_region/divergence_max", "Divergence, largest", Unit::kNumber},
-    {"trust_region/divergence_infinite", "Divergence, infinite", Unit::kNumber},
+    {"trust_region/divergence_max", "Divergence, maximum", Unit::kNumber},
+    {"trust_region/divergence_infinite", "Divergence, infinite values", Unit::kNumber},
     {"mismatch/abs_prob_mean", "|π − μ| before the first update, mean", Unit::kNumber},
-    {"mismatch/abs_prob_max", "|π − μ| before the first update, largest", Unit::kNumber},
+    {"mismatch/abs_prob_max", "|π − μ| before the first update, maximum", Unit::kNumber},
     {"ratio/mean", "Ratio π/μ, mean", Unit::kNumber},
-    {"ratio/max", "Ratio π/μ, largest", Unit::kNumber},
+    {"ratio/max", "Ratio π/μ, maximum", Unit::kNumber},
     {"ratio/clamped", "Ratio, clamped", Unit::kNumber},
     {"completion/length_mean", "Completion length, mean", Unit::kNumber},
-    {"completion/length_max", "Completion length, largest", Unit::kCount},
-    {"completion/truncated", "Truncated completions", Unit::kShare},
+    {"completion/length_max", "Completion length, maximum", Unit::kCount},
+    {"completion/truncated", "Truncated completions", Unit::kFraction},
     {"optimizer/grad_norm", "Gradient norm", Unit::kNumber},
     {"optimizer/lr", "Learning rate", Unit::kNumber},
     {"skipped_steps", "Skipped updates", Unit::kNumber},
@@ -54,8 +54,8 @@ constexpr std::array<NamedMetric, 30> kNamedMetrics{{
     {"memory/peak_bytes", "Peak memory", Unit::kBytes},
 }};
 
-/// A small number for a headline: 3.0×10⁻⁷ rather than 3e-7.
-std::string as_power(double value) {
+/// Formats 3e-7 as 3.0×10⁻⁷.
+std::string format_power(double value) {
   const std::string text = format_number(value, 2);
   const size_t exponent = text.find('e');
   if (exponent == std::string::npos) return text;
@@ -69,11 +69,11 @@ std::string tile(const std::string& name, const std::string& value, const std::s
          (below.empty() ? "" : "<span>" + below + "</span>") + "</dd></div>";
 }
 
-std::string after_comma(const std::string& text) { return text.empty() ? "" : ", " + text; }
+std::string with_comma(const std::string& text) { return text.empty() ? "" : ", " + text; }
 
 bool has_interval(const EvalPoint& eval) { return eval.low < eval.high; }
 
-std::string interval(const EvalPoint& eval) {
+std::string format_interval(const EvalPoint& eval) {
   if (!has_interval(eval)) return "–";
   if (!eval.is_accuracy) return format_number(eval.low) + " to " + format_number(eval.high);
   return format_number(eval.low * 100) + "–" + format_number(eval.high * 100) + " %";
@@ -85,11 +85,11 @@ std::string evaluation_tile(const RunSummary& summary) {
   const bool both = summary.before && summary.after;
   std::vector<std::string> notes;
   if (both && (has_interval(*summary.before) || has_interval(last)))
-    notes.push_back("95 % intervals " + interval(*summary.before) + " → " + interval(last));
+    notes.push_back("95 % intervals " + format_interval(*summary.before) + " → " + format_interval(last));
   else if (has_interval(last))
-    notes.push_back("95 % interval " + interval(last));
+    notes.push_back("95 % interval " + format_interval(last));
   if (last.count > 0) notes.push_back(format_count(last.count) + " problems");
-  if (!last.extent.empty()) notes.push_back(escape_untrusted(last.extent));
+  if (!last.subset.empty()) notes.push_back(escape_untrusted(last.subset));
   const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
   if (!both) return tile(summary.after ? name : name + ", before", format_mean(last), joined(notes));
   return tile(name + ", before → after",
@@ -97,46 +97,46 @@ std::string evaluation_tile(const RunSummary& summary) {
               joined(notes));
 }
 
-/// Where rows were kept to measure it on.
-std::string supervised_loss_tile(const RunSummary& summary) {
+/// The loss on held-out rows, if there are any.
+std::string sft_loss_tile(const RunSummary& summary) {
   if (!summary.sft_loss_after) return "";
   return tile("Supervised loss, held-out rows", format_number(*summary.sft_loss_after),
               summary.sft_loss_before ? "before " + format_number(*summary.sft_loss_before) : "");
 }
 
-/// Rows of the data that gave no prompt, in training and in the last evaluation.
-std::string left_out_tile(const RunData& run) {
+/// Skipped rows of the training data and of the last evaluation.
+std::string skipped_rows_tile(const RunData& run) {
   double too_long = 0, bad = 0, limit = 0, eval_too_long = 0, eval_bad = 0;
   for (const MetricRow& row : run.metrics) {
     const auto value = [&](const char* key) {
       const auto found = row.values.find(key);
-      return found != row.values.end() && drawable(found->second) ? found->second : 0;
+      return found != row.values.end() && is_plottable(found->second) ? found->second : 0;
     };
     too_long += value("data/too_long");
     bad += value("data/bad_rows");
     limit = std::max({limit, value("data/max_prompt_tokens"), value("eval/max_prompt_tokens")});
     if (row.phase == "eval") eval_too_long = value("eval/too_long"), eval_bad = value("eval/bad_rows");
   }
-  const auto words = [&](double long_ones, double bad_ones, const std::string& where) {
+  const auto describe = [&](double long_rows, double bad_rows, const std::string& prefix) {
     std::string text;
-    if (long_ones > 0)
-      text = plural(static_cast<int64_t>(long_ones), "prompt") + " of more than " +
+    if (long_rows > 0)
+      text = plural(static_cast<int64_t>(long_rows), "prompt") + " longer than " +
              plural(static_cast<int64_t>(limit), "token");
-    if (bad_ones > 0) text += (text.empty() ? "" : ", ") + plural(static_cast<int64_t>(bad_ones), "bad row");
-    return text.empty() ? "" : where + text;
+    if (bad_rows > 0) text += (text.empty() ? "" : ", ") + plural(static_cast<int64_t>(bad_rows), "bad row");
+    return text.empty() ? "" : prefix + text;
   };
-  const std::string training = words(too_long, bad, "training: "),
-                    held_out = words(eval_too_long, eval_bad, "evaluation: ");
+  const std::string training = describe(too_long, bad, "training: "),
+                    held_out = describe(eval_too_long, eval_bad, "evaluation: ");
   if (training.empty() && held_out.empty()) return "";
-  return tile("Left out of the data", format_count(static_cast<int64_t>(too_long + bad + eval_too_long + eval_bad)),
+  return tile("Skipped rows", format_count(static_cast<int64_t>(too_long + bad + eval_too_long + eval_bad)),
               training + (training.empty() || held_out.empty() ? "" : "; ") + held_out);
 }
 
-std::string metric_row(const RunData& run, const std::string& key, const std::string& name, Unit unit) {
+std::string summary_row(const RunData& run, const std::string& key, const std::string& name, Unit unit) {
   double first = NAN, last = NAN, sum = 0, low = NAN, high = NAN;
   size_t count = 0;
   for (const ChartPoint& point : metric_curve(run, "rl", key)) {
-    if (!drawable(point.y)) continue;
+    if (!is_plottable(point.y)) continue;
     if (count++ == 0) first = low = high = point.y;
     last = point.y;
     sum += point.y;
@@ -152,8 +152,8 @@ std::string metric_row(const RunData& run, const std::string& key, const std::st
 
 using Settings = std::map<std::string, std::string>;
 
-/// With lists whose order means nothing in one order, so that runs do not differ by it.
-Settings in_one_order(Settings settings) {
+/// Sorts lists whose order has no effect, so that runs do not differ by it.
+Settings sort_unordered_lists(Settings settings) {
   const auto found = settings.find("lora.target_modules");
   if (found == settings.end()) return settings;
   std::istringstream list(found->second);
@@ -164,44 +164,45 @@ Settings in_one_order(Settings settings) {
   return settings;
 }
 
-/// What runs must have in common for their evaluations to be compared: the measure, and what it was measured on.
-std::string evaluated_on(const RunData& run, const EvalPoint& eval) {
+/// Returns a key that is equal for runs with comparable evaluations: the measure, the problems and the limits.
+std::string evaluation_key(const RunData& run, const EvalPoint& eval) {
   std::string text = eval.name() + std::string(" ") + std::to_string(eval.count);
-  const Settings settings = settings_of(run);
-  const bool made_by_seed = !settings.contains("data.files") && !settings.contains("data.eval_files");
+  const Settings settings = effective_settings(run);
+  const bool depends_on_seed = !settings.contains("data.files") && !settings.contains("data.eval_files");
   for (const auto& [path, value] : settings) {
-    const bool of_rewards = path.starts_with("reward.") && !eval.is_accuracy;
-    const bool of_problems =
-        path.starts_with("task.") || path.starts_with("data.") || (made_by_seed && path == "run.seed");
-    const bool of_completions = path == "rollout.max_new_tokens" || path == "rollout.stop_strings";
-    if (of_problems || of_completions || of_rewards || (path.starts_with("eval.") && path != "eval.every"))
+    const bool affects_rewards = path.starts_with("reward.") && !eval.is_accuracy;
+    const bool affects_problems =
+        path.starts_with("task.") || path.starts_with("data.") || (depends_on_seed && path == "run.seed");
+    const bool affects_completions = path == "rollout.max_new_tokens" || path == "rollout.stop_strings";
+    if (affects_problems || affects_completions || affects_rewards ||
+        (path.starts_with("eval.") && path != "eval.every"))
       text += "\n" + path + " " + value;
   }
   return text;
 }
 
-/// The last ten steps, or as many as there are.
-std::string last_steps(int64_t steps) { return steps >= 10 ? "last ten steps" : "mean of all steps"; }
+/// Names the steps of a mean over the last ten steps.
+std::string mean_label(int64_t steps) { return steps >= 10 ? "last ten steps" : "mean of all steps"; }
 
-/// Values that differ, short enough for a table: where they are long, without what all of them begin with.
-std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) {
-  constexpr size_t kLongest = 80, kBefore = 24;
-  size_t longest = 0, same = values[0].size();
+/// Removes the common prefix of long values.
+std::vector<std::string> remove_common_prefix(std::vector<std::string> values) {
+  constexpr size_t kMaxLength = 80, kContext = 24;
+  size_t longest = 0, common = values[0].size();
   for (const std::string& value : values) {
     longest = std::max(longest, value.size());
     const auto [here, there] = std::mismatch(value.begin(), value.end(), values[0].begin(), values[0].end());
-    same = std::min(same, static_cast<size_t>(here - value.begin()));
+    common = std::min(common, static_cast<size_t>(here - value.begin()));
   }
-  if (longest <= kLongest || same <= kBefore) return values;
-  size_t from = same - kBefore;
-  while ((static_cast<unsigned char>(values[0][from]) & 0xC0) == 0x80) --from;  // not in the middle of a character
+  if (longest <= kMaxLength || common <= kContext) return values;
+  size_t from = common - kContext;
+  while ((static_cast<unsigned char>(values[0][from]) & 0xC0) == 0x80) --from;  // start of a UTF-8 character
   for (std::string& value : values) value = "… " + value.substr(from);
   return values;
 }
 
 }  // namespace
 
-std::map<std::string, std::string> settings_of(const RunData& run) { return in_one_order(run.used); }
+std::map<std::string, std::string> effective_settings(const RunData& run) { return sort_unordered_lists(run.used); }
 
 std::string plural(int64_t count, const std::string& noun) {
   return format_count(count) + " " + noun + (count == 1 ? "" : "s");
@@ -230,9 +231,9 @@ std::string evaluation_name(const std::vector<RunData>& runs) {
   return names.size() > 1 ? "accuracy or reward" : names.empty() ? "accuracy" : *names.begin();
 }
 
-std::string format_percent(double share) {
-  if (!std::isfinite(share)) return "–";
-  const double percent = share * 100, size = std::fabs(percent);
+std::string format_percent(double fraction) {
+  if (!std::isfinite(fraction)) return "–";
+  const double percent = fraction * 100, size = std::fabs(percent);
   if (size < 0.995) return format_number(percent, 2) + " %";
   const double tenths = std::round(percent * 10);
   const bool whole = std::fmod(tenths, 10) == 0;
@@ -240,17 +241,17 @@ std::string format_percent(double share) {
 }
 
 std::string format_signed(double value) {
-  constexpr double kRounding = 1e-12;  // of a mean that is 0
+  constexpr double kRounding = 1e-12;  // rounding error of a mean of 0
   if (std::fabs(value) < kRounding) value = 0;
   const std::string size = format_number(std::fabs(value));
   return value > 0 ? "+" + size : value < 0 ? "−" + size : size;
 }
 
 std::string format_value(double value, Unit unit) {
-  if (!drawable(value)) return "–";
+  if (!is_plottable(value)) return "–";
   const bool countable = std::fabs(value) < 1e15;
   switch (unit) {
-    case Unit::kShare:
+    case Unit::kFraction:
       return format_percent(value);
     case Unit::kCount:
       return countable ? format_count(std::llround(value)) : format_number(value);
@@ -265,12 +266,12 @@ std::string format_value(double value, Unit unit) {
 }
 
 std::string setting(const RunData& run, const std::string& path) {
-  const Settings settings = settings_of(run);
+  const Settings settings = effective_settings(run);
   const auto found = settings.find(path);
   return found == settings.end() ? "" : found->second;
 }
 
-std::string steps_behind(const RunData& run) {
+std::string staleness_text(const RunData& run) {
   const std::string steps = setting(run, "rollout.staleness");
   return steps.empty() || steps == "0" ? ""
                                        : escape_untrusted(steps) + (steps == "1" ? " step behind" : " steps behind");
@@ -279,24 +280,24 @@ std::string steps_behind(const RunData& run) {
 std::string headline_tiles(const RunData& run) {
   const RunSummary summary = summarize(run);
   std::string out = evaluation_tile(summary);
-  if (drawable(summary.best_reward)) {
+  if (is_plottable(summary.best_reward)) {
     out += tile("Best reward", format_number(summary.best_reward),
-                "at step " + format_count(summary.best_reward_step) + "; " + last_steps(summary.rl_steps) + " " +
+                "at step " + format_count(summary.best_reward_step) + "; " + mean_label(summary.rl_steps) + " " +
                     format_number(summary.last_reward));
   }
-  if (drawable(summary.masked))
+  if (is_plottable(summary.masked))
     out += tile("Blocked tokens", format_percent(summary.masked), "by the trust region, mean over steps");
-  if (drawable(summary.mismatch)) {
-    out += tile("Mean |π − μ|", as_power(summary.mismatch),
-                "trainer against sampler, before a step's first update" + after_comma(steps_behind(run)));
+  if (is_plottable(summary.mismatch)) {
+    out += tile("Mean |π − μ|", format_power(summary.mismatch),
+                "trainer and sampler, before a step's first update" + with_comma(staleness_text(run)));
   }
-  if (drawable(summary.rollout_tokens_per_s)) {
+  if (is_plottable(summary.rollout_tokens_per_s)) {
     out += tile("Rollout tokens/s", format_value(summary.rollout_tokens_per_s, Unit::kCount),
-                drawable(summary.train_tokens_per_s)
+                is_plottable(summary.train_tokens_per_s)
                     ? "training " + format_value(summary.train_tokens_per_s, Unit::kCount) + " per second"
                     : "");
   }
-  out += supervised_loss_tile(summary) + left_out_tile(run);
+  out += sft_loss_tile(summary) + skipped_rows_tile(run);
   if (summary.seconds > 0) {
     out += tile("Time", format_duration(summary.seconds),
                 summary.rl_steps == 0 && summary.sft_steps > 0
@@ -314,37 +315,37 @@ std::string comparison_table(const std::vector<RunData>& runs) {
       header_row({"Run", "Held-out " + measure + ", before", "after", "95 % interval", "Best reward", "Reward, last 10",
                   "Blocked", "Mean |π&nbsp;−&nbsp;μ|", "Entropy, last 10", "Tokens/s", "Time"}) +
       "<tbody>";
-  std::map<std::string, std::vector<double>> rivals;  // by what they were evaluated on
+  std::map<std::string, std::vector<double>> comparable;  // by evaluation_key()
   for (const RunData& run : runs)
     if (const RunSummary summary = summarize(run); summary.after)
-      rivals[evaluated_on(run, *summary.after)].push_back(summary.after->mean);
+      comparable[evaluation_key(run, *summary.after)].push_back(summary.after->mean);
   std::vector<size_t> color(runs.size());
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   for (size_t v = 0; v < variants.size(); ++v)
     for (const size_t i : variants[v].runs) color[i] = v;
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunSummary s = summarize(runs[i]);
     const std::string after = s.after ? format_mean(*s.after) : "–";
-    const auto means = s.after ? rivals[evaluated_on(runs[i], *s.after)] : std::vector<double>();
+    const auto means = s.after ? comparable[evaluation_key(runs[i], *s.after)] : std::vector<double>();
     const bool is_best = means.size() > 1 && s.after->mean == *std::max_element(means.begin(), means.end());
     out += body_row(
         "<i class=\"key s" + std::to_string(color[i] % 7) + "\"></i>" + escape_untrusted(runs[i].name),
         {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
-         s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
-         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare),
-         as_power(s.mismatch) + after_comma(steps_behind(runs[i])), format_value(s.entropy_last, Unit::kNumber),
+         s.after ? format_interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
+         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kFraction),
+         format_power(s.mismatch) + with_comma(staleness_text(runs[i])), format_value(s.entropy_last, Unit::kNumber),
          format_value(s.rollout_tokens_per_s, Unit::kCount), s.seconds > 0 ? format_duration(s.seconds) : "–"});
   }
   return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
-         " among runs that were evaluated on the same problems in the same way. The intervals cover the choice of "
-         "evaluation problems, not the seed of the run.</p></section>";
+         " among runs with the same evaluation problems and settings. The intervals cover the choice of evaluation "
+         "problems, not the seed of the run.</p></section>";
 }
 
 std::string differing_settings(const std::vector<RunData>& runs) {
   std::vector<Settings> settings;
   std::set<std::string> paths;
   for (const RunData& run : runs) {
-    settings.push_back(settings_of(run));
+    settings.push_back(effective_settings(run));
     for (const auto& [path, value] : settings.back()) paths.insert(path);
   }
   std::vector<std::string> names{"Setting"};
@@ -352,16 +353,16 @@ std::string differing_settings(const std::vector<RunData>& runs) {
   std::string rows;
   for (const std::string& path : paths) {
     std::vector<std::string> cells;
-    std::set<std::string> different;
-    for (const auto& of_run : settings) {
-      const auto found = of_run.find(path);
-      cells.push_back(found == of_run.end() || found->second.empty() ? "–" : found->second);
-      different.insert(found == of_run.end() ? "" : found->second);
+    std::set<std::string> distinct;
+    for (const Settings& run_settings : settings) {
+      const auto found = run_settings.find(path);
+      cells.push_back(found == run_settings.end() || found->second.empty() ? "–" : found->second);
+      distinct.insert(found == run_settings.end() ? "" : found->second);
     }
-    cells = cut_to_the_difference(cells);
+    cells = remove_common_prefix(cells);
     for (std::string& cell : cells) cell = escape_untrusted(shorten(cell, 160));
     const bool is_name = path == "run.name" || path == "run.dir";
-    if (different.size() > 1 && !is_name) rows += body_row("<code>" + escape_untrusted(path) + "</code>", cells);
+    if (distinct.size() > 1 && !is_name) rows += body_row("<code>" + escape_untrusted(path) + "</code>", cells);
   }
   if (rows.empty()) return "";
   return "<section><h2>Settings that differ</h2><div class=\"scroll\"><table class=\"text\">" + header_row(names) +
@@ -377,14 +378,14 @@ std::string numbers_table(const RunData& run) {
   unnamed.erase("updates");
   std::string rows;
   for (const NamedMetric& metric : kNamedMetrics) {
-    rows += metric_row(run, metric.key, metric.name, metric.unit);
+    rows += summary_row(run, metric.key, metric.name, metric.unit);
     unnamed.erase(metric.key);
   }
   for (const std::string& key : unnamed)
-    rows += metric_row(run, key, "<code>" + escape_untrusted(key) + "</code>", Unit::kNumber);
+    rows += summary_row(run, key, "<code>" + escape_untrusted(key) + "</code>", Unit::kNumber);
   if (rows.empty()) return "";
-  return "<section><h2>All numbers</h2><p class=\"note\">Over the RL steps.</p><div class=\"scroll\"><table>" +
-         header_row({"Metric", "First", "Last", "Mean", "Smallest", "Largest"}) + "<tbody>" + rows +
+  return "<section><h2>All metrics</h2><p class=\"note\">Over the RL steps.</p><div class=\"scroll\"><table>" +
+         header_row({"Metric", "First", "Last", "Mean", "Minimum", "Maximum"}) + "<tbody>" + rows +
          "</tbody></table></div></section>";
 }
 

@@ -11,24 +11,24 @@
 namespace keel {
 namespace {
 
-/// The words for what a method does beyond its region: a soft one blocks nothing there.
-struct HeldWords {
+/// Labels for what a method does outside of its region. A soft method blocks nothing there.
+struct RegionLabels {
   bool blocks = true;
-  const char* done = "blocked";
-  const char* title = "held back";
+  const char* participle = "blocked";
+  const char* title = "blocked";
 };
 
-HeldWords words_for(const RecordedTokens& tokens) {
+RegionLabels choose_labels(const RecordedTokens& tokens) {
   if (tokens.blocked > 0 || tokens.outside == 0) return {};
-  return {false, "beyond the region", "beyond the region"};
+  return {false, "outside the region", "outside the region"};
 }
 
-double share_of(const HeldShare& share, const HeldWords& words) {
-  if (share.tokens == 0) return NAN;
-  return static_cast<double>(words.blocks ? share.blocked : share.outside) / static_cast<double>(share.tokens);
+double affected_fraction(const TokenCounts& counts, const RegionLabels& labels) {
+  if (counts.tokens == 0) return NAN;
+  return static_cast<double>(labels.blocks ? counts.blocked : counts.outside) / static_cast<double>(counts.tokens);
 }
 
-Chart share_chart(const std::string& id, const std::string& title) {
+Chart fraction_chart(const std::string& id, const std::string& title) {
   Chart chart;
   chart.id = id;
   chart.title = title;
@@ -38,43 +38,44 @@ Chart share_chart(const std::string& id, const std::string& title) {
   return chart;
 }
 
-std::string share_over_steps(const RecordedTokens& tokens, const HeldWords& words, const std::string& id) {
-  Chart chart = share_chart(id + "-held", std::string("Recorded tokens ") + words.title + ", by step");
+std::string fraction_by_step(const RecordedTokens& tokens, const RegionLabels& labels, const std::string& id) {
+  Chart chart = fraction_chart(id + "-held", std::string("Recorded tokens ") + labels.title + ", by step");
   for (const RecordedStep& step : tokens.steps)
     for (size_t sign = 0; sign < 2; ++sign)
-      chart.lines[sign].points.push_back({static_cast<double>(step.step), share_of(step.held[sign], words)});
+      chart.lines[sign].points.push_back(
+          {static_cast<double>(step.step), affected_fraction(step.counts[sign], labels)});
   return chart_figure(std::move(chart),
                       "Of the recorded tokens of each sign of advantage, over the updates of a recorded step.");
 }
 
-/// Within a step pi moves away from mu with each update.
-std::string share_over_updates(const RecordedTokens& tokens, const HeldWords& words, const std::string& id) {
+/// Each update of a step moves pi further from mu.
+std::string fraction_by_update(const RecordedTokens& tokens, const RegionLabels& labels, const std::string& id) {
   if (tokens.by_update.size() < 2) return "";
-  Chart chart = share_chart(id + "-updates", std::string("Recorded tokens ") + words.title + ", by update");
+  Chart chart = fraction_chart(id + "-updates", std::string("Recorded tokens ") + labels.title + ", by update");
   chart.x_label = "update";
   for (size_t update = 0; update < tokens.by_update.size(); ++update)
     for (size_t sign = 0; sign < 2; ++sign)
       chart.lines[sign].points.push_back(
-          {static_cast<double>(update), share_of(tokens.by_update[update][sign], words)});
+          {static_cast<double>(update), affected_fraction(tokens.by_update[update][sign], labels)});
   return chart_figure(std::move(chart),
-                      "The same by the update’s place in its step: π has moved further from μ with each.");
+                      "The same by the update’s index in its step. Each update moves π further from μ.");
 }
 
 std::string divergence_histogram(const RecordedTokens& tokens, const std::string& id) {
-  const SizeHistogram& sizes = tokens.divergences;
-  HistogramChart histogram{id + "-divergences", "Divergences", "", SizeHistogram::begin_of(0),
-                           SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
-  histogram.behind.assign(sizes.kept.begin(), sizes.kept.end());
-  histogram.in_front.assign(sizes.blocked.begin(), sizes.blocked.end());
+  const LogHistogram& divergences = tokens.divergences;
+  HistogramChart histogram{id + "-divergences", "Divergences", "", LogHistogram::lower_edge(0),
+                           LogHistogram::lower_edge(1) / LogHistogram::lower_edge(0)};
+  histogram.background.assign(divergences.kept.begin(), divergences.kept.end());
+  histogram.foreground.assign(divergences.blocked.begin(), divergences.blocked.end());
   histogram.thresholds = tokens.thresholds;
   histogram.description = "Tokens by their divergence, kept and blocked, with the threshold.";
   const std::string drawing = svg_histogram(histogram);
   if (drawing.empty()) return "";
   std::vector<std::string> notes{"By the method’s own measure"};
-  if (sizes.zero > 0) notes.push_back(format_count(sizes.zero) + " tokens at exactly 0 are not drawn");
-  if (sizes.infinite > 0) notes.push_back(format_count(sizes.infinite) + " infinite ones are not drawn");
+  if (divergences.zero > 0) notes.push_back(format_count(divergences.zero) + " tokens with divergence 0 are not shown");
+  if (divergences.infinite > 0) notes.push_back(format_count(divergences.infinite) + " infinite values are not shown");
   if (tokens.thresholds.empty()) notes.push_back("the method has no threshold");
-  if (tokens.thresholds.size() > 2) notes.push_back("thresholds differ between tokens or steps; some are drawn");
+  if (tokens.thresholds.size() > 2) notes.push_back("thresholds differ between tokens or steps; some are shown");
   return "<figure class=\"card\"><figcaption><h3>Divergences</h3><p>" + joined(notes, "; ") +
          ".</p><ul class=\"legend\"><li><i class=\"key block s0\"></i>kept</li><li><i class=\"key block "
          "held\"></i>blocked"
@@ -82,33 +83,31 @@ std::string divergence_histogram(const RecordedTokens& tokens, const std::string
          drawing + "</figure>";
 }
 
-std::string held_table(const std::vector<HeldToken>& held, const HeldWords& words, bool positive) {
+std::string affected_table(const std::vector<AffectedToken>& affected, const RegionLabels& labels, bool positive) {
   std::string out = "<div class=\"held\" data-sign=\"" + std::string(positive ? "positive" : "negative") +
-                    "\" data-blocked=\"" + (words.blocks ? "1" : "") + "\"><h4>" +
+                    "\" data-blocked=\"" + (labels.blocks ? "1" : "") + "\"><h4>" +
                     (positive ? "Positive" : "Negative") + " advantage</h4>";
-  if (held.empty()) return out + "<p class=\"note\">None was " + std::string(words.done) + ".</p></div>";
+  if (affected.empty()) return out + "<p class=\"note\">None is " + std::string(labels.participle) + ".</p></div>";
   out += "<div class=\"scroll\"><table>" +
-         header_row({"Token", words.blocks ? "Blocked" : "Beyond", "of its tokens", "Mean μ", "Mean entropy"}) +
-         "<tbody>";
-  for (const HeldToken& token : held)
-    out += body_row(
-        "<code data-token=\"" + escape_html(token.text) + "\">" + visible_token(token.text) + "</code>",
-        {format_count(token.held), format_percent(static_cast<double>(token.held) / static_cast<double>(token.seen)),
-         format_number(token.mean_mu), format_number(token.mean_entropy)});
+         header_row({"Token", labels.blocks ? "Blocked" : "Outside", "of all", "Mean μ", "Mean entropy"}) + "<tbody>";
+  for (const AffectedToken& token : affected)
+    out += body_row("<code data-token=\"" + escape_html(token.text) + "\">" + format_token(token.text) + "</code>",
+                    {format_count(token.affected),
+                     format_percent(static_cast<double>(token.affected) / static_cast<double>(token.total)),
+                     format_number(token.mean_mu), format_number(token.mean_entropy)});
   return out + "</tbody></table></div></div>";
 }
 
-std::string held_tables(const RecordedTokens& tokens, const HeldWords& words) {
-  const auto& held = words.blocks ? tokens.most_blocked : tokens.most_outside;
-  return "<h3>Which tokens are " + std::string(words.title) +
-         "</h3><p class=\"note\">The most frequent ones of each sign of advantage, over all recorded tokens. Mean μ "
-         "and mean "
-         "entropy (nats) are of those that were " +
-         words.done + ".</p><div class=\"pair\">" + held_table(held[0], words, true) +
-         held_table(held[1], words, false) + "</div>";
+std::string affected_tables(const RecordedTokens& tokens, const RegionLabels& labels) {
+  const auto& affected = labels.blocks ? tokens.most_blocked : tokens.most_outside;
+  return "<h3>Which tokens are " + std::string(labels.title) +
+         "</h3><p class=\"note\">The most frequent ones for each sign of advantage, over all recorded tokens. Mean μ "
+         "and mean entropy (nats) are over those that are " +
+         labels.participle + ".</p><div class=\"pair\">" + affected_table(affected[0], labels, true) +
+         affected_table(affected[1], labels, false) + "</div>";
 }
 
-std::string parameters_of(const RecordedStep& step) {
+std::string format_parameters(const RecordedStep& step) {
   std::vector<std::string> parts;
   if (step.parameters.is_object())
     for (const auto& [name, value] : step.parameters.items())
@@ -120,47 +119,47 @@ std::string parameters_of(const RecordedStep& step) {
   return joined(parts);
 }
 
-std::string summary_of(const RecordedTokens& tokens) {
+std::string summary_section(const RecordedTokens& tokens) {
   const RecordedStep& last = tokens.steps.back();
   const auto shown = static_cast<int64_t>(tokens.rows.completions.size());
   std::string out =
       "<h3>Recorded tokens</h3><ul class=\"chips\"><li>method <b>" + escape_untrusted(last.method) + "</b></li>";
-  if (const std::string parameters = parameters_of(last); !parameters.empty())
+  if (const std::string parameters = format_parameters(last); !parameters.empty())
     out += "<li>" + escape_untrusted(shorten(parameters, 300)) + "</li>";
   out += "<li>recorded <b>" + plural(static_cast<int64_t>(tokens.steps.size()), "step") + "</b></li><li><b>" +
          plural(tokens.tokens, "token") + "</b></li><li>blocked <b>" +
          format_percent(static_cast<double>(tokens.blocked) / static_cast<double>(tokens.tokens)) + "</b></li></ul>";
   const bool sampled = std::ranges::any_of(tokens.steps, [](const RecordedStep& step) { return !step.whole_batch; });
   if (tokens.pending_steps > 0)
-    out += "<p class=\"note to-come\">" + plural(tokens.pending_steps, "more recorded step") +
-           " will follow: they are read some at a time.</p>";
+    out += "<p class=\"note to-come\">" + plural(tokens.pending_steps, "more recorded step") + " will follow.</p>";
   if (sampled) out += "<p class=\"note\">The records are a sample of the completions of these steps.</p>";
   if (shown < tokens.completions)
     out +=
-        "<p class=\"note thinned\">Curves, histogram and tables are of all recorded tokens. The plane and the reader "
-        "have " +
+        "<p class=\"note thinned\">Curves, histogram and tables use all recorded tokens. The scatter plot and the "
+        "reader "
+        "show " +
         plural(shown, "completion") + " of " + format_count(tokens.completions) +
-        ", drawn by their ids: more would make this page too large.</p>";
+        ", selected by their ids, to limit the size of this page.</p>";
   return out;
 }
 
-std::string records_block(const RunData& run, size_t place) {
+std::string records_block(const RunData& run, size_t index) {
   const RecordedTokens& tokens = run.recorded;
   std::string out = notes_on_records(run);
   if (tokens.tokens == 0) return out;
-  const HeldWords words = words_for(tokens);
-  const std::string id = "records-" + std::to_string(place);
-  out += summary_of(tokens) + "<div class=\"charts\">" + share_over_steps(tokens, words, id) +
-         share_over_updates(tokens, words, id) + divergence_histogram(tokens, id) + "</div>";
+  const RegionLabels labels = choose_labels(tokens);
+  const std::string id = "records-" + std::to_string(index);
+  out += summary_section(tokens) + "<div class=\"charts\">" + fraction_by_step(tokens, labels, id) +
+         fraction_by_update(tokens, labels, id) + divergence_histogram(tokens, id) + "</div>";
   out += "<div class=\"plane\" data-records=\"" + id + "\"><h3>π against μ</h3><p class=\"note\">" +
-         escape_html(region_boundary(tokens.steps.back().method, tokens.steps.back().parameters).words) + "</p></div>";
-  out += held_tables(tokens, words) +
-         "<p class=\"note\">What other methods and thresholds would have held back: <code>keel tokens RUN</code> and "
+         escape_html(region_boundary(tokens.steps.back().method, tokens.steps.back().parameters).caption) +
+         "</p></div>";
+  out += affected_tables(tokens, labels) +
+         "<p class=\"note\">For other methods and thresholds: <code>keel tokens RUN</code> and "
          "<code>keel advise RUN</code>.</p>";
   return out + "<div class=\"reader\" data-records=\"" + id +
-         "\"><h3>Completions</h3><noscript><p class=\"note\">The plane and the reader of completions need JavaScript; "
-         "the "
-         "rest of the page does not.</p></noscript></div>";
+         "\"><h3>Completions</h3><noscript><p class=\"note\">The scatter plot and the reader of completions need "
+         "JavaScript; the rest of the page does not.</p></noscript></div>";
 }
 
 }  // namespace
@@ -171,25 +170,23 @@ std::string notes_on_records(const RunData& run) {
   for (const std::string& damage : tokens.damage)
     out += "<p class=\"note damaged\">Not read: " + escape_untrusted(shorten(damage, 600)) + "</p>";
   if (tokens.tokens > 0) return out;
-  const std::string asked = setting(run, "record.tokens");
-  if (!tokens.was_read && !asked.empty() && asked != "none")
+  const std::string records = setting(run, "record.tokens");
+  if (!tokens.was_read && !records.empty() && records != "none")
     return out +
-           "<p class=\"note missing\">The token records are not in this page, which was written while the run went "
-           "on: <code>keel report RUN</code> puts them in, and so does the end of the run; <code>keel watch RUN</code> "
-           "shows "
-           "them live.</p>";
+           "<p class=\"note missing\">This page was written during the run and lacks the token records: "
+           "<code>keel report RUN</code> and the end of the run add them; <code>keel watch RUN</code> shows them "
+           "live.</p>";
   return out +
          (tokens.damage.empty()
-              ? "<p class=\"note missing\">This run has no token records, so that single tokens cannot be shown: which "
-                "were held back, where they lie against the region, and every completion with its numbers. "
-                "<code>keel train CONFIG record.tokens=sample</code> records 16 completions of every tenth step "
-                "(<code>--resume</code> may turn it on for the steps to come); docs/tokens.md says what it "
-                "costs.</p>"
+              ? "<p class=\"note missing\">This run has no token records, which are needed for blocked tokens, their "
+                "position relative to the region, and completions with all numbers. <code>keel train CONFIG "
+                "record.tokens=sample</code> records 16 completions of every tenth step, also with "
+                "<code>--resume</code>; docs/tokens.md lists the costs.</p>"
               : "");
 }
 
-std::string of_each_run(const std::vector<RunData>& runs,
-                        const std::function<std::string(const RunData&, size_t)>& part) {
+std::string render_each_run(const std::vector<RunData>& runs,
+                            const std::function<std::string(const RunData&, size_t)>& part) {
   if (runs.size() == 1) return part(runs[0], 0);
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i)
@@ -200,7 +197,7 @@ std::string of_each_run(const std::vector<RunData>& runs,
 }
 
 std::string trust_region_page(const std::vector<RunData>& runs) {
-  return "<h2>Trust region</h2>" + trust_region_charts(runs) + of_each_run(runs, records_block);
+  return "<h2>Trust region</h2>" + trust_region_charts(runs) + render_each_run(runs, records_block);
 }
 
 }  // namespace keel

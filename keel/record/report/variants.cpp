@@ -9,8 +9,8 @@
 namespace keel {
 namespace {
 
-/// Folders of one seed end in its number, as those of a study do.
-std::string without_seed(std::string value, const std::string& seed) {
+/// Removes "-SEED" at the end of path parts, as in the folders of a study.
+std::string remove_seed(std::string value, const std::string& seed) {
   const std::string ending = "-" + seed;
   for (size_t at = 0; !seed.empty() && (at = value.find(ending, at)) != std::string::npos; ++at) {
     const size_t end = at + ending.size();
@@ -19,19 +19,19 @@ std::string without_seed(std::string value, const std::string& seed) {
   return value;
 }
 
-/// All that runs of one variant have in common; empty where a run does not say its seed.
-std::string settings_but_the_seed(const RunData& run) {
-  const auto settings = settings_of(run);
+/// Joins all settings except the seed; empty if the seed is unknown.
+std::string settings_without_seed(const RunData& run) {
+  const auto settings = effective_settings(run);
   const auto found = settings.find("run.seed");
   if (found == settings.end()) return "";
   std::string text = "seeds\n";
   for (const auto& [path, value] : settings)
     if (path != "run.seed" && path != "run.name" && path != "run.dir" && path != "run.id")
-      text += path + "\n" + without_seed(value, found->second) + "\n";
+      text += path + "\n" + remove_seed(value, found->second) + "\n";
   return text;
 }
 
-/// What the names have in common at their beginning: "drpo" of drpo-1 and drpo-2.
+/// The common prefix of the names: "drpo" for drpo-1 and drpo-2.
 std::string common_name(const std::vector<RunData>& runs, const SeedVariant& variant) {
   std::string name = runs[variant.runs[0]].name;
   for (const size_t i : variant.runs) {
@@ -41,21 +41,21 @@ std::string common_name(const std::vector<RunData>& runs, const SeedVariant& var
   while (!name.empty() && std::string_view("-_./ =0123456789").find(name.back()) != std::string_view::npos)
     name.pop_back();
   for (const std::string_view word : {"seed", "s"}) {
-    const bool alone =
+    const bool is_word =
         name == word || (name.ends_with(word) && name.size() > word.size() &&
                          std::string_view("-_./ ").find(name[name.size() - word.size() - 1]) != std::string_view::npos);
-    if (alone) name.resize(name.size() - std::min(name.size(), word.size() + 1));
+    if (is_word) name.resize(name.size() - std::min(name.size(), word.size() + 1));
   }
   if (name.empty()) name = runs[variant.runs[0]].name + " and others";
   return name + " (" + std::to_string(variant.runs.size()) + " seeds)";
 }
 
-/// Mean, smallest and largest at the places that all of them have.
-ChartLine over_seeds(const std::vector<std::vector<ChartPoint>>& curves) {
+/// Mean, minimum and maximum at the steps that all curves have.
+ChartLine aggregate_seeds(const std::vector<std::vector<ChartPoint>>& curves) {
   std::map<double, std::vector<double>> values;
   for (const auto& curve : curves)
     for (const ChartPoint& point : curve)
-      if (drawable(point.y)) values[point.x].push_back(point.y);
+      if (is_plottable(point.y)) values[point.x].push_back(point.y);
   ChartLine line;
   for (const auto& [x, ys] : values) {
     if (ys.size() != curves.size()) continue;
@@ -70,12 +70,12 @@ ChartLine over_seeds(const std::vector<std::vector<ChartPoint>>& curves) {
 
 }  // namespace
 
-std::vector<SeedVariant> variants_of(const std::vector<RunData>& runs) {
+std::vector<SeedVariant> group_by_seed(const std::vector<RunData>& runs) {
   std::vector<SeedVariant> variants;
   std::map<std::string, size_t> known;
-  std::map<std::string, int> times;  // a seed came up: the same one again is no other sample, but a run of its own
+  std::map<std::string, int> times;  // per seed; a repeated seed is a variant of its own
   for (size_t i = 0; i < runs.size(); ++i) {
-    std::string key = settings_but_the_seed(runs[i]);
+    std::string key = settings_without_seed(runs[i]);
     key = key.empty() ? "run " + std::to_string(i) : key + std::to_string(times[key + setting(runs[i], "run.seed")]++);
     const auto [found, fresh] = known.emplace(key, variants.size());
     if (fresh) variants.push_back({runs[i].name, {}});
@@ -86,7 +86,7 @@ std::vector<SeedVariant> variants_of(const std::vector<RunData>& runs) {
   return variants;
 }
 
-double first_step_of(const RunData& run, size_t runs, std::string_view phase) {
+double step_offset(const RunData& run, size_t runs, std::string_view phase) {
   if (runs == 1 || phase != "rl") return 0;
   const auto first = std::ranges::find(run.metrics, "rl", &MetricRow::phase);
   return first == run.metrics.end() ? 0 : static_cast<double>(first->step - 1);
@@ -94,16 +94,16 @@ double first_step_of(const RunData& run, size_t runs, std::string_view phase) {
 
 std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::string_view phase, std::string_view key) {
   std::vector<ChartLine> lines;
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   for (size_t v = 0; v < variants.size(); ++v) {
     std::vector<std::vector<ChartPoint>> curves;
     for (const size_t i : variants[v].runs) {
       std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
-      for (ChartPoint& point : points) point.x -= first_step_of(runs[i], runs.size(), phase);
+      for (ChartPoint& point : points) point.x -= step_offset(runs[i], runs.size(), phase);
       if (!points.empty()) curves.push_back(std::move(points));
     }
     if (curves.empty()) continue;
-    ChartLine line = curves.size() == 1 ? ChartLine{"", std::move(curves[0]), 0} : over_seeds(curves);
+    ChartLine line = curves.size() == 1 ? ChartLine{"", std::move(curves[0]), 0} : aggregate_seeds(curves);
     line.name = variants[v].name;
     line.color = static_cast<int>(v);
     if (!line.points.empty()) lines.push_back(std::move(line));
@@ -113,26 +113,27 @@ std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::stri
 
 std::vector<ChartMark> variant_marks(const std::vector<RunData>& runs) {
   std::vector<ChartMark> marks;
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   for (size_t v = 0; v < variants.size(); ++v) {
-    std::vector<ChartMark> own;
+    std::vector<ChartMark> marks_of_variant;
     std::vector<std::vector<ChartPoint>> curves;
     for (const size_t i : variants[v].runs) {
       std::vector<ChartPoint>& means = curves.emplace_back();
       for (const EvalPoint& eval : summarize(runs[i]).evals) {
-        const double step = static_cast<double>(eval.step) - first_step_of(runs[i], runs.size(), "rl");
+        const double step = static_cast<double>(eval.step) - step_offset(runs[i], runs.size(), "rl");
         means.push_back({step, eval.mean});
-        own.push_back({step, eval.mean, eval.low, eval.high, "", static_cast<int>(v)});
+        marks_of_variant.push_back({step, eval.mean, eval.low, eval.high, "", static_cast<int>(v)});
       }
     }
     if (curves.size() > 1) {
-      const ChartLine line = over_seeds(curves);
-      own.clear();
+      const ChartLine line = aggregate_seeds(curves);
+      marks_of_variant.clear();
       for (size_t k = 0; k < line.points.size(); ++k)
-        own.push_back({line.points[k].x, line.points[k].y, line.low[k].y, line.high[k].y, "", static_cast<int>(v)});
+        marks_of_variant.push_back(
+            {line.points[k].x, line.points[k].y, line.low[k].y, line.high[k].y, "", static_cast<int>(v)});
     }
-    for (size_t k = 0; k < own.size(); ++k)
-      if (is_marked(k, own.size())) marks.push_back(own[k]);
+    for (size_t k = 0; k < marks_of_variant.size(); ++k)
+      if (has_marker(k, marks_of_variant.size())) marks.push_back(marks_of_variant[k]);
   }
   return marks;
 }

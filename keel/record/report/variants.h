@@ -9,24 +9,23 @@
 
 namespace keel {
 
-/// Runs that differ by their seed alone, drawn as one curve with a band; most variants have one run.
+/// Runs that differ only by their seed, drawn as one curve with a band. Most variants have one run.
 struct SeedVariant {
   std::string name;
-  std::vector<size_t> runs;  // places in the list
+  std::vector<size_t> runs;  // indices
 };
 
-/// In the order of their first runs.
-std::vector<SeedVariant> variants_of(const std::vector<RunData>& runs);
+/// Groups runs into variants, in the order of their first runs.
+std::vector<SeedVariant> group_by_seed(const std::vector<RunData>& runs);
 
-/// What is taken off a run's steps, which count those of its warm-up too: runs side by side begin with RL at 0.
-double first_step_of(const RunData& run, size_t runs, std::string_view phase);
+/// Returns the number of steps before RL, which is subtracted to align several runs. 0 for a single run.
+double step_offset(const RunData& run, size_t runs, std::string_view phase);
 
-/// The curve of a metric for each variant that has it, in the variant's colour. Of several seeds it is the mean at the
-/// steps that all of them have, with a band from the smallest to the largest.
+/// One curve of a metric per variant. For several seeds it is the mean over the steps that all of them have, with a
+/// band from the minimum to the maximum.
 std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::string_view phase, std::string_view key);
 
-/// The evaluations of each variant: with their 95 % interval, or of several seeds the mean with the smallest and the
-/// largest.
+/// The evaluations of each variant with their 95 % interval; for several seeds the mean, minimum and maximum.
 std::vector<ChartMark> variant_marks(const std::vector<RunData>& runs);
 
 }  // namespace keel

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-/// Calls visit(name, member, may be unknown) for each column, in the order of the files.
+/// Calls visit(name, member, nullable) for each column, in the order of the files.
 template <class Visit>
 void for_each_token_column(const Visit& visit) {
   visit("step", &TokenRow::step, false);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The columns of a token record, for whoever writes and reads them; sees Arrow, which may be missing.
+// The columns of a token record as Arrow arrays. Builds without Arrow do not use this file.
 
 #include <arrow/array/array_binary.h>
 #include <arrow/array/array_primitive.h>
@@ -17,16 +17,16 @@
 
 namespace keel {
 
-inline constexpr const char* kTokenFormat = "1";  // of the columns and of what keel.step says
+inline constexpr const char* kTokenFormat = "1";  // version of the columns and of keel.step
 
-/// A column: its name and type, its values of these rows as an array, and the rows' members from such an array.
+/// A column: `array` converts rows to an Arrow array, `fill` reads an array into rows.
 struct TokenColumn {
   std::shared_ptr<arrow::Field> field;
   std::function<arrow::Result<std::shared_ptr<arrow::Array>>(std::span<const TokenRow>)> array;
   std::function<void(const arrow::Array&, std::span<TokenRow>)> fill;
 };
 
-/// In the order of the file.
+/// All columns in the order of the file.
 const std::vector<TokenColumn>& token_columns();
 
 }  // namespace keel

@@ -39,7 +39,7 @@ int64_t TokenFile::parse_step(std::string name) {
 
 void require_token_files() {}
 
-/// What Arrow writes goes to a file of ours, whose failures are Errors; the library is told that there was one.
+/// Writes Arrow output to a DurableFile and keeps its exception, since Arrow only gets a status.
 class TokenFileSink : public arrow::io::OutputStream {
  public:
   explicit TokenFileSink(DurableFile& file) : file_(file) {}
@@ -106,9 +106,9 @@ class TokenFile::Writer {
         *arrow::RecordBatch::Make(schema_, static_cast<int64_t>(rows.size()), std::move(arrays))));
   }
 
-  void commit(const Json& facts) {
+  void commit(const Json& metadata) {
     require(writer_->AddKeyValueMetadata(
-        arrow::key_value_metadata({{"keel.format", kTokenFormat}, {"keel.step", facts.dump()}})));
+        arrow::key_value_metadata({{"keel.format", kTokenFormat}, {"keel.step", metadata.dump()}})));
     require(writer_->Close());
     file_.commit();
   }
@@ -134,13 +134,13 @@ TokenFile::TokenFile(const std::filesystem::path& folder, int64_t step) {
 }
 TokenFile::~TokenFile() = default;
 void TokenFile::add(std::span<const TokenRow> rows) { writer_->add(rows); }
-void TokenFile::commit(const Json& facts) { writer_->commit(facts); }
+void TokenFile::commit(const Json& metadata) { writer_->commit(metadata); }
 
 #else
 
 void require_token_files() {
-  fail(ExitCode::kBadConfiguration, "record.tokens writes Parquet, and this program was built without Arrow; install ",
-       "the Python package pyarrow and build again, or set record.tokens=none");
+  fail(ExitCode::kBadConfiguration, "record.tokens requires Arrow, but this program was built without it. Install ",
+       "the Python package pyarrow and rebuild, or set record.tokens=none");
 }
 
 class TokenFile::Writer {};
@@ -153,9 +153,8 @@ void TokenFile::commit(const Json&) {}
 
 void require_no_link(const std::filesystem::path& folder) {
   if (!link_target(folder)) return;
-  fail(ExitCode::kBadInput, folder.string(),
-       ": is a link, and token records behind it may be another run's; remove the ",
-       "link (a folder takes its place), or set record.tokens=none");
+  fail(ExitCode::kBadInput, folder.string(), ": is a link, so its token records may belong to another run. Remove the ",
+       "link, or set record.tokens=none");
 }
 
 }  // namespace keel

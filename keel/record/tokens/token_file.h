@@ -11,27 +11,27 @@
 
 namespace keel {
 
-/// Refuses (exit code 2), with the way out, where this build cannot write them: they are Parquet, by Arrow.
+/// Throws an Error (exit code 2) if this build has no Arrow, which writes the Parquet files.
 void require_token_files();
 
-/// Files of records are written over and removed by their names: behind a link they may be another run's.
+/// Throws an Error if the folder is a link, because the files behind it may belong to another run.
 void require_no_link(const std::filesystem::path& folder);
 
-/// The recorded tokens of a step, step-NNNNNNNN.parquet, compressed. The file appears whole or not at all.
+/// Writes the recorded tokens of a step to step-NNNNNNNN.parquet, compressed and atomically.
 class TokenFile {
  public:
-  /// In a folder that is made where it is missing.
+  /// Creates the folder if it is missing.
   TokenFile(const std::filesystem::path& folder, int64_t step);
   ~TokenFile();
   TokenFile(const TokenFile&) = delete;
   TokenFile& operator=(const TokenFile&) = delete;
 
-  /// Writes the rows, as a part of the file that can be read alone; few rows at a time make it larger.
+  /// Writes the rows as one row group. Small row groups make the file larger.
   void add(std::span<const TokenRow> rows);
-  /// `facts` hold for all rows: an object in the file's own metadata, by the key keel.step.
-  void commit(const Json& facts);
+  /// Completes the file. `metadata` is stored in the file metadata under the key keel.step.
+  void commit(const Json& metadata);
 
-  /// The name of a step's file; the step of such a name, also of a half-written one's, or -1.
+  /// The file name of a step, and the step of such a name (also of a partial file) or -1.
   static std::string name(int64_t step);
   static int64_t parse_step(std::string name);
 

@@ -25,8 +25,8 @@ bool is_being_written(const std::string& name) {
   return TokenFile::parse_step(name) >= 0 && name.ends_with(".partial");
 }
 
-/// The names of a run's records, and of what is being written of them.
-std::vector<std::string> names_of_records(const std::filesystem::path& run) {
+/// Lists the token record files of a run, including partial ones.
+std::vector<std::string> list_records(const std::filesystem::path& run) {
   std::vector<std::string> names;
   if (!is_folder(run / "tokens")) return names;
   for (const std::string& name : list_directory(run / "tokens"))
@@ -37,7 +37,7 @@ std::vector<std::string> names_of_records(const std::filesystem::path& run) {
 }  // namespace
 
 std::vector<std::filesystem::path> token_files(const std::filesystem::path& run) {
-  std::vector<std::string> names = names_of_records(run);
+  std::vector<std::string> names = list_records(run);
   std::erase_if(names, is_being_written);
   std::ranges::sort(names, {}, &TokenFile::parse_step);  // a step of nine digits comes after one of eight
   std::vector<std::filesystem::path> files;
@@ -46,19 +46,19 @@ std::vector<std::filesystem::path> token_files(const std::filesystem::path& run)
 }
 
 std::string no_token_files(const std::filesystem::path& run) {
-  if (!is_folder(run)) return str_cat(run.string(), ": there is no such folder; expected the folder of a run");
-  const bool begun = std::ranges::any_of(names_of_records(run), is_being_written);
+  if (!is_folder(run)) return str_cat(run.string(), ": no such folder; expected a run folder");
+  const bool is_writing = std::ranges::any_of(list_records(run), is_being_written);
   return str_cat(run.string(), ": ",
-                 begun ? "its first token record is being written; wait until the step is over"
-                       : "has no token records (tokens/step-*.parquet); record them with `keel train ... "
-                         "record.tokens=sample` or =all; docs/tokens.md says what each costs");
+                 is_writing ? "its first token record is being written; wait for the end of the step"
+                            : "has no token records (tokens/step-*.parquet); record them with `keel train ... "
+                              "record.tokens=sample` or =all; docs/tokens.md lists the costs");
 }
 
 #ifdef KEEL_HAS_ARROW
 
 namespace {
 
-constexpr int64_t kTokensAtOnce = 16'384;
+constexpr int64_t kTokensPerBatch = 16'384;
 
 }  // namespace
 
@@ -67,30 +67,30 @@ class TokenReader::Source {
   Source(std::filesystem::path path, const std::vector<std::string>& columns)
       : path_(std::move(path)), memory_(arrow::system_memory_pool(), kMaxParquetMemory) {
     if (is_being_written(path_.filename().string()))
-      fail(ExitCode::kBadInput, path_.string(), ": is being written; wait until the step is over");
-    InputFile::open(path_);  // what is no file, or may not be read, is told in our words
+      fail(ExitCode::kBadInput, path_.string(), ": is being written; wait for the end of the step");
+    InputFile::open(path_);  // gives clearer errors than Arrow for missing or unreadable files
     within_library([&] { return open(); });
-    read_facts();
-    pick(columns);
+    read_metadata();
+    select_columns(columns);
     within_library([&] { return begin(); });
-    if (const auto said = facts_.find("rows"); said != facts_.end() && *said != rows())  // files of before say nothing
-      refuse(str_cat("it has ", rows(), " rows, and by keel.step ", shorten(said->dump(), 20)));
+    if (const auto expected = metadata_.find("rows"); expected != metadata_.end() && *expected != rows())
+      refuse(str_cat("it has ", rows(), " rows, expected ", shorten(expected->dump(), 20), " (keel.step)"));
   }
 
-  const Json& facts() const { return facts_; }
+  const Json& metadata() const { return metadata_; }
   int64_t rows() const { return reader_->parquet_reader()->metadata()->num_rows(); }
 
   std::vector<TokenRow> next() {
     std::vector<TokenRow> rows;
     while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
-    if (knows_order_) require_order(rows);
+    if (can_check_order_) require_order(rows);
     return rows;
   }
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const {
-    fail(ExitCode::kBadInput, path_.string(), ": not a sound token record: ", reason,
-         "; it was cut off or changed. Move it away: the records of other steps can still be read");
+    fail(ExitCode::kBadInput, path_.string(), ": damaged token record: ", reason,
+         ". Move it away; the records of other steps are still readable");
   }
 
   template <class Call>
@@ -99,7 +99,7 @@ class TokenReader::Source {
   }
 
   arrow::Status open() {
-    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kTokensAtOnce));
+    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kTokensPerBatch));
     return reader_->GetSchema(&schema_);
   }
 
@@ -107,27 +107,27 @@ class TokenReader::Source {
     return json.is_object() && std::ranges::all_of(json, [](const Json& text) { return text.is_string(); });
   }
 
-  void read_facts() {
-    const auto metadata = reader_->parquet_reader()->metadata()->key_value_metadata();
-    const std::string format = metadata == nullptr ? "" : metadata->Get("keel.format").ValueOr("");
+  void read_metadata() {
+    const auto entries = reader_->parquet_reader()->metadata()->key_value_metadata();
+    const std::string format = entries == nullptr ? "" : entries->Get("keel.format").ValueOr("");
     if (format.empty())
-      fail(ExitCode::kBadInput, path_.string(), ": is a Parquet file, but no token record: it has no keel.format");
+      fail(ExitCode::kBadInput, path_.string(), ": is not a token record (no keel.format in its metadata)");
     if (format != kTokenFormat)
-      fail(ExitCode::kBadInput, path_.string(), ": is a token record of format ", printable(format),
-           ", and this program reads format ", kTokenFormat, "; read it with the program that wrote it");
-    std::optional<Json> facts = try_parse_json(metadata->Get("keel.step").ValueOr(""));
-    if (!facts || !facts->is_object()) refuse("what it says of the step (keel.step) is no JSON object");
-    facts_ = std::move(*facts);
-    if (const auto prompts = facts_.find("prompts"); prompts != facts_.end() && !are_texts(*prompts))
-      refuse("what it says of the step (keel.step) has \"prompts\" that are no texts by their ids");
-    const int64_t of_name = TokenFile::parse_step(path_.filename().string());
-    if (const auto step = facts_.find("step"); of_name >= 0 && (step == facts_.end() || *step != of_name))
-      refuse("by its name it is of step " + std::to_string(of_name) + ", by keel.step of " +
-             (step == facts_.end() ? "none" : shorten(step->dump(), 20)));
+      fail(ExitCode::kBadInput, path_.string(), ": unsupported token record format ", printable(format), " (expected ",
+           kTokenFormat, "). Read it with the program that wrote it");
+    std::optional<Json> step_metadata = try_parse_json(entries->Get("keel.step").ValueOr(""));
+    if (!step_metadata || !step_metadata->is_object()) refuse("keel.step is not a JSON object");
+    metadata_ = std::move(*step_metadata);
+    if (const auto prompts = metadata_.find("prompts"); prompts != metadata_.end() && !are_texts(*prompts))
+      refuse("\"prompts\" of keel.step is not an object of texts");
+    const int64_t expected = TokenFile::parse_step(path_.filename().string());
+    if (const auto step = metadata_.find("step"); expected >= 0 && (step == metadata_.end() || *step != expected))
+      refuse("its name has step " + std::to_string(expected) + ", keel.step has " +
+             (step == metadata_.end() ? "none" : shorten(step->dump(), 20)));
   }
 
-  /// All columns must be as the format has them, also those that are not read.
-  void pick(const std::vector<std::string>& columns) {
+  /// Checks the types of all columns and selects those to read.
+  void select_columns(const std::vector<std::string>& columns) {
     const auto has = [](const std::vector<std::string>& names, const std::string& name) {
       return std::ranges::find(names, name) != names.end();
     };
@@ -141,23 +141,22 @@ class TokenReader::Source {
                column.field->type()->ToString());
       found += has(columns, name);
       if (!columns.empty() && !has(columns, name)) continue;
-      picked_.push_back(&column);
+      selected_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
     }
     const auto reads = [&](const char* name) { return columns.empty() || has(columns, name); };
-    knows_order_ = reads("update") && reads("rollout") && reads("position");
+    can_check_order_ = reads("update") && reads("rollout") && reads("position");
     last_.position = -1;
-    if (found != columns.size())
-      fail(ExitCode::kInternal, "a column of token records is asked for twice, or there is none of its name");
+    if (found != columns.size()) fail(ExitCode::kInternal, "a column of token records is requested twice or unknown");
   }
 
-  /// Updates rise, and the rows of a completion follow one another from its first token on.
+  /// Checks that updates ascend and that the positions of a completion are consecutive from 0.
   void require_order(const std::vector<TokenRow>& rows) {
     for (const TokenRow& row : rows) {
       const bool continues = row.update == last_.update && row.rollout == last_.rollout && last_.position >= 0;
       if (row.update < last_.update || row.position != (continues ? last_.position + 1 : 0))
         refuse(str_cat("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
-                       " is not where it was written"));
+                       " is out of order"));
       last_.update = row.update, last_.rollout = row.rollout, last_.position = row.position;
     }
   }
@@ -172,36 +171,36 @@ class TokenReader::Source {
   arrow::Status read(std::vector<TokenRow>& rows) {
     ARROW_ASSIGN_OR_RAISE(auto batch, batches_->Next());
     if (batch == nullptr || batch->num_rows() == 0 || batch->num_rows() > this->rows() - row_)
-      return arrow::Status::Invalid("it has not as many rows as it says");
+      return arrow::Status::Invalid("it has fewer or more rows than its metadata");
     ARROW_RETURN_NOT_OK(batch->ValidateFull());
     row_ += batch->num_rows();
     rows.resize(static_cast<size_t>(batch->num_rows()));
-    for (const TokenColumn* column : picked_) {
+    for (const TokenColumn* column : selected_) {
       const auto array = batch->GetColumnByName(column->field->name());
-      if (array == nullptr) return arrow::Status::Invalid("a column is lost");
+      if (array == nullptr) return arrow::Status::Invalid("a column is missing");
       if (!column->field->nullable() && array->null_count() > 0)
-        return arrow::Status::Invalid("its column ", column->field->name(), " has a value that is null");
+        return arrow::Status::Invalid("its column ", column->field->name(), " has a null value");
       column->fill(*array, rows);
     }
     return arrow::Status::OK();
   }
 
   std::filesystem::path path_;
-  arrow::CappedMemoryPool memory_;  // outlives what is made in it
+  arrow::CappedMemoryPool memory_;  // outlives its allocations
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::shared_ptr<arrow::Schema> schema_;
-  Json facts_;
-  std::vector<const TokenColumn*> picked_;
-  std::vector<int> leaves_;  // their places in the file
+  Json metadata_;
+  std::vector<const TokenColumn*> selected_;
+  std::vector<int> leaves_;  // column indices in the file
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  int64_t row_ = 0;           // up to which the batches were read
-  bool knows_order_ = false;  // by the columns that are read
-  TokenRow last_;             // its update, rollout and position
+  int64_t row_ = 0;               // number of rows read
+  bool can_check_order_ = false;  // the required columns are read
+  TokenRow last_;                 // update, rollout and position of the last row
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)
     : source_(std::make_unique<Source>(file, columns)) {}
-const Json& TokenReader::facts() const { return source_->facts(); }
+const Json& TokenReader::metadata() const { return source_->metadata(); }
 int64_t TokenReader::rows() const { return source_->rows(); }
 std::vector<TokenRow> TokenReader::next() { return source_->next(); }
 
@@ -210,10 +209,10 @@ std::vector<TokenRow> TokenReader::next() { return source_->next(); }
 class TokenReader::Source {};
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>&) {
   fail(ExitCode::kBadConfiguration, file.string(),
-       ": token records are Parquet, and this program was built without Arrow; install the Python package pyarrow and ",
-       "build again");
+       ": token records require Arrow, but this program was built without it. Install the Python package pyarrow and ",
+       "rebuild");
 }
-const Json& TokenReader::facts() const { fail(ExitCode::kInternal, "no token record is open"); }
+const Json& TokenReader::metadata() const { fail(ExitCode::kInternal, "no token record is open"); }
 int64_t TokenReader::rows() const { return 0; }
 std::vector<TokenRow> TokenReader::next() { return {}; }
 

@@ -11,28 +11,27 @@
 
 namespace keel {
 
-/// The files of a run's token records, in the order of their steps; none where nothing is recorded. One that is being
-/// written is not among them.
+/// Returns the token record files of a run, sorted by step, without partial files.
 std::vector<std::filesystem::path> token_files(const std::filesystem::path& run);
 
-/// Why a run has no such files, and how to get some.
+/// Returns an error message for a run without token records.
 std::string no_token_files(const std::filesystem::path& run);
 
-/// The recorded tokens of a step, some thousand rows at a time. Refuses (exit code 3) a file that is cut off, damaged,
-/// being written, of another format, or without a column that the format has.
+/// Reads the recorded tokens of a step in batches. Throws an Error (exit code 3) if the file is truncated, damaged,
+/// partial, of another format, or lacks a column.
 class TokenReader {
  public:
-  /// With these columns (by their names in the file), or with all; other members stay as a new row has them.
+  /// Reads these columns, or all. Other members keep their defaults.
   explicit TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns = {});
   ~TokenReader();
   TokenReader(TokenReader&&) noexcept;
   TokenReader& operator=(TokenReader&&) noexcept;
 
-  /// What holds for all rows: the object keel.step of the file's metadata.
-  const Json& facts() const;
+  /// The object keel.step of the file metadata.
+  const Json& metadata() const;
   int64_t rows() const;
 
-  /// The next rows; none at the end.
+  /// Returns the next rows; empty at the end.
   std::vector<TokenRow> next();
 
  private:

@@ -1,8 +1,8 @@
-"""Hands a run's metrics to Weights & Biases or MLflow through the public API of the installed package.
+"""Sends the metrics of a run to Weights & Biases or MLflow through the public API of the installed package.
 
-Keel starts it as: python3 -c THIS FILE TOOL. It reads one JSON object per line and answers each with one. The first opens
-the run; the others are rows of metrics.jsonl; {"end": ...} is the last. A reader thread answers rows at once, so that
-training never waits for a server. What the package prints goes to standard error.
+Keel starts it as: python3 -c THIS FILE TOOL. It reads one JSON object per line and replies with one. The first opens
+the run; the others are rows of metrics.jsonl; {"end": ...} is the last. A reader thread replies immediately, so
+that training never waits for a server. Output of the package goes to standard error.
 """
 
 import glob
@@ -27,7 +27,7 @@ class Wandb:
     package = "wandb"
 
     def __init__(self, wandb, run):
-        folder = run["folder"]  # of an export; None: wandb's own choice, also of the mode (WANDB_MODE)
+        folder = run["folder"]  # of an export; None: the defaults of wandb, including WANDB_MODE
         earlier = glob.glob(os.path.join(glob.escape(folder), "wandb", f"offline-run-*-{run['id']}")) if folder else []
         if earlier and not run["overwrite"]:
             raise Taken(earlier[0])
@@ -91,7 +91,7 @@ def text(value):
 
 
 def send(tracker, row, sent):
-    """Logs the numbers of a row. An evaluation has the step of the row before it; what both have is sent once."""
+    """Logs the metrics of a row. An evaluation has the step of the previous row; metrics in both are sent once."""
     if sent.get("step") != row["step"]:
         sent.update(step=row["step"], names=set())
     values = {name: value for name, value in row.items() if name not in ("step", CLOCK) and name not in sent["names"]
@@ -112,7 +112,7 @@ def main():
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow refuses its file store without it
     try:
         module = __import__(tool.package)
-        if getattr(module, "__file__", None) is None:  # a folder of this name, such as wandb's own ./wandb
+        if getattr(module, "__file__", None) is None:  # a folder of this name, such as ./wandb of a run
             raise ImportError(f"No module named {tool.package!r}")
     except ImportError as error:
         return reply(error=f"{error}", missing=True)

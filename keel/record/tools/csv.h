@@ -7,11 +7,10 @@
 
 namespace keel {
 
-/// A text as a field of such a table, in quotes where it must be.
+/// Formats a CSV field, with quotes if necessary.
 std::string csv_field(std::string_view text);
 
-/// A table as RFC 4180 has it: a row for every step, with its number and phase first and then every metric, a field
-/// that is empty where a step has no number of that name.
+/// A CSV table (RFC 4180) with one row per step: step, phase and all metrics. Missing values are empty fields.
 std::string csv_table(const ExportedRun& run);
 
 }  // namespace keel

@@ -41,11 +41,11 @@ uint32_t masked_crc32c(std::string_view bytes) {
 
 ProtobufMessage event(double time, int64_t step) {
   ProtobufMessage message;
-  message.number(event_field::kWallTime, time).integer(event_field::kStep, step);
+  message.add_double(event_field::kWallTime, time).add_int(event_field::kStep, step);
   return message;
 }
 
-/// A text for TensorBoard's text tab, which takes it for Markdown: indented it is shown as it is.
+/// A value for TensorBoard's text tab. Indentation makes it a verbatim Markdown block.
 ProtobufMessage text_value(const std::string& tag, std::string_view text) {
   std::string indented = "    ";
   for (const char c : trimmed(text)) {
@@ -53,41 +53,41 @@ ProtobufMessage text_value(const std::string& tag, std::string_view text) {
     if (c == '\n') indented += "    ";
   }
   ProtobufMessage shape, tensor, metadata, value;
-  shape.message(tensor_field::kDimension, ProtobufMessage().integer(tensor_field::kSize, 1));
-  tensor.integer(tensor_field::kDtype, tensor_field::kDtypeString)
-      .message(tensor_field::kShape, shape)
-      .text(tensor_field::kStrings, indented);
-  metadata.message(summary_field::kPluginData, ProtobufMessage().text(summary_field::kPluginName, "text"));
-  value.text(summary_field::kTag, tag + "/text_summary")
-      .message(summary_field::kMetadata, metadata)
-      .message(summary_field::kTensor, tensor);
+  shape.add_message(tensor_field::kDimension, ProtobufMessage().add_int(tensor_field::kSize, 1));
+  tensor.add_int(tensor_field::kDtype, tensor_field::kDtypeString)
+      .add_message(tensor_field::kShape, shape)
+      .add_string(tensor_field::kStrings, indented);
+  metadata.add_message(summary_field::kPluginData, ProtobufMessage().add_string(summary_field::kPluginName, "text"));
+  value.add_string(summary_field::kTag, tag + "/text_summary")
+      .add_message(summary_field::kMetadata, metadata)
+      .add_message(summary_field::kTensor, tensor);
   return value;
 }
 
 /// A summary of one text.
 ProtobufMessage text_summary(const std::string& tag, std::string_view text) {
-  return ProtobufMessage().message(summary_field::kValue, text_value(tag, text));
+  return ProtobufMessage().add_message(summary_field::kValue, text_value(tag, text));
 }
 
 ProtobufMessage histogram_value(const std::string& tag, const Histogram& histogram) {
   ProtobufMessage message, value;
-  message.number(histogram_field::kMin, histogram.smallest)
-      .number(histogram_field::kMax, histogram.largest)
-      .number(histogram_field::kCount, static_cast<double>(histogram.count))
-      .number(histogram_field::kSum, histogram.sum)
-      .number(histogram_field::kSumOfSquares, histogram.sum_of_squares);
-  for (const double limit : histogram.limits) message.number(histogram_field::kLimits, limit);
-  for (const int64_t count : histogram.counts) message.number(histogram_field::kCounts, static_cast<double>(count));
-  return value.text(summary_field::kTag, tag).message(summary_field::kHistogram, message);
+  message.add_double(histogram_field::kMin, histogram.smallest)
+      .add_double(histogram_field::kMax, histogram.largest)
+      .add_double(histogram_field::kCount, static_cast<double>(histogram.count))
+      .add_double(histogram_field::kSum, histogram.sum)
+      .add_double(histogram_field::kSumOfSquares, histogram.sum_of_squares);
+  for (const double limit : histogram.limits) message.add_double(histogram_field::kLimits, limit);
+  for (const int64_t count : histogram.counts) message.add_double(histogram_field::kCounts, static_cast<double>(count));
+  return value.add_string(summary_field::kTag, tag).add_message(summary_field::kHistogram, message);
 }
 
 bool is_plain(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
 }
 
-/// What stands between the beginning and the end of a file's name: TIME.RUN, or TIME.
-std::optional<std::string_view> middle_of(std::string_view name) {
-  constexpr size_t kDigits = 18;  // at most: a number of 64 bits has room for them
+/// Returns TIME.RUN or TIME of a file name, if it is valid.
+std::optional<std::string_view> parse_name(std::string_view name) {
+  constexpr size_t kDigits = 18;  // fits into 64 bits
   if (!name.starts_with(kEventsBegin) || !name.ends_with(kEventsEnd)) return std::nullopt;
   if (name.size() <= kEventsBegin.size() + kEventsEnd.size()) return std::nullopt;
   name.remove_prefix(kEventsBegin.size());
@@ -99,8 +99,8 @@ std::optional<std::string_view> middle_of(std::string_view name) {
   return fits ? std::optional(name) : std::nullopt;
 }
 
-/// The number in an own file's name.
-int64_t time_in(std::string_view name) {
+/// Returns TIME of a valid file name.
+int64_t parse_time(std::string_view name) {
   int64_t time = 0;
   std::from_chars(name.data() + kEventsBegin.size(), name.data() + name.size(), time);
   return time;
@@ -119,7 +119,7 @@ std::string tfrecord(std::string_view record) {
 }
 
 bool EventFile::is_own(std::string_view name, const std::string& run) {
-  const std::optional<std::string_view> middle = middle_of(name);
+  const std::optional<std::string_view> middle = parse_name(name);
   return middle && (middle->find('.') == std::string_view::npos || middle->substr(middle->find('.') + 1) == run);
 }
 
@@ -128,36 +128,39 @@ EventFile EventFile::begin(const fs::path& folder, std::string_view config, cons
   const double now = seconds_since_1970();
   auto time = static_cast<int64_t>(now);
   for (const std::string& name : list_directory(folder))
-    if (middle_of(name)) time = std::max(time, time_in(name) + 1);
+    if (parse_name(name)) time = std::max(time, parse_time(name) + 1);
   const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) + (is_plain(run) ? "." + run : "") +
                                   std::string(kEventsEnd));
   EventFile file(path, run, AppendFile::open(path));
-  std::string head = tfrecord(
-      ProtobufMessage().number(event_field::kWallTime, now).text(event_field::kFileVersion, "brain.Event:2").bytes());
-  const ProtobufMessage start = ProtobufMessage().integer(session_field::kStatus, session_field::kStart);
-  head += tfrecord(event(now, 0).message(event_field::kSessionLog, start).bytes());
+  std::string head = tfrecord(ProtobufMessage()
+                                  .add_double(event_field::kWallTime, now)
+                                  .add_string(event_field::kFileVersion, "brain.Event:2")
+                                  .bytes());
+  const ProtobufMessage start = ProtobufMessage().add_int(session_field::kStatus, session_field::kStart);
+  head += tfrecord(event(now, 0).add_message(event_field::kSessionLog, start).bytes());
   if (!config.empty())
-    head += tfrecord(event(now, 0).message(event_field::kSummary, text_summary("config", config)).bytes());
+    head += tfrecord(event(now, 0).add_message(event_field::kSummary, text_summary("config", config)).bytes());
   file.file_.append(head);
   return file;
 }
 
 void EventFile::add(const ExportedStep& step) {
-  if (step.step != last_step_) of_last_step_.clear();
+  if (step.step != last_step_) names_of_last_step_.clear();
   last_step_ = step.step;
   last_time_ = step.time;
   ProtobufMessage summary;
   for (const auto& [name, value] : step.values) {
-    if (name == kClockMetric || !of_last_step_.insert(name).second) continue;
+    if (name == kClockMetric || !names_of_last_step_.insert(name).second) continue;
     ProtobufMessage scalar;
-    scalar.text(summary_field::kTag, name).small_number(summary_field::kSimpleValue, static_cast<float>(value));
-    summary.message(summary_field::kValue, scalar);
+    scalar.add_string(summary_field::kTag, name).add_float(summary_field::kSimpleValue, static_cast<float>(value));
+    summary.add_message(summary_field::kValue, scalar);
   }
   for (const auto& [name, histogram] : step.histograms)
-    if (of_last_step_.insert(name).second) summary.message(summary_field::kValue, histogram_value(name, histogram));
+    if (names_of_last_step_.insert(name).second)
+      summary.add_message(summary_field::kValue, histogram_value(name, histogram));
   for (const auto& [name, text] : step.texts)
-    if (of_last_step_.insert(name).second) summary.message(summary_field::kValue, text_value(name, text));
-  file_.append(tfrecord(event(step.time, step.step).message(event_field::kSummary, summary).bytes()));
+    if (names_of_last_step_.insert(name).second) summary.add_message(summary_field::kValue, text_value(name, text));
+  file_.append(tfrecord(event(step.time, step.step).add_message(event_field::kSummary, summary).bytes()));
   write_samples();
 }
 
@@ -167,9 +170,9 @@ void EventFile::add_sample(const ExportedSample& sample) {
 }
 
 void EventFile::write_samples() {
-  for (const auto& [place, text] : samples_)
-    file_.append(tfrecord(event(last_time_, place.first)
-                              .message(event_field::kSummary, text_summary("samples/" + place.second, text))
+  for (const auto& [key, text] : samples_)
+    file_.append(tfrecord(event(last_time_, key.first)
+                              .add_message(event_field::kSummary, text_summary("samples/" + key.second, text))
                               .bytes()));
   samples_.clear();
 }
@@ -184,9 +187,9 @@ void EventFile::replace_older() const {
   std::vector<std::string> older = list_directory(folder);
   std::erase_if(older, [&](const std::string& name) { return !is_own(name, run_) || name == path_.filename(); });
   for (const std::string& name : older) {
-    std::error_code unseen;
-    // Of a link, what it leads to is not ours.
-    if (name == older.back() && fs::symlink_status(folder / name, unseen).type() == fs::file_type::regular)
+    std::error_code ignored;
+    // Never truncates the target of a link.
+    if (name == older.back() && fs::symlink_status(folder / name, ignored).type() == fs::file_type::regular)
       cut_to_size(folder / name, 0);
     else
       remove_tree(folder / name);

@@ -7,10 +7,10 @@
 
 namespace keel {
 
-/// A row of samples.jsonl as a person reads it: reward, prompt and completion, each of some length at most.
-ExportedSample exported_sample(const Json& row);
+/// Formats a row of samples.jsonl: reward, prompt and completion, shortened.
+ExportedSample make_exported_sample(const Json& row);
 
-/// The list trust_region/blocked_tokens of metrics.jsonl as a table; empty where it is none.
+/// Formats trust_region/blocked_tokens of metrics.jsonl as a table; empty if it is not a list.
 std::string blocked_tokens_text(const Json& tokens);
 
 }  // namespace keel

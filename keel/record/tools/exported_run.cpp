@@ -12,7 +12,7 @@ double seconds_since_1970() {
 }
 
 std::string shortest_exact(double value) {
-  constexpr double kWhole = 1e15;  // below it all whole numbers are, and read better without an exponent
+  constexpr double kWhole = 1e15;  // integers below it are exact and need no exponent
   char text[32];
   const bool whole = std::trunc(value) == value && std::abs(value) < kWhole;
   const auto end = whole ? std::to_chars(text, text + sizeof(text), static_cast<int64_t>(value))

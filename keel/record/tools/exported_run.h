@@ -10,42 +10,41 @@
 
 namespace keel {
 
-/// The key of metrics.jsonl that says when a row was written, in seconds since 1970. What has a time of its own for
-/// every number takes it from there, and does not draw it.
+/// The metric with the time when a row was written, in seconds since 1970. Exports use it as the time stamp of the row.
 inline constexpr const char* kClockMetric = "time/clock";
 
-/// The time as it is written there, to the millisecond.
+/// Returns the current time, rounded to milliseconds.
 double seconds_since_1970();
 
-/// The numbers of one step.
+/// The metrics of one step.
 struct ExportedStep {
   std::string phase;
   int64_t step = 0;
   double time = 0;                                    // seconds since 1970
   std::map<std::string, double, std::less<>> values;  // by the names of metrics.jsonl
   std::map<std::string, Histogram, std::less<>> histograms = {};
-  std::map<std::string, std::string, std::less<>> texts = {};  // for people
+  std::map<std::string, std::string, std::less<>> texts = {};  // readable texts
 };
 
-/// A completion of a step, as a text for people.
+/// A completion of a step as readable text.
 struct ExportedSample {
   std::string phase;
   int64_t step = 0;
   std::string text;
 };
 
-/// What other tools are told of a run.
+/// The data of a run for other tools.
 struct ExportedRun {
-  std::string name;                 // the folder's
-  std::string id;                   // letters and digits; the same whenever this run is exported
+  std::string name;                 // of the folder
+  std::string id;                   // alphanumeric; equal for all exports of the run
   std::string config;               // config.yaml; empty if there is none
   Json settings;                    // "section.key" to value
-  std::vector<ExportedStep> steps;  // at least one, each step once
+  std::vector<ExportedStep> steps;  // not empty, steps are unique
   std::vector<ExportedSample> samples = {};
-  const char* standing = "finished";  // or "running", or "stopped": it may be resumed
+  const char* status = "finished";  // or "running", or "stopped" (resumable)
 };
 
-/// The fewest digits that are read back as this number.
+/// Formats a number with the fewest digits that parse back to it.
 std::string shortest_exact(double value);
 
 }  // namespace keel

@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-constexpr int kVarint = 0, kEightBytes = 1, kLengthAndBytes = 2, kFourBytes = 5;
+constexpr int kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;  // wire types
 
 }  // namespace
 
@@ -18,28 +18,28 @@ void ProtobufMessage::add_varint(uint64_t value) {
   bytes_ += static_cast<char>(value);
 }
 
-void ProtobufMessage::begin(int field, int kind) { add_varint(static_cast<uint64_t>(field) << 3 | kind); }
+void ProtobufMessage::add_tag(int field, int wire_type) { add_varint(static_cast<uint64_t>(field) << 3 | wire_type); }
 
-ProtobufMessage& ProtobufMessage::integer(int field, int64_t value) {
-  begin(field, kVarint);
+ProtobufMessage& ProtobufMessage::add_int(int field, int64_t value) {
+  add_tag(field, kVarint);
   add_varint(static_cast<uint64_t>(value));
   return *this;
 }
 
-ProtobufMessage& ProtobufMessage::number(int field, double value) {
-  begin(field, kEightBytes);
+ProtobufMessage& ProtobufMessage::add_double(int field, double value) {
+  add_tag(field, kFixed64);
   add_little_endian(bytes_, std::bit_cast<uint64_t>(value), 8);
   return *this;
 }
 
-ProtobufMessage& ProtobufMessage::small_number(int field, float value) {
-  begin(field, kFourBytes);
+ProtobufMessage& ProtobufMessage::add_float(int field, float value) {
+  add_tag(field, kFixed32);
   add_little_endian(bytes_, std::bit_cast<uint32_t>(value), 4);
   return *this;
 }
 
-ProtobufMessage& ProtobufMessage::text(int field, std::string_view value) {
-  begin(field, kLengthAndBytes);
+ProtobufMessage& ProtobufMessage::add_string(int field, std::string_view value) {
+  add_tag(field, kLengthDelimited);
   add_varint(value.size());
   bytes_ += value;
   return *this;

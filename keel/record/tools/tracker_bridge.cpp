@@ -17,45 +17,45 @@ constexpr double kOpenSeconds = 300, kRowSeconds = 60, kEndSeconds = 300, kStopS
 
 }  // namespace
 
-TrackerBridge::TrackerBridge(std::string tool, const std::string& python, const std::string& place)
+TrackerBridge::TrackerBridge(std::string tool, const std::string& python, const std::string& setting)
     : tool_(std::move(tool)),
       python_(python),
-      place_(place),
+      setting_(setting),
       process_({.command = {python, "-c", std::string(keel_tracker_bridge_begin, keel_tracker_bridge_end), tool_}}) {
-  const Json reply = ask("", kOpenSeconds);
+  const Json reply = request("", kOpenSeconds);
   if (reply.contains("missing"))
-    fail(ExitCode::kBadConfiguration, place_, ": Python package ", tool_, " is missing (", python_, ": ",
+    fail(ExitCode::kBadConfiguration, setting_, ": Python package ", tool_, " is missing (", python_, ": ",
          reply.value("error", ""), "). Fix: ", shell_word(python_), " -m pip install ", tool_);
-  if (const auto failure = failure_in(reply)) fail(ExitCode::kBadConfiguration, place_, ": ", *failure);
+  if (const auto failure = failure_in(reply)) fail(ExitCode::kBadConfiguration, setting_, ": ", *failure);
 }
 
 TrackerBridge::~TrackerBridge() {
-  if (is_open_) ask("{\"end\":\"stopped\"}\n", kStopSeconds, /*is_last=*/true);
+  if (is_open_) request("{\"end\":\"stopped\"}\n", kStopSeconds, /*is_last=*/true);
 }
 
 void TrackerBridge::open(const Json& run) {
-  const Json reply = ask(run.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n", kOpenSeconds);
+  const Json reply = request(run.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n", kOpenSeconds);
   if (reply.contains("taken"))
     fail(ExitCode::kBadConfiguration, reply.value("taken", ""),
          " is an earlier export of this run; choose another folder, or replace it with --overwrite");
-  if (const auto failure = failure_in(reply)) fail(ExitCode::kBadConfiguration, place_, ": ", *failure);
+  if (const auto failure = failure_in(reply)) fail(ExitCode::kBadConfiguration, setting_, ": ", *failure);
   target_ = reply.value("place", "");
   is_open_ = true;
 }
 
 std::optional<std::string> TrackerBridge::add(std::string_view row) {
-  return is_open_ ? failure_in(ask(std::string(row) + "\n", kRowSeconds)) : std::nullopt;
+  return is_open_ ? failure_in(request(std::string(row) + "\n", kRowSeconds)) : std::nullopt;
 }
 
 std::optional<std::string> TrackerBridge::end(const std::string& how) {
   if (!is_open_) return std::nullopt;
-  const auto failure = failure_in(ask("{\"end\":\"" + how + "\"}\n", kEndSeconds, /*is_last=*/true));
+  const auto failure = failure_in(request("{\"end\":\"" + how + "\"}\n", kEndSeconds, /*is_last=*/true));
   is_open_ = false;
   return failure;
 }
 
-/// Sends a line and returns the reply. An interrupt does not cut it short: the last rows belong to the run.
-Json TrackerBridge::ask(std::string_view line, double seconds, bool is_last) {
+/// Sends a line and returns the reply. Interrupts do not stop it, so that the last rows arrive.
+Json TrackerBridge::request(std::string_view line, double seconds, bool is_last) {
   const ExchangeResult result = process_.exchange(
       {.input = line, .close_input = is_last, .deadline = seconds_from_now(seconds), .interruptible = !is_open_});
   const std::string output = std::exchange(process_.output(), "");
@@ -63,7 +63,7 @@ Json TrackerBridge::ask(std::string_view line, double seconds, bool is_last) {
   if (reply.is_object()) return reply;
   const std::string problem = result == ExchangeResult::kTimeout
                                   ? "did not answer in time"
-                                  : "ended unexpectedly (" + process_.exit_status() + ")";
+                                  : "exited unexpectedly (" + process_.exit_status() + ")";
   return {{"error", "the bridge to " + tool_ + " " + problem}};
 }
 

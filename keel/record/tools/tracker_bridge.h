@@ -13,14 +13,14 @@ namespace keel {
 /// API of the installed package.
 class TrackerBridge {
  public:
-  /// Starts the process. An Error (exit code 2) at `place`, a setting or an option, when the package is missing.
-  TrackerBridge(std::string tool, const std::string& python, const std::string& place);
+  /// Starts the process. Throws an Error (exit code 2) if the package is missing. `setting` is named in errors.
+  TrackerBridge(std::string tool, const std::string& python, const std::string& setting);
   /// Closes the run as stopped, unless end() closed it.
   ~TrackerBridge();
 
-  /// Opens the run that bridge.py describes. An Error (exit code 2) when the package cannot.
+  /// Opens the run; bridge.py defines the members. Throws an Error (exit code 2) if the package fails.
   void open(const Json& run);
-  /// Sends one row of metrics.jsonl. When the bridge has failed, returns the reason, and ignores all further rows.
+  /// Sends one row of metrics.jsonl. Returns the error of a failed bridge, which ignores further rows.
   std::optional<std::string> add(std::string_view row);
   /// Closes the run as "finished", "stopped" or (MLflow leaves it open) "running".
   std::optional<std::string> end(const std::string& how);
@@ -28,10 +28,10 @@ class TrackerBridge {
   const std::string& target() const { return target_; }
 
  private:
-  Json ask(std::string_view line, double seconds, bool is_last = false);
+  Json request(std::string_view line, double seconds, bool is_last = false);
   std::optional<std::string> failure_in(const Json& reply);
 
-  std::string tool_, python_, place_, target_;
+  std::string tool_, python_, setting_, target_;
   ChildProcess process_;
   bool is_open_ = false;
 };

@@ -14,7 +14,7 @@ constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 TEST(LinearAxis, EndsOnRoundNumbersAroundTheValues) {
   const Axis axis = linear_axis(0.38, 0.83, 5);
   EXPECT_EQ(tick_labels(axis, false), (std::vector<std::string>{"0.2", "0.4", "0.6", "0.8", "1.0"}));
-  EXPECT_DOUBLE_EQ(axis.place(0.6), 0.5);
+  EXPECT_DOUBLE_EQ(axis.position(0.6), 0.5);
 }
 
 TEST(LinearAxis, GivesAConstantRoomOnBothSides) {
@@ -30,17 +30,17 @@ TEST(LinearAxis, GivesAConstantRoomOnBothSides) {
 }
 
 TEST(AxisFor, IsLogarithmicOnlyWhenAllowedPositiveAndWide) {
-  EXPECT_TRUE(axis_for(std::vector<double>{1e-6, 1e-2}, true, 5).logarithmic);
-  EXPECT_FALSE(axis_for(std::vector<double>{1e-6, 1e-2}, false, 5).logarithmic);
-  EXPECT_FALSE(axis_for(std::vector<double>{1, 50}, true, 5).logarithmic);
-  EXPECT_FALSE(axis_for(std::vector<double>{-1, 1e-6, 1e3}, true, 5).logarithmic);
+  EXPECT_TRUE(choose_axis(std::vector<double>{1e-6, 1e-2}, true, 5).logarithmic);
+  EXPECT_FALSE(choose_axis(std::vector<double>{1e-6, 1e-2}, false, 5).logarithmic);
+  EXPECT_FALSE(choose_axis(std::vector<double>{1, 50}, true, 5).logarithmic);
+  EXPECT_FALSE(choose_axis(std::vector<double>{-1, 1e-6, 1e3}, true, 5).logarithmic);
 }
 
 TEST(AxisFor, IgnoresValuesThatCannotBeDrawn) {
-  const Axis axis = axis_for(std::vector<double>{kNoNumber, 1, INFINITY, 3, 1e300}, false, 3);
+  const Axis axis = choose_axis(std::vector<double>{kNoNumber, 1, INFINITY, 3, 1e300}, false, 3);
   EXPECT_EQ(axis.low, 1);
   EXPECT_EQ(axis.high, 3);
-  EXPECT_TRUE(std::isfinite(axis_for(std::vector<double>{kNoNumber}, true, 5).place(0.5)));
+  EXPECT_TRUE(std::isfinite(choose_axis(std::vector<double>{kNoNumber}, true, 5).position(0.5)));
 }
 
 TEST(TickLabels, UseTheShortFormOfTheirSize) {

@@ -12,8 +12,8 @@ namespace {
 // 172.7.
 TEST(HistogramChart, HasLogarithmicAxes) {
   HistogramChart histogram{"h", "Title", "", 1, 10};
-  histogram.behind = {1, 100};
-  histogram.in_front = {0, 1};
+  histogram.background = {1, 100};
+  histogram.foreground = {0, 1};
   histogram.thresholds = {10};
   const std::string svg = svg_histogram(histogram);
   EXPECT_EQ(occurrences(svg, "class=\"bar kept\" d=\"M56.5 196V172.7H279.5V196ZM280.5 196V18H503.5V196Z\""), 1u);
@@ -25,7 +25,7 @@ TEST(HistogramChart, HasLogarithmicAxes) {
 TEST(HistogramChart, OfNothingIsEmpty) {
   EXPECT_EQ(svg_histogram({"h", "Title", "", 1, 10}), "");
   HistogramChart zeros{"h", "Title", "", 1, 10};
-  zeros.behind = {0, 0, 0};
+  zeros.background = {0, 0, 0};
   EXPECT_EQ(svg_histogram(zeros), "");
 }
 

@@ -54,7 +54,7 @@ TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {
   chart.width = 172;
   chart.height = 148;
   chart.from_zero = true;
-  chart.up_to = 1;
+  chart.y_at_least = 1;
   EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 64");  // half of the way up
   chart.lines[0].faint = true;
   EXPECT_EQ(path_of(svg_chart(chart)), "");

@@ -25,14 +25,14 @@ TEST(Health, MakesABandOfMedianAndMedianDeviation) {
   });
   const Health health = check_health(run);
   EXPECT_EQ(health.steps, 100);
-  EXPECT_EQ(health.first_part, 20);
+  EXPECT_EQ(health.baseline_steps, 20);
   const BandCheck* first = health.first();
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->key, "optimizer/grad_norm");
-  EXPECT_NEAR(first->left->high, 11.8956, 1e-9);
-  EXPECT_EQ(first->left->step, 70);  // two in a row, at 30, are not enough
-  EXPECT_TRUE(first->left->above);
-  EXPECT_TRUE(first->left->came_back);
+  EXPECT_NEAR(first->departure->high, 11.8956, 1e-9);
+  EXPECT_EQ(first->departure->step, 70);  // two in a row, at 30, are not enough
+  EXPECT_TRUE(first->departure->above);
+  EXPECT_TRUE(first->departure->recovered);
 }
 
 TEST(Health, NamesTheMetricThatLeftFirst) {
@@ -44,13 +44,14 @@ TEST(Health, NamesTheMetricThatLeftFirst) {
   const Health health = check_health(run);
   ASSERT_EQ(health.checks.size(), 3u);
   EXPECT_EQ(health.checks[0].key, "policy/entropy");
-  EXPECT_EQ(health.checks[0].left->step, 120);
+  EXPECT_EQ(health.checks[0].departure->step, 120);
   EXPECT_EQ(health.checks[1].key, "optimizer/grad_norm");
-  EXPECT_EQ(health.checks[1].left->step, 150);
+  EXPECT_EQ(health.checks[1].departure->step, 150);
   EXPECT_EQ(health.checks[2].key, "reward/mean");
-  EXPECT_EQ(health.checks[2].left->step, 160);
-  EXPECT_NEAR(health.checks[2].left->low, 0.785 / 2, 1e-9);  // the best mean of five, of steps 155 to 159, is 157/200
-  EXPECT_FALSE(health.checks[2].left->came_back);
+  EXPECT_EQ(health.checks[2].departure->step, 160);
+  EXPECT_NEAR(health.checks[2].departure->low, 0.785 / 2,
+              1e-9);  // the best mean of five, of steps 155 to 159, is 157/200
+  EXPECT_FALSE(health.checks[2].departure->recovered);
 }
 
 TEST(Health, LetsARunLearn) {
@@ -65,7 +66,7 @@ TEST(Health, LetsARunLearn) {
 
 TEST(Health, SaysNothingOfAFewSteps) {
   const RunData run = run_of(19, [](int, MetricRow& row) { row.values["reward/mean"] = 1; });
-  EXPECT_EQ(check_health(run).first_part, 0);
+  EXPECT_EQ(check_health(run).baseline_steps, 0);
   EXPECT_TRUE(check_health(run).checks.empty());
   // A metric that began late has too few as well.
   const RunData late = run_of(300, [](int step, MetricRow& row) {

@@ -28,8 +28,8 @@ RecordedTokens two_tokens() {
   tokens.tokens = 2;
   tokens.blocked = tokens.outside = 1;
   tokens.completions = 4;
-  tokens.steps = {{3, 2, "dppo_tv", {{"low", 0.15}, {"high", 0.15}}, true, {HeldShare{2, 1, 1}, HeldShare{}}}};
-  tokens.by_update = {tokens.steps[0].held};
+  tokens.steps = {{3, 2, "dppo_tv", {{"low", 0.15}, {"high", 0.15}}, true, {TokenCounts{2, 1, 1}, TokenCounts{}}}};
+  tokens.by_update = {tokens.steps[0].counts};
   tokens.thresholds = {0.15};
   tokens.divergences.add(0.01);
   tokens.divergences.add(0.3, true);
@@ -45,9 +45,9 @@ RecordedTokens two_tokens() {
 
 TEST(Pages, OfARunWithoutRecordsSayHowToGetSome) {
   RunData run = run_of_steps("quick", 3);
-  EXPECT_TRUE(contains(render_report({run}), "<code>keel train CONFIG record.tokens=sample</code>"));
+  EXPECT_TRUE(contains(render_report({run}), "record.tokens=sample</code>"));
   run.used["record.tokens"] = "sample";  // while it goes on nobody reads them
-  EXPECT_TRUE(contains(render_report({run}), "written while the run went on"));
+  EXPECT_TRUE(contains(render_report({run}), "written during the run"));
   run.recorded.was_read = true;
   run.recorded.damage = {"tokens/step-00000003.parquet: is <b>cut off"};
   const std::string damaged = render_report({run});
@@ -62,8 +62,8 @@ TEST(Pages, ShowWhichTokensAreHeldBack) {
   EXPECT_TRUE(contains(
       html,
       "<code data-token=\"&lt;b&gt;so\">&lt;b&gt;so</code></th><td>1</td><td>25.0 %</td><td>0.25</td><td>–</td>"));
-  EXPECT_TRUE(contains(html, "None was blocked."));  // of negative advantage
-  EXPECT_TRUE(contains(html, "1 completion of 4, drawn by their ids"));
+  EXPECT_TRUE(contains(html, "None is blocked."));  // of negative advantage
+  EXPECT_TRUE(contains(html, "1 completion of 4, selected by their ids"));
   EXPECT_TRUE(contains(html, "threshold 0.15"));
   EXPECT_TRUE(contains(html, "Blocked where an update leads away from μ and |π − μ| is above the threshold."));
   EXPECT_EQ(occurrences(html, "</script>"), 2u);  // of the data and of the script: a token's text is neither
@@ -75,7 +75,7 @@ TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
   run.recorded.blocked = 0;
   run.recorded.most_outside[0] = {{"so", 4, 2, 0.25, 1}};
   const std::string html = render_report({run});
-  EXPECT_TRUE(contains(html, "Which tokens are beyond the region"));
+  EXPECT_TRUE(contains(html, "Which tokens are outside the region"));
   EXPECT_TRUE(contains(html, "<td>2</td><td>50.0 %</td>"));
 }
 
@@ -94,7 +94,7 @@ TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
             2u);  // and on the first page
   EXPECT_GT(occurrences(html, "written at 40"), 1u);
   EXPECT_TRUE(contains(render_report({run_of_steps("quick", 60)}), "No metric left its band."));
-  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps to judge by: 7 of 20."));
+  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps for a verdict: 7 of 20."));
 }
 
 TEST(Pages, DrawSeedsAsABand) {
@@ -104,8 +104,8 @@ TEST(Pages, DrawSeedsAsABand) {
   const std::string html = render_report({first, second, other});
   EXPECT_TRUE(contains(html, "data-name=\"grpo (2 seeds)\""));
   EXPECT_TRUE(contains(html, "data-name=\"drpo-1\""));
-  EXPECT_TRUE(contains(html, "a band from the smallest to the largest"));
-  EXPECT_FALSE(contains(render_report({first, other}), "a band from the smallest"));
+  EXPECT_TRUE(contains(html, "a band from the minimum to the maximum"));
+  EXPECT_FALSE(contains(render_report({first, other}), "a band from the minimum"));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::vector<Place> places_apart_from(const RegionBoundary& boundary, bool positi
         const double edge = curve.positive == positive ? pi_at(curve, mu) : NAN;
         if (std::isnan(edge)) continue;
         near = near || std::fabs(pi / edge - 1) < 0.02 || std::fabs(pi - edge) < 0.002;
-        beyond = beyond || (curve.held_above ? pi > edge : pi < edge);
+        beyond = beyond || (curve.masks_above ? pi > edge : pi < edge);
       }
       if (!near) places.push_back({mu, pi, beyond});
     }
@@ -72,8 +72,8 @@ TEST(RegionBoundary, IsWhereThePageOfMethodsDrawsIt) {
   EXPECT_NEAR(pi_at(curve_of(kl, false), 0.98), 0.90143, 1e-4);
   EXPECT_NEAR(pi_at(curve_of(ppo, false), 0.99), 0.792, 1e-6);
   EXPECT_EQ(ppo.curves.size(), 2u);  // no dual clip
-  EXPECT_TRUE(curve_of(tv, true).held_above);
-  EXPECT_FALSE(curve_of(tv, false).held_above);
+  EXPECT_TRUE(curve_of(tv, true).masks_above);
+  EXPECT_FALSE(curve_of(tv, false).masks_above);
 }
 
 /// Every row that has a boundary decides as its curves say, by the objective's own code: blocked (or, of a soft method,
@@ -82,14 +82,14 @@ TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
   std::set<std::string> drawn;
   for (const Method& method : methods()) {
     const RegionBoundary boundary = region_boundary(method.name, parameters_of(method.region));
-    EXPECT_FALSE(boundary.words.empty()) << method.name;
+    EXPECT_FALSE(boundary.caption.empty()) << method.name;
     if (boundary.curves.empty()) {
-      EXPECT_TRUE(boundary.words.starts_with("No boundary is drawn: ")) << method.name;
-      EXPECT_EQ(boundary.words.find("knows none"), std::string::npos) << method.name;
+      EXPECT_TRUE(boundary.caption.starts_with("No boundary is drawn: ")) << method.name;
+      EXPECT_EQ(boundary.caption.find("none is implemented"), std::string::npos) << method.name;
       continue;
     }
     drawn.insert(method.name);
-    const bool soft = boundary.words.find("othing is blocked") != std::string::npos;
+    const bool soft = boundary.caption.find("othing is blocked") != std::string::npos;
     for (const bool positive : {true, false}) {
       const std::vector<Place> places = places_apart_from(boundary, positive);
       std::vector<double> log_mu, log_pi;
@@ -136,7 +136,7 @@ TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
 
 TEST(RegionBoundary, SaysWhyAMethodHasNone) {
   const auto words = [](const char* method, const Json& parameters = Json::object()) {
-    return region_boundary(method, parameters).words;
+    return region_boundary(method, parameters).caption;
   };
   EXPECT_NE(words("dppo_topk_tv", {{"divergence", "topk_tv"}, {"low", 0.2}}).find("whole distribution"),
             std::string::npos);
@@ -144,7 +144,7 @@ TEST(RegionBoundary, SaysWhyAMethodHasNone) {
             std::string::npos);
   EXPECT_NE(words("gspo").find("whole sequences"), std::string::npos);
   EXPECT_NE(words("pg").find("no region"), std::string::npos);
-  EXPECT_NE(words("somebody's own").find("knows none"), std::string::npos);
+  EXPECT_NE(words("somebody's own").find("none is implemented"), std::string::npos);
   EXPECT_TRUE(region_boundary("dppo_tv", Json()).curves.empty());  // of a record whose parameters are missing
 }
 

@@ -125,13 +125,13 @@ TEST(Report, ShadesTokensByCoefficientAndMarksBlockedOnes) {
                   "coefficient +1.2 · kept\">so</span>"));
   EXPECT_TRUE(has(html,
                   "<span class=\"t x\" title=\"μ 0.25 · π 0.75 · π/μ 3 · divergence 0.5 of 0.2 allowed · "
-                  "coefficient 0 · BLOCKED\">2</span>"));
+                  "coefficient 0 · blocked by the trust region\">2</span>"));
   EXPECT_TRUE(has(html, "<span class=\"t d8\""));
   EXPECT_TRUE(has(html, ">↵</span><br>"));
   EXPECT_TRUE(has(html, "1 blocked"));
   EXPECT_TRUE(has(html, "μ 0.25 → π 0.75, divergence 0.5 &gt; 0.2"));
   EXPECT_TRUE(has(html, "advantage <b>−0.5</b>"));
-  EXPECT_TRUE(has(html, "cut off at the length limit"));
+  EXPECT_TRUE(has(html, "truncated at the length limit"));
 }
 
 TEST(Report, ToleratesArraysShorterThanTheTokens) {
@@ -192,10 +192,10 @@ TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
   EXPECT_TRUE(has(html, "evaluation reward, 95 % interval"));
   EXPECT_FALSE(has(html, "ccuracy"));
   EXPECT_FALSE(has(html, "75.0 %"));
-  EXPECT_TRUE(has(html, "<b>5</b><span>training: 4 prompts of more than 64 tokens, 1 bad row</span>"));
+  EXPECT_TRUE(has(html, "<b>5</b><span>training: 4 prompts longer than 64 tokens, 1 bad row</span>"));
   run.metrics.back().values["eval/bad_rows"] = 2;
   EXPECT_TRUE(has(render_report({run}),
-                  "<b>7</b><span>training: 4 prompts of more than 64 tokens, 1 bad row; "
+                  "<b>7</b><span>training: 4 prompts longer than 64 tokens, 1 bad row; "
                   "evaluation: 2 bad rows</span>"));
   EXPECT_TRUE(has(render_report({run, run}), "Held-out reward, before"));
   EXPECT_TRUE(has(render_report({run, small_run("other")}), "accuracy or reward"));
@@ -239,9 +239,9 @@ TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
 TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
   RunData run = named_run("mine");
   const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
-                               "groups of equal rewards <b>dropped, at most 3 batches a step</b>",
-                               "cut-off completions <b>left out of updates</b>",
-                               "sampler <b>int8 weights, noise of 0.3 on the logits, 1 step behind</b>",
+                               "groups of equal rewards <b>dropped, at most 3 batches per step</b>",
+                               "truncated completions <b>left out of updates</b>",
+                               "sampler <b>int8 weights, logit noise 0.3, 1 step behind</b>",
                                "its weights <b>random</b>",
                                "moments <b>in 8 bits</b>",
                                "best checkpoint <b>step 3, by eval/accuracy</b>"};
@@ -270,7 +270,7 @@ TEST(Report, SaysHowFarTheSamplerIsBehindWhereItComparesItWithTheTrainer) {
   behind.used["rollout.staleness"] = "2";
   const std::string html = render_report({behind});
   EXPECT_FALSE(has(html, "equal parameters"));
-  EXPECT_TRUE(has(html, "trainer against sampler, before a step's first update, 2 steps behind"));
+  EXPECT_TRUE(has(html, "trainer and sampler, before a step's first update, 2 steps behind"));
   EXPECT_TRUE(has(html, "|π − μ| before the first update, mean"));
   EXPECT_FALSE(has(render_report({named_run("mine")}), " behind</"));
   const std::string both = render_report({named_run("mine"), behind});
@@ -327,7 +327,7 @@ TEST(Report, DrawsTheLearningRateWhereItMoves) {
   run.metrics[3].values["optimizer/lr"] = 5e-5;
   const std::string moved = render_report({run});
   EXPECT_EQ(occurrences(moved, "<h3>Learning rate</h3>"), 1u);
-  EXPECT_TRUE(has(moved, "policy: from 0.0001 to 0.0001, smallest 5e-5"));
+  EXPECT_TRUE(has(moved, "policy: from 0.0001 to 0.0001, minimum 5e-5"));
 }
 
 TEST(Report, SaysUnderEachChartWhatItShows) {
@@ -343,12 +343,12 @@ TEST(Report, SaysUnderEachChartWhatItShows) {
     const size_t begin = html.find("<p>", at) + 3;
     return html.substr(begin, html.find("</p>", begin) - begin);
   };
-  EXPECT_EQ(caption("Truncated completions"), "Share of completions cut off at the length limit.");
-  EXPECT_EQ(caption("Groups with equal rewards"), "Share of groups whose rewards are all equal: they teach nothing.");
-  EXPECT_EQ(caption("Blocked tokens of positive advantage"),
-            "Share of the tokens of positive advantage whose update was blocked.");
+  EXPECT_EQ(caption("Truncated completions"), "Fraction of completions truncated at the length limit.");
+  EXPECT_EQ(caption("Groups with equal rewards"), "Fraction of groups whose rewards are all equal. They give no gradient.");
+  EXPECT_EQ(caption("Blocked tokens with positive advantage"),
+            "Fraction of tokens with positive advantage whose update is blocked.");
   EXPECT_EQ(caption("Reward"),
-            "Mean reward of the completions sampled in each step. Points: share of held-out problems solved, with its "
+            "Mean reward of the completions sampled in each step. Points: fraction of held-out problems solved, with its "
             "95 % interval.");
 }
 
@@ -396,7 +396,7 @@ TEST(Report, RanksOnlyWhatWasMeasuredAlike) {
   const std::string html = render_report({low, high, other, reward});
   EXPECT_TRUE(has(html, "<b>80.0 %</b>"));
   for (const char* alone : {"<b>95.0 %</b>", "<b>2.5</b>", "<b>75.0 %</b>"}) EXPECT_FALSE(has(html, alone)) << alone;
-  EXPECT_TRUE(has(html, "evaluated on the same problems"));
+  EXPECT_TRUE(has(html, "runs with the same evaluation problems"));
 }
 
 TEST(Report, RunsOnOtherProblemsOrWithOtherLimitsAreNotRanked) {
@@ -423,7 +423,7 @@ TEST(Report, RunsSideBySideBeginWithRlWhateverCameBefore) {
     if (row.phase != "sft") row.step += 500;
   const std::string two = render_report({plain, warmed}), alone = render_report({warmed});
   EXPECT_FALSE(has(two, ">500<"));  // no tick of the axis
-  EXPECT_TRUE(has(two, "Steps are those of RL"));
+  EXPECT_TRUE(has(two, "Steps count RL only"));
   EXPECT_TRUE(has(alone, ">500<") || has(alone, ">501<"));
 }
 
@@ -433,7 +433,7 @@ TEST(Report, OfAFewStepsSpeaksOfNoTenAndOfNoStepSaysSo) {
   EXPECT_TRUE(has(html, "mean of all steps"));
   EXPECT_TRUE(has(render_report({small_run("long", 12)}), "last ten steps"));
   EXPECT_FALSE(has(html, "made no RL step"));
-  EXPECT_TRUE(has(render_report({small_run("begun", 0)}), "The run has made no RL step"));
+  EXPECT_TRUE(has(render_report({small_run("begun", 0)}), "The run has no RL steps yet"));
   RunData run = small_run("quick");
   run.samples.push_back(token_sample());
   run.samples.back().advantage = -5.55e-17;

@@ -21,7 +21,7 @@ RunData seeded(const std::string& name, const std::string& seed, const std::stri
 TEST(Variants, AreRunsThatDifferByTheirSeedAlone) {
   const std::vector<RunData> runs{seeded("drpo-1", "1", "drpo", {1}), seeded("grpo-1", "1", "grpo", {1}),
                                   seeded("drpo-2", "2", "drpo", {1}), seeded("drpo-3", "3", "drpo", {1})};
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   ASSERT_EQ(variants.size(), 2u);
   EXPECT_EQ(variants[0].name, "drpo (3 seeds)");
   EXPECT_EQ(variants[0].runs, (std::vector<size_t>{0, 2, 3}));
@@ -32,13 +32,13 @@ TEST(Variants, OfRunsWithoutSettingsAreAsManyAsRuns) {
   std::vector<RunData> runs(2);
   runs[0].name = "a";
   runs[1].name = "b";
-  EXPECT_EQ(variants_of(runs).size(), 2u);
+  EXPECT_EQ(group_by_seed(runs).size(), 2u);
 }
 
 TEST(Variants, TakeEachSeedOnce) {
   const std::vector<RunData> runs{seeded("a", "1", "drpo", {1}), seeded("b", "1", "drpo", {1}),
                                   seeded("c", "2", "drpo", {1})};
-  const std::vector<SeedVariant> variants = variants_of(runs);
+  const std::vector<SeedVariant> variants = group_by_seed(runs);
   ASSERT_EQ(variants.size(), 2u);
   EXPECT_EQ(variants[0].runs, (std::vector<size_t>{0, 2}));
   EXPECT_EQ(variants[1].runs, (std::vector<size_t>{1}));

@@ -122,7 +122,7 @@ TEST_F(TokenReaderTest, GivesBackTheRowsThatWereWritten) {
   const std::filesystem::path file = file_of(made_.path, rows, 33);
   TokenReader reader(file);
   EXPECT_EQ(reader.rows(), 100);
-  EXPECT_EQ(reader.facts().at("method"), "dppo_tv");
+  EXPECT_EQ(reader.metadata().at("method"), "dppo_tv");
   expect_same(all_rows(std::move(reader)), rows);
 }
 
@@ -156,7 +156,7 @@ TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
     std::vector<TokenRow> mixed = rows;
     std::swap(mixed[static_cast<size_t>(first)], mixed[static_cast<size_t>(second)]);
     const std::string error = error_of(3, [&] { all_rows(TokenReader(file_of(made_.path, mixed, 33))); });
-    EXPECT_NE(error.find("is not where it was written"), std::string::npos) << error;
+    EXPECT_NE(error.find("is out of order"), std::string::npos) << error;
   }
 }
 
@@ -181,18 +181,18 @@ TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
     EXPECT_NE(at, std::string::npos) << from;
     return other.replace(at, from.size(), to);
   };
-  refused("step-00000012.parquet.partial", bytes, "is being written; wait until the step is over");
-  refused("step-00000013.parquet", bytes, "by its name it is of step 13, by keel.step of 12");
-  refused("any.parquet", "", "not a sound token record");
-  refused("any.parquet", "no Parquet file at all", "not a sound token record");
+  refused("step-00000012.parquet.partial", bytes, "is being written; wait for the end of the step");
+  refused("step-00000013.parquet", bytes, "its name has step 13, keel.step has 12");
+  refused("any.parquet", "", "damaged token record");
+  refused("any.parquet", "no Parquet file at all", "damaged token record");
   refused("any.parquet",
           changed("keel.format\x18\x01"
                   "1",
                   "keel.format\x18\x01"
                   "2"),
-          "of format \"2\", and this program reads format 1");
-  refused("any.parquet", changed("keel.format", "Keel.format"), "it has no keel.format");
-  refused("any.parquet", changed("{\"step\"", "[\"step\""), "is no JSON object");
+          "format \"2\" (expected 1)");
+  refused("any.parquet", changed("keel.format", "Keel.format"), "no keel.format");
+  refused("any.parquet", changed("{\"step\"", "[\"step\""), "is not a JSON object");
 }
 
 /// A page's values have a checksum; its header and the footer, which say where and what they are, have none.

@@ -27,7 +27,7 @@ TEST(TokenRecords, PromptTextsAreShortenedAtACharacterBoundary) {
   const Tokenizer tokenizer = Tokenizer::word_level({"a"}, {});
   const TestFolder folder;
   TokenRecords(folder.path, 5, prompts, rollouts, indices, {}, tokenizer).commit(Json::object());
-  const Json recorded = TokenReader(folder.path / TokenFile::name(5)).facts().at("prompts");
+  const Json recorded = TokenReader(folder.path / TokenFile::name(5)).metadata().at("prompts");
   ASSERT_EQ(recorded.size(), 2u);
   EXPECT_EQ(recorded.at("70"), "short\n");
   EXPECT_EQ(recorded.at("72"), accents.substr(0, 1999) + " … (1,002 more bytes)");

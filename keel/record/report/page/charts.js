@@ -1,4 +1,4 @@
-// Values under the pointer, in every chart.
+// Tooltips with the values under the pointer, for every chart.
 const number = v => {
   const a = Math.abs(v);
   if (v === 0) return '0';
@@ -7,7 +7,7 @@ const number = v => {
   return (a < 1e-3 ? v.toExponential(2) : String(+v.toPrecision(3))).replace('-', '−');
 };
 
-/// A new element: its classes, its text, and what is inside of it. Texts never become HTML.
+/// Creates an element with classes, text and children. Text is never parsed as HTML.
 const make = (tag, className = '', text = '', ...inside) => {
   const element = document.createElement(tag);
   if (className) element.className = className;
@@ -16,7 +16,7 @@ const make = (tag, className = '', text = '', ...inside) => {
   return element;
 };
 
-/// Puts a box of text beside the pointer, inside the element that it belongs to.
+/// Shows a tooltip next to the pointer, inside its parent element.
 const showTip = (tip, around, event, text) => {
   tip.textContent = text;
   tip.hidden = false;
@@ -35,7 +35,7 @@ const pointsOf = path => {
 for (const svg of document.querySelectorAll('figure svg')) {
   const figure = svg.closest('figure'), plot = svg.querySelector('.plot');
   if (!plot) continue;
-  let lines = null;  // read when the pointer comes: a page has many curves
+  let lines = null;  // parsed at the first use: a page has many curves
   const read = name => plot.dataset[name].split(' ').map(Number);
   const box = read('box'), xs = read('x'), ys = read('y'), log = plot.dataset.log === '1', percent = plot.dataset.percent === '1';
   const word = plot.dataset.word || 'step', tip = make('div', 'tip');
@@ -64,7 +64,7 @@ for (const svg of document.querySelectorAll('figure svg')) {
   svg.addEventListener('pointerleave', hide);
 }
 
-// The tooltips of samples' tokens, on screens that have no pointer.
+// Tooltips for the tokens of samples on touch screens.
 let bar = null, pinned = null;
 document.addEventListener('click', event => {
   const token = event.target.closest ? event.target.closest('.samples .strip .t') : null;

@@ -1,4 +1,4 @@
-// One page of the report at a time, and one run at a time where there are several. Without scripts all are there.
+// Shows one page of the report, and one of several runs, at a time. Without scripts all are visible.
 const pages = [...document.querySelectorAll('.page')], tabs = [...document.querySelectorAll('.pages a')];
 const ofRuns = [...document.querySelectorAll('.of-run')];
 const runNames = new Map(ofRuns.map(block => [block.dataset.run, block.querySelector('h2').textContent]));
@@ -29,4 +29,4 @@ const showPage = () => {
 };
 watchers.unshift(showPage);
 watchers.forEach(watch => watch());
-document.documentElement.dataset.ready = Math.round(performance.now());  // milliseconds since the page was asked for
+document.documentElement.dataset.ready = Math.round(performance.now());  // milliseconds since the request of the page

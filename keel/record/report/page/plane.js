@@ -1,5 +1,5 @@
-// Tokens in the plane of mu and pi, one square for each sign of advantage, with the boundary of the method's region.
-const SMALLEST = 1e-6;  // of logarithmic axes; what is rarer lies on their edge
+// Scatter plots of tokens, pi over mu, for each sign of advantage, with the boundary of the method's region.
+const SMALLEST = 1e-6;  // of logarithmic axes; smaller values are drawn at the edge
 const LEFT = 44, RIGHT = 10, TOP = 10, BOTTOM = 34;
 
 const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -48,7 +48,7 @@ class Plane {
     this.mu = Float64Array.from(rows, row => records.mu(row));
     this.pi = Float64Array.from(rows, row => records.pi(row));
     this.counts.textContent = rows.length.toLocaleString('en') + ' tokens, ' + held.toLocaleString('en') +
-      (this.soft ? ' beyond the region' : ' blocked');
+      (this.soft ? ' outside the region' : ' blocked');
     this.canvas.setAttribute('aria-label', (this.positive ? 'Positive' : 'Negative') + ' advantage: ' + this.counts.textContent);
   }
   isHeld(row) { return this.soft ? this.records.outside(row) : !this.records.kept(row); }
@@ -156,7 +156,7 @@ class Plane {
     if (row < 0) { this.tip.hidden = true; return; }
     const r = this.records, completion = r.completions[r.completionOf[row]];
     showTip(this.tip, this.card, event, '“' + r.textOf(row) + '”  step ' + completion.step + '\nμ ' + number(r.mu(row)) + '  π ' +
-      number(r.pi(row)) + '\ndivergence ' + number(r.value('divergence', row)) + (r.kept(row) ? '' : '\nBLOCKED'));
+      number(r.pi(row)) + '\ndivergence ' + number(r.value('divergence', row)) + (r.kept(row) ? '' : '\nblocked'));
   }
 }
 
@@ -174,7 +174,7 @@ for (const element of document.querySelectorAll('.plane')) {
       steps = stepSelect(records);
       axes = select(option('', 'linear'), option('log', 'logarithmic'));
       element.append(make('div', 'filters', '', control(steps, 'Step', 'step'), control(axes, 'Axes', 'axes'),
-        make('span', 'legend', '', make('i', 'key block s0'), 'kept ', make('i', 'key block held'), soft ? 'beyond ' : 'blocked ')),
+        make('span', 'legend', '', make('i', 'key block s0'), 'kept ', make('i', 'key block held'), soft ? 'outside ' : 'blocked ')),
         make('div', 'pair', '', ...planes.map(plane => plane.card)));
     }
     const step = records.steps.includes(Number(state.step)) ? state.step : '', log = state.axes === 'log';
@@ -185,9 +185,9 @@ for (const element of document.querySelectorAll('.plane')) {
     drawn = wanted;
     const region = records.regionOfStep[step === '' ? records.steps[records.steps.length - 1] : step];
     const several = step === '' && records.regions.length > 1;
-    words.textContent = (region < 0 ? 'Thresholds moved; the boundary of this step is not in the page.' :
+    words.textContent = (region < 0 ? 'Thresholds changed; this page does not include the boundary of this step.' :
       region === undefined ? wordsOfLast : records.regions[region].words) +
-      (several ? ' Thresholds moved between steps: drawn are those of the last one.' : '');
+      (several ? ' Thresholds changed between steps; those of the last step are shown.' : '');
     for (const plane of planes) {
       plane.log = log;
       plane.region = region >= 0 ? records.regions[region] : null;

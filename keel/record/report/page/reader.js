@@ -1,7 +1,7 @@
-// Recorded completions, token by token: what was decided about each, and every number that it was decided by.
+// Shows recorded completions token by token, with the decision on each token and its numbers.
 const PER_PAGE = 10, FIRST_TOKENS = 400, MORE_TOKENS = 2000, SHADES = 8;
 
-/// What the panel says of a token: names and values.
+/// Names and values for the panel of a token.
 const factsOf = (r, row) => {
   const completion = r.completions[r.completionOf[row]], facts = [], kept = r.kept(row);
   const exact = v => Number.isNaN(v) ? '–' : !Number.isFinite(v) ? (v > 0 ? '∞' : '−∞') : v === 0 ? '0' :
@@ -19,7 +19,7 @@ const factsOf = (r, row) => {
   known('coefficient', 'coefficient');
   known('weight', 'weight');
   add('kept', kept ? 'yes' : 'no: blocked', kept ? '' : 'warn');
-  add('beyond the region', r.outside(row) ? 'yes' : 'no');
+  add('outside the region', r.outside(row) ? 'yes' : 'no');
   known('entropy, nats', 'entropy');
   known('recomputed p', 'log_recomputed', Math.exp);
   known('log recomputed', 'log_recomputed');
@@ -65,11 +65,11 @@ class Reader {
     for (let level = 2; level <= SHADES; level += 2) ramp.append(make('i', 't u' + level));
     const scale = number(this.records.scale);
     return make('div', 'token-legend', '', make('span', '', '', 'made less likely ', make('b', '', '−' + scale), ramp, make('b', '', '+' + scale),
-      ' made more likely'), make('span', '', '', make('span', 't x', 'token'), ' blocked: left as it is'),
-      make('span', 'hint', 'Click a token for all of its numbers; ← and → go on from there.'));
+      ' made more likely'), make('span', '', '', make('span', 't x', 'token'), ' blocked: no update'),
+      make('span', 'hint', 'Click a token for all of its numbers; ← and → select its neighbours.'));
   }
 
-  /// The completions that the filters let through.
+  /// The completions that match the filters.
   chosen() {
     const r = this.records, find = (state.find || '').toLowerCase();
     const from = parseFloat(state.from), to = parseFloat(state.to);
@@ -93,7 +93,7 @@ class Reader {
       this.key_ = key;
       this.count.textContent = shown.length.toLocaleString('en') + ' of ' + all.length.toLocaleString('en') + ' completions';
       this.list.replaceChildren(...shown.slice((at - 1) * PER_PAGE, at * PER_PAGE).map(c => this.article(c)));
-      if (!shown.length) this.list.append(make('p', 'note', 'No recorded completion is like that.'));
+      if (!shown.length) this.list.append(make('p', 'note', 'No recorded completion matches.'));
       this.showPager(at, pages, open);
     }
     this.showToken(open);
@@ -109,7 +109,7 @@ class Reader {
     };
     this.pager.replaceChildren();
     if (open) this.pager.append(button('All completions', {open: null}, true));
-    else if (pages > 1) this.pager.append(button('Before', {at: at - 1}, at > 1), ' ' + at + ' of ' + pages + ' ', button('Next', {at: at + 1}, at < pages));
+    else if (pages > 1) this.pager.append(button('Previous', {at: at - 1}, at > 1), ' ' + at + ' of ' + pages + ' ', button('Next', {at: at + 1}, at < pages));
   }
 
   article(c) {
@@ -143,7 +143,7 @@ class Reader {
       more.addEventListener('click', () => { more.remove(); this.addTokens(strip, c, to, MORE_TOKENS); });
       strip.append(more);
     } else if (c.tokens > c.rows) {
-      strip.append(make('span', 'more', ' … ' + (c.tokens - c.rows).toLocaleString('en') + ' tokens more are not in this page'));
+      strip.append(make('span', 'more', ' … ' + (c.tokens - c.rows).toLocaleString('en') + ' more tokens are not in this page'));
     }
   }
 
@@ -166,7 +166,7 @@ class Reader {
     setState({token: c.index + '.' + to});
   }
 
-  /// By the state: COMPLETION.POSITION, or the position in the one completion that is open.
+  /// Selects the token of the state: COMPLETION.POSITION, or the position in the open completion.
   showToken(open) {
     const [first, second] = String(state.token ?? '').split('.'), alone = second === undefined;
     const c = alone ? open : this.records.completions[Number(first)], position = Number(alone ? first : second);
@@ -205,7 +205,7 @@ for (const element of document.querySelectorAll('.reader')) {
   });
 }
 
-// A token of the table of those held back finds the completions that have it.
+// A click on a token in the table of blocked tokens filters completions by it.
 for (const code of document.querySelectorAll('.held code[data-token]')) {
   const button = make('button', 'find');
   button.type = 'button';

@@ -1,18 +1,18 @@
-// What the reader is looking at, kept behind the # of the address, so that a reload or a link brings it back:
+// The view state, stored in the URL fragment so that reloads and links restore it:
 // #trust-region&run=0&step=391&sign=negative&blocked=1&find=ANS&from=0&to=1&at=2&open=17&token=3&axes=log
 const readState = () => {
   const [page, ...rest] = location.hash.slice(1).split('&'), state = {page: page || ''};
   for (const part of rest) {
     const cut = part.indexOf('=');
     if (cut < 1) continue;
-    try { state[part.slice(0, cut)] = decodeURIComponent(part.slice(cut + 1)); } catch { /* not an address of ours */ }
+    try { state[part.slice(0, cut)] = decodeURIComponent(part.slice(cut + 1)); } catch { /* not a fragment of this page */ }
   }
   return state;
 };
 let state = readState();
-const watchers = [];  // called when it changes
+const watchers = [];  // called after changes
 
-/// Changes the state; what is set to '' or null goes. A new page is a step that the browser's Back undoes.
+/// Changes the state; '' and null remove an entry. A change of the page adds a history entry.
 const setState = changes => {
   const before = state.page;
   state = {...state, ...changes};
@@ -21,7 +21,7 @@ const setState = changes => {
     if (key !== 'page' && value !== '' && value !== null && value !== undefined) hash += '&' + key + '=' + encodeURIComponent(value);
   try {
     if (hash !== location.hash) history[state.page === before ? 'replaceState' : 'pushState'](null, '', hash);
-  } catch { /* inside of another page that forbids it: what is chosen is then forgotten by a reload */ }
+  } catch { /* forbidden in some frames: a reload then resets the state */ }
   watchers.forEach(watch => watch());
 };
 const followAddress = () => { state = readState(); watchers.forEach(watch => watch()); };
@@ -35,7 +35,7 @@ const bytesOf = text => {
 };
 const floatsOf = text => new Float32Array(bytesOf(text).buffer);
 
-/// The embedded rows of a run: columns by name, completions with their first row.
+/// The embedded records of a run: columns by name, completions with their first row.
 class Records {
   constructor(json) {
     this.texts = json.texts;
@@ -74,7 +74,7 @@ class Records {
   mu(row) { return Math.exp(this.value('log_mu', row)); }
   pi(row) { return Math.exp(this.value('log_pi', row)); }
   ratio(row) { return Math.exp(Math.max(-20, Math.min(20, this.value('log_pi', row) - this.value('log_mu', row)))); }
-  /// The coefficient that gets the deepest shade: one outlier must not make all others pale.
+  /// The coefficient with the darkest shade; the 95th percentile, so that outliers do not fade the others.
   get scale() {
     if (this.deepest === undefined) {
       const sizes = this.flags.length ? Float32Array.from(this.flags, (_, row) => Math.abs(this.value('coefficient', row)))
@@ -83,7 +83,7 @@ class Records {
     }
     return this.deepest;
   }
-  /// Texts of completions, put together when somebody searches.
+  /// Texts of completions, joined at the first search.
   wholeText(completion) {
     completion.whole ??= Array.from({length: completion.rows}, (_, i) => this.textOf(completion.first + i)).join('').toLowerCase();
     return completion.whole;
@@ -91,7 +91,7 @@ class Records {
 }
 
 const opened = new Map();
-/// Decoded when a page first shows them.
+/// Decodes records when a page first shows them.
 const recordsOf = id => {
   if (!opened.has(id)) {
     const element = document.getElementById(id + '-data');
@@ -102,7 +102,7 @@ const recordsOf = id => {
 const isShown = element => element.getClientRects().length > 0;
 
 const option = (value, text) => { const o = make('option', '', text); o.value = value; return o; };
-/// A control with its name, which shows and changes one word of the state.
+/// A labelled control that shows and changes one entry of the state.
 const control = (element, name, key, read = e => e.value) => {
   const label = make('label', '', name + ' ');
   element.dataset.key = key;

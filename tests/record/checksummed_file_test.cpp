@@ -1,4 +1,4 @@
-#include "keel/record/growing_file.h"
+#include "keel/record/checksummed_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 class GrowingFileTest : public testing::Test {
  protected:
   LineChecksums written(const std::vector<std::string>& lines) const {
-    GrowingFile file = GrowingFile::open(path_);
+    ChecksummedFile file = ChecksummedFile::open(path_);
     for (const std::string& line : lines) file.add(line);
     return file.checksums();
   }
@@ -57,7 +57,7 @@ TEST_F(GrowingFileTest, EveryFlippedBitIsFoundInItsLine) {
       if (at + 1 == bytes.size())
         EXPECT_EQ(change(remembered), "it ends after line 3 of 4");
       else
-        EXPECT_EQ(change(remembered), "line " + std::to_string(line) + " is not what was written there") << at;
+        EXPECT_EQ(change(remembered), "line " + std::to_string(line) + " was changed") << at;
     }
 }
 
@@ -75,34 +75,34 @@ TEST_F(GrowingFileTest, MissingAndShorterFilesAreFound) {
 TEST_F(GrowingFileTest, LinesLongerThanABlockAreReadWhole) {
   const LineChecksums remembered = written({std::string(3 << 20, 'a'), "b", std::string((1 << 20) - 1, 'c'), "d"});
   EXPECT_EQ(remembered.size(), 4u);
-  EXPECT_EQ(GrowingFile::open(path_).checksums(), remembered);
+  EXPECT_EQ(ChecksummedFile::open(path_).checksums(), remembered);
   EXPECT_EQ(change(remembered), "none");
-  cut_to_lines(path_, 2);
+  truncate_to_lines(path_, 2);
   EXPECT_EQ(std::filesystem::file_size(path_), (3u << 20) + 3);
 }
 
 TEST_F(GrowingFileTest, IsCutBackToItsFirstLines) {
   written({"a", "bc", "d"});
-  cut_to_lines(path_, 2);
+  truncate_to_lines(path_, 2);
   EXPECT_EQ(read_file(path_), "a\nbc\n");
-  cut_to_lines(path_, 0);
+  truncate_to_lines(path_, 0);
   EXPECT_EQ(read_file(path_), "");
   remove_tree(path_);
-  cut_to_lines(path_, 0);
+  truncate_to_lines(path_, 0);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(GrowingFileTest, SoundLinesStayAndTheDamagedFileIsKept) {
   const LineChecksums remembered = written({"a", "b", "c", "d"});
   write_atomically(path_, "a\nX\nd\nlater\n");  // b changed, c gone
-  EXPECT_EQ(leave_unchanged_lines(path_, remembered), path_.string() + ".damaged");
+  EXPECT_EQ(restore_unchanged_lines(path_, remembered), path_.string() + ".damaged");
   EXPECT_EQ(read_file(path_), "a\nd\n");
   EXPECT_EQ(read_file(path_.string() + ".damaged"), "a\nX\nd\nlater\n");
   write_atomically(path_, "Y\nb\n");
-  EXPECT_EQ(leave_unchanged_lines(path_, remembered), path_.string() + ".damaged-2");  // nothing is overwritten
+  EXPECT_EQ(restore_unchanged_lines(path_, remembered), path_.string() + ".damaged-2");  // nothing is overwritten
   EXPECT_EQ(read_file(path_), "b\n");
   remove_tree(path_);
-  EXPECT_EQ(leave_unchanged_lines(path_, remembered), std::nullopt);
+  EXPECT_EQ(restore_unchanged_lines(path_, remembered), std::nullopt);
   EXPECT_EQ(read_file(path_), "");
 }
 
@@ -126,12 +126,16 @@ TEST_F(GrowingFileTest, ARunTellsThatItsFolderOrItsRowsAreGone) {
   EXPECT_EQ(folder.sync().metrics.size(), 2u);
   EXPECT_THAT(read_file(moved / "log.txt"), HasSubstr("after the move"));
   std::filesystem::remove(moved / "metrics.jsonl");
-  EXPECT_THAT(error_of(4, [&] { folder.add_metrics({{"step", 3}}); }), HasSubstr("metrics.jsonl was removed or replaced"));
+  EXPECT_THAT(error_of(4,
+                       [&] {
+                         folder.add_metrics({{"step", 3}});
+                       }),
+              HasSubstr("metrics.jsonl was removed or replaced"));
   EXPECT_THAT(error_of(4, [&] { folder.write([&] { write_atomically(run / "no/such", "x"); }); }),
               HasSubstr("No such file or directory"));
   for (const char* name : {"samples.jsonl", "log.txt", "config.yaml"}) std::filesystem::remove(moved / name);
   std::filesystem::remove(moved);
-  EXPECT_THAT(error_of(4, [&] { folder.add_metrics({{"step", 4}}); }), HasSubstr("was removed while the run went on"));
+  EXPECT_THAT(error_of(4, [&] { folder.add_metrics({{"step", 4}}); }), HasSubstr("was removed during the run"));
   EXPECT_EQ(folder.current_path(), run);
   EXPECT_TRUE(std::filesystem::is_empty(run));
 }

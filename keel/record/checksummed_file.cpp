@@ -1,4 +1,4 @@
-#include "keel/record/growing_file.h"
+#include "keel/record/checksummed_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHexDigits = 8;  // of a CRC-32C
 
-/// Told of each whole line, without its newline, and of where the next one begins, until it answers false.
+/// Gets each complete line without its newline, and the offset of the next line. Returns whether to continue.
 using LineVisitor = std::function<bool(std::string_view line, uint64_t next)>;
 
 void visit_lines(const fs::path& path, const LineVisitor& visitor) {
@@ -26,13 +26,11 @@ void visit_lines(const fs::path& path, const LineVisitor& visitor) {
   }
 }
 
-bool has_file(const fs::path& path) {
-  return path_exists(path) && !is_folder(path);
-}
+bool has_file(const fs::path& path) { return path_exists(path) && !is_folder(path); }
 
 }  // namespace
 
-GrowingFile GrowingFile::open(const fs::path& path) {
+ChecksummedFile ChecksummedFile::open(const fs::path& path) {
   AppendFile file = AppendFile::open(path);
   LineChecksums checksums;
   visit_lines(path, [&](std::string_view line, uint64_t) {
@@ -42,22 +40,22 @@ GrowingFile GrowingFile::open(const fs::path& path) {
   return {std::move(file), std::move(checksums)};
 }
 
-std::optional<std::string> find_changed_line(const fs::path& path, const LineChecksums& remembered) {
-  if (remembered.empty()) return std::nullopt;
+std::optional<std::string> find_changed_line(const fs::path& path, const LineChecksums& expected) {
+  if (expected.empty()) return std::nullopt;
   if (!has_file(path)) return "it is missing";
   size_t unchanged = 0;
   bool changed = false;
   visit_lines(path, [&](std::string_view line, uint64_t) {
-    changed = crc32c(line) != remembered[unchanged];
-    return !changed && ++unchanged < remembered.size();
+    changed = crc32c(line) != expected[unchanged];
+    return !changed && ++unchanged < expected.size();
   });
-  if (changed) return "line " + std::to_string(unchanged + 1) + " is not what was written there";
-  if (unchanged < remembered.size())
-    return "it ends after line " + std::to_string(unchanged) + " of " + std::to_string(remembered.size());
+  if (changed) return "line " + std::to_string(unchanged + 1) + " was changed";
+  if (unchanged < expected.size())
+    return "it ends after line " + std::to_string(unchanged) + " of " + std::to_string(expected.size());
   return std::nullopt;
 }
 
-void cut_to_lines(const fs::path& path, size_t count) {
+void truncate_to_lines(const fs::path& path, size_t count) {
   if (!has_file(path)) return;
   uint64_t size = 0;
   visit_lines(path, [&](std::string_view, uint64_t next) {
@@ -68,24 +66,24 @@ void cut_to_lines(const fs::path& path, size_t count) {
   cut_to_size(path, size);
 }
 
-std::optional<fs::path> leave_unchanged_lines(const fs::path& path, const LineChecksums& remembered) {
+std::optional<fs::path> restore_unchanged_lines(const fs::path& path, const LineChecksums& expected) {
   std::optional<fs::path> kept;
   if (has_file(path)) {
     for (int number = 1; !kept || has_file(*kept); ++number)
       kept = path.string() + ".damaged" + (number > 1 ? "-" + std::to_string(number) : "");
     copy_durably(path, *kept);
   }
-  DurableFile sound(path);
-  auto next = remembered.begin();
+  DurableFile restored(path);
+  auto next = expected.begin();
   if (kept)
     visit_lines(*kept, [&](std::string_view line, uint64_t) {
-      const auto found = std::find(next, remembered.end(), crc32c(line));
-      if (found == remembered.end()) return true;
-      sound.write(std::string(line) + "\n");
+      const auto found = std::find(next, expected.end(), crc32c(line));
+      if (found == expected.end()) return true;
+      restored.write(std::string(line) + "\n");
       next = found + 1;
-      return next != remembered.end();
+      return next != expected.end();
     });
-  sound.commit();
+  restored.commit();
   return kept;
 }
 

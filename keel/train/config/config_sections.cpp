@@ -21,7 +21,7 @@ constexpr double kMaxDataEpochs = 1e6;
 
 void SftOptions::describe(OptionTable& table) {
   describe_files(table);
-  table.add("completion_key", answer_key, "Column of the completion; empty: detected.");
+  table.add("completion_key", answer_key, "Column of the completion. Empty: detected.");
   table.add("text_key", text_key,
             "Column of plain text, which is trained on in full and without a chat template; replaces prompt_key "
             "and completion_key.");

@@ -85,17 +85,17 @@ class AnswerComparer {
 
 /// "(B) 12" matches "B" and "12", but not "(A) 12".
 std::optional<bool> compare_choices(AnswerComparer& comparer, const ParsedAnswer& gold, const ParsedAnswer& answer) {
-  const std::optional<Choice> parsed_gold = parse_choice(gold.text), parsed_answer = parse_choice(answer.text);
-  if (!parsed_gold && !parsed_answer) return std::nullopt;
+  const std::optional<Choice> gold_choice = parse_choice(gold.text), answer_choice = parse_choice(answer.text);
+  if (!gold_choice && !answer_choice) return std::nullopt;
   const auto has_content = [](const std::optional<Choice>& choice) { return choice && !choice->content.empty(); };
-  if (parsed_gold && parsed_answer) {
-    if (parsed_gold->letter != parsed_answer->letter)
-      return has_content(parsed_gold) || has_content(parsed_answer) ? std::optional(false) : std::nullopt;
-    if (!has_content(parsed_gold) || !has_content(parsed_answer)) return true;
-    return comparer.equal(comparer.parse(parsed_gold->content), comparer.parse(parsed_answer->content));
+  if (gold_choice && answer_choice) {
+    if (gold_choice->letter != answer_choice->letter)
+      return has_content(gold_choice) || has_content(answer_choice) ? std::optional(false) : std::nullopt;
+    if (!has_content(gold_choice) || !has_content(answer_choice)) return true;
+    return comparer.equal(comparer.parse(gold_choice->content), comparer.parse(answer_choice->content));
   }
-  if (has_content(parsed_gold)) return comparer.equal(comparer.parse(parsed_gold->content), answer);
-  if (has_content(parsed_answer)) return comparer.equal(gold, comparer.parse(parsed_answer->content));
+  if (has_content(gold_choice)) return comparer.equal(comparer.parse(gold_choice->content), answer);
+  if (has_content(answer_choice)) return comparer.equal(gold, comparer.parse(answer_choice->content));
   return std::nullopt;
 }
 

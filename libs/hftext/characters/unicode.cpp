@@ -27,7 +27,7 @@ namespace {
 
 char first_letter_of_category(char32_t c) { return utf8proc_category_string(static_cast<utf8proc_int32_t>(c))[0]; }
 
-utf8proc_ssize_t checked(utf8proc_ssize_t size) {
+utf8proc_ssize_t check_result(utf8proc_ssize_t size) {
   if (size < 0) fail(ExitCode::kInternal, "utf8proc: ", utf8proc_errmsg(size), " while normalizing text");
   return size;
 }
@@ -43,31 +43,31 @@ void order_marks(std::vector<utf8proc_int32_t>& points) {
   }
 }
 
-std::string map_part(std::string_view text, int given) {
-  const auto options = static_cast<utf8proc_option_t>(given);
+std::string map_part(std::string_view text, int option_bits) {
+  const auto options = static_cast<utf8proc_option_t>(option_bits);
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   std::vector<utf8proc_int32_t> points;
   int unused = 0;  // grapheme break state, not used
-  for (auto left = static_cast<utf8proc_ssize_t>(text.size()); left > 0;) {
+  for (auto remaining = static_cast<utf8proc_ssize_t>(text.size()); remaining > 0;) {
     utf8proc_int32_t point = 0;
-    const utf8proc_ssize_t read = checked(utf8proc_iterate(bytes, left, &point));
+    const utf8proc_ssize_t read = check_result(utf8proc_iterate(bytes, remaining, &point));
     bytes += read;
-    left -= read;
-    constexpr size_t kLongest = 32;  // the longest decomposition in Unicode has 18
-    std::array<utf8proc_int32_t, kLongest> parts{};
+    remaining -= read;
+    constexpr size_t kMaxDecomposition = 32;  // the longest decomposition in Unicode has 18
+    std::array<utf8proc_int32_t, kMaxDecomposition> parts{};
     const utf8proc_ssize_t count =
-        checked(utf8proc_decompose_char(point, parts.data(), parts.size(), options, &unused));
-    points.insert(points.end(), parts.begin(), parts.begin() + std::min<utf8proc_ssize_t>(count, kLongest));
+        check_result(utf8proc_decompose_char(point, parts.data(), parts.size(), options, &unused));
+    points.insert(points.end(), parts.begin(), parts.begin() + std::min<utf8proc_ssize_t>(count, kMaxDecomposition));
   }
   order_marks(points);
   const auto length = static_cast<utf8proc_ssize_t>(points.size());
   points.push_back(0);  // overwritten in place by UTF-8 and a terminating zero
-  const utf8proc_ssize_t size = checked(utf8proc_reencode(points.data(), length, options));
+  const utf8proc_ssize_t size = check_result(utf8proc_reencode(points.data(), length, options));
   return std::string(reinterpret_cast<const char*>(points.data()), static_cast<size_t>(size));
 }
 
 /// Text below U+0300 is already in NFC; text below U+0080 is in every normal form.
-bool is_normal_already(std::string_view text, NormalForm form) {
+bool is_already_normalized(std::string_view text, NormalForm form) {
   const unsigned char limit = form == NormalForm::kNfc ? 0xCC : 0x80;  // 0xCC starts U+0300
   return std::all_of(text.begin(), text.end(), [=](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -80,7 +80,7 @@ bool is_normal_already(std::string_view text, NormalForm form) {
 bool has_unicode_tables() { return true; }
 
 std::string normalize(std::string_view text, NormalForm form) {
-  if (is_normal_already(text, form)) return std::string(text);
+  if (is_already_normalized(text, form)) return std::string(text);
   const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
   const bool composed = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   const int options =

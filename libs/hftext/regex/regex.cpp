@@ -80,7 +80,7 @@ pcre2_code* compile_code(const std::string& pattern, const std::string& location
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_AUTO_CALLOUT, &error, &offset, context.get());
   if (compiled == nullptr) {
     fail(ExitCode::kBadInput, location, ": the regular expression \"", pattern.substr(0, 200),
-         "\" (PCRE2's form of it)", " does not compile: ", message_of(error), " at byte ", offset);
+         "\" (translated for PCRE2) does not compile: ", message_of(error), " at byte ", offset);
   }
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // if it fails, PCRE2 interprets
   return compiled;

@@ -27,7 +27,7 @@ uint64_t reduce(const Integer& value) {
 }
 
 /// splitmix64; the points depend on the expressions, so an answer cannot be crafted for them.
-uint64_t mixed(uint64_t x) {
+uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
@@ -35,9 +35,9 @@ uint64_t mixed(uint64_t x) {
 }
 
 uint64_t hash_of(const Node& node) {
-  uint64_t hash = mixed(static_cast<uint64_t>(node.kind));
-  for (const char c : node.name) hash = mixed(hash ^ static_cast<uint8_t>(c));
-  for (const auto& child : node.children) hash = mixed(hash ^ hash_of(*child));
+  uint64_t hash = mix(static_cast<uint64_t>(node.kind));
+  for (const char c : node.name) hash = mix(hash ^ static_cast<uint8_t>(c));
+  for (const auto& child : node.children) hash = mix(hash ^ hash_of(*child));
   return hash;
 }
 
@@ -51,9 +51,9 @@ class Evaluation {
  public:
   Evaluation(uint64_t seed, Budget& budget) : seed_(seed), budget_(budget) {}
 
-  Residue of(const Node& node) {
+  Residue evaluate(const Node& node) {
     budget_.charge(100);
-    const auto child = [&](size_t i) { return of(*node.children[i]); };
+    const auto child = [&](size_t i) { return evaluate(*node.children[i]); };
     Residue result{0, 0};
     switch (node.kind) {
       case Node::Kind::kNumber: {
@@ -64,7 +64,7 @@ class Evaluation {
       }
       case Node::Kind::kVariable: {
         uint64_t hash = seed_;
-        for (const char c : node.name) hash = mixed(hash ^ static_cast<uint8_t>(c));
+        for (const char c : node.name) hash = mix(hash ^ static_cast<uint8_t>(c));
         result = {hash % kPrime, 1};
         break;
       }
@@ -127,11 +127,11 @@ bool has_variable(const Node& node) {
 bool polynomials_agree(const Node& a, const Node& b, Budget& budget) {
   // The test needs variables to choose random points for.
   if (!has_variable(a) || !has_variable(b)) return false;
-  const uint64_t seed = mixed(hash_of(a) ^ (hash_of(b) << 1));
+  const uint64_t seed = mix(hash_of(a) ^ (hash_of(b) << 1));
   try {
     for (int point = 0; point < kPoints; ++point) {
-      Evaluation evaluation(mixed(seed + static_cast<uint64_t>(point)), budget);
-      if (evaluation.of(a).value != evaluation.of(b).value) return false;
+      Evaluation evaluation(mix(seed + static_cast<uint64_t>(point)), budget);
+      if (evaluation.evaluate(a).value != evaluation.evaluate(b).value) return false;
     }
     return true;
   } catch (const Undecided&) {

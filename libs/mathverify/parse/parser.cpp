@@ -247,8 +247,8 @@ NodePointer Parser::set_expression() {
 
 NodePointer Parser::ratio() {
   NodePointer first = sum();
-  const bool is_spoken = peek().text == "to" && peek(1).kind == Token::Kind::kNumber && !peek().is_command("to");
-  if (is_spoken && first->kind == Kind::kNumber) {  // 3 to 4
+  const bool is_range = peek().text == "to" && peek(1).kind == Token::Kind::kNumber && !peek().is_command("to");
+  if (is_range && first->kind == Kind::kNumber) {  // 3 to 4
     ++at_;
     return parent(Kind::kRatio, "to", std::move(first), sum());
   }

@@ -48,11 +48,12 @@ size_t phrase_at(const std::vector<Token>& tokens, size_t at, std::string_view p
   return count;
 }
 
-std::vector<Token> replaced(std::vector<Token> tokens, size_t at, size_t count, std::string_view ascii) {
-  std::vector<Token> others = tokenize(ascii);
-  others.pop_back();
+std::vector<Token> replace_range(std::vector<Token> tokens, size_t at, size_t count, std::string_view ascii) {
+  std::vector<Token> replacement = tokenize(ascii);
+  replacement.pop_back();
   const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(at);
-  tokens.insert(tokens.erase(begin, begin + static_cast<std::ptrdiff_t>(count)), others.begin(), others.end());
+  tokens.insert(tokens.erase(begin, begin + static_cast<std::ptrdiff_t>(count)), replacement.begin(),
+                replacement.end());
   return tokens;
 }
 
@@ -78,7 +79,7 @@ std::optional<std::vector<Token>> replace_comparison(const std::vector<Token>& t
                                                                              {"exceeds", ">"}};
   if (tokens[0].kind != Kind::kLetter) return std::nullopt;
   for (const auto& [phrase, sign] : kSigns)
-    if (const size_t count = phrase_at(tokens, 1, phrase)) return replaced(tokens, 1, count, sign);
+    if (const size_t count = phrase_at(tokens, 1, phrase)) return replace_range(tokens, 1, count, sign);
   return std::nullopt;
 }
 
@@ -87,12 +88,10 @@ std::optional<std::vector<Token>> replace_chance(const std::vector<Token>& token
   const bool is_in = tokens.size() == 4 && tokens[1].text == "in";
   const bool is_out = tokens.size() == 5 && tokens[1].text == "out" && tokens[2].text == "of";
   if (!is_in && !is_out) return std::nullopt;
-  const Token &part = tokens[0], &replace_integer_remark = tokens[tokens.size() - 2];
+  const Token &part = tokens[0], &total = tokens[tokens.size() - 2];
   const auto is_count = [](const Token& token) { return token.is_plain_integer || token.is_spelled; };
-  if (!is_count(part) || !is_count(replace_integer_remark) || replace_integer_remark.value.sign() <= 0 ||
-      part.value > replace_integer_remark.value)
-    return std::nullopt;
-  return replaced(tokens, 1, tokens.size() - 3, "/");
+  if (!is_count(part) || !is_count(total) || total.value.sign() <= 0 || part.value > total.value) return std::nullopt;
+  return replace_range(tokens, 1, tokens.size() - 3, "/");
 }
 
 /// "101 base 2", "101 in base 2", "101 (base two)".
@@ -110,26 +109,26 @@ std::optional<std::vector<Token>> replace_base(const std::vector<Token>& tokens)
 
 /// Converts ", where k is an integer", ", k in Z" and "for any integer k" to a set membership after a comma.
 std::optional<std::vector<Token>> replace_integer_remark(const std::vector<Token>& tokens) {
-  static constexpr std::string_view kBefore[] = {"is an integer", "is any integer", "in Z", "in N"};
-  static constexpr std::string_view kBehind[] = {"for any integer", "for some integer", "for all integers",
-                                                 "for integer", "for every integer"};
+  static constexpr std::string_view kAfterLetter[] = {"is an integer", "is any integer", "in Z", "in N"};
+  static constexpr std::string_view kBeforeLetter[] = {"for any integer", "for some integer", "for all integers",
+                                                       "for integer", "for every integer"};
   const auto condition = [&](size_t start, const Token& letter, std::string_view set) {
     const bool has_comma = tokens[start - 1].is(",");
     std::vector<Token> result =
-        replaced(tokens, start, tokens.size() - 1 - start,
-                 std::string(has_comma ? "" : ",") + letter.text + "\\in\\mathbb{" + std::string(set) + "}");
+        replace_range(tokens, start, tokens.size() - 1 - start,
+                      std::string(has_comma ? "" : ",") + letter.text + "\\in\\mathbb{" + std::string(set) + "}");
     return result;
   };
   for (size_t at = 2; at + 1 < tokens.size(); ++at) {
     if (tokens[at].kind == Kind::kLetter)
-      for (const std::string_view phrase : kBefore) {
+      for (const std::string_view phrase : kAfterLetter) {
         const size_t count = phrase_at(tokens, at + 1, phrase);
         const bool is_opened = tokens[at - 1].text == "where" || tokens[at - 1].text == "with" ||
                                tokens[at - 1].text == "for" || tokens[at - 1].is(",");
         if (count == 0 || at + count + 2 != tokens.size() || !is_opened) continue;
         return condition(tokens[at - 1].is(",") ? at : at - 1, tokens[at], phrase == "in N" ? "N" : "Z");
       }
-    for (const std::string_view phrase : kBehind)
+    for (const std::string_view phrase : kBeforeLetter)
       if (const size_t count = phrase_at(tokens, at, phrase);
           count > 0 && at + count + 2 == tokens.size() && tokens[at + count].kind == Kind::kLetter)
         return condition(at, tokens[at + count], "Z");
@@ -147,8 +146,8 @@ std::vector<Token> replace_phrases(std::vector<Token> tokens) {
   if (tokens.size() < 3 || tokens.size() > kMaxTokens || std::none_of(tokens.begin(), tokens.end(), is_word))
     return tokens;
   const std::vector<Token> words = parse_number_words(split_text_tokens(tokens));  // \text{base five}
-  for (const auto reading : {replace_comparison, replace_chance, replace_base, replace_integer_remark})
-    if (std::optional<std::vector<Token>> result = reading(words)) return *result;
+  for (const auto rule : {replace_comparison, replace_chance, replace_base, replace_integer_remark})
+    if (std::optional<std::vector<Token>> result = rule(words)) return *result;
   return tokens;
 }
 

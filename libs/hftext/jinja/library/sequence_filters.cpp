@@ -12,7 +12,7 @@ namespace keel::jinja {
 namespace {
 
 /// A generator over a list that is created at the first item.
-Value deferred(Runtime& runtime, std::function<std::vector<Value>()> make) {
+Value deferred_list(Runtime& runtime, std::function<std::vector<Value>()> make) {
   const auto items = std::make_shared<std::optional<std::vector<Value>>>();
   const auto index = std::make_shared<size_t>(0);
   return runtime.generator([items, index, make = std::move(make)](Value& item) {
@@ -61,7 +61,7 @@ Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) 
   expect_none(runtime, "reverse", arguments);
   if (input.is_text()) return get_slice(runtime, input, None{}, None{}, int64_t{-1});
   if (std::optional<std::vector<Value>> items = reversed(runtime, input)) {
-    return deferred(runtime, [items = std::move(*items)] { return items; });
+    return deferred_list(runtime, [items = std::move(*items)] { return items; });
   }
   std::vector<Value> items = to_vector(runtime, input);
   std::reverse(items.begin(), items.end());
@@ -85,7 +85,7 @@ Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value items(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "items", arguments);
-  return deferred(runtime, [&runtime, input] {
+  return deferred_list(runtime, [&runtime, input] {
     if (input.is_undefined()) return std::vector<Value>();
     const auto* dict = input.as<Dict>();
     if (dict == nullptr) runtime.fail("'items' expects a dict, got ", type_name(input));
@@ -147,7 +147,7 @@ Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments)
   return runtime.list(sorted(runtime, std::move(keyed), bound.integer(2, 0) != 0));
 }
 
-Value extreme(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments) {
+Value min_or_max(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, name, arguments, {"case_sensitive", "attribute"});
   const AttributePath path(runtime, bound.at(1));
   const Order better = name == "min" ? Order::kLess : Order::kGreater;
@@ -164,10 +164,10 @@ Value extreme(Runtime& runtime, std::string_view name, const Value& input, const
 }
 
 Value min(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  return extreme(runtime, "min", input, arguments);
+  return min_or_max(runtime, "min", input, arguments);
 }
 Value max(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  return extreme(runtime, "max", input, arguments);
+  return min_or_max(runtime, "max", input, arguments);
 }
 
 Value sum(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -208,7 +208,7 @@ Value groupby(Runtime& runtime, const Value& input, const Arguments& arguments) 
 
 Value batch(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "batch", arguments, {"linecount", "fill_with"}, 1);
-  return deferred(runtime, [&runtime, input, count = bound.at(0), fill = bound.at(1)] {
+  return deferred_list(runtime, [&runtime, input, count = bound.at(0), fill = bound.at(1)] {
     std::vector<Value> result, line;
     const auto is_full = [&] { return count.is_number() && static_cast<double>(line.size()) == count.number(); };
     for (const Value& item : to_vector(runtime, input)) {
@@ -230,7 +230,7 @@ Value batch(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value slice(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "slice", arguments, {"slices", "fill_with"}, 1);
-  return deferred(runtime, [&runtime, input, slices = bound.at(0), fill = bound.at(1)] {
+  return deferred_list(runtime, [&runtime, input, slices = bound.at(0), fill = bound.at(1)] {
     const std::vector<Value> all = to_vector(runtime, input);
     if (!slices.is_integer() || slices.integer() == 0)
       runtime.fail("the number of slices must be an integer and not 0");

@@ -21,7 +21,7 @@ class PercentFormat {
       const size_t percent = std::min(text_.find('%', at_), text_.size());
       result.append(format_.traced(), at_, percent);
       at_ = percent;
-      if (at_ < text_.size()) ++at_, result.append(one());
+      if (at_ < text_.size()) ++at_, result.append(format_next());
       runtime_.check_text(result);
       runtime_.step();
     }
@@ -98,7 +98,7 @@ class PercentFormat {
     return result;
   }
 
-  TracedText one() {
+  TracedText format_next() {
     const std::optional<Value> named = named_value();
     FormatSpec format = spec();
     if (format.type == '%') return format_.traced().part(at_ - 1, at_);

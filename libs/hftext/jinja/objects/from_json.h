@@ -5,8 +5,8 @@
 
 namespace keel::jinja {
 
-/// Converts JSON to a value whose strings are trusted unless `untrusted`. Rejects integers beyond 64 bits, invalid
-/// UTF-8.
+/// Converts JSON to a value whose strings are trusted unless `untrusted`. Rejects integers beyond 64 bits and
+/// invalid UTF-8.
 Value from_json(Runtime& runtime, const Json& tree, bool untrusted);
 
 }  // namespace keel::jinja

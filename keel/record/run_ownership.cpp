@@ -85,7 +85,7 @@ fs::path partial_path_of(const fs::path& folder, const std::string& run) {
 }
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
-  if (!holds_only_its_files(folder)) return;
+  if (!matches_manifest_exactly(folder)) return;
   const fs::path partial =
       partial_path_of(folder, run);  // a half-removed folder would not be recognised as a checkpoint
   remove_tree(partial);

@@ -10,7 +10,7 @@ namespace keel {
 /// x W^T for x [N, in] and a weight [out, in]; differentiable.
 Tensor deterministic_linear(const Tensor& x, const Tensor& weight);
 
-/// The same with a float32 result; not differentiable.
+/// x W^T with a float32 result; not differentiable.
 Tensor deterministic_linear_to_float32(const Tensor& x, const Tensor& weight);
 
 /// Returns whether the device has deterministic GEMMs for this dtype.

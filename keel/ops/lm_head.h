@@ -41,7 +41,7 @@ struct HeadOptions {
   double temperature = 1;
   double softcap = 0;      // on logits; 0: none
   bool bitwise = false;    // logits bitwise equal to the sampler's
-  int64_t chunk_rows = 0;  // rows per chunk; 0: as many as take 768 MiB on a GPU, 64 MiB on a CPU
+  int64_t chunk_rows = 0;  // rows per chunk; 0: limit by memory (768 MiB on a GPU, 64 MiB on a CPU)
 };
 
 /// The LM head fused with the loss: computes statistics of target tokens from hidden states and, given coefficients,

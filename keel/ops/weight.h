@@ -65,7 +65,7 @@ class Weight {
 
   /// dy W, the gradient of x in linear().
   Tensor input_gradient(const Tensor& dy) const { return dy.mm(value()); }
-  /// The same in float32, into `out`.
+  /// Writes input_gradient(), computed in float32, to `out`.
   void input_gradient_to_float32(Tensor& out, const Tensor& dy) const;
   /// The dtype in which input_gradient_to_float32() multiplies dy.
   at::ScalarType gemm_type() const;

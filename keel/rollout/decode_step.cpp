@@ -30,7 +30,7 @@ DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& reques
   stop_ids_ = at::tensor(std::vector<int64_t>(stops.begin(), stops.end()), at::kLong).to(model.device());
 }
 
-/// On a GPU batches are padded to one of few sizes, so that few CUDA graphs are captured.
+/// Pads batches on a GPU to one of few sizes, so that few CUDA graphs are captured.
 int64_t DecodeStep::padded_batch_size(int64_t sequences) const {
   if (!uses_graphs_) return sequences;
   const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));

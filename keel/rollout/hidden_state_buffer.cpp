@@ -7,7 +7,7 @@
 
 namespace keel {
 
-/// Makes room for `count` more rows. If there is none, moves the live rows into a new buffer of twice the needed size.
+/// Reserves `count` more rows. A full buffer is replaced by one of twice the size that live and new rows need.
 void HiddenStateBuffer::reserve(const Tensor& like, int64_t count) {
   const int64_t capacity = states_.defined() ? states_.size(0) : 0;
   if (used_ + count <= capacity) return;

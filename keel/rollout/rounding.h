@@ -2,8 +2,8 @@
 
 #include "keel/core/tensor/tensor.h"
 
-// Simulated low precision: each function rounds to the nearest values of a format (ties to even) and returns them in
-// the dtype of x, so that any machine can compute with the values of that format. NaN stays NaN.
+// Simulated low precision. Each function rounds to the nearest values of a format, ties to even. The result has the dtype
+// of x, so that any machine can compute with it. NaN stays NaN.
 
 namespace keel {
 

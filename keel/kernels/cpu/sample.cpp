@@ -35,8 +35,9 @@ int64_t perturbed_argmax(const float* row, double largest, int64_t vocab, double
 
 }  // namespace
 
-void draw_tokens(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab, double temperature,
-                 uint64_t seed, const int64_t* rollout_ids, const int64_t* positions, int64_t* tokens) {
+void sample_tokens(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                   double temperature, uint64_t seed, const int64_t* rollout_ids, const int64_t* positions,
+                   int64_t* tokens) {
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = logits + i * vocab;
     tokens[i] = temperature == 0

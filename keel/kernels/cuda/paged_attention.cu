@@ -180,7 +180,7 @@ template <class T, int D, int R>
 void attend_on_tensor_cores(const Call& call, bool one_row_per_sequence) {
   if (!one_row_per_sequence) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
-  // With many rows, fewer warps work on each. If deterministic, their number does not depend on the rows.
+  // Fewer warps work on each row if there are many. If deterministic, their number is fixed.
   const auto processors = static_cast<unsigned int>(multiprocessors());
   const unsigned int rows_each = (grid.x * grid.y + processors - 1) / processors;
   const unsigned int warps = call.config.deterministic || rows_each > 2 ? 4 : rows_each == 2 ? 8 : kMaxWarps<D>;

@@ -3,8 +3,8 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/row_math.h"
 
-// Rows of logits as distributions, each logit read once: thread blocks keep chunks of a row in registers, and the
-// results are merged row by row. Trainer and sampler share this, so that equal logits give equal bits.
+// Sums over rows of logits that read each logit once: thread blocks keep chunks of a row in registers, and the results
+// are merged per row. Trainer and sampler share this code, so that equal logits give equal bits.
 
 namespace keel::cuda {
 
@@ -120,11 +120,11 @@ __device__ inline RowNormalizer merge_chunks(const Chunk* chunks, int count, dou
   for (int c = lane; c < count; c += 32) {
     const Chunk chunk = chunks[c];
     // Sums without the chunk's largest token. x - x is 0, or NaN for NaN.
-    const bool alone = isinf(chunk.two.second);
-    const double rest = alone ? chunk.total - chunk.total : chunk.total - 1;
-    const double shift = alone ? 0 : (static_cast<double>(chunk.centre) - centre) * inverse_temperature;
+    const bool single = isinf(chunk.two.second);
+    const double rest = single ? chunk.total - chunk.total : chunk.total - 1;
+    const double shift = single ? 0 : (static_cast<double>(chunk.centre) - centre) * inverse_temperature;
     total += std::exp(shift) * rest;
-    weighted += std::exp(shift) * ((alone ? 0 : chunk.weighted) + rest * shift);
+    weighted += std::exp(shift) * ((single ? 0 : chunk.weighted) + rest * shift);
     if (isinf(chunk.two.first)) continue;
     const double gap = fmin((static_cast<double>(chunk.two.first) - centre) * inverse_temperature, 0.0);
     total += std::exp(gap);

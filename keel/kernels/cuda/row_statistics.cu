@@ -5,7 +5,7 @@
 namespace keel::cuda {
 namespace {
 
-/// Folds `value` over the block by `fold`; every thread gets the result. `shared` has kThreads entries.
+/// Reduces `value` over the thread block by `fold`. Every thread gets the result. `shared` has kThreads entries.
 template <class T, class Fold>
 __device__ T reduce(T value, T* shared, Fold fold) {
   shared[threadIdx.x] = value;
@@ -21,16 +21,16 @@ __device__ T reduce(T value, T* shared, Fold fold) {
 
 __device__ double plus(double a, double b) { return a + b; }
 
-/// One block of threads for a chunk of a row.
+/// One thread block per chunk of a row.
 __global__ void __launch_bounds__(kThreads)
     chunk_kernel(const float* logits, long long vocab, double inverse_temperature, Chunk* chunks) {
   wait_for_previous_kernel();
-  const ThreadLogits mine(logits + blockIdx.y * vocab, vocab);
-  const Chunk chunk = mine.reduce_chunk(inverse_temperature);
+  const ThreadLogits thread_logits(logits + blockIdx.y * vocab, vocab);
+  const Chunk chunk = thread_logits.reduce_chunk(inverse_temperature);
   if (threadIdx.x == 0) chunks[blockIdx.y * gridDim.x + blockIdx.x] = chunk;
 }
 
-/// A warp for each row.
+/// One warp per row.
 __global__ void normalize_kernel(const Chunk* chunks, int count, long long rows, double inverse_temperature,
                                  RowNormalizer* normalizers) {
   wait_for_previous_kernel();
@@ -58,18 +58,17 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
                                   double inverse_temperature, float* total_variations, float* kls) {
   __shared__ double sums[kThreads];
   const float *row = logits + blockIdx.x * vocab, *behavior_row = behavior_logits + blockIdx.x * vocab;
-  const TokenDivergences of(normalizers[blockIdx.x], behavior_normalizers[blockIdx.x], inverse_temperature);
+  const TokenDivergences terms(normalizers[blockIdx.x], behavior_normalizers[blockIdx.x], inverse_temperature);
   double distance = 0, kl = 0;
   const auto add = [&](float logit, float behavior_logit) {
-    distance += of.distance(logit, behavior_logit);
-    kl += of.kl(logit, behavior_logit);
+    distance += terms.distance(logit, behavior_logit);
+    kl += terms.kl(logit, behavior_logit);
   };
   const long long fours = vocab % 4 == 0 ? vocab / 4 : 0;
 #pragma unroll 2
   for (long long i = threadIdx.x; i < fours; i += kThreads) {
-    const float4 mine = reinterpret_cast<const float4*>(row)[i],
-                 theirs = reinterpret_cast<const float4*>(behavior_row)[i];
-    add(mine.x, theirs.x), add(mine.y, theirs.y), add(mine.z, theirs.z), add(mine.w, theirs.w);
+    const float4 pi = reinterpret_cast<const float4*>(row)[i], mu = reinterpret_cast<const float4*>(behavior_row)[i];
+    add(pi.x, mu.x), add(pi.y, mu.y), add(pi.z, mu.z), add(pi.w, mu.w);
   }
   for (long long token = 4 * fours + threadIdx.x; token < vocab; token += kThreads)
     add(row[token], behavior_row[token]);
@@ -81,11 +80,11 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   }
 }
 
-constexpr int kGradientThreads = 1024;  // few rows at a time, so that none begins when all others have ended
-constexpr int kAhead = 2;               // groups of four logits that a thread asks for at once
+constexpr int kGradientThreads = 1024;  // few rows at a time, which shortens the tail of the launch
+constexpr int kAhead = 2;               // groups of four logits that a thread prefetches
 
-/// A block of threads for each row. Narrow gradients stand where the row's logits began: what a turn writes over was
-/// read in that turn or before it, by every thread.
+/// One thread block per row. Gradients in bf16 or fp16 start where the row's logits did: an iteration overwrites only
+/// logits that all threads have read in this iteration or before.
 template <class T>
 __global__ void __launch_bounds__(kGradientThreads)
     gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab, double inverse_temperature,
@@ -137,13 +136,13 @@ int64_t normalize_workspace_bytes(int64_t rows, int64_t vocab) {
 
 int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
                    RowNormalizer* normalizers, void* workspace, void* stream) {
-  constexpr int64_t kMostRows = 65535;  // of one launch
+  constexpr int64_t kMaxRows = 65535;  // per launch
   const int64_t count = num_chunks(vocab);
   auto* const chunks = static_cast<Chunk*>(workspace);
-  for (int64_t begin = 0; begin < rows; begin += kMostRows) {
-    const int64_t some = rows - begin < kMostRows ? rows - begin : kMostRows;
-    launch(chunk_kernel, dim3(static_cast<unsigned int>(count), static_cast<unsigned int>(some)), kThreads, 0, stream,
-           logits + begin * vocab, vocab, inverse_temperature, chunks + begin * count);
+  for (int64_t begin = 0; begin < rows; begin += kMaxRows) {
+    const int64_t launch_rows = rows - begin < kMaxRows ? rows - begin : kMaxRows;
+    launch(chunk_kernel, dim3(static_cast<unsigned int>(count), static_cast<unsigned int>(launch_rows)), kThreads, 0,
+           stream, logits + begin * vocab, vocab, inverse_temperature, chunks + begin * count);
   }
   if (rows > 0)
     launch(normalize_kernel, dim3(static_cast<unsigned int>((rows + kWarps - 1) / kWarps)), kThreads, 0, stream, chunks,

@@ -6,11 +6,11 @@
 #include "keel/kernels/row_math.h"
 
 // The functions of keel/kernels/cpu/row_statistics.h on device pointers, on `stream` (a cudaStream_t). Each returns a
-// CUDA error code, 0 for none. A token that the vocabulary does not have is NaN.
+// CUDA error code or 0. The log-prob of a token outside the vocabulary is NaN.
 
 namespace keel::cuda {
 
-/// Room that normalising needs beside its results.
+/// Bytes of device memory that normalize_rows() needs as workspace.
 int64_t normalize_workspace_bytes(int64_t rows, int64_t vocab);
 
 int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
@@ -24,7 +24,7 @@ int row_divergences(const float* logits, const RowNormalizer* normalizers, const
                     const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
                     float* total_variations, float* kls, void* stream);
 
-/// The gradients are of `type`; those of a row begin where its logits did.
+/// The gradients have dtype `type`. A row of gradients starts where its row of logits did.
 int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                         double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream);
 

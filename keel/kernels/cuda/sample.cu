@@ -74,12 +74,12 @@ struct ChunkCandidates {
   int kept;           // top-k candidates that are passed on
 };
 
-__device__ PhiloxBlock noise_words(const DrawRequest& request, int row, long long token) {
+__device__ PhiloxBlock noise_words(const SampleRequest& request, int row, long long token) {
   return random_block(request.seed, Stream::kSampling, static_cast<unsigned long long>(request.rollout_ids[row]),
                       static_cast<unsigned int>(request.positions[row]), static_cast<unsigned int>(token / 4));
 }
 
-__device__ float gumbel_noise(const DrawRequest& request, int row, long long token) {
+__device__ float gumbel_noise(const SampleRequest& request, int row, long long token) {
   return gumbel(noise_words(request, row, token).word[token % 4]);
 }
 
@@ -116,7 +116,7 @@ __device__ __forceinline__ Candidate largest_token(const ThreadLogits& logits, l
 /// the chunk's largest noisy logit. The noise is at most -log u, and at least that minus 0.33 for u up to 1/2; the
 /// error of the fast logarithm is far below 0.01.
 __device__ __forceinline__ float bound_noisy_logits(const ThreadLogits& logits, float largest,
-                                                    const DrawRequest& request, int row, float (&upper)[kQuads][4]) {
+                                                    const SampleRequest& request, int row, float (&upper)[kQuads][4]) {
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
   __shared__ float bound_of[kWarps];
   float bound = -INFINITY;
@@ -140,7 +140,7 @@ __device__ __forceinline__ float bound_noisy_logits(const ThreadLogits& logits, 
 /// This thread's token with the largest noisy logit, if it can be the largest of the chunk. Computes exact noise only
 /// for tokens whose upper bound reaches the lower bound of the largest.
 __device__ __forceinline__ Candidate largest_noisy_token(const ThreadLogits& logits, float largest,
-                                                         const DrawRequest& request, int row) {
+                                                         const SampleRequest& request, int row) {
   float upper[kQuads][4];
   const float bound = bound_noisy_logits(logits, largest, request, row, upper);
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
@@ -213,7 +213,7 @@ __device__ __forceinline__ uint64_t collect_top_k(const ThreadLogits& logits, lo
 
 /// A thread block for each chunk of a row: its sums, its sampled token and its top-k candidates.
 __global__ void __launch_bounds__(kThreads, 4)
-    sample_chunk_kernel(DrawRequest request, Chunk* chunks, ChunkCandidates* candidates, uint64_t* top_k_ranks) {
+    sample_chunk_kernel(SampleRequest request, Chunk* chunks, ChunkCandidates* candidates, uint64_t* top_k_ranks) {
   __shared__ Candidate sampled_by[kWarps];
   __shared__ uint64_t ranks[kMaxSorted];
   __shared__ float warp_bounds[kWarps];
@@ -247,9 +247,9 @@ __global__ void __launch_bounds__(kThreads, 4)
 }
 
 /// One warp merges the chunks of a row and writes its sampled token. Returns the row's normalizer in every lane.
-__device__ __forceinline__ RowNormalizer write_sampled_token(const DrawRequest& request, int row, const Chunk* chunks,
+__device__ __forceinline__ RowNormalizer write_sampled_token(const SampleRequest& request, int row, const Chunk* chunks,
                                                              const ChunkCandidates* candidates, int count,
-                                                             double inverse_temperature, const DrawResults& results) {
+                                                             double inverse_temperature, const SampleResults& results) {
   const int lane = threadIdx.x % 32;
   const RowNormalizer n = merge_chunks(chunks, count, inverse_temperature);
   Candidate best{-INFINITY, NAN, kNoToken};
@@ -274,10 +274,10 @@ __device__ __forceinline__ RowNormalizer write_sampled_token(const DrawRequest& 
 }
 
 /// Sorts the top-k candidates of a row's chunks and writes the first top_k. `kept` is 0 before.
-__device__ __forceinline__ void write_top_k(const DrawRequest& request, int row, const RowNormalizer& normalizer,
+__device__ __forceinline__ void write_top_k(const SampleRequest& request, int row, const RowNormalizer& normalizer,
                                             const ChunkCandidates* candidates, const uint64_t* top_k_ranks, int count,
                                             double inverse_temperature, uint64_t* ranks, int& kept,
-                                            const DrawResults& results) {
+                                            const SampleResults& results) {
   const int lane = threadIdx.x % 32, top_k = static_cast<int>(request.top_k);
   uint64_t min_rank = 1;  // A chunk that kept top_k candidates has as many tokens of this rank or a higher one.
   for (int c = lane; c < count; c += 32)
@@ -302,8 +302,8 @@ __device__ __forceinline__ void write_top_k(const DrawRequest& request, int row,
 
 /// A thread block for each row: merges its chunks into its sampled token and its top-k tokens.
 __global__ void __launch_bounds__(kThreads)
-    sample_row_kernel(DrawRequest request, const Chunk* chunks, const ChunkCandidates* candidates,
-                      const uint64_t* top_k_ranks, int count, DrawResults results) {
+    sample_row_kernel(SampleRequest request, const Chunk* chunks, const ChunkCandidates* candidates,
+                      const uint64_t* top_k_ranks, int count, SampleResults results) {
   extern __shared__ uint64_t ranks[];
   __shared__ RowNormalizer normalizer;
   __shared__ int kept;
@@ -344,12 +344,12 @@ __global__ void advance_kernel(ActiveSequencePointers batch, NextTokenPointers s
 
 }  // namespace
 
-int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k) {
+int64_t sample_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k) {
   const int64_t rank_bytes = top_k > 0 ? kMaxKept * sizeof(uint64_t) : 0;
   return rows * num_chunks(vocab) * static_cast<int64_t>(sizeof(Chunk) + sizeof(ChunkCandidates) + rank_bytes);
 }
 
-int draw_tokens(const DrawRequest& request, const DrawResults& results, void* workspace, void* stream) {
+int sample_tokens(const SampleRequest& request, const SampleResults& results, void* workspace, void* stream) {
   if (request.rows == 0) return 0;
   if (request.top_k > kMaxTopK || request.top_k > request.vocab) return static_cast<int>(cudaErrorInvalidValue);
   const int64_t count = num_chunks(request.vocab);

@@ -7,7 +7,7 @@
 
 namespace keel::cuda {
 
-struct DrawRequest {
+struct SampleRequest {
   const float* logits;  // [rows, vocab]
   int64_t rows, vocab;
   double temperature;
@@ -16,7 +16,7 @@ struct DrawRequest {
   int64_t top_k;                           // 0 to kMaxTopK
 };
 
-struct DrawResults {
+struct SampleResults {
   int64_t* tokens;                         // [rows]
   float *logps, *other_logps, *entropies;  // [rows]
   int64_t* topk_ids;                       // [rows, top_k], most likely first
@@ -25,12 +25,13 @@ struct DrawResults {
 
 constexpr int64_t kMaxTopK = 64;
 
-/// Bytes of device memory that draw_tokens() needs as workspace.
-int64_t draw_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k);
+/// Bytes of device memory that sample_tokens() needs as workspace.
+int64_t sample_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k);
 
 /// Samples a token for each row, with its log-probabilities, the entropy and the top_k most likely tokens; reads every
-/// logit once. keel::cpu::draw_tokens on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code or 0.
-int draw_tokens(const DrawRequest& request, const DrawResults& results, void* workspace, void* stream);
+/// logit once. keel::cpu::sample_tokens on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code or
+/// 0.
+int sample_tokens(const SampleRequest& request, const SampleResults& results, void* workspace, void* stream);
 
 /// keel::cpu::add_logit_noise on device pointers, on `stream` (a cudaStream_t). Returns a CUDA error code or 0.
 int add_logit_noise(float* logits, int64_t rows, int64_t vocab, double deviation, uint64_t seed,

@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   }
   const int begin = all * part / parts, count = all * (part + 1) / parts - begin;
   const int line = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;  // that this thread copies
-  // Of 16 outputs of a gated GEMM, 8 belong to the gate and 8 to `up`.
+  // A gated GEMM interleaves 8 outputs of the gate and 8 of `up`.
   constexpr int kColumns = gated ? kOutputs / 2 : kOutputs, kStep = gated ? kLoaded / 2 : kLoaded;
   const int width = gated ? outputs / 2 : outputs, first_column = static_cast<int>(blockIdx.y) * kColumns;
   const int first_output = first_column + (gated ? line % 8 : line), shift = gated && line >= 8 ? width : 0;

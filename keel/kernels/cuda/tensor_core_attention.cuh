@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kMaxWarps<D>* kLanes)
     __syncthreads();
   }
 
-  // Of every 32 dimensions this lane loads 8, from 8 * quarter on, for two steps.
+  // This lane loads 8 of every 32 dimensions, from 8 * quarter on, for two steps.
   uint32_t query_tile[kSteps][4] = {};
   for (int r = 0; r < R; ++r) {
     const int head = line + 8 * r;

@@ -94,11 +94,11 @@ Form Algebra::function(const std::string& name, std::vector<Form> arguments) {
 }
 
 void Algebra::add_term(Polynomial& to, const Monomial& monomial, const Rational& coefficient) {
-  const auto [place, is_new] = to.try_emplace(monomial, coefficient);
+  const auto [term, is_new] = to.try_emplace(monomial, coefficient);
   if (is_new) return;
-  budget_.charge(cost(place->second, coefficient));
-  place->second = place->second + coefficient;
-  if (place->second.is_zero()) to.erase(place);
+  budget_.charge(cost(term->second, coefficient));
+  term->second = term->second + coefficient;
+  if (term->second.is_zero()) to.erase(term);
 }
 
 /// Adds a product after applying the reduction rules: i^2 = -1, sqrt(2)^2 = 2, sqrt(1 + x)^2 = 1 + x, |x|^2 = x^2.

@@ -18,10 +18,10 @@ std::vector<std::pair<Integer, int64_t>> Algebra::factors(Integer value) {
     uint64_t chunk = divisor;  // the largest power of the divisor that fits: 10^4000 has eight thousand factors
     for (; chunk * divisor < (uint64_t{1} << 32); ++step) chunk *= divisor;
     for (const bool by_chunks : {true, false}) {
-      const uint32_t by = by_chunks ? static_cast<uint32_t>(chunk) : divisor;
-      for (; value.modulo_small(by) == 0; count += by_chunks ? step : 1) {
+      const uint32_t step_divisor = by_chunks ? static_cast<uint32_t>(chunk) : divisor;
+      for (; value.modulo_small(step_divisor) == 0; count += by_chunks ? step : 1) {
         budget_.charge(12 * value.limbs());
-        value.divide_small(by);
+        value.divide_small(step_divisor);
       }
     }
     result.emplace_back(Integer(divisor), count);
@@ -52,11 +52,11 @@ Form Algebra::rational_power(const Rational& base, Exponent exponent) {
     return multiply(integer_power(imaginary(), exponent.numerator), size);
   }
   Form result = number(Rational(1));
-  for (const bool above : {true, false}) {
-    for (const auto& [prime, count] : factors(above ? base.numerator() : base.denominator())) {
+  for (const bool in_numerator : {true, false}) {
+    for (const auto& [prime, count] : factors(in_numerator ? base.numerator() : base.denominator())) {
       Atom atom{AtomKind::kPrime};
       atom.integer = prime;
-      const Exponent each = exponent * Exponent{above ? count : -count, 1};
+      const Exponent each = exponent * Exponent{in_numerator ? count : -count, 1};
       Polynomial reduced;
       add_reduced(reduced, {{find(std::move(atom)), each}}, Rational(1));
       result.numerator = multiply(result.numerator, reduced);
@@ -96,28 +96,30 @@ Form Algebra::integer_power(const Form& base, int64_t exponent) {
 /// Rewrites 6^n for huge n as 2^n 3^n, so that 4^n equals 2^(2n).
 Form Algebra::huge_power(const Rational& base, const Form& exponent) {
   Form result = number(Rational(base.sign() < 0 && as_rational(exponent)->numerator().is_odd() ? -1 : 1));
-  for (const bool above : {true, false})
-    for (const auto& [prime, count] : factors((above ? base.numerator() : base.denominator()).abs()))
-      result = multiply(
-          result, function("power", {number(Rational(prime)), scale(exponent, Rational(above ? count : -count))}));
+  for (const bool in_numerator : {true, false})
+    for (const auto& [prime, count] : factors((in_numerator ? base.numerator() : base.denominator()).abs()))
+      result = multiply(result, function("power", {number(Rational(prime)),
+                                                   scale(exponent, Rational(in_numerator ? count : -count))}));
   return result;
 }
 
 Form Algebra::power(const Form& base, const Form& exponent) {
-  const std::optional<Rational> by = as_rational(exponent), from = as_rational(base);
-  if (!by) return symbolic_power(base, exponent);
-  if (by->is_zero() && from && from->is_zero()) throw Undecided{};
-  if (from && by->is_integer() && !from->is_zero() && !(from->is_integer() && from->abs().is_one())) {
+  const std::optional<Rational> exponent_value = as_rational(exponent), base_value = as_rational(base);
+  if (!exponent_value) return symbolic_power(base, exponent);
+  if (exponent_value->is_zero() && base_value && base_value->is_zero()) throw Undecided{};
+  if (base_value && exponent_value->is_integer() && !base_value->is_zero() &&
+      !(base_value->is_integer() && base_value->abs().is_one())) {
     // 5^(5^(5^5)) stays symbolic.
-    const size_t size = std::max(from->numerator().bits(), from->denominator().bits());
-    const bool fits = by->numerator().bits() <= 20 &&
-                      size * static_cast<size_t>(std::abs(by->numerator().to_int64())) <= Rational::kMaxBits;
-    if (!fits) return huge_power(*from, exponent);
+    const size_t size = std::max(base_value->numerator().bits(), base_value->denominator().bits());
+    const bool fits =
+        exponent_value->numerator().bits() <= 20 &&
+        size * static_cast<size_t>(std::abs(exponent_value->numerator().to_int64())) <= Rational::kMaxBits;
+    if (!fits) return huge_power(*base_value, exponent);
   }
-  if (by->is_integer() && from && from->is_integer() && from->abs().is_one())
-    return number(from->sign() > 0 || !by->numerator().is_odd() ? Rational(1) : Rational(-1));
-  const Exponent small = Exponent::of(*by);
-  if (from) return rational_power(*from, small);
+  if (exponent_value->is_integer() && base_value && base_value->is_integer() && base_value->abs().is_one())
+    return number(base_value->sign() > 0 || !exponent_value->numerator().is_odd() ? Rational(1) : Rational(-1));
+  const Exponent small = Exponent::of(*exponent_value);
+  if (base_value) return rational_power(*base_value, small);
   if (small.is_integer()) return integer_power(base, small.numerator);
   return root(integer_power(base, small.numerator), small.denominator);
 }
@@ -131,8 +133,10 @@ std::optional<Form> Algebra::cancelled_logarithm(const Atom& base, const Monomia
     const Form value = number(Rational(Integer(exponent.numerator), Integer(exponent.denominator)));
     if (is_euler && unit.size() == 1 && unit[i].second == Exponent{1, 1})
       return power(Form(factor.arguments[0]), value);
-    const std::optional<Rational> of = as_rational(factor.arguments[0]);
-    if (base.integer.is_zero() || unit[i].second != Exponent{-1, 1} || !of || *of != Rational(base.integer)) continue;
+    const std::optional<Rational> log_argument = as_rational(factor.arguments[0]);
+    if (base.integer.is_zero() || unit[i].second != Exponent{-1, 1} || !log_argument ||
+        *log_argument != Rational(base.integer))
+      continue;
     Monomial rest = unit;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
     return symbolic_power(euler(), Form{Polynomial{{rest, value.numerator.begin()->second}}});
@@ -149,9 +153,9 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
   if (value && value->is_one()) return base;
   const bool is_single = is_one(base.denominator) && base.numerator.size() == 1;
   if (value && value->sign() > 0) {
-    for (const bool above : {true, false})
-      for (const auto& [prime, count] : factors(above ? value->numerator() : value->denominator())) {
-        bases.emplace_back(Atom{AtomKind::kExponential}, Rational(above ? count : -count));
+    for (const bool in_numerator : {true, false})
+      for (const auto& [prime, count] : factors(in_numerator ? value->numerator() : value->denominator())) {
+        bases.emplace_back(Atom{AtomKind::kExponential}, Rational(in_numerator ? count : -count));
         bases.back().first.integer = prime;
       }
   } else if (is_single && base.numerator.begin()->second.is_one() && base.numerator.begin()->first.size() == 1 &&
@@ -168,13 +172,13 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
     const bool is_euler = factor.integer.is_zero() && factor.arguments.empty();
     for (const auto& [unit, coefficient] : exponent.numerator) {
       const Exponent each = Exponent::of(coefficient * count);
-      const bool is_turn =
+      const bool is_i_pi =
           is_euler && unit.size() == 2 && std::all_of(unit.begin(), unit.end(), [&](const auto& part) {
             const AtomKind kind = atom(part.first).kind;
             return part.second == Exponent{1, 1} && (kind == AtomKind::kImaginary || kind == AtomKind::kPi);
           });
-      const std::optional<Form> cancelled = is_turn ? std::nullopt : cancelled_logarithm(factor, unit, each);
-      if (is_turn)
+      const std::optional<Form> cancelled = is_i_pi ? std::nullopt : cancelled_logarithm(factor, unit, each);
+      if (is_i_pi)
         result = multiply(result, unity(each));
       else if (cancelled)
         result = multiply(result, *cancelled);
@@ -233,14 +237,14 @@ Form Algebra::monomial_root(const Monomial& monomial, int64_t degree) {
 
 /// Divides by the content (a positive rational), so that coefficients are coprime integers.
 Form Algebra::primitive(const Polynomial& a, Rational& content, bool positive_lead) {
-  Integer above(0), below(1);
+  Integer numerator_gcd(0), denominator_lcm(1);
   for (const auto& [monomial, coefficient] : a) {
     budget_.charge(100 + 50 * coefficient.limbs() * coefficient.limbs());
-    above = Integer::gcd(above, coefficient.numerator());
-    const Integer common = Integer::gcd(below, coefficient.denominator());
-    below = Integer::divide_floor(below * coefficient.denominator(), common).first;
+    numerator_gcd = Integer::gcd(numerator_gcd, coefficient.numerator());
+    const Integer common = Integer::gcd(denominator_lcm, coefficient.denominator());
+    denominator_lcm = Integer::divide_floor(denominator_lcm * coefficient.denominator(), common).first;
   }
-  content = Rational(above, below);
+  content = Rational(numerator_gcd, denominator_lcm);
   if (positive_lead && a.rbegin()->second.sign() < 0) content = -content;
   Form result;
   for (const auto& [monomial, coefficient] : a) result.numerator.emplace(monomial, coefficient / content);

@@ -152,9 +152,9 @@ class WordReader {
   Rational scales() {
     Rational product(1);
     for (int count = 0; count < 3; ++count) {
-      const std::optional<int64_t> by = scale();
-      if (!by) break;
-      product = product * Rational(*by);
+      const std::optional<int64_t> scale_value = scale();
+      if (!scale_value) break;
+      product = product * Rational(*scale_value);
     }
     return product;
   }
@@ -165,8 +165,8 @@ class WordReader {
     if (is_article || tokens_[at_].kind == Token::Kind::kNumber) {
       const Rational count = is_article ? Rational(1) : tokens_[at_].value;
       ++at_;
-      const Rational by = scales();
-      return by.is_one() ? std::nullopt : std::optional(count * by);
+      const Rational scale_value = scales();
+      return scale_value.is_one() ? std::nullopt : std::optional(count * scale_value);
     }
     Rational total;
     std::optional<Rational> last;  // scale
@@ -174,18 +174,18 @@ class WordReader {
       const size_t before = at_;
       if (last) skip_and();
       const std::optional<int64_t> group_value = group();
-      const Rational by = group_value ? scales() : Rational(0);
-      if (!group_value || (last && by >= *last)) {
+      const Rational scale_value = group_value ? scales() : Rational(0);
+      if (!group_value || (last && scale_value >= *last)) {
         at_ = before;
         return found ? std::optional(total) : std::nullopt;
       }
-      total = total + Rational(*group_value) * by;
-      last = by == Rational(12) ? Rational(1) : by;
+      total = total + Rational(*group_value) * scale_value;
+      last = scale_value == Rational(12) ? Rational(1) : scale_value;
     }
     return total;
   }
 
-  std::optional<int64_t> part(bool several) {
+  std::optional<int64_t> fraction_denominator(bool several) {
     const size_t at = skip_hyphen(at_);
     std::string name = word(at);
     if (several) {
@@ -203,10 +203,10 @@ class WordReader {
     const size_t start = at_;
     const bool is_article = word(at_) == "a";
     if (is_article) ++at_;
-    const bool is_place = !is_article && word(at_) != "half" && word(at_) != "quarter";  // "third" is also a place
-    const std::optional<int64_t> below = part(false);
+    const bool is_ordinal = !is_article && word(at_) != "half" && word(at_) != "quarter";  // "third" may be an ordinal
+    const std::optional<int64_t> denominator = fraction_denominator(false);
     const bool is_all = start == 0 && at_ < tokens_.size() && tokens_[at_].kind == Token::Kind::kEnd;
-    if (below && !is_place && (is_all || is_article)) return Rational(Integer(1), Integer(*below));
+    if (denominator && !is_ordinal && (is_all || is_article)) return Rational(Integer(1), Integer(*denominator));
     at_ = start;
     return std::nullopt;
   }
@@ -220,17 +220,21 @@ class WordReader {
       at_ = start + 1;
       value = tokens_[start].value;
     } else if (value && !has_digits) {
-      if (const std::optional<int64_t> below = part(!value->is_one())) return *value / Rational(Integer(*below));
+      if (const std::optional<int64_t> denominator = fraction_denominator(!value->is_one()))
+        return *value / Rational(Integer(*denominator));
     }
     if (value && word(at_) == "and" && (word(at_ + 1) == "a" || word(at_ + 1) == "one")) {
       const size_t before = at_;
       at_ += 2;
-      if (const std::optional<int64_t> below = part(false)) return *value + Rational(Integer(1), Integer(*below));
+      if (const std::optional<int64_t> denominator = fraction_denominator(false))
+        return *value + Rational(Integer(1), Integer(*denominator));
       at_ = before;
     } else if (value && !has_digits && word(at_) == "and") {  // "two and three quarters"
       const size_t before = at_++;
-      const std::optional<int64_t> above = small(), below = above ? part(true) : std::nullopt;
-      if (above && below && *above < *below) return *value + Rational(Integer(*above), Integer(*below));
+      const std::optional<int64_t> numerator = small(),
+                                   denominator = numerator ? fraction_denominator(true) : std::nullopt;
+      if (numerator && denominator && *numerator < *denominator)
+        return *value + Rational(Integer(*numerator), Integer(*denominator));
       at_ = before;
     }
     return has_digits && at_ == start + 1 ? std::nullopt : value;

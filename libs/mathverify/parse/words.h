@@ -7,7 +7,7 @@
 namespace keel::math {
 
 /// Replaces numbers in words by number tokens: "twenty-one", "one hundred and five", "2.5 million", "two dozen", "three
-/// quarters", "five and a half". Other words are unchanged.
+/// quarters", "five and a half". Others are unchanged.
 std::vector<Token> parse_number_words(std::vector<Token> tokens);
 
 /// Replaces phrases by signs, after parse_number_words(): "x is at least 5", "5 out of 6", "101 in base 2", "where k is

@@ -50,11 +50,11 @@ class DecimalReader {
 
   bool take_groups() {
     if (whole_.empty() || whole_.size() > 3 || whole_[0] == '0') return false;
-    const std::string_view by = separator();
-    if (by.empty()) return false;
-    grouped_by_points_ = by == ".";
-    while (starts_with(by) && three_digits(by.size())) {
-      at_ += by.size();
+    const std::string_view group_separator = separator();
+    if (group_separator.empty()) return false;
+    grouped_by_points_ = group_separator == ".";
+    while (starts_with(group_separator) && three_digits(group_separator.size())) {
+      at_ += group_separator.size();
       take_digits(whole_);
     }
     return true;
@@ -73,7 +73,7 @@ class DecimalReader {
     const size_t before = at_++;
     take_digits(decimals_);
     take_repeating_part();
-    if (decimals_.empty() && period_.empty()) at_ = before;
+    if (decimals_.empty() && repeating_.empty()) at_ = before;
     return at_ != before;
   }
 
@@ -85,7 +85,7 @@ class DecimalReader {
     const bool braced =
         rest.starts_with("{") && close != std::string_view::npos && all_digits(rest.substr(1, close - 1));
     if (!braced && (rest.empty() || !is_digit(rest[0]))) return false;
-    period_ += braced ? rest.substr(1, close - 1) : rest.substr(0, 1);
+    repeating_ += braced ? rest.substr(1, close - 1) : rest.substr(0, 1);
     at_ += command.size() + (braced ? close + 1 : 1);
     return true;
   }
@@ -95,19 +95,19 @@ class DecimalReader {
     if (take_overlined("\\overline") || take_overlined("\\bar")) return;
     if (take_overlined("\\dot")) {
       const size_t before = at_;
-      const std::string first = period_;
-      take_digits(period_);
+      const std::string first = repeating_;
+      take_digits(repeating_);
       if (take_overlined("\\dot")) return;
       at_ = before;
-      period_ = first;
+      repeating_ = first;
       return;
     }
     const size_t close = peek() == '(' ? text_.find(')', at_) : std::string_view::npos;
     if (close == std::string_view::npos || !all_digits(text_.substr(at_ + 1, close - at_ - 1))) return;
     const char next = close + 1 < text_.size() ? text_[close + 1] : '\0';
-    const bool ends = std::string_view("\0,;)%}", 6).find(next) != std::string_view::npos;
-    if (!ends) return;  // 0.5(6)x is a product
-    period_ = text_.substr(at_ + 1, close - at_ - 1);
+    const bool is_end = std::string_view("\0,;)%}", 6).find(next) != std::string_view::npos;
+    if (!is_end) return;  // 0.5(6)x is a product
+    repeating_ = text_.substr(at_ + 1, close - at_ - 1);
     at_ = close + 1;
   }
 
@@ -125,13 +125,13 @@ class DecimalReader {
   }
 
   Rational value(int64_t exponent) const {
-    if (whole_.size() + decimals_.size() + period_.size() > kMaxDigits || std::abs(exponent) > kMaxExponent)
+    if (whole_.size() + decimals_.size() + repeating_.size() > kMaxDigits || std::abs(exponent) > kMaxExponent)
       throw Undecided{};
     const Rational ten(10), shift = ten.power(static_cast<int64_t>(decimals_.size()));
     Rational result = Rational(Integer::from_digits(whole_ + decimals_)) / shift;
-    if (!period_.empty()) {
-      const Rational nines = ten.power(static_cast<int64_t>(period_.size())) - Rational(1);
-      result = result + Rational(Integer::from_digits(period_)) / (nines * shift);
+    if (!repeating_.empty()) {
+      const Rational nines = ten.power(static_cast<int64_t>(repeating_.size())) - Rational(1);
+      result = result + Rational(Integer::from_digits(repeating_)) / (nines * shift);
     }
     return exponent == 0 ? result : result * ten.power(exponent);
   }
@@ -139,7 +139,7 @@ class DecimalReader {
   std::string_view text_;
   bool comma_may_group_, grouped_by_points_ = false, has_exponent_ = false;
   size_t at_ = 0;
-  std::string whole_{}, decimals_{}, period_{};
+  std::string whole_{}, decimals_{}, repeating_{};
 };
 
 uint32_t digit_value(char c) {
@@ -197,26 +197,27 @@ WrittenNumber read_decimal(std::string_view text, bool comma_may_group) {
 
 WrittenNumber read_based(std::string_view text) {
   constexpr size_t kMaxBasedDigits = 200;
-  const auto run = [&](size_t from) {
+  const auto hex_digits_from = [&](size_t from) {
     size_t end = from;
     while (end < text.size() && end < from + kMaxBasedDigits && is_hexadecimal(text[end])) ++end;
     return text.substr(from, end - from);
   };
   if (text.starts_with("0x") || text.starts_with("0b")) {  // programming notation
     const uint32_t base = text[1] == 'x' ? 16 : 2;
-    const std::string_view digits = run(2);
+    const std::string_view digits = hex_digits_from(2);
     if (!digits.empty() && (base == 16 || digits.find_first_not_of("01") == std::string_view::npos))
       return based(digits, base, digits.size() + 2);
   }
-  const std::string_view digits = run(0);
-  const auto [base, used] = digits.empty() ? std::pair<uint32_t, size_t>{0, 0} : read_base(text.substr(digits.size()));
+  const std::string_view digits = hex_digits_from(0);
+  const auto [base, suffix_length] =
+      digits.empty() ? std::pair<uint32_t, size_t>{0, 0} : read_base(text.substr(digits.size()));
   if (base == 0) return {};
   const auto is_lower = [](char c) { return c >= 'a'; };
   const bool has_digit = std::any_of(digits.begin(), digits.end(), is_digit);
   const bool has_lower = std::any_of(digits.begin(), digits.end(), is_lower);
   const bool is_hex = base == 16 && digits.size() > 1 && (has_digit || !has_lower);
   if (!is_hex && (!has_digit || has_lower)) return {};  // F_{16} and 2a_3 are variables
-  return based(digits, base, digits.size() + used);
+  return based(digits, base, digits.size() + suffix_length);
 }
 
 }  // namespace keel::math

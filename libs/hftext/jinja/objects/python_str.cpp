@@ -8,15 +8,15 @@ namespace keel::jinja {
 namespace {
 
 /// Code points at which a property changes, computed from run lengths.
-std::vector<char32_t> changes(const uint32_t* lengths, size_t size) {
+std::vector<char32_t> property_changes(const uint32_t* lengths, size_t size) {
   std::vector<char32_t> result(size);
   char32_t at = 0;
   for (size_t i = 0; i < size; ++i) result[i] = at += lengths[i];
   return result;
 }
 
-bool holds(const std::vector<char32_t>& changes, char32_t code) {
-  return (std::upper_bound(changes.begin(), changes.end(), code) - changes.begin()) % 2 == 1;
+bool has_property(const std::vector<char32_t>& property_changes, char32_t code) {
+  return (std::upper_bound(property_changes.begin(), property_changes.end(), code) - property_changes.begin()) % 2 == 1;
 }
 
 enum class Case { kUpper, kLower, kTitle };
@@ -24,8 +24,8 @@ enum class Case { kUpper, kLower, kTitle };
 struct CaseTable {
   const CaseRun* runs;
   size_t run_count;
-  const CaseExpansion* many;
-  size_t many_count;
+  const CaseExpansion* expansions;
+  size_t expansion_count;
 };
 
 CaseTable case_table(Case to) {
@@ -42,16 +42,16 @@ CaseTable case_table(Case to) {
 
 void append_in_case(std::string& text, char32_t code, Case to) {
   if (code < 0x80) {
-    const bool letter_to_raise = to != Case::kLower && code >= 'a' && code <= 'z';
-    const bool letter_to_lower = to == Case::kLower && code >= 'A' && code <= 'Z';
-    text += static_cast<char>(letter_to_raise ? code - 32 : letter_to_lower ? code + 32 : code);
+    const bool to_uppercase = to != Case::kLower && code >= 'a' && code <= 'z';
+    const bool to_lowercase = to == Case::kLower && code >= 'A' && code <= 'Z';
+    text += static_cast<char>(to_uppercase ? code - 32 : to_lowercase ? code + 32 : code);
     return;
   }
   const CaseTable table = case_table(to);
-  const CaseExpansion* many = std::lower_bound(table.many, table.many + table.many_count, code,
-                                               [](const CaseExpansion& e, char32_t c) { return e.from < c; });
-  if (many != table.many + table.many_count && many->from == code) {
-    for (char32_t part : many->to) {
+  const CaseExpansion* expansions = std::lower_bound(table.expansions, table.expansions + table.expansion_count, code,
+                                                     [](const CaseExpansion& e, char32_t c) { return e.from < c; });
+  if (expansions != table.expansions + table.expansion_count && expansions->from == code) {
+    for (char32_t part : expansions->to) {
       if (part != 0) append_code_point(text, part);
     }
     return;
@@ -70,8 +70,8 @@ void append_in_case(std::string& text, char32_t code, Case to) {
 }
 
 bool is_case_ignorable(char32_t code) {
-  static const std::vector<char32_t> table = changes(kCaseIgnorable, kCaseIgnorableSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kCaseIgnorable, kCaseIgnorableSize);
+  return has_property(table, code);
 }
 
 /// True if the capital sigma at `at` ends a word (Unicode's Final_Sigma).
@@ -156,38 +156,38 @@ bool is_line_break(char32_t code) {
 
 bool is_printable(char32_t code) {
   if (code < 0x7F) return code >= 0x20;
-  static const std::vector<char32_t> table = changes(kPrintable, kPrintableSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kPrintable, kPrintableSize);
+  return has_property(table, code);
 }
 bool is_alpha(char32_t code) {
   if (code < 0x80) return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z');
-  static const std::vector<char32_t> table = changes(kAlpha, kAlphaSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kAlpha, kAlphaSize);
+  return has_property(table, code);
 }
 bool is_decimal(char32_t code) {
   if (code < 0x80) return code >= '0' && code <= '9';
-  static const std::vector<char32_t> table = changes(kDecimal, kDecimalSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kDecimal, kDecimalSize);
+  return has_property(table, code);
 }
 bool is_digit(char32_t code) {
-  static const std::vector<char32_t> table = changes(kDigit, kDigitSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kDigit, kDigitSize);
+  return has_property(table, code);
 }
 bool is_numeric(char32_t code) {
-  static const std::vector<char32_t> table = changes(kNumeric, kNumericSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kNumeric, kNumericSize);
+  return has_property(table, code);
 }
 bool is_lower(char32_t code) {
-  static const std::vector<char32_t> table = changes(kLower, kLowerSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kLower, kLowerSize);
+  return has_property(table, code);
 }
 bool is_upper(char32_t code) {
-  static const std::vector<char32_t> table = changes(kUpper, kUpperSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kUpper, kUpperSize);
+  return has_property(table, code);
 }
 bool is_title(char32_t code) {
-  static const std::vector<char32_t> table = changes(kTitle, kTitleSize);
-  return holds(table, code);
+  static const std::vector<char32_t> table = property_changes(kTitle, kTitleSize);
+  return has_property(table, code);
 }
 
 std::string to_upper(std::string_view text) {
@@ -206,10 +206,10 @@ std::string to_lower(std::string_view text) {
 std::string to_title(std::string_view text) {
   const std::u32string codes = code_points(text);
   std::string result;
-  bool inside = false;
+  bool in_word = false;
   for (size_t at = 0; at < codes.size(); ++at) {
-    inside ? append_lower(result, codes, at) : append_in_case(result, codes[at], Case::kTitle);
-    inside = is_cased(codes[at]);
+    in_word ? append_lower(result, codes, at) : append_in_case(result, codes[at], Case::kTitle);
+    in_word = is_cased(codes[at]);
   }
   return result;
 }

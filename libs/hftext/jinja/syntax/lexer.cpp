@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kNone = std::string::npos;
 
 /// Converts all newlines to \n and drops one at the end.
-std::string normalized(const std::string& source) {
+std::string normalize_newlines(const std::string& source) {
   std::string result;
   result.reserve(source.size());
   for (size_t i = 0; i < source.size(); ++i) {
@@ -29,7 +29,7 @@ class Lexer {
   Lexer(std::string source, const std::string& location) : source_(std::move(source)), location_(location) {}
 
   std::vector<Token> run() {
-    while (at_ < source_.size()) data();
+    while (at_ < source_.size()) read_data();
     push(TokenKind::kEnd, "");
     return std::move(tokens_);
   }
@@ -57,11 +57,11 @@ class Lexer {
 
   void advance(size_t count) {
     at_ += count;
-    line_begins_ = at_ > 0 && source_[at_ - 1] == '\n';
+    at_line_start_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
 
   /// Reads text up to the next tag and applies the tag's white-space control.
-  void data() {
+  void read_data() {
     size_t tag = at_;
     while ((tag = source_.find('{', tag)) != kNone) {
       if (tag + 1 < source_.size() && std::string_view("%{#").find(source_[tag + 1]) != kNone) break;
@@ -87,7 +87,7 @@ class Lexer {
     }
     push(kind == '%' ? TokenKind::kBlockBegin : TokenKind::kVariableBegin, "");
     advance(2 + signed_tag);
-    kind == '%' ? inside_tag('%') : inside_tag('}');
+    kind == '%' ? read_tag('%') : read_tag('}');
   }
 
   void emit_data(std::string text, char sign, bool is_variable) {
@@ -96,7 +96,7 @@ class Lexer {
     } else if (sign != '+' && !is_variable) {
       const size_t newline = text.rfind('\n');
       const size_t line = newline == kNone ? 0 : newline + 1;
-      if ((line > 0 || line_begins_) && leading_space(std::string_view(text).substr(line)) == text.size() - line) {
+      if ((line > 0 || at_line_start_) && leading_space(std::string_view(text).substr(line)) == text.size() - line) {
         text.resize(line);
       }
     }
@@ -104,16 +104,16 @@ class Lexer {
   }
 
   size_t skip_space(size_t at) const { return at + leading_space(std::string_view(source_).substr(at)); }
-  bool looking_at(size_t at, std::string_view text) const {
+  bool starts_with_at(size_t at, std::string_view text) const {
     return at <= source_.size() && std::string_view(source_).substr(at).starts_with(text);
   }
 
   /// Length of `{% NAME %}` at `tag`; 0 if there is none.
   size_t named_tag_length(size_t tag, std::string_view name) const {
     size_t at = tag + 2;
-    if (looking_at(at, "-") || looking_at(at, "+")) ++at;
+    if (starts_with_at(at, "-") || starts_with_at(at, "+")) ++at;
     at = skip_space(at);
-    if (!looking_at(at, name)) return 0;
+    if (!starts_with_at(at, name)) return 0;
     return skip_space(at + name.size()) - tag;
   }
 
@@ -121,16 +121,16 @@ class Lexer {
     const size_t length = named_tag_length(tag, "raw");
     if (length == 0) return 0;
     const size_t at = tag + length;
-    if (looking_at(at, "-%}")) return skip_space(at + 3) - tag;
-    return looking_at(at, "%}") ? at + 2 - tag : 0;
+    if (starts_with_at(at, "-%}")) return skip_space(at + 3) - tag;
+    return starts_with_at(at, "%}") ? at + 2 - tag : 0;
   }
 
   /// Length of an end tag at `at` with the space that it trims; 0 if there is none.
   size_t end_length(size_t at, std::string_view end, bool plus, bool trim_newline) const {
-    if (plus && looking_at(at, "+") && looking_at(at + 1, end)) return 1 + end.size();
-    if (looking_at(at, "-") && looking_at(at + 1, end)) return skip_space(at + 1 + end.size()) - at;
-    if (!looking_at(at, end)) return 0;
-    return end.size() + (trim_newline && looking_at(at + end.size(), "\n"));
+    if (plus && starts_with_at(at, "+") && starts_with_at(at + 1, end)) return 1 + end.size();
+    if (starts_with_at(at, "-") && starts_with_at(at + 1, end)) return skip_space(at + 1 + end.size()) - at;
+    if (!starts_with_at(at, end)) return 0;
+    return end.size() + (trim_newline && starts_with_at(at + end.size(), "\n"));
   }
 
   void raw_block() {
@@ -157,7 +157,7 @@ class Lexer {
     advance(length);
   }
 
-  void inside_tag(char kind) {
+  void read_tag(char kind) {
     std::string open;  // brackets not yet closed
     while (at_ < source_.size()) {
       const size_t end = open.empty() ? end_length(at_, kind == '%' ? "%}" : "}}", kind == '%', kind == '%') : 0;
@@ -240,7 +240,7 @@ class Lexer {
   const std::string source_;
   const std::string& location_;
   size_t at_ = 0;
-  bool line_begins_ = true;
+  bool at_line_start_ = true;
   int line_ = 1;
   size_t counted_ = 0;  // bytes whose newlines are in line_
   std::vector<Token> tokens_;
@@ -249,7 +249,7 @@ class Lexer {
 }  // namespace
 
 std::vector<Token> tokenize(std::string source, const std::string& location) {
-  return Lexer(normalized(source), location).run();
+  return Lexer(normalize_newlines(source), location).run();
 }
 
 }  // namespace keel::jinja

@@ -7,8 +7,8 @@
 
 namespace keel::jinja {
 
-/// Resolves every variable of the tree to a slot, as Jinja's compiler does. Like Jinja, it rejects unknown filters and
-/// tests, and assignments to `loop`.
+/// Resolves every variable of the tree to a slot, as Jinja's compiler does. Rejects unknown filters and tests, and
+/// assignments to `loop`.
 ///
 /// A name means the variable of the innermost frame (template, loop body, macro, block) that assigns or, if none does,
 /// first reads it. Frames that are functions in Jinja's generated code (macros, call blocks, recursive loops, loop

@@ -8,12 +8,12 @@
 namespace keel {
 namespace {
 
-constexpr std::string_view kPadWord = "<pad>", kBos = "<bos>", kEos = "<eos>", kAnswer = "ANS";
+constexpr std::string_view kPadToken = "<pad>", kBos = "<bos>", kEos = "<eos>", kAnswer = "ANS";
 constexpr std::array<char, 3> kChainOperators = {'+', '-', '*'};
 constexpr double kCarefulError = 0.01;
 
-// One chain in kHeldOutChains is held out. At the smallest sizes it is at least one in 27, which kMaxChainDraws draws
-// miss with probability 1e-33.
+// One chain in kHeldOutChains is held out on average, and at least one in 27 at the smallest sizes. kMaxChainDraws
+// draws miss all of them with probability 1e-33.
 constexpr uint32_t kHeldOutChains = 8;
 constexpr int kMaxChainDraws = 2000;
 
@@ -194,13 +194,13 @@ std::string ChainsTask::answer(std::string_view completion) const {
 }
 
 Tokenizer ChainsTask::tokenizer() const {
-  std::vector<std::string> words = {std::string(kPadWord), std::string(kBos), std::string(kEos), "=", ";",
+  std::vector<std::string> words = {std::string(kPadToken), std::string(kBos), std::string(kEos), "=", ";",
                                     std::string(kAnswer)};
   for (const char op : kChainOperators) words.emplace_back(1, op);
   for (int64_t number = 0; number < options_.modulus; ++number) words.push_back(std::to_string(number));
   words.insert(words.end(), words_.begin(), words_.end());
   return Tokenizer::word_level(words,
-                               {.pad = std::string(kPadWord), .bos = std::string(kBos), .eos = std::string(kEos)});
+                               {.pad = std::string(kPadToken), .bos = std::string(kBos), .eos = std::string(kEos)});
 }
 
 }  // namespace keel

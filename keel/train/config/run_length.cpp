@@ -7,7 +7,7 @@ namespace keel {
 namespace {
 
 /// Returns whether a length is set on the command line, and not to null.
-bool is_typed(const ConfigTree& tree, const std::string& option) {
+bool is_set_on_command_line(const ConfigTree& tree, const std::string& option) {
   const std::string name = command_line_name(tree, option);
   const Json* value = name.empty() ? nullptr : find_non_null(tree, name);
   return value != nullptr;
@@ -18,14 +18,15 @@ bool is_typed(const ConfigTree& tree, const std::string& option) {
 void resolve_length(const ConfigTree& tree, const std::string& section, int64_t& steps,
                     std::optional<double>& data_epochs) {
   if (!data_epochs) return;
-  const std::string in_steps = section + ".steps", in_epochs = section + ".data_epochs";
-  const bool steps_typed = is_typed(tree, in_steps), epochs_typed = is_typed(tree, in_epochs);
-  if (steps_typed && !epochs_typed)
+  const std::string steps_key = section + ".steps", epochs_key = section + ".data_epochs";
+  const bool steps_on_line = is_set_on_command_line(tree, steps_key),
+             epochs_on_line = is_set_on_command_line(tree, epochs_key);
+  if (steps_on_line && !epochs_on_line)
     data_epochs.reset();
-  else if (find_non_null(tree, in_steps) == nullptr || (epochs_typed && !steps_typed))
+  else if (find_non_null(tree, steps_key) == nullptr || (epochs_on_line && !steps_on_line))
     steps = 0;
   else if (steps == 0)
-    fail(ExitCode::kBadConfiguration, place_of(tree, in_steps), ": ", in_steps, " is 0, but ", in_epochs, " is ",
+    fail(ExitCode::kBadConfiguration, place_of(tree, steps_key), ": ", steps_key, " is 0, but ", epochs_key, " is ",
          *data_epochs, "; remove one of the two");
 }
 

@@ -4,9 +4,9 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/files/atomic_directory.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
@@ -113,8 +113,8 @@ uint32_t base_checksum(const ModelWeights& model) {
   return checksum.value();
 }
 
-ExecutionOptions execution_options(const Config& config, bool adapter_apart) {
-  return {config.rollout.bitwise, config.train.recompute_activations, adapter_apart};
+ExecutionOptions execution_options(const Config& config, bool separate_adapter) {
+  return {config.rollout.bitwise, config.train.recompute_activations, separate_adapter};
 }
 
 Dropout next_dropout(const Config& config, const TrainState& state) {

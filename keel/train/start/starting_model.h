@@ -35,7 +35,7 @@ std::string adapter_fingerprint(const std::filesystem::path& adapter);
 uint32_t base_checksum(const ModelWeights& model);
 
 /// Returns the execution options of a run's networks.
-ExecutionOptions execution_options(const Config& config, bool adapter_apart = false);
+ExecutionOptions execution_options(const Config& config, bool separate_adapter = false);
 
 /// Returns the dropout of the next update. Its seed counts the updates of both phases, so that each has other noise.
 Dropout next_dropout(const Config& config, const TrainState& state);

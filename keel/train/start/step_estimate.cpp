@@ -49,15 +49,15 @@ int64_t adapter_parameters(const LoraOptions& lora, const ModelConfig& shape) {
 }
 
 /// Returns the bytes of activations that a token keeps for the backward pass.
-int64_t activation_bytes(const Config& config, const ModelConfig& shape, int64_t width) {
+int64_t activation_bytes(const Config& config, const ModelConfig& shape, int64_t element_size) {
   const int64_t heads = shape.head_dim * shape.num_attention_heads, kv = shape.head_dim * shape.num_key_value_heads;
   // Both norms and their inputs; queries, keys and values before and after the rotary embedding; attention; gate, up
   // and their product; and with an adapter the sum of base and adapter outputs.
   int64_t elements = 4 * shape.hidden_size + 3 * heads + 4 * kv + 3 * shape.intermediate_size;
   if (config.lora.used())
     for (const std::string& name : config.lora.target_modules) elements += linear_features(name, shape).out;
-  const int64_t layer = elements * width, layers = shape.num_hidden_layers;
-  return config.train.recompute_activations ? layers * shape.hidden_size * width + layer : layers * layer;
+  const int64_t layer = elements * element_size, layers = shape.num_hidden_layers;
+  return config.train.recompute_activations ? layers * shape.hidden_size * element_size + layer : layers * layer;
 }
 
 /// Costs that RL and supervised updates share.
@@ -67,13 +67,13 @@ class NetworkCost {
       : config_(config),
         shape_(shape),
         speed_(speed),
-        width_(static_cast<int64_t>(c10::elementSize(type))),
+        element_size_(static_cast<int64_t>(c10::elementSize(type))),
         parameters_(shape.parameter_count()),
         trained_(config.lora.used() ? adapter_parameters(config.lora, shape) : parameters_),
-        trained_bytes_((is_narrow(type) ? 4 + width_ : 4) * trained_),  // master and compute weights
+        trained_bytes_((is_narrow(type) ? 4 + element_size_ : 4) * trained_),  // master and compute weights
         on_cpu_(config.run.device == "cpu") {}
 
-  int64_t compute_bytes() const { return width_ * parameters_; }  // of all weights in the compute dtype
+  int64_t compute_bytes() const { return element_size_ * parameters_; }  // of all weights in the compute dtype
   int64_t trained_bytes() const { return trained_bytes_; }
   bool on_cpu() const { return on_cpu_; }
   double parameters() const { return static_cast<double>(parameters_); }
@@ -83,13 +83,13 @@ class NetworkCost {
   }
 
   /// Memory of weights, gradients, moments, and activations of one micro-batch.
-  StepEstimate memory(int64_t tokens, bool small_moments) const {
+  StepEstimate memory(int64_t tokens, bool eight_bit_moments) const {
     StepEstimate estimate;
     estimate.weights = trained_bytes_ + (config_.lora.used() ? compute_bytes() : 0);
-    estimate.optimizer = (4 + (small_moments ? 2 : 8)) * trained_;
+    estimate.optimizer = (4 + (eight_bit_moments ? 2 : 8)) * trained_;
     const int64_t micro_batch = std::min(config_.train.tokens_per_batch, tokens);
     const int64_t logits = std::min<int64_t>(micro_batch * shape_.vocab_size * 4, on_cpu_ ? 64 << 20 : 512 << 20);
-    estimate.activations = micro_batch * activation_bytes(config_, shape_, width_) + logits;
+    estimate.activations = micro_batch * activation_bytes(config_, shape_, element_size_) + logits;
     return estimate;
   }
 
@@ -108,7 +108,7 @@ class NetworkCost {
   const Config& config_;
   const ModelConfig& shape_;
   DeviceSpeed speed_;
-  int64_t width_, parameters_, trained_, trained_bytes_;
+  int64_t element_size_, parameters_, trained_, trained_bytes_;
   bool on_cpu_;
 };
 
@@ -148,17 +148,19 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
 
   // A decode step takes two operations per weight and sequence, and reads all weights and the KV cache.
   const auto sampling_seconds = [&](int64_t prompt_count, int64_t samples) {
-    const int64_t sequences = prompt_count * samples, slots = std::min(config.rollout.max_sequences, sequences);
+    const int64_t sequences = prompt_count * samples, concurrent = std::min(config.rollout.max_sequences, sequences);
     if (sequences == 0) return 0.0;
     const double step =
-        std::max(2 * network.parameters() * static_cast<double>(slots) / speed.flops,
+        std::max(2 * network.parameters() * static_cast<double>(concurrent) / speed.flops,
                  (static_cast<double>(network.compute_bytes()) + 0.5 * static_cast<double>(kv_cache)) / speed.bytes);
-    const double steps = static_cast<double>(completion) * static_cast<double>(sequences) / static_cast<double>(slots);
+    const double steps =
+        static_cast<double>(completion) * static_cast<double>(sequences) / static_cast<double>(concurrent);
     return steps * (step + network.launch_seconds()) +
            2 * network.parameters() * static_cast<double>(prompt_count * prompt_tokens) / speed.flops;
   };
   estimate.rollout_seconds = sampling_seconds(config.train.prompts_per_step, config.rollout.samples_per_prompt);
   estimate.evaluation_seconds = sampling_seconds(held_out, config.eval.samples);
+  // One forward pass for the reference and for recomputed log-probs; a separate critic has values and an update.
   double passes = static_cast<double>(config.train.epochs) * network.passes();
   passes +=
       (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
@@ -176,7 +178,7 @@ StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, a
   const auto batches = [&](double count) {
     return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
   };
-  StepEstimate estimate = network.memory(static_cast<int64_t>(max_tokens), /*small_moments=*/false);
+  StepEstimate estimate = network.memory(static_cast<int64_t>(max_tokens), /*eight_bit_moments=*/false);
   estimate.update_seconds = network.seconds(network.passes(), tokens, batches(tokens));
   estimate.evaluation_seconds = network.seconds(1, rows.held_out_tokens, batches(rows.held_out_tokens));
   return estimate;

@@ -105,7 +105,7 @@ def expect(condition, *what):
         raise AssertionError("\n".join(str(part) for part in what))
 
 
-def a_first_call_makes_the_environment_and_a_second_is_silent_and_fast(folder):
+def a_first_call_creates_the_venv_and_a_second_is_silent_and_fast(folder):
     machine = Machine(folder)
     code, said, calls, _ = machine.bootstrap()
     expect(code == 0 and calls == ["venv", "pip --disable-pip-version-check --no-compile torch==2.13.0 pyarrow"], code, said, calls)
@@ -115,7 +115,7 @@ def a_first_call_makes_the_environment_and_a_second_is_silent_and_fast(folder):
     expect(min(call[3] for call in later) < 1, "a later call takes a second or more", later)
 
 
-def the_test_packages_come_once_and_beside_the_same_torch(folder):
+def test_packages_are_installed_once_with_the_same_torch(folder):
     machine = Machine(folder)
     code, said, calls, _ = machine.bootstrap("--tests")
     packages = "torch==2.13.0 pyarrow numpy transformers==5.23.0 tokenizers==0.23.3 safetensors jinja2 peft==0.21.2"
@@ -146,7 +146,7 @@ def without_apt_the_missing_packages_are_listed_and_it_stops(folder):
     expect(code == 1 and f"sudo apt-get update && sudo apt-get install -y {REQUIRED}\n" in said, code, said)
 
 
-def without_rights_the_missing_packages_are_listed_and_it_stops(folder):
+def without_root_the_missing_packages_are_listed_and_it_stops(folder):
     machine = Machine(folder, without=("ninja-build", "git"))
     code, said, calls, _ = machine.bootstrap(user=65534 if os.geteuid() == 0 else None)
     expect(code == 1 and "sudo apt-get install -y ninja-build git\n" in said, code, said)
@@ -163,7 +163,7 @@ def missing_packages_are_installed_by_root(folder):
     expect(machine.bootstrap()[:3] == (0, "", []), "the second call was not silent")
 
 
-def what_is_there_without_a_package_is_not_asked_for(folder):
+def available_commands_need_no_package(folder):
     machine = Machine(folder, without=("ninja-build", "git", "dpkg-query"))
     for name in ("ninja", "git", "ccache", "g++", "pkg-config"):  # the last two find every header and library
         (machine.folder / "bin" / name).write_text("#!/bin/sh\ncat >/dev/null\n")
@@ -172,7 +172,7 @@ def what_is_there_without_a_package_is_not_asked_for(folder):
     expect(code == 0 and calls[0] == "venv", code, said, calls)
 
 
-def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
+def unavailable_optional_packages_are_reported_once(folder):
     machine = Machine(folder, without=[*OPTIONAL.split(), *OPTIONAL_FOR_TESTS.split()])
     torch = str(machine.make_torch(machine.folder / "system/torch"))
     machine.file("python3-torch", torch)
@@ -184,7 +184,7 @@ def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
         expect(machine.bootstrap(*options, KEEL_TORCH=torch)[:3] == (0, "", []), "it was mentioned again")
 
 
-def a_python3_that_has_everything_needs_no_environment(folder):
+def a_python3_with_all_packages_needs_no_venv(folder):
     machine = Machine(folder)
     machine.file("python3-torch", str(machine.make_torch(machine.folder / "system/torch")))
     expect(machine.bootstrap()[:3] == (0, "", []), "something was installed beside the system's torch")
@@ -192,12 +192,12 @@ def a_python3_that_has_everything_needs_no_environment(folder):
     expect(not machine.venv.exists(), "an environment was made")
 
 
-def a_wrong_keel_torch_stops_and_says_so(folder):
+def a_wrong_keel_torch_stops_with_an_error(folder):
     code, said, calls, _ = Machine(folder).bootstrap(KEEL_TORCH="/nowhere")
     expect(code == 1 and "KEEL_TORCH is '/nowhere'" in said and calls == [], code, said, calls)
 
 
-def this_repository_once_set_up_needs_nothing(folder):
+def a_prepared_repository_installs_nothing(folder):
     stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in packages.peers())]
     if not all((ROOT / stamp).exists() for stamp in stamps):
         return
@@ -215,17 +215,17 @@ def this_repository_once_set_up_needs_nothing(folder):
 
 
 TESTS = [
-    a_first_call_makes_the_environment_and_a_second_is_silent_and_fast,
-    the_test_packages_come_once_and_beside_the_same_torch,
+    a_first_call_creates_the_venv_and_a_second_is_silent_and_fast,
+    test_packages_are_installed_once_with_the_same_torch,
     an_interrupted_installation_is_repaired,
     without_apt_the_missing_packages_are_listed_and_it_stops,
-    without_rights_the_missing_packages_are_listed_and_it_stops,
+    without_root_the_missing_packages_are_listed_and_it_stops,
     missing_packages_are_installed_by_root,
-    what_is_there_without_a_package_is_not_asked_for,
-    optional_packages_that_cannot_be_had_are_mentioned_once,
-    a_python3_that_has_everything_needs_no_environment,
-    a_wrong_keel_torch_stops_and_says_so,
-    this_repository_once_set_up_needs_nothing,
+    available_commands_need_no_package,
+    unavailable_optional_packages_are_reported_once,
+    a_python3_with_all_packages_needs_no_venv,
+    a_wrong_keel_torch_stops_with_an_error,
+    a_prepared_repository_installs_nothing,
 ]
 
 

@@ -1,4 +1,4 @@
-"""lora.dropout in a run: noise that a resumed run has again, and none outside of training."""
+"""lora.dropout: a resumed run repeats its masks, and evaluation and sampling have none."""
 
 import json
 

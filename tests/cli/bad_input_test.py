@@ -1,4 +1,4 @@
-"""Bad command lines and configurations: the documented exit code, a message that helps, and nothing left behind."""
+"""Invalid command lines and configurations: documented exit code, a helpful message, and no files left."""
 
 import json
 import os

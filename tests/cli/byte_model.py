@@ -1,4 +1,4 @@
-"""A small model with a chat template and a token for each byte, for tests that talk with one."""
+"""A small model with a chat template and one token per byte, for chat tests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""keel chat, and how keel generate reads its prompt and shows what it says."""
+"""keel chat, and the input and output of keel generate."""
 
 import json
 import os

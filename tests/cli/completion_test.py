@@ -1,4 +1,4 @@
-"""keel completion: the scripts, in the shells that they are for. What they must offer is in the program's own tables."""
+"""keel completion in real shells. The expected candidates come from the program's tables."""
 
 import os
 import pty

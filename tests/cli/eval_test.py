@@ -1,4 +1,4 @@
-"""keel eval: its numbers, counted a second time from the completions it writes; and what it refuses."""
+"""keel eval: metrics recomputed from the written completions, and errors."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Every example runs, in a small size: with a tiny network of random weights in place of the model, and few and short completions."""
+"""Every example runs at a small size: with a tiny random network and few, short completions."""
 
 import json
 import pathlib

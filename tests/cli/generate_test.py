@@ -1,4 +1,4 @@
-"""keel generate: its seed, its noise, what it takes from generation_config.json, and text that would steer a terminal."""
+"""keel generate: seed, noise, generation_config.json, and control characters."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""keel inspect and keel convert: what they say about good files, and the exit code and message for bad ones."""
+"""keel inspect and keel convert: output for valid files, exit code and message for damaged ones."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A signal stops the program within seconds, whatever it waits for: a run saves its last whole step and can be resumed to the same bits;
-what has nothing to save leaves what is whole, and says so.
+"""A signal stops the program within seconds, whatever it waits for: a run saves its last complete step and resumes to the same bits; a
+command with nothing to save leaves complete files and says so.
 """
 
 import fcntl

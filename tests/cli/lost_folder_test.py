@@ -1,4 +1,4 @@
-"""A run whose folder is moved, replaced, removed or locked while it trains: it writes to its own folder and to no other."""
+"""A run whose folder is moved, replaced, removed or locked while it trains: it writes only to its own folder."""
 
 import collections
 import os

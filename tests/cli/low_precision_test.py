@@ -1,4 +1,4 @@
-"""Runs whose sampler rounds its weights or has noise on its logits."""
+"""Runs with rounded sampler weights or noisy logits."""
 
 import support
 from support import keel, train

@@ -1,4 +1,4 @@
-"""Folders of other people's models: what is kept when they are saved again, and what is refused, by its name."""
+"""Model folders: what is kept when they are saved again, and what is refused by name."""
 
 import json
 import math
@@ -430,7 +430,7 @@ class ModelFolder(support.Test):
         self.assert_refused(keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2"), 2,
                             "TRL's model_name_or_path is model.path")
 
-    def test_a_default_limit_is_printed_with_its_origin(self):
+    def test_an_error_about_a_default_limit_names_its_origin(self):
         rows = self.folder / "rows.jsonl"
         rows.write_text(json.dumps({"prompt": "<bos> " + "1 + " * 70 + "1 =", "answer": "1"}) + "\n")
         config = self.folder / "data.yaml"

@@ -1,4 +1,4 @@
-"""A run is resumed from any folder, and where its own folder or its files have moved."""
+"""A run resumes from any working directory, and after its folder or its files were moved."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a run on the user's own model, data and rewards says at its start, data in other formats, and failures told once."""
+"""Runs on custom models, data and rewards: the start message, data formats, and failures reported once."""
 
 import bz2
 import csv

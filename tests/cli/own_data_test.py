@@ -1,4 +1,4 @@
-"""A model folder, a data file and a reward function of the user's own, through training, resumption and evaluation."""
+"""Custom model folder, data file and reward function in training, resumption and evaluation."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""A model folder, a data file and a reward function of the user's own, for the tests that start from them."""
+"""A custom model folder, data file and reward function for tests."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""A small chat model and rows to imitate, for the tests of keel sft."""
+"""A small chat model and supervised rows for the tests of keel sft."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""run.precision: what a network computes in, through training, resuming, evaluating and sampling."""
+"""run.precision in training, resumption, evaluation and sampling."""
 
 import json
 

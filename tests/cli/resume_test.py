@@ -241,7 +241,7 @@ class Rows(support.Test):
         metrics = support.metrics(self.run)  # the shorter run also measured at its end
         self.assertEqual([row for row in metrics if (row["phase"], row["step"]) != ("eval", 10)], support.metrics(self.whole))
 
-    def test_the_fix_loses_nothing(self):
+    def test_resuming_with_damaged_rows_keeps_the_old_file(self):
         damaged = self.sound["metrics.jsonl"].replace(b'"step":3', b'"step":7', 1)
         self.assertNotEqual(damaged, self.sound["metrics.jsonl"])
         (self.run / "metrics.jsonl").write_bytes(damaged)
@@ -259,7 +259,7 @@ class Rows(support.Test):
         self.assert_exit(train(self.run, "--resume", train={"steps": 5}), 0)  # as sound as any other
         self.assert_refused(train(self.folder / "new", "--damaged-rows"), 2, "--resume")
 
-    def test_a_changed_log_is_ignored(self):
+    def test_a_damaged_log_does_not_block_resumption(self):
         def write(data):
             return lambda path: path.write_bytes(data)
 

@@ -1,4 +1,4 @@
-"""keel reward: functions with TRL's, verl's and OpenRLHF's signatures give what they give when Python calls them."""
+"""keel reward: functions with TRL's, verl's and OpenRLHF's signatures give the same results as called from Python."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Programs and files that reward functions run in: what they print besides, what changes under them, what they leave behind."""
+"""Reward programs and files: extra output, changed files, and leftover processes."""
 
 import hashlib
 import json

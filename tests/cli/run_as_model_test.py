@@ -1,4 +1,4 @@
-"""The folder of a run stands for its newest valid checkpoint wherever a model is named."""
+"""A run folder as a model name means its newest valid checkpoint."""
 
 import json
 import shutil

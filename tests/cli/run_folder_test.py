@@ -1,4 +1,4 @@
-"""Where a run may live: what is refused, what is replaced, what is continued, and that refusals change nothing."""
+"""Run folders: which are refused, replaced or continued; refusals change nothing."""
 
 import hashlib
 import json
@@ -124,7 +124,7 @@ class FolderOfARun(support.Test):
         self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
         self.assertEqual((run / "checkpoints" / "step-000778").read_text(), "mine")
 
-    def test_an_overwrite_keeps_the_users_data_file_in_the_folder(self):
+    def test_an_overwrite_may_read_a_user_file_in_the_folder_but_no_file_of_the_run(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 0}), 0)
         config, rows = self.folder / "own.json", run / "rows.jsonl"

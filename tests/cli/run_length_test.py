@@ -1,4 +1,4 @@
-"""How long a run is, in steps or in passes over the data, and the learning rate that is planned for that length."""
+"""The length of a run in steps or epochs, and its learning rate schedule."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Checkpoints that are written beside the steps, and the best of them."""
+"""Background checkpoints, and the best checkpoint."""
 
 import json
 import os

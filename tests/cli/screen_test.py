@@ -1,4 +1,4 @@
-"""What a command prints on terminals of several widths, on one that knows no escapes, without colours, into a pipe and quietly."""
+"""Output on terminals of several widths, dumb terminals, without colours, into a pipe, and with --quiet."""
 
 import re
 

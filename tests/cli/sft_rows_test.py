@@ -1,4 +1,4 @@
-"""keel sft: forms of rows that cannot be right are refused by name, with the way out, and what is estimated of a run."""
+"""keel sft: invalid rows are refused by name with a fix, and time and memory are estimated."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""keel sft: rows of one's own, what a run says and leaves, how it goes on, and what is refused."""
+"""keel sft: custom rows, output and files of a run, resumption, and errors."""
 
 import json
 import math

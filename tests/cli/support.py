@@ -1,4 +1,4 @@
-"""What the tests of the program share: calling it, small runs, and looking at what they leave.
+"""Helpers of the program's tests: calls, small runs, and checks of their files.
 
 The program is $KEEL_BINARY, or build/keel of this repository.
 """
@@ -29,9 +29,9 @@ from effort import count  # noqa: E402, F401  for the tests
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
 QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")
 
-# A run of about a second: 8 warm-up steps (5 + 3 noisy), 4 RL steps of 2 updates, an evaluation before and after, and a
-# checkpoint of some 100 KB every second step. One thread: only then are sums made in the same order. So small a network
-# seldom earns a reward: without the entropy term RL would not change a weight, and its resumption would prove nothing.
+# A run of about a second: 8 supervised steps (5 + 3 noisy), 4 RL steps of 2 updates, an evaluation before and after, and
+# a checkpoint of 100 KB every second step. One thread keeps the order of sums. The entropy bonus makes RL change weights,
+# since so small a network seldom gets a reward.
 SMALL = {
     "run.threads": 1,
     "model.hidden_size": 16,
@@ -49,12 +49,12 @@ SMALL = {
     "checkpoint.every": 2,
 }
 
-# Of metrics.jsonl: what may differ between two runs of one configuration.
+# Keys of metrics.jsonl that may differ between two runs of one configuration.
 MEASURED = ("time/", "throughput/", "memory/")
 
 
 def settings(**sections):
-    """SMALL and what is given, run={"dir": x}, as key=value arguments."""
+    """SMALL and further settings, such as run={"dir": x}, as key=value arguments."""
     values = dict(SMALL)
     for section, keys in sections.items():
         values.update({f"{section}.{key}": value for key, value in keys.items()})
@@ -62,12 +62,12 @@ def settings(**sections):
 
 
 def eval_settings(**sections):
-    """The same for `keel eval`, which refuses how training samples."""
+    """The same for `keel eval`, without the sampling settings of training."""
     return [setting for setting in settings(**sections) if not setting.startswith("rollout.samples_per_prompt=")]
 
 
 def environment(**changes):
-    """The environment of a call: without what would change the program's output; None removes a variable."""
+    """The environment of a call, without variables that change the output; None removes a variable."""
     result = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     for key, value in changes.items():
         result.pop(key, None)
@@ -77,8 +77,8 @@ def environment(**changes):
 
 
 class Started:
-    """A call of the program that stands ready, with what the tests use of subprocess.Popen; once it has ended, memory is the most
-    it held in MiB."""
+    """A call of the forking server (Ready), with the parts of subprocess.Popen that tests use. After the end, `memory` is the
+    peak in MiB."""
 
     def __init__(self, command, answers, texts):
         self.args, self.answers, self.texts, self.returncode = command, answers, texts, None
@@ -112,11 +112,11 @@ class Started:
 
 
 class Ready:
-    """The program with its libraries loaded (ready.cpp): a call is a process forked off from it, in the environment that
-    this had when it was made."""
+    """A server with loaded libraries (ready.cpp), which forks a process for each call. Calls get the environment that the
+    server was started with."""
 
     LIBRARY = pathlib.Path(KEEL).parent / "tests" / "libkeel_ready.so"
-    LONGEST = 150_000  # bytes of a request: a socket takes no more than some 200,000 at once
+    MAX_REQUEST = 150_000  # bytes; a socket accepts about 200,000 at once
 
     def __init__(self):
         self.environment, self.pool = environment(), concurrent.futures.ThreadPoolExecutor(32)
@@ -131,7 +131,7 @@ class Ready:
         self.process.wait()
 
     def start(self, request, command, output):
-        """With its output in that file, or else as texts of communicate()."""
+        """Starts a call with its output in a file, or as strings of communicate()."""
         answers, answers_end = os.pipe()
         ends, texts = [], []
         if output is None:
@@ -144,26 +144,26 @@ class Ready:
         return Started(command, answers, texts)
 
 
-_ready = []  # one of these, made by the first call of this process
+_ready = []  # the server, started by the first call of this process
 
 
-os.register_at_fork(after_in_child=_ready.clear)  # which has one of its own
+os.register_at_fork(after_in_child=_ready.clear)  # a child starts its own
 
 
 def begin(arguments, cwd=None, env=None, output=None):
-    """Starts the program, with its output in that file or, of both kinds, as the texts of communicate()."""
+    """Starts the program with its output in a file, or as strings of communicate()."""
     command, env = [KEEL, *map(str, arguments)], env or environment()
     request = b"".join(os.fsencode(word) + b"\0" for word in (cwd or os.getcwd(), *command[1:]))
     if not _ready and Ready.LIBRARY.exists():
         _ready.append(Ready())
-    if _ready and len(request) < Ready.LONGEST and env == _ready[0].environment:
+    if _ready and len(request) < Ready.MAX_REQUEST and env == _ready[0].environment:
         return _ready[0].start(request, command, output)
     return subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE,
                             stderr=output or subprocess.PIPE, text=True)
 
 
 def call(arguments, cwd=None, env=None, timeout=120):
-    """Runs the program: the result has returncode, stdout and stderr (text), and memory, the most it held in MiB."""
+    """Runs the program. The result has returncode, stdout and stderr (strings), and memory, the peak in MiB."""
     process = begin(arguments, cwd, env)
     try:
         texts = process.communicate(timeout=timeout)
@@ -172,13 +172,13 @@ def call(arguments, cwd=None, env=None, timeout=120):
         process.communicate()
         raise
     result = subprocess.CompletedProcess(process.args, process.returncode, *texts)
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # or of one before it
-    result.memory = getattr(process, "memory", most)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # of this or an earlier child
+    result.memory = getattr(process, "memory", peak)
     return result
 
 
 def keel(*arguments, cwd=None, env=None, timeout=120, **options):
-    """Runs the program; the result has returncode, stdout and stderr (text)."""
+    """Runs the program. The result has returncode, stdout and stderr (strings)."""
     if not options:
         return call(arguments, cwd, env, timeout)
     return subprocess.run([KEEL, *map(str, arguments)], cwd=cwd, env=env or environment(), timeout=timeout,
@@ -186,7 +186,7 @@ def keel(*arguments, cwd=None, env=None, timeout=120, **options):
 
 
 def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
-    """keel train of a small run in the folder `run`; `prefix` is a program that starts it."""
+    """keel train of a small run in the folder `run`; `prefix` is a command that starts it."""
     sections["run"] = {**sections.get("run", {}), "dir": run}
     arguments = ["train", str(config), *settings(**sections), *flags]
     if not prefix:
@@ -204,13 +204,13 @@ def start(output, *arguments):
 
 
 def start_train(run, /, *flags, **sections):
-    """The same as train() in the background, with its output in a file beside the run."""
+    """Like train(), in the background with its output in a file next to the run."""
     sections["run"] = {**sections.get("run", {}), "dir": run}
     return start(f"{run}.output", "train", QUICKSTART, *settings(**sections), *flags)
 
 
 def wait_for(process, condition, pause=0.002):
-    """True as soon as the condition holds, False when the process ended before."""
+    """Waits for the condition. Returns False if the process ends before."""
     while process.poll() is None:
         if condition():
             return True
@@ -220,14 +220,14 @@ def wait_for(process, condition, pause=0.002):
 
 
 class Descendants:
-    """The processes that come from one of ours, other people's aside. Made before they are: what loses its parent falls to this process."""
+    """The descendants of this process, which becomes a child subreaper. Create it before they start."""
 
     def __init__(self, root=None):
         self.root = root or os.getpid()
         ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
     def all(self):
-        """Those that run; a zombie has ended."""
+        """The running ones; zombies have ended."""
         parents = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -242,7 +242,7 @@ class Descendants:
         return found - {self.root}
 
     def running(self, words):
-        """Those with these bytes in their command line."""
+        """Those whose command line contains these bytes."""
         return [process for process in self.all() if words in self.command(process)]
 
     @staticmethod
@@ -258,7 +258,7 @@ def read_jsonl(path):
 
 
 def metrics(run):
-    """The rows of metrics.jsonl without what was measured with a clock."""
+    """The rows of metrics.jsonl without measured times."""
     return [{k: v for k, v in row.items() if not k.startswith(MEASURED)}
             for row in read_jsonl(pathlib.Path(run) / "metrics.jsonl")]
 
@@ -270,20 +270,20 @@ def checkpoints(run):
 
 
 def tree(folder):
-    """Every file below a folder with its bytes."""
+    """All files below a folder with their bytes."""
     folder = pathlib.Path(folder)
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
 
 
 def final_files(run):
-    """Weights and moments in the last checkpoint: model, optimizer and, where there is one, critic."""
+    """Weights and moments of the last checkpoint: model, optimizer and critic, if any."""
     last = pathlib.Path(run) / "checkpoints" / checkpoints(run)[-1]
     return sorted(str(path.relative_to(run)) for path in last.rglob("*.safetensors"))
 
 
 def difference(run, other):
-    """What two runs do not share, bit for bit, of metrics (times aside), samples, weights and optimizer of the last
-    checkpoints; None where it is nothing."""
+    """The first bitwise difference of two runs in metrics (without times), samples, weights and optimizer state of the last
+    checkpoints; None if there is none."""
     rows, wanted = metrics(run), metrics(other)
     for row, expected in zip(rows, wanted):
         if row != expected:
@@ -310,7 +310,7 @@ _TABLE = _crc32c_table()
 
 
 def crc32c(data):
-    """The Castagnoli checksum, from its definition: not the program's own."""
+    """CRC-32C by its definition, independent of the program."""
     value = 0xFFFFFFFF
     for byte in data:
         value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
@@ -318,7 +318,7 @@ def crc32c(data):
 
 
 def verify_checkpoint(folder):
-    """Raises AssertionError unless every file is what the manifest says."""
+    """Raises AssertionError unless every file matches the manifest."""
     folder = pathlib.Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} - {"manifest.json"}
@@ -331,8 +331,8 @@ def verify_checkpoint(folder):
 
 
 def change_state(checkpoint, without=(), format=None, config=None, unset=(), **fields):
-    """Writes other values into a checkpoint's state and the settings in it ({section: {key: value}}; without
-    those of `unset`, as a program that did not have them), and a manifest that fits, of that format where one is given."""
+    """Changes a checkpoint's state and its settings ({section: {key: value}}; removes those of `unset`, as from an older
+    program), and writes a matching manifest, optionally with another format number."""
     checkpoint = pathlib.Path(checkpoint)
     state = json.loads((checkpoint / "state.json").read_text())
     state["state"].update(fields)
@@ -353,7 +353,7 @@ def change_state(checkpoint, without=(), format=None, config=None, unset=(), **f
 
 
 class Test(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test with its own temporary folder."""
 
     maxDiff = 2000
     final_files = staticmethod(final_files)
@@ -363,13 +363,13 @@ class Test(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def assert_exit(self, result, code, *parts):
-        """The exit code, and every part on stdout, or on stderr where the code is not 0."""
+        """Checks the exit code, and every part in stdout (stderr if the code is not 0)."""
         self.assertEqual(result.returncode, code, f"{result.stdout[-1500:]}\n{result.stderr[-1500:]}")
         for part in parts:
             self.assertIn(part, result.stderr if code else result.stdout)
 
     def assert_refused(self, result, code, *parts):
-        """Exit code, one message on stderr that starts with the program's name and holds every part."""
+        """Checks the exit code and a single message on stderr that starts with the program's name and has every part."""
         self.assert_exit(result, code)
         self.assertTrue(result.stderr.startswith("keel: "), result.stderr)
         self.assertNotIn("internal error", result.stderr)
@@ -381,7 +381,7 @@ class Test(unittest.TestCase):
 
 
 class _Timed(unittest.TextTestResult):
-    """Says after each test how long it took."""
+    """Prints the time of each test."""
 
     def startTest(self, test):
         self.started = time.perf_counter()

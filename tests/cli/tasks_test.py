@@ -1,4 +1,4 @@
-"""keel tasks: countdown's problems are solved a second time by an evaluator that shares nothing with the program."""
+"""keel tasks: countdown solutions are checked by an independent evaluator."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A terminal for tests: what the program writes to one of so many columns."""
+"""Runs the program on a pseudo-terminal of a given width."""
 
 import fcntl
 import os

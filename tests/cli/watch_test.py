@@ -1,4 +1,4 @@
-"""keel watch: the pages of runs over HTTP, to nobody else, read-only, bounded, whatever becomes of the runs."""
+"""keel watch: live pages of runs over HTTP: access control, read-only, bounded memory, changing runs."""
 
 import concurrent.futures
 import contextlib

@@ -1,4 +1,4 @@
-"""What the tests of `keel watch` share: a server that runs, folders that look like runs, and HTTP by the byte."""
+"""Helpers of the `keel watch` tests: a running server, fake run folders, and raw HTTP."""
 
 import json
 import pathlib

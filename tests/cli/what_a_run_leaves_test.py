@@ -1,4 +1,4 @@
-"""The files of a finished run, and what is printed meanwhile."""
+"""The files of a finished run, and its output."""
 
 import base64
 import hashlib
@@ -85,7 +85,7 @@ class FinishedRun(support.Test):
         self.assertEqual(subprocess.run(command, env=support.environment(), timeout=120).returncode, 0)
         self.assertEqual(len([row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]), 4)
 
-    def test_the_written_configuration_is_complete(self):
+    def test_the_written_configuration_reproduces_the_run(self):
         again = keel("train", self.run / "config.yaml", "--explain")
         self.assert_exit(again, 0)
         measured = r"  time  .*\n .*\n"  # on the machine, each time

@@ -46,7 +46,7 @@ def small_disk(trial, unshare, whole, options):
     said, code = (trial.folder / "disk.said").read_text(), int((trial.folder / "disk.code").read_text())
     where = f"tmpfs of {options}: ended with {code}\n{said}"
     words = (f'"{disk}/run', "No space left on device", "free some space")
-    require_stopped_well(trial, code, said, words, trial.folder / "disk.stopped", where)
+    require_clean_stop(trial, code, said, words, trial.folder / "disk.stopped", where)
     require(again.returncode == 0, where, "\nand then, with space:", trials.output(again))
     trials.require_finished(trial.folder / "disk.finished", whole)
 
@@ -56,13 +56,13 @@ def small_files(trial, whole, size):
     result = support.train(run, prefix=["prlimit", f"--fsize={size}"], **trials.RUN)
     where = f"files of at most {size} bytes:\n{trials.output(result)}"
     words = (f'"{run}', "File too large", "ulimit -f")
-    require_stopped_well(trial, result.returncode, result.stderr, words, run, where)
-    again = support.train(run, trials.how_to_go_on(run), **trials.RUN)
+    require_clean_stop(trial, result.returncode, result.stderr, words, run, where)
+    again = support.train(run, trials.resume_flag(run), **trials.RUN)
     require(again.returncode == 0, where, "\nand then, without the limit:", trials.output(again))
     trials.require_finished(run, whole)
 
 
-def require_stopped_well(trial, code, said, words, run, where):
+def require_clean_stop(trial, code, said, words, run, where):
     require(code in (0, 4), where)
     if code == 4:
         require("keel: cannot" in said and all(word in said for word in words), "the message is not;", words, where)

@@ -192,7 +192,7 @@ def bear(trial, scenario, fault, hit, run, result, unprinted):
     if scenario.flag != "--overwrite":  # else the old run is half gone
         trials.require_sound(run)
         require(not scenario.before or trials.newest(run) >= trials.newest(scenario.before), "a checkpoint is gone")
-        flag = trials.how_to_go_on(run)
+        flag = trials.resume_flag(run)
     if code != 0:
         again = support.train(run, flag, **scenario.settings)
         require(again.returncode == 0, f"and then {flag}:", trials.output(again))

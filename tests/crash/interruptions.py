@@ -112,7 +112,7 @@ def killed_run(trial, moments, run, wanted):
         require(process.returncode == -signal.SIGKILL, "ended with", process.returncode, process.output.read_text())
         kills += 1
         trial.seen[name.replace("_", " ")] += 1
-        flags = (trials.how_to_go_on(run),)
+        flags = (trials.resume_flag(run),)
 
 
 def kills(folder, count):

@@ -1,4 +1,4 @@
-"""What a run must bear, tried as often as wanted: kills, faults, damage, full disks and signals.
+"""Crash tests of runs, repeated as often as wanted: kills, faults, damage, full disks and signals.
 
     make test-crash                                   the whole: up to two hours on 2 busy cores, a quarter of one on 16
     make test-crash JOBS=16                           so many trials at the same time
@@ -118,7 +118,7 @@ def main(arguments):
         options.kinds = list(ON_A_GPU)
     unknown = [kind for kind in options.kinds if kind not in KINDS]
     if unknown:
-        parser.error(f"{unknown[0]} is no kind of trial; known are {', '.join(KINDS)}")
+        parser.error(f"{unknown[0]} is not a kind of trial; known are {', '.join(KINDS)}")
     elsewhere = [kind for kind in options.kinds if kind not in ON_A_GPU]
     if elsewhere and (options.device, options.precision) != ("cpu", "auto"):
         parser.error(f"{elsewhere[0]} is tried on a CPU in float32 alone; with --device or --precision name {' or '.join(ON_A_GPU)}")

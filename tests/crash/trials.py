@@ -1,4 +1,4 @@
-"""What the kinds of trials share: a trial's folder, its draws and what it saw; runs that are to be disturbed.
+"""Helpers of the crash tests: a trial's folder, random numbers and observations; runs to disturb.
 
 A kind is a function of a folder to prepare things in and a count, which gives a list of trials. A trial is a function of
 a Trial: it notes each thing that it did to the program, and raises AssertionError where the program did not bear it.
@@ -15,8 +15,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import support  # noqa: E402 (it lies with the other tests of the program)
 
-# A run of some two seconds: 6 steps of warm-up, 8 of RL with a pull to a reference and a sampler that is a step behind,
-# and a checkpoint after each, written beside the next. How so small a run learns anything is said with support.SMALL.
+# A run of two seconds: 6 supervised steps, 8 RL steps with a reference KL and staleness 1, and a background checkpoint
+# after each step. See support.SMALL for how it learns.
 RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 8}, "eval": {"every": 3, "prompts": 20},
        "checkpoint": {"every": 1, "keep": 2, "background": "true"}, "reference": {"kl_coefficient": 0.05},
        "record": {"samples_per_step": 2, "tensorboard": "true"}, "rollout": {"staleness": 1}}
@@ -62,14 +62,14 @@ def output(result):
 
 
 def unbroken(folder, **sections):
-    """A run that nothing disturbs, to compare with."""
+    """An undisturbed run to compare with."""
     result = support.train(folder, **(sections or RUN))
     require(result.returncode == 0, "the unbroken run:", output(result))
     return folder
 
 
 def own_configuration(folder, model, rows):
-    """Puts a copy of a model and so many rows of data into a folder, and returns the configuration of a run on them."""
+    """Copies a model and `rows` data rows into a folder; returns the configuration of a run on them."""
     (folder / "model").mkdir()
     for name in MODEL_FILES:
         shutil.copy(model / name, folder / "model")
@@ -100,7 +100,7 @@ def stopped(run, steps, *arguments, most=None):
 
 
 def read(path):
-    """The bytes of a file that may not be there yet, or any more."""
+    """The bytes of a file that may be missing."""
     try:
         return path.read_bytes()
     except OSError:
@@ -113,7 +113,7 @@ def newest(run):
 
 
 def require_sound(run):
-    """Every finished checkpoint is whole, by an implementation of the checksum that is not the program's."""
+    """Checks all finished checkpoints with an independent implementation of the checksum."""
     for name in support.checkpoints(run):
         try:
             support.verify_checkpoint(pathlib.Path(run) / "checkpoints" / name)
@@ -122,7 +122,7 @@ def require_sound(run):
 
 
 def require_finished(run, whole):
-    """The run has come to the same bits as the unbroken one, and left nothing half-written."""
+    """Checks that the run equals the undisturbed one bit for bit and left no partial files."""
     difference = support.difference(run, whole)
     require(difference is None, difference)
     left = [path.name for path in run.rglob("*") if path.name.endswith((".partial", ".replaced"))]
@@ -132,13 +132,13 @@ def require_finished(run, whole):
     require_sound(run)
 
 
-def how_to_go_on(run):
-    """The flag with which a user would start the program again: a run without a checkpoint is begun anew."""
+def resume_flag(run):
+    """The flag to start the run again: a run without a checkpoint is restarted."""
     return "--resume" if newest(run) else "--overwrite"
 
 
 def spread(items, count):
-    """So many of the items, evenly over the list; all of them where there are fewer, or for no count."""
+    """`count` items, evenly spread over the list; all if there are fewer or without a count."""
     if not count or count >= len(items):
         return list(items)
     return [items[i * len(items) // count] for i in range(count)]

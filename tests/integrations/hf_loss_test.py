@@ -75,14 +75,14 @@ def compare(model, method="dppo_tv", parameters=None, temperature=1.0):
     return off
 
 
-def loss_and_gradients_are_those_of_the_models_logits():
+def loss_and_gradients_equal_those_from_the_models_logits():
     worst = max(compare(make("Llama", tie_word_embeddings=False)), compare(make("Qwen2", tie_word_embeddings=True), "ppo", temperature=0.7),
                 compare(make("Gemma2", final_logit_softcapping=3.0, head_dim=8), "dppo_kl", {"high": 0.02}),
                 compare(make("Qwen3", head_dim=8, tie_word_embeddings=False), "gspo", {"low": 0.01, "high": 0.01}))
     return f"four families, at most {worst:.1g} off"
 
 
-def an_adapter_learns_while_the_head_stands_still():
+def an_adapter_is_trained_while_the_head_is_frozen():
     model = peft.get_peft_model(make("Llama", tie_word_embeddings=False), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
@@ -91,7 +91,7 @@ def an_adapter_learns_while_the_head_stands_still():
     assert model.get_base_model().lm_head.weight.grad is None
 
 
-def a_batch_without_a_token_to_learn_from_teaches_nothing():
+def a_batch_without_valid_tokens_has_zero_gradients():
     model = make("Llama", tie_word_embeddings=False)
     batch = make_batch(model)
     batch["completion_mask"] = batch["completion_mask"] * 0
@@ -116,7 +116,7 @@ def parts_with_the_weights_of_the_whole_add_up():
     assert off < 1e-6, f"{off:.2g}"
 
 
-def what_it_cannot_do_is_refused():
+def unsupported_inputs_are_refused():
     model = make("Llama", tie_word_embeddings=False)
     batch = make_batch(model)
     loss = keel.hf.fused_policy_loss
@@ -172,6 +172,6 @@ def what_it_cannot_do_is_refused():
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    sys.exit(run([loss_and_gradients_are_those_of_the_models_logits, an_adapter_learns_while_the_head_stands_still,
-                  parts_with_the_weights_of_the_whole_add_up, a_batch_without_a_token_to_learn_from_teaches_nothing,
-                  what_it_cannot_do_is_refused]))
+    sys.exit(run([loss_and_gradients_equal_those_from_the_models_logits, an_adapter_is_trained_while_the_head_is_frozen,
+                  parts_with_the_weights_of_the_whole_add_up, a_batch_without_valid_tokens_has_zero_gradients,
+                  unsupported_inputs_are_refused]))

@@ -1,5 +1,5 @@
-"""What the tests of Keel inside other trainers share. They need the peer that they name (tests/parity/packages.py), and are
-skipped without it; `make test-integrations` installs it and runs them at full length."""
+"""Helpers of the tests of Keel inside other trainers. A test is skipped without its peer (tests/parity/packages.py);
+`make test-integrations` installs the peers and runs the tests at full length."""
 
 import importlib
 import pathlib

@@ -33,7 +33,7 @@ torch.set_num_threads(1)
 STEPS = count(5, 20)
 
 
-def the_ratio_clip_is_trls_own_to_rounding():
+def the_ratio_clip_equals_trls_up_to_rounding():
     """Loss, weights and clip metrics, with every average that is kept, the KL to a reference and an entropy bonus."""
     highest, clipped = 0.0, 0.0
     cases = [({"loss_type": "dapo", "epsilon": 0.05}, "ppo"), ({"loss_type": "grpo", "epsilon_high": 0.03, "epsilon": 0.02}, "grpo")]
@@ -60,7 +60,7 @@ def the_ratio_clip_is_trls_own_to_rounding():
     return f"{len(cases)} settings, {STEPS} steps, at most {highest:.1g} apart, {clipped:.0%} clipped"
 
 
-def a_wrong_bound_is_noticed():
+def a_wrong_bound_is_detected():
     theirs, ours = tiny.trainer(GRPOTrainer, {"epsilon": 0.05}), tiny.trainer(KeelGRPOTrainer, method="ppo", parameters={"low": 0.05, "high": 0.06})
     theirs.train()
     ours.train()
@@ -74,7 +74,7 @@ def scored_batch(made):
     return made._generate_and_score_completions([{"prompt": text} for text in tiny.prompts(8)["prompt"]])
 
 
-def dppos_gradient_is_the_papers():
+def dppos_gradient_equals_the_papers():
     """With the log-probabilities of a rollout function, and with those of a stand-in for vLLM."""
     notes = [is_dppos_gradient({}, rollout_func=tiny.fixed_rollout)]
     real, grpo_trainer.VLLMGeneration = grpo_trainer.VLLMGeneration, tiny.Vllm
@@ -124,7 +124,7 @@ def log_softmax_of_completions(made, batch):
     return torch.log_softmax(logits[:, -batch["completion_ids"].shape[1] - 1:-1].double() / made.temperature, -1)
 
 
-def a_row_over_the_likeliest_tokens_has_those_of_the_weights_that_sampled():
+def top_k_methods_use_the_tokens_of_the_sampling_weights():
     """Written out by hand: the total variation over the 5 tokens that were likeliest then, the sampled one and all others, after the weights moved."""
     k, low, high = 5, 0.04, 0.02
     made = tiny.trainer(KeelGRPOTrainer, {"per_device_train_batch_size": 4, "steps_per_generation": 2, "temperature": 0.8}, method="dppo_topk_tv",
@@ -160,7 +160,7 @@ def a_row_over_the_likeliest_tokens_has_those_of_the_weights_that_sampled():
     return f"{share:.0%} of the tokens blocked, {off:.1g} off"
 
 
-def it_trains_and_says_what_the_trust_region_did():
+def it_trains_and_logs_the_trust_region():
     made = tiny.trainer(KeelGRPOTrainer, {"max_steps": STEPS, "loss_type": "dr_grpo"}, method="dppo_tv", parameters={"low": 0.001, "high": 0.001})
     made.train()
     rows = [row for row in made.state.log_history if "trust_region/masked" in row]
@@ -170,7 +170,7 @@ def it_trains_and_says_what_the_trust_region_did():
     return f"{STEPS} steps, up to {max(row['trust_region/masked'] for row in rows):.0%} blocked"
 
 
-def tokens_that_the_sampler_could_not_score_have_a_ratio_of_1():
+def tokens_without_sampler_logps_have_a_ratio_of_1():
     def with_gaps(texts, made):
         rollout = tiny.fixed_rollout(texts, made)
         rollout["logprobs"] = [[None] + values[1:] for values in rollout["logprobs"]]
@@ -254,7 +254,7 @@ def the_examples_run():
         assert done.returncode == 0 and "step 20: reward" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-def what_would_not_do_as_said_is_refused_before_the_first_step():
+def unsupported_settings_are_refused_before_the_first_step():
     def no_logprobs(texts, made):
         return {**tiny.fixed_rollout(texts, made), "logprobs": None}
 
@@ -298,7 +298,7 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
         except ValueError as error:
             assert wanted in str(error), f"{changes} {more}: expected {wanted!r}: {error}"
         else:
-            raise AssertionError(f"{changes} {more}: nothing was said where {wanted!r} was to be expected")
+            raise AssertionError(f"{changes} {more}: no error, expected {wanted!r}")
         if "made" in locals():
             assert made.losses == [], "a step was made"
             del made
@@ -324,6 +324,6 @@ def another_version_of_trl_is_refused():
 
 if __name__ == "__main__":
     sys.exit(run([one_two_and_four_processes_take_the_same_steps,  # first: nothing of accelerate's may be there before the fork
-                  the_ratio_clip_is_trls_own_to_rounding, a_wrong_bound_is_noticed, dppos_gradient_is_the_papers,
-                  a_row_over_the_likeliest_tokens_has_those_of_the_weights_that_sampled, it_trains_and_says_what_the_trust_region_did, tokens_that_the_sampler_could_not_score_have_a_ratio_of_1,
-                  the_examples_run, what_would_not_do_as_said_is_refused_before_the_first_step, another_version_of_trl_is_refused]))
+                  the_ratio_clip_equals_trls_up_to_rounding, a_wrong_bound_is_detected, dppos_gradient_equals_the_papers,
+                  top_k_methods_use_the_tokens_of_the_sampling_weights, it_trains_and_logs_the_trust_region, tokens_without_sampler_logps_have_a_ratio_of_1,
+                  the_examples_run, unsupported_settings_are_refused_before_the_first_step, another_version_of_trl_is_refused]))

@@ -170,7 +170,7 @@ def off(got, want):
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="keel-verl-"))
 
 
-def verls_engine_trains_with_a_row():
+def verls_engine_trains_with_a_keel_method():
     theirs, _ = gradients(FOLDER, "dppo_tv", 1)
     ours, metrics = gradients(FOLDER, "keel_dppo_tv", 1)
     difference = off(ours, theirs)
@@ -192,7 +192,7 @@ def gradients_are_the_same_on_1_2_and_4_processes():
     return f"off by {' and '.join(told)}"
 
 
-def rays_workers_train_with_a_row():
+def rays_workers_train_with_a_keel_method():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True,
              runtime_env={"env_vars": {name: os.environ[name] for name in ("PYTHONPATH", "VERL_USE_EXTERNAL_MODULES")}})
     try:
@@ -229,7 +229,7 @@ def verl_loads_an_installed_keel_by_itself():
 
 if __name__ == "__main__":
     make_model(FOLDER)
-    failed = run([verl_loads_an_installed_keel_by_itself, verls_engine_trains_with_a_row,
-                  gradients_are_the_same_on_1_2_and_4_processes, rays_workers_train_with_a_row])
+    failed = run([verl_loads_an_installed_keel_by_itself, verls_engine_trains_with_a_keel_method,
+                  gradients_are_the_same_on_1_2_and_4_processes, rays_workers_train_with_a_keel_method])
     shutil.rmtree(FOLDER)
     sys.exit(failed)

@@ -70,7 +70,7 @@ def refusal(action, *words):
     raise AssertionError(f"was not refused: {words}")
 
 
-def every_row_of_token_or_sequence_scope_is_in_verls_table():
+def every_method_of_token_or_sequence_scope_is_registered():
     table = {name for name in algos.POLICY_LOSS_REGISTRY if name.startswith("keel_")}
     fed = {name: row["requirements"] for name, row in keel.methods().items()}
     wanted = {f"keel_{name}" for name, needs in fed.items()
@@ -81,7 +81,7 @@ def every_row_of_token_or_sequence_scope_is_in_verls_table():
     return f"{len(table)} of {len(fed)} rows"
 
 
-def the_other_rows_are_refused_by_name():
+def the_other_methods_are_refused_by_name():
     for row, words in (("tvpo", "micro-batch of one rank"), ("m2po", "micro-batch of one rank"),
                        ("dppo_topk_tv", "likeliest tokens"), ("dppo_full_kl", "full distribution")):
         assert words in keel.verl.refused()[f"keel_{row}"]
@@ -113,7 +113,7 @@ PAIRS = (
 )
 
 
-def gradients_are_verls_own():
+def gradients_equal_those_of_verls_losses():
     """And so is the loss where verl's is g log pi, too; its PPO clip writes the same gradient as another number."""
     worst = 0.0
     for theirs, ours, same_value in PAIRS:
@@ -131,7 +131,7 @@ def gradients_are_verls_own():
     return f"off by {worst:.2g} at most"
 
 
-def what_is_padding_is_never_read():
+def padding_is_never_read():
     batch = random_batch(3, 0.3)
     config = keel_actor("dppo_tv")
     holes = batch.mask == 0
@@ -142,7 +142,7 @@ def what_is_padding_is_never_read():
     assert loss == want_loss and torch.equal(got, want) and metrics == want_metrics
 
 
-def rows_that_look_at_recomputed_log_probs_get_both():
+def methods_with_recomputed_log_probs_get_both():
     """verl's weights say what the sampler's log-probs were."""
     for row in ("minirl", "tis", "mis", "icepop"):
         config = keel_actor(row, run=CORRECTED)
@@ -230,7 +230,7 @@ def gradients_do_not_depend_on_the_number_of_ranks():
     return f"off by {worst:.2g} at most; divided by local counts by {naive[0]:.0%} and {naive[1]:.0%}"
 
 
-def the_actors_loss_calls_the_row():
+def the_actors_loss_calls_the_keel_method():
     """verl.workers.utils.losses.ppo_loss, which every engine of verl's calls, on its own batch of nested tensors."""
     stand_in("datasets", "pandas", "PIL", "PIL.Image")  # verl reads its data with them, and there is none here
     from tensordict import TensorDict
@@ -266,7 +266,7 @@ def the_actors_loss_calls_the_row():
     assert metrics["trust_region/masked"].aggregate() == metrics["actor/pg_clipfrac"].aggregate() > 0
 
 
-def metrics_say_what_keel_says():
+def metrics_equal_keels():
     """Worked out by hand: mu 0.5, pi 0.8, 0.5, 0.2, 0.04 with A 1, 1, 1, -1, and a token that is not there."""
     def row(*values):
         return torch.tensor([values], dtype=torch.float64)
@@ -305,7 +305,7 @@ def composed(*overrides, **changes):
     return config, omega_conf_to_dataclass(config.actor_rollout_ref.actor)
 
 
-def one_word_sets_what_the_paper_needs():
+def one_override_selects_the_settings_of_the_paper():
     config, made = composed("+keel=dppo_tv")
     assert isinstance(made.policy_loss, keel.verl.PolicyLoss) and made.policy_loss.loss_mode == "keel_dppo_tv"
     assert config.algorithm.rollout_correction.bypass_mode and config.actor_rollout_ref.rollout.calculate_log_probs
@@ -320,7 +320,7 @@ def one_word_sets_what_the_paper_needs():
         assert composed(f"+keel={row}")[1].policy_loss.loss_mode == f"keel_{row}"
 
 
-def the_example_is_a_run_that_verl_takes():
+def verl_accepts_the_configuration_of_the_example():
     """Its words through Hydra, and verl's own check of a configuration, which is what main_ppo does before it starts Ray."""
     script = (ROOT / "examples" / "verl_plugin" / "dppo_gsm8k.sh").read_text()
     command = script[script.index("-m verl.trainer.main_ppo"):].replace("\\\n", "")
@@ -332,7 +332,7 @@ def the_example_is_a_run_that_verl_takes():
     assert config.actor_rollout_ref.actor.policy_loss.loss_mode == "keel_dppo_tv"
 
 
-def parameters_reach_the_row():
+def parameters_reach_the_method():
     _, made = composed("+keel=dppo_tv", f"+{LOSS}.parameters.high=0.02", f"+{LOSS}.parameters.ratio_cap=5")
     batch = random_batch(1, 0.3)
     assert relative(gradient(made, batch)[1], gradient(verls("dppo_tv", 0.15, 0.02, 5.0), batch)[1]) <= 1e-12
@@ -371,7 +371,7 @@ TRAPS_OF_MINIRL = (
 )
 
 
-def traps_are_refused_at_the_start():
+def conflicting_settings_are_refused_at_the_start():
     for typed, traps in ((("+keel=dppo_tv",), TRAPS), (MINIRL, TRAPS_OF_MINIRL)):
         composed(*typed)
         for changes, words in traps:
@@ -379,7 +379,7 @@ def traps_are_refused_at_the_start():
     return f"{len(TRAPS) + len(TRAPS_OF_MINIRL)} traps"
 
 
-def what_the_loss_is_given_is_checked():
+def inputs_of_the_loss_are_checked():
     batch, config = random_batch(1, 0.3), keel_actor("dppo_tv")
     refusal(lambda: gradient(config, batch._replace(behavior_logp=None)), "old_log_prob is missing", "calculate_log_probs")
     refusal(lambda: gradient(config, batch._replace(advantages=batch.advantages[:, :1])), "advantages is [40, 1]", "[40, 16]")
@@ -399,8 +399,8 @@ def what_the_loss_is_given_is_checked():
 
 if __name__ == "__main__":
     sys.exit(run([
-        every_row_of_token_or_sequence_scope_is_in_verls_table, the_other_rows_are_refused_by_name, another_verl_is_refused,
-        gradients_are_verls_own, what_is_padding_is_never_read, rows_that_look_at_recomputed_log_probs_get_both,
-        gradients_do_not_depend_on_the_number_of_ranks, the_actors_loss_calls_the_row, metrics_say_what_keel_says,
-        one_word_sets_what_the_paper_needs, the_example_is_a_run_that_verl_takes, parameters_reach_the_row, traps_are_refused_at_the_start,
-        what_the_loss_is_given_is_checked]))
+        every_method_of_token_or_sequence_scope_is_registered, the_other_methods_are_refused_by_name, another_verl_is_refused,
+        gradients_equal_those_of_verls_losses, padding_is_never_read, methods_with_recomputed_log_probs_get_both,
+        gradients_do_not_depend_on_the_number_of_ranks, the_actors_loss_calls_the_keel_method, metrics_equal_keels,
+        one_override_selects_the_settings_of_the_paper, verl_accepts_the_configuration_of_the_example, parameters_reach_the_method, conflicting_settings_are_refused_at_the_start,
+        inputs_of_the_loss_are_checked]))

@@ -50,7 +50,7 @@ def refused(wanted, call, *arguments, **named):
     raise AssertionError(f"not refused; expected {wanted}")
 
 
-def values_that_are_no_log_probs_name_their_place():
+def invalid_log_probs_are_named_with_their_index():
     for name in ("logp", "behavior_logp"):
         for value in (NAN, INF, -INF, 0.5):
             refused([f"{name}[3]", "log-probability"], keel.token_coefficients, "dppo_tv", **tokens(**with_value(name, 3, value)))
@@ -63,7 +63,7 @@ def values_that_are_no_log_probs_name_their_place():
     refused(["other_logp[3]"], keel.token_coefficients, "dppo_kl", **tokens(other_logp=(1 - tokens()["logp"].exp()).log() * torch.tensor([1, 1, 1, 3])))
 
 
-def numbers_that_cannot_be_are_named():
+def invalid_values_are_named():
     for name in ("logp", "behavior_logp", "advantages", "mask"):
         sparse = tokens()[name].to_sparse()
         refused([name, "sparse"], keel.token_coefficients, "dppo_tv", **tokens(**{name: sparse}))
@@ -96,7 +96,7 @@ def shapes_and_types_name_the_argument():
     refused(["logp", "list"], keel.token_coefficients, "dppo_tv", **tokens(logp=[-1.0, -1.0, -1.0, -1.0]))
 
 
-def what_a_region_needs_must_be_there():
+def missing_inputs_of_a_region_are_refused():
     refused(["old_logp"], keel.token_coefficients, "dppo_tv", {"anchor": "recomputed"}, **tokens())
     refused(["topk_behavior_logp"], keel.token_coefficients, "dppo_topk_tv", **tokens())
     refused(["divergence"], keel.token_coefficients, "dppo_full_tv", **tokens())
@@ -106,7 +106,7 @@ def what_a_region_needs_must_be_there():
     assert infinite.keep.tolist() == [False, True, True, True]  # away and beyond; towards mu is never blocked
 
 
-def topk_rows_must_be_distributions():
+def top_k_rows_must_be_distributions():
     keel.token_coefficients("dppo_topk_tv", **topk())
     heavy = topk()["topk_behavior_logp"].clone()
     heavy[1] = torch.tensor([0.9, 0.3]).log()
@@ -132,7 +132,7 @@ def parameters_are_checked():
     refused(["low"], keel.token_coefficients, "dppo_tv", {"low": "small"}, **tokens())
 
 
-def the_other_functions_check_too():
+def other_functions_check_their_arguments():
     vector = torch.tensor([-1.0, -2.0])
     refused(["known: binary_tv"], keel.divergence, "binary", logp=vector, behavior_logp=vector)
     refused(["full_tv", "[N, V]"], keel.divergence, "full_tv", logp=vector, behavior_logp=vector)
@@ -163,7 +163,7 @@ def hostile_lengths_do_not_wrap_round():
     refused(["lengths[0]"], keel.token_coefficients, "cppo", **tokens(lengths=wrapping, groups=[0, 0, 0]))
 
 
-def none_is_no_limit_only_where_that_makes_sense():
+def none_means_no_limit_only_for_limits():
     keel.token_coefficients("dppo_tv", {"high": None}, **tokens())
     keel.token_coefficients("cppo", {"quantile": None}, **tokens())
     for region, name in (("mis", "gap_low"), ("dro", "beta"), ("ipo", "tau"), ("icepop_direct", "ratio_low")):
@@ -178,7 +178,7 @@ def whole_rows_must_be_distributions():
     refused(["logp[0, 1]"], keel.divergence, "full_tv", logp=row + torch.tensor([0, NAN, 0]), behavior_logp=row)
 
 
-def parameters_that_contradict_one_another_are_refused():
+def contradicting_parameters_are_refused():
     """A few of tests/objective/methods_test.cpp's: they come through as a ValueError, and None stands for no limit."""
     old = dict(old_logp=tokens()["logp"])
     for region, params, wanted in (("mis", {"gap_low": 2.0, "gap_high": 1.0}, ["gap_low is 2", "gap_high is 1", "at most"]),
@@ -189,7 +189,7 @@ def parameters_that_contradict_one_another_are_refused():
         keel.token_coefficients(region, params, **old, **tokens())
 
 
-def at_the_edges_of_float32_the_maths_has_an_answer():
+def results_are_correct_at_the_edges_of_float32():
     for dtype in (torch.float32, torch.float64):
         inputs = {name: value.to(dtype) if value is not tokens()["mask"] and isinstance(value, torch.Tensor) else value
                   for name, value in tokens(mask=None).items()}
@@ -198,7 +198,7 @@ def at_the_edges_of_float32_the_maths_has_an_answer():
                 assert keel.token_coefficients(region, {name: value}, **inputs).coefficient.isfinite().all(), (region, value)
 
 
-def what_is_no_number_names_the_parameter():
+def a_non_numeric_parameter_is_named():
     for value in (decimal.Decimal("0.2"), fractions.Fraction(1, 5), [0.2], "0.2", -INF, NAN, 10**400, True, torch.ones(2), {}):
         refused(["low", "expected a number"], keel.token_coefficients, "dppo_tv", {"low": value}, **tokens())
     for value in (torch.tensor(0.2), torch.tensor([0.2]), torch.tensor(0.2, dtype=torch.float64)):
@@ -213,7 +213,7 @@ def what_is_no_number_names_the_parameter():
     refused(["did you mean ppo", "keel.methods()"], keel.token_coefficients, "vanilla", **tokens())
 
 
-def what_is_of_another_type_names_the_argument():
+def an_argument_of_the_wrong_type_is_named():
     pair = dict(logp=tokens()["logp"], behavior_logp=tokens()["behavior_logp"])
     vector, rewards = pair["logp"], torch.tensor([1.0, 0.0])
     for wanted, call, arguments, named in (
@@ -253,7 +253,7 @@ def what_is_of_another_type_names_the_argument():
         refused(wanted, call, *arguments, **named)
 
 
-def a_tensor_without_numbers_does_not_mix_with_others():
+def meta_tensors_do_not_mix_with_others():
     for name in ("logp", "behavior_logp", "advantages"):
         refused(["meta"], keel.token_coefficients, "dppo_tv", **tokens(**{name: tokens()[name].to("meta")}))
     refused(["mask", "meta"], keel.token_coefficients, "dppo_tv", **tokens(mask=torch.ones(4, device="meta")))
@@ -271,7 +271,7 @@ def a_tensor_without_numbers_does_not_mix_with_others():
     assert keel.policy_loss("dppo_tv", **shapes, lengths=[2, 2], aggregation="token_mean").is_meta
 
 
-def nothing_wrong_is_taken_in_silence():
+def invalid_arguments_always_raise():
     rewards, vector = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, -2.0, -0.5])
     for value in (0.5, 2.0, NAN, -1.0):
         refused(["mask[1]", "0 or 1"], keel.token_coefficients, "dppo_tv", **tokens(mask=torch.tensor([1, value, 0, 1])))
@@ -301,7 +301,7 @@ def nothing_wrong_is_taken_in_silence():
     refused(["eps is inf"], keel.advantages, "grpo", rewards=rewards, eps=INF)
 
 
-def a_mean_over_sequences_wants_their_lengths():
+def sequence_means_require_lengths():
     flat = tokens(lengths=None, groups=None)
     refused(["lengths is not given", "seq_mean_token_mean", "[4]"], keel.policy_loss, "grpo", **flat)
     refused(["lengths is not given"], keel.policy_loss, "dppo_tv", horizon=4, **flat)
@@ -309,7 +309,7 @@ def a_mean_over_sequences_wants_their_lengths():
     assert torch.equal(one, keel.policy_loss("grpo", aggregation="token_mean", **flat))
 
 
-def certificates_name_what_they_lack():
+def certificates_name_missing_arguments():
     update = dict(logp=torch.tensor([-1.0, -1.0]), behavior_logp=torch.tensor([-1.0, -1.5]), rewards=torch.tensor([1.0, 0.0]), lengths=[1, 1])
     for tv, wanted in (([0.1], "tv has the shape [1]"), ([0.1, NAN], "tv[1]"), ([-0.1, 0.0], "tv[0] is -0.1"), ([0.1, 1.5], "tv[1] is 1.5")):
         refused([wanted], keel.certificate, tv=torch.tensor(tv), **update)
@@ -324,7 +324,7 @@ def certificates_name_what_they_lack():
     refused(["groups", "meta"], keel.certificate, groups=torch.tensor([0, 1], device="meta"), **update)
 
 
-def rows_of_likeliest_tokens_are_no_wider_than_k():
+def top_k_rows_have_at_most_k_tokens():
     wide = tokens(topk_behavior_logp=torch.full((4, 8), -4.0), topk_logp=torch.full((4, 8), -4.0), sampled_in_topk=[0, 0, 0, 0])
     for method in ("dppo_topk_tv", "drpo_topk_kl"):
         refused(["topk_behavior_logp", "8 tokens", '"k" is 7', "k=8"], keel.token_coefficients, method, {"k": 7}, **wide)
@@ -335,7 +335,7 @@ def rows_of_likeliest_tokens_are_no_wider_than_k():
     refused(["k is 8", "topk_tv"], keel.token_coefficients, "dppo_tv", {"k": 8}, **tokens())
 
 
-def messages_speak_of_arguments_and_not_of_configurations():
+def messages_name_arguments_and_not_settings():
     vector = torch.tensor([-1.0, -2.0])
     for call, arguments, named in ((keel.aggregate, ("mean",), dict(values=vector)), (keel.advantages, ("mean",), dict(rewards=vector)),
                                    (keel.token_coefficients, ("dpo",), tokens()), (keel.policy_loss, ("dppo_tv",), tokens())):
@@ -352,7 +352,7 @@ def clamps_are_counted():
     assert decision.clamped.item() == 1  # the third is beyond too, and masked
 
 
-def a_module_without_its_operators_says_how_they_are_built():
+def a_module_without_operators_names_the_build_command():
     """As it stands in build/python after `make quickstart`."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(pathlib.Path(keel.__file__).parent, pathlib.Path(folder) / "keel", ignore=shutil.ignore_patterns("*.so"))
@@ -362,14 +362,14 @@ def a_module_without_its_operators_says_how_they_are_built():
 
 
 if __name__ == "__main__":
-    sys.exit(run([values_that_are_no_log_probs_name_their_place, numbers_that_cannot_be_are_named,
+    sys.exit(run([invalid_log_probs_are_named_with_their_index, invalid_values_are_named,
                   shapes_and_types_name_the_argument,
-                  what_a_region_needs_must_be_there, topk_rows_must_be_distributions, parameters_are_checked,
-                  the_other_functions_check_too, hostile_lengths_do_not_wrap_round,
-                  none_is_no_limit_only_where_that_makes_sense, whole_rows_must_be_distributions,
-                  parameters_that_contradict_one_another_are_refused, at_the_edges_of_float32_the_maths_has_an_answer,
-                  what_is_no_number_names_the_parameter, what_is_of_another_type_names_the_argument,
-                  a_tensor_without_numbers_does_not_mix_with_others, nothing_wrong_is_taken_in_silence,
-                  a_mean_over_sequences_wants_their_lengths,
-                  certificates_name_what_they_lack, rows_of_likeliest_tokens_are_no_wider_than_k, messages_speak_of_arguments_and_not_of_configurations,
-                  clamps_are_counted, a_module_without_its_operators_says_how_they_are_built]))
+                  missing_inputs_of_a_region_are_refused, top_k_rows_must_be_distributions, parameters_are_checked,
+                  other_functions_check_their_arguments, hostile_lengths_do_not_wrap_round,
+                  none_means_no_limit_only_for_limits, whole_rows_must_be_distributions,
+                  contradicting_parameters_are_refused, results_are_correct_at_the_edges_of_float32,
+                  a_non_numeric_parameter_is_named, an_argument_of_the_wrong_type_is_named,
+                  meta_tensors_do_not_mix_with_others, invalid_arguments_always_raise,
+                  sequence_means_require_lengths,
+                  certificates_name_missing_arguments, top_k_rows_have_at_most_k_tokens, messages_name_arguments_and_not_settings,
+                  clamps_are_counted, a_module_without_operators_names_the_build_command]))

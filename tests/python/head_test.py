@@ -1,4 +1,4 @@
-"""The fused head beside materialised logits in float64: values, gradients, torch.compile, operator checks, refusals."""
+"""The fused head compared with materialised logits in float64: values, gradients, torch.compile, operator checks, refusals."""
 
 import os
 import sys
@@ -67,7 +67,7 @@ def log_probs_and_gradients_are_those_of_materialised_logits():
             near(one, other, f"the gradient of {name} at temperature {temperature}, softcap {softcap}")
 
 
-def asked_tokens_have_their_log_probs():
+def requested_tokens_have_their_log_probs():
     hidden, weight, targets, _ = problem()
     ids = torch.stack([targets, (targets + 5) % VOCABULARY], 1)
     got = keel.fused_log_probs(hidden, weight, targets, topk_ids=ids, chunk_rows=7)
@@ -75,7 +75,7 @@ def asked_tokens_have_their_log_probs():
     assert torch.equal(got.topk_logp[:, 0], got.logp) and not got.topk_logp.requires_grad
 
 
-def narrow_states_are_widened():
+def mixed_dtypes_are_computed_in_float32():
     hidden, weight, targets, _ = problem(torch.bfloat16)
     got = keel.fused_log_probs(hidden, weight, targets)
     near(got.logp, reference_logp(hidden.double(), weight.double()).gather(1, targets[:, None])[:, 0], "logp of bfloat16")
@@ -128,7 +128,7 @@ def the_loss_is_policy_loss_and_so_are_its_gradients():
     assert blocked > 10, "the comparison must see blocked tokens"
 
 
-def likeliest_tokens_and_whole_distributions_are_compared():
+def top_k_and_full_divergences_agree():
     hidden, weight, targets, known = problem()
     other_hidden, other_weight = (x.detach() + 0.1 * torch.randn(x.shape, generator=torch.Generator("cpu").manual_seed(1), device="cpu").to(x.device)
                                   for x in (hidden, weight))
@@ -146,7 +146,7 @@ def likeliest_tokens_and_whole_distributions_are_compared():
         assert 0 < (~got.decision.keep).sum() < ROWS, method
 
 
-def a_part_of_a_batch_takes_the_weights_of_the_whole():
+def a_part_of_a_batch_uses_the_weights_of_the_whole():
     hidden, weight, targets, known = problem()
     whole = fused_loss("dppo_tv", None, hidden, weight, targets, known).loss
     weights = keel.aggregate("seq_mean_token_mean", values=known["advantages"], lengths=LENGTHS).weights
@@ -156,7 +156,7 @@ def a_part_of_a_batch_takes_the_weights_of_the_whole():
     near(sum(parts), whole.double(), "the sum of two parts")
 
 
-def a_frozen_head_gets_no_gradient_and_no_grad_none_at_all():
+def frozen_heads_and_no_grad_get_no_gradients():
     hidden, weight, targets, known = problem()
     weight.requires_grad_(False)
     fused_loss("dppo_tv", None, hidden, weight, targets, known).loss.backward()
@@ -166,7 +166,7 @@ def a_frozen_head_gets_no_gradient_and_no_grad_none_at_all():
     assert not quiet.loss.requires_grad and torch.equal(quiet.loss, fused_loss("dppo_tv", None, hidden, weight, targets, known).loss)
 
 
-def nothing_to_score_is_a_loss_of_0():
+def an_empty_batch_has_loss_0():
     hidden, weight, targets, known = problem()
     none = {name: value[:0] for name, value in known.items()}
     loss = keel.fused_policy_loss("drpo", hidden=hidden[:0], weight=weight, targets=targets[:0], lengths=[],
@@ -207,7 +207,7 @@ def torch_checks_the_operators():
     library.opcheck(torch.ops.keel.policy_head, (hidden, weight, targets, "dppo_tv", [], none, [], [], b, a, a.abs(), *tail))
 
 
-def what_does_not_fit_is_refused_by_name():
+def mismatched_arguments_are_refused_by_name():
     hidden, weight, targets, known = problem()
 
     def loss(**changes):
@@ -254,7 +254,7 @@ def what_does_not_fit_is_refused_by_name():
 
 if __name__ == "__main__":
     sys.exit(run([
-        log_probs_and_gradients_are_those_of_materialised_logits, asked_tokens_have_their_log_probs, narrow_states_are_widened,
-        the_loss_is_policy_loss_and_so_are_its_gradients, likeliest_tokens_and_whole_distributions_are_compared,
-        a_part_of_a_batch_takes_the_weights_of_the_whole, a_frozen_head_gets_no_gradient_and_no_grad_none_at_all,
-        nothing_to_score_is_a_loss_of_0, compiled_is_the_same, torch_checks_the_operators, what_does_not_fit_is_refused_by_name]))
+        log_probs_and_gradients_are_those_of_materialised_logits, requested_tokens_have_their_log_probs, mixed_dtypes_are_computed_in_float32,
+        the_loss_is_policy_loss_and_so_are_its_gradients, top_k_and_full_divergences_agree,
+        a_part_of_a_batch_uses_the_weights_of_the_whole, frozen_heads_and_no_grad_get_no_gradients,
+        an_empty_batch_has_loss_0, compiled_is_the_same, torch_checks_the_operators, mismatched_arguments_are_refused_by_name]))

@@ -86,7 +86,7 @@ def without_links(text):
 
 
 def every_row_has_its_section():
-    """A row that somebody just added may come without a section; it is named, and the page's own count stays true."""
+    """A new method may have no section yet; it is named, and the page's own count stays true."""
     about = sections(page())
     rows = {name: row for name, row in keel.methods().items() if name in about}
     assert f"Keel's {len(about)} methods" in page(), f"the page has sections about {len(about)} methods"
@@ -151,7 +151,7 @@ def agrees(got, expected, names):
     return (not exact or same(got, plain(eval(exact, names)))) and (not rounded or rounds_to(got, rounded))
 
 
-def every_example_gives_what_the_page_says():
+def every_example_gives_the_result_on_the_page():
     names, compared, failures = {}, 0, []
     for line, block in blocks(page(), "python"):
         for node, expected in statements(block):
@@ -178,7 +178,7 @@ def the_comparison_can_fail():
 # Configurations, links and pictures.
 
 
-def the_program_takes_its_configurations():
+def the_program_accepts_its_configurations():
     program = os.environ.get("KEEL_BINARY")
     if not program:
         return "skipped, KEEL_BINARY does not say where the program is"
@@ -197,7 +197,7 @@ def the_program_takes_its_configurations():
     return f"{len(commands)} configurations"
 
 
-def every_picture_is_shown_and_small():
+def every_figure_is_used_and_small():
     on_page = {os.path.basename(path) for path in re.findall(r"!\[[^\]]+\]\((methods/[^)]+)\)", page())}
     assert on_page == set(os.listdir(PICTURES)), f"pictures on the page {on_page}, in the folder {os.listdir(PICTURES)}"
     for name in on_page:
@@ -206,7 +206,7 @@ def every_picture_is_shown_and_small():
         assert os.path.getsize(path) < LARGEST_PICTURE, f"{name} has {os.path.getsize(path)} bytes"
 
 
-def the_pictures_are_what_the_script_draws():
+def the_figures_are_generated_by_the_script():
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(None):
             runpy.run_path(os.path.join(ROOT, "scripts", "plot_methods.py"))["main"]([folder])
@@ -218,12 +218,12 @@ def the_pictures_are_what_the_script_draws():
             assert contents[0] == contents[1], f"{name} is out of date: run scripts/plot_methods.py"
 
 
-def every_function_of_the_module_is_described():
+def every_function_of_the_module_is_documented():
     missing = [name for name in keel.__all__ if f"`keel.{name}" not in page() and f"`{name}`" not in page()]
     assert not missing, f"docs/methods.md says nothing about {missing}"
 
 
 if __name__ == "__main__":
-    sys.exit(run([every_row_has_its_section, every_row_has_a_worked_example, every_example_gives_what_the_page_says,
-                  the_comparison_can_fail, the_program_takes_its_configurations, every_picture_is_shown_and_small,
-                  the_pictures_are_what_the_script_draws, every_function_of_the_module_is_described]))
+    sys.exit(run([every_row_has_its_section, every_row_has_a_worked_example, every_example_gives_the_result_on_the_page,
+                  the_comparison_can_fail, the_program_accepts_its_configurations, every_figure_is_used_and_small,
+                  the_figures_are_generated_by_the_script, every_function_of_the_module_is_documented]))

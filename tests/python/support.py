@@ -1,4 +1,4 @@
-"""What the tests of the Python module share: the golden files, and comparisons that name the case."""
+"""Helpers of the Python module's tests: golden files, and comparisons that name the case."""
 
 import json
 import os
@@ -31,18 +31,18 @@ def policy_arguments(batch, dtype):
 
 
 def refused(cases):
-    """Every call ends with a ValueError that has the words beside it."""
+    """Every call must raise a ValueError that contains the given text."""
     for call, wanted in cases:
         try:
             call()
         except ValueError as error:
             assert wanted in str(error), f"expected {wanted!r}: {error}"
         else:
-            raise AssertionError(f"nothing was said where {wanted!r} was to be expected")
+            raise AssertionError(f"no ValueError, expected {wanted!r}")
 
 
 def run(tests):
-    """Runs functions by their names; 0 when all passed."""
+    """Runs test functions; returns 0 if all passed."""
     failures = 0
     for test in tests:
         try:

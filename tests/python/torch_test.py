@@ -67,7 +67,7 @@ def compiled_is_the_same():
         assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1]), region
 
 
-def the_default_compiler_takes_it_too():
+def the_default_compiler_supports_it():
     def step(logp, mu, advantages):
         return keel.policy_loss("dppo_tv", {"high": 0.2}, logp=logp, behavior_logp=mu, advantages=advantages * 2,
                                 lengths=[4, 4, 4], aggregation="token_mean")
@@ -123,7 +123,7 @@ def torch_checks_the_operators():
     library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
 
 
-def nothing_valid_gives_zero():
+def without_valid_tokens_the_loss_is_zero():
     inputs = batch()
     inputs["mask"] = torch.zeros(12)
     logp = inputs["logp"].clone().requires_grad_()
@@ -132,7 +132,7 @@ def nothing_valid_gives_zero():
     assert loss.item() == 0 and (logp.grad == 0).all()
 
 
-def garbage_behind_the_mask_stays_there():
+def masked_garbage_has_no_effect():
     inputs = batch()
     logp = inputs["logp"].clone()
     logp[3] = float("nan")
@@ -141,7 +141,7 @@ def garbage_behind_the_mask_stays_there():
     assert logp.grad.isfinite().all() and logp.grad[3] == 0
 
 
-def a_token_that_is_sure_is_not_infinitely_far():
+def a_certain_token_has_a_finite_divergence():
     # 1 - mu = 1e-9, 1 - pi = 1e-12: log pi rounds to 0 in float32. KL = 5.9087552794811376e-9 with 120 digits.
     tensor = torch.tensor
     inputs = dict(logp=tensor([0.0]), behavior_logp=tensor([math.log1p(-1e-9)]))
@@ -156,7 +156,7 @@ def a_token_that_is_sure_is_not_infinitely_far():
         assert keel.policy_loss(region, params, **inputs, **others, aggregation="token_mean").isfinite(), region
 
 
-def padded_tensors_are_the_flat_ones():
+def padded_and_flat_tensors_agree():
     flat = batch(torch.float64)
     lengths, groups = flat.pop("lengths"), flat.pop("groups")
     padded = {name: tensor.reshape(3, 4) for name, tensor in flat.items()}
@@ -205,6 +205,6 @@ def the_gpu_agrees():
 
 if __name__ == "__main__":
     sys.exit(run([a_hand_computed_case, the_gradient_of_the_loss_is_the_coefficient, compiled_is_the_same,
-                  the_default_compiler_takes_it_too, a_parameter_may_change_between_calls_of_compiled_code, torch_checks_the_operators, nothing_valid_gives_zero,
-                  garbage_behind_the_mask_stays_there, a_token_that_is_sure_is_not_infinitely_far,
-                  padded_tensors_are_the_flat_ones, the_gpu_agrees]))
+                  the_default_compiler_supports_it, a_parameter_may_change_between_calls_of_compiled_code, torch_checks_the_operators, without_valid_tokens_the_loss_is_zero,
+                  masked_garbage_has_no_effect, a_certain_token_has_a_finite_divergence,
+                  padded_and_flat_tensors_agree, the_gpu_agrees]))

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_architecture.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_tokenizer_writer.h"
@@ -22,7 +22,7 @@ namespace {
 using Bias = GgufArchitecture::Bias;
 
 template <class... Parts>
-[[noreturn]] void refuse_export(const std::string& location, const Parts&... parts) {
+[[noreturn]] void reject_export(const std::string& location, const Parts&... parts) {
   fail(ExitCode::kBadInput, location, ": this model cannot be written to a GGUF file: ", parts...,
        "; write a Hugging Face folder instead (OUT without .gguf)");
 }
@@ -35,7 +35,7 @@ const GgufArchitecture& find_architecture(const ModelConfig& config, const std::
     if (each.model_type == type) return each;
     known.emplace_back(each.model_type);
   }
-  refuse_export(location, "GGUF export does not support the family ", config.model_type,
+  reject_export(location, "GGUF export does not support the family ", config.model_type,
                 "; supported: ", joined(known));
 }
 
@@ -56,7 +56,7 @@ GgufShape gguf_shape(const ModelConfig& c) {
 void check_representable(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& location) {
   const bool gemma2 = architecture.name == "gemma2", llama = architecture.name == "llama";
   const auto require = [&](bool holds, const auto&... fault) {
-    if (!holds) refuse_export(location, "GGUF requires for ", architecture.name, " models ", fault...);
+    if (!holds) reject_export(location, "GGUF requires for ", architecture.name, " models ", fault...);
   };
   require(c.activation == (architecture.is_gemma ? Activation::kGeluTanh : Activation::kSilu), "the activation ",
           architecture.is_gemma ? "gelu_pytorch_tanh" : "silu", ", but this model has another");
@@ -94,7 +94,7 @@ void add_window(const ModelConfig& c, const GgufArchitecture& architecture, cons
   if (architecture.sliding_period == 0) return;
   const std::optional<int64_t> period = sliding_period(c, architecture.sliding_period);
   if (!period)
-    refuse_export(
+    reject_export(
         location,
         "the sliding-window layers (layer_types) are not periodic; in GGUF the last layer of each period has ",
         "full attention");
@@ -114,7 +114,7 @@ void add_rope(const ModelConfig& c, const GgufArchitecture& architecture, const 
     writer.add_number(key(gguf::kRopeBaseSliding), c.sliding_rope->theta);
     if (c.sliding_rope->scaling != Scaling::kNone ||
         (rope.scaling != Scaling::kNone && rope.scaling != Scaling::kLinear))
-      refuse_export(location, "its rope scaling; GGUF supports only linear scaling of the full-attention layers");
+      reject_export(location, "its rope scaling; GGUF supports only linear scaling of the full-attention layers");
   }
   if (rope.scaling == Scaling::kLinear) {
     writer.add_text(key(gguf::kRopeType), "linear");
@@ -122,14 +122,14 @@ void add_rope(const ModelConfig& c, const GgufArchitecture& architecture, const 
   }
   if (rope.scaling == Scaling::kLlama3) {
     if (architecture.name != "llama")
-      refuse_export(location, "GGUF does not support its rope scaling llama3 for ", architecture.name, " models");
+      reject_export(location, "GGUF does not support its rope scaling llama3 for ", architecture.name, " models");
     writer.add_count(key(gguf::kRopeOriginal), static_cast<int64_t>(rope.original_positions));
     Rope plain{.theta = rope.theta};
     const Tensor factors = inverse_frequencies(plain, c.head_dim) / inverse_frequencies(rope, c.head_dim);
     writer.add_tensor(gguf::kRopeFactors, {c.head_dim / 2}, *find_gguf_format("F32"), [factors] { return factors; });
   }
   if (rope.scaling == Scaling::kYarn) {
-    if (!rope.truncate) refuse_export(location, "its yarn has truncate=false, which GGUF does not support");
+    if (!rope.truncate) reject_export(location, "its yarn has truncate=false, which GGUF does not support");
     writer.add_text(key(gguf::kRopeType), "yarn");
     writer.add_number(key(gguf::kRopeFactor), rope.factor);
     writer.add_count(key(gguf::kRopeOriginal), static_cast<int64_t>(rope.original_positions));
@@ -205,7 +205,7 @@ void set_added_tokens(const Tokenizer& tokenizer, const std::string& location, E
     ids.pop_back();
   }
   if (!ids.empty())
-    refuse_export(location, "its tokenizer adds other tokens to a text than bos_token before and eos_token after it");
+    reject_export(location, "its tokenizer adds other tokens to a text than bos_token before and eos_token after it");
 }
 
 /// The stop tokens, by GGUF key.

@@ -20,7 +20,6 @@ void write_gguf(const LoadedModel& loaded, const std::filesystem::path& path, co
 struct GgufMatrices {
   int64_t elements = 0, in_f16 = 0;
 
-  /// The name of the format of most elements.
   std::string_view main_format(const GgufFormat& format) const { return 2 * in_f16 > elements ? "F16" : format.name; }
 };
 GgufMatrices gguf_matrices(const ModelConfig& config, const GgufFormat& format, const std::string& location);

@@ -26,7 +26,6 @@ void check_shapes(const CertificateSamples& samples) {
          samples.rewards.size(), " rewards and ", samples.groups.size(), " groups");
 }
 
-/// Checks the assumptions of the theorem.
 void check_assumptions(const CertificateSamples& samples) {
   constexpr std::array kKnown{"binary_tv", "topk_tv", "full_tv", "unnamed"};
   if (std::ranges::find(kKnown, samples.divergence) == kKnown.end())
@@ -49,7 +48,6 @@ double ratio_minus_one(double logp, double behavior_logp) {
   return std::expm1(std::clamp(logp - behavior_logp, -kMaxLogRatio, kMaxLogRatio));
 }
 
-/// Sums over the tokens of a sequence.
 struct SequenceSums {
   double ratio_minus_one = 0;  // r - 1
   double distance = 0;         // |r - 1|/2
@@ -71,7 +69,6 @@ std::vector<SequenceSums> sum_tokens(const CertificateSamples& samples) {
   return result;
 }
 
-/// Returns the sequence indices of each group.
 std::vector<std::vector<size_t>> group_sequences(const CertificateSamples& samples) {
   std::map<int64_t, std::vector<size_t>> members;
   for (size_t s = 0; s < samples.lengths.size(); ++s)
@@ -81,7 +78,6 @@ std::vector<std::vector<size_t>> group_sequences(const CertificateSamples& sampl
   return result;
 }
 
-/// Subtracts the baseline b from each reward.
 std::vector<double> subtract_baseline(const CertificateSamples& samples,
                                       const std::vector<std::vector<size_t>>& groups) {
   std::vector<double> result(samples.rewards.begin(), samples.rewards.end());

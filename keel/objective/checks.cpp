@@ -25,7 +25,7 @@ constexpr double kSampledTolerance = 1e-2;
 /// Maximum relative difference between copies of one advantage, from rounding.
 constexpr double kEqualTolerance = 1e-6;
 
-std::string shape_of(const Tensor& tensor) {
+std::string shape_text(const Tensor& tensor) {
   std::string text = "[";
   for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
@@ -56,7 +56,7 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
 void check_shape_and_device(const char* name, const Tensor& flags, const Tensor& like) {
   check_dense(name, flags);
   if (flags.sizes() != like.sizes())
-    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; expected ", shape_of(like));
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_text(flags), "; expected ", shape_text(like));
   if (flags.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", flags.device().str(), ", but the first tensor is on ",
          like.device().str(), "; expected one device for all tensors");
@@ -101,15 +101,15 @@ void check_topk(const LossInputs& p) {
   const auto check_rows = [&](const char* name, const Tensor& rows) {
     check_type(name, rows, p.logp);
     if (rows.dim() != 2 || rows.size(0) != p.logp.numel() || rows.size(1) == 0)
-      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(rows), "; expected [", p.logp.numel(),
+      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_text(rows), "; expected [", p.logp.numel(),
            ", K]");
     check_log_probs(name, rows, p.mask);
   };
   check_rows("topk_behavior_logp", p.topk_behavior_logp);
   check_rows("topk_logp", p.topk_logp);
   if (p.topk_logp.sizes() != p.topk_behavior_logp.sizes())
-    fail(ExitCode::kBadConfiguration, "topk_logp has the shape ", shape_of(p.topk_logp), ", topk_behavior_logp ",
-         shape_of(p.topk_behavior_logp), "; expected the same tokens in both");
+    fail(ExitCode::kBadConfiguration, "topk_logp has the shape ", shape_text(p.topk_logp), ", topk_behavior_logp ",
+         shape_text(p.topk_behavior_logp), "; expected the same tokens in both");
   check_flags("sampled_in_topk", p.sampled_in_topk, p.logp);
   const auto check_sum = [&](const char* name, const Tensor& rows, const Tensor& sampled) {
     const Tensor sum = rows.exp().sum(1) + sampled.exp().masked_fill(p.sampled_in_topk, 0);
@@ -156,8 +156,8 @@ void require(bool needed, const Tensor& given, const char* name, const char* wha
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like) {
   check_type(name, tensor, like);
   if (tensor.dim() != 1 || (like.defined() && tensor.numel() != like.numel()))
-    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; expected ",
-         like.defined() ? shape_of(like) : "[N]", ": one number per token, with the sequences concatenated");
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_text(tensor), "; expected ",
+         like.defined() ? shape_text(like) : "[N]", ": one number per token, with the sequences concatenated");
 }
 
 Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like) {

@@ -18,10 +18,8 @@ void check_float_vector(const char* name, const Tensor& tensor, const Tensor& li
 /// Converts flags [N] to bool. Requires booleans, or numbers that are all 0 or 1.
 Tensor as_bool_flags(const char* name, const Tensor& flags, const Tensor& like);
 
-/// Requires finite values <= 0 in all unmasked tokens; [N] or [N, K]. An undefined mask [N] masks nothing.
+/// Require finite log-probs <= 0, and finite values, in all unmasked tokens; [N] or [N, K]. The mask [N] is optional.
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
-
-/// Requires finite values in all unmasked tokens.
 void check_finite(const char* name, const Tensor& values, const Tensor& mask);
 
 /// Requires unmasked values small enough that float32 sums and products stay finite.

@@ -35,8 +35,7 @@ Json llama_config_json(const ModelConfig& config) {
   };
 }
 
-/// Fails for quantised weights, which are not supported.
-void refuse_quantised(const Json& json, const std::string& location) {
+void check_not_quantised(const Json& json, const std::string& location) {
   const Json quantization = json.value("quantization_config", json.value("compression_config", Json()));
   if (quantization.empty()) return;
   std::string method = format_short_json(quantization);
@@ -95,7 +94,7 @@ ModelConfig from_config_json(const Json& json, const std::string& location) {
   if (!json.is_object()) fail(ExitCode::kBadInput, location, ": not a JSON object; is this a model's config.json?");
   const ConfigReader r(json, location);
   const Family* family = find_family(r.text("model_type", ""), location);
-  refuse_quantised(json, location);
+  check_not_quantised(json, location);
   ModelConfig config;
   config.model_type = family->model_type;
   config.vocab_size = r.integer("vocab_size");

@@ -56,7 +56,8 @@ double ConfigReader::number(const char* key) const {
 bool ConfigReader::flag(const char* key, bool fallback) const {
   if (!has(key)) return fallback;
   if (!json_[key].is_boolean())
-    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]), ", expected true or false");
+    fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]),
+         ", expected true or false");
   return json_[key].get<bool>();
 }
 

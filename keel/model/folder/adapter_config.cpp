@@ -32,13 +32,13 @@ AdapterConfig::AdapterConfig(Json json, const std::string& location) : json_(std
   if (r.text("peft_type", "LORA") != "LORA")
     fail(ExitCode::kBadInput, location, ": peft_type is \"", r.text("peft_type", ""), "\"; known: LORA");
   for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"})
-    if (r.flag(key, false)) refuse(key);
-  if (r.text("bias", "none") != "none") refuse("bias");
+    if (r.flag(key, false)) reject(key);
+  if (r.text("bias", "none") != "none") reject("bias");
   for (const char* key : {"modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
                           "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config",
                           "velora_config", "loftq_config"})
-    if (r.has(key) && json_[key] != false && !json_[key].empty()) refuse(key);
-  if (!keeps_base_weights(json_.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
+    if (r.has(key) && json_[key] != false && !json_[key].empty()) reject(key);
+  if (!keeps_base_weights(json_.value("init_lora_weights", Json(true)))) reject("init_lora_weights");
   for (const char* key : {"r", "lora_alpha", "target_modules"})
     if (!r.has(key))
       fail(ExitCode::kBadInput, location, ": no key \"", key, "\"; is this the adapter_config.json of a PEFT adapter?");
@@ -56,7 +56,8 @@ AdapterConfig::AdapterConfig(Json json, const std::string& location) : json_(std
 int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
   constexpr int64_t kMax = 1 << 16;
   if (!value.is_number_integer() || value < 1 || value > kMax)
-    fail(ExitCode::kBadInput, location_, ": ", key, " is ", format_short_json(value), "; expected a rank from 1 to ", kMax);
+    fail(ExitCode::kBadInput, location_, ": ", key, " is ", format_short_json(value), "; expected a rank from 1 to ",
+         kMax);
   return value.get<int64_t>();
 }
 
@@ -67,7 +68,7 @@ double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
   return value.get<double>();
 }
 
-void AdapterConfig::refuse(const char* key) const {
+void AdapterConfig::reject(const char* key) const {
   fail(ExitCode::kBadInput, location_, ": \"", key, "\" is ", format_short_json(json_[key]),
        ", which would change the result and is not supported; ", kMergeFirst);
 }
@@ -80,7 +81,7 @@ AdapterConfig::Names AdapterConfig::names(const char* key) const {
   } else if (is_string_array(value)) {
     names.suffixes = value.get<std::vector<std::string>>();
   } else {
-    refuse(key);
+    reject(key);
   }
   return names;
 }
@@ -91,7 +92,7 @@ AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Che
   Exceptions<Number> result;
   const Json patterns = json_.value(key, Json());
   if (patterns.is_null()) return result;
-  if (!patterns.is_object()) refuse(key);
+  if (!patterns.is_object()) reject(key);
   for (const auto& [pattern, value] : patterns.items()) {
     const Number checked = (this->*check)(key, value);
     result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", location_ + ": " + key), checked);
@@ -104,13 +105,13 @@ void AdapterConfig::read_layers() {
   const Json blocks = json_.value("layers_to_transform", Json()), patterns = json_.value("layers_pattern", Json());
   if (blocks.is_null()) return;
   for (const Json& block : blocks.is_array() ? blocks : Json::array({blocks})) {
-    if (!block.is_number_unsigned() || block.get<uint64_t>() > INT64_MAX) refuse("layers_to_transform");
+    if (!block.is_number_unsigned() || block.get<uint64_t>() > INT64_MAX) reject("layers_to_transform");
     blocks_.push_back(block.get<int64_t>());
   }
   const Json list = patterns.empty()       ? Json::array({"[^.]*"})
                     : patterns.is_string() ? Json::array({patterns})
                                            : patterns;
-  if (!is_string_array(list)) refuse("layers_pattern");
+  if (!is_string_array(list)) reject("layers_pattern");
   const std::string before = patterns.empty() ? "\\A.*?\\." : "\\A(?:|.*?\\.)";
   for (const Json& pattern : list)
     block_patterns_.push_back(text::Regex::compile_pcre2(before + pattern.get<std::string>() + "\\.\\K\\d+(?=\\.)",

@@ -48,7 +48,7 @@ class AdapterConfig {
   int64_t checked_rank(const char* key, const Json& value) const;
   double checked_alpha(const char* key, const Json& value) const;
   void read_layers();
-  [[noreturn]] void refuse(const char* key) const;
+  [[noreturn]] void reject(const char* key) const;
 
   Json json_;
   std::string location_;

@@ -35,7 +35,6 @@ Tensor read_tensor(const SafetensorsFile& file, const std::string& location, con
   return value;
 }
 
-/// Whether a tensor belongs to the embedding or the LM head.
 bool is_embedding_or_head(const std::string& tensor) {
   return tensor.find(".embed_tokens.") != std::string::npos || tensor.find(".lm_head.") != std::string::npos;
 }

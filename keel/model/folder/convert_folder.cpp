@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "keel/core/error.h"
-#include "keel/core/files/file.h"
 #include "keel/core/files/atomic_directory.h"
+#include "keel/core/files/file.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 
 namespace keel {

@@ -21,15 +21,15 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 /// Reads the tensor-to-file map of an index. The file is untrusted: names must stay inside the folder.
-std::map<std::string, std::string> weight_map(const std::filesystem::path& index) {
+std::map<std::string, std::string> read_weight_map(const std::filesystem::path& index) {
   const Json json = read_json_file(index);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail(ExitCode::kBadInput, index.string(), ": no object \"weight_map\"; is this an index of safetensors files?");
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
-      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", format_short_json(file),
-           ", expected a name");
+      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ",
+           format_short_json(file), ", expected a name");
     const std::string name = file;
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
       fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is mapped to ", printable(name),
@@ -39,7 +39,7 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
   return files;
 }
 
-void refuse_adapter(const std::filesystem::path& folder) {
+void check_not_adapter(const std::filesystem::path& folder) {
   if (!path_exists(folder / "config.json") && path_exists(folder / "adapter_config.json"))
     fail(ExitCode::kBadInput, folder.string(), " is an adapter, not a model: use the base_model_name_or_path of its ",
          "adapter_config.json as the model, and pass the adapter with lora.adapter or --adapter");
@@ -65,14 +65,14 @@ void check_weight_type(const TensorInfo& info, const std::filesystem::path& path
 }
 
 /// eos_token_id: an id, a list of them, or null.
-std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std::string& location) {
+std::vector<int32_t> parse_stop_ids(const Json& json, int64_t vocab_size, const std::string& location) {
   std::vector<int32_t> ids;
   const Json eos = json.value("eos_token_id", Json());
   const auto add = [&](const Json& id) {
     // This rejects negative ids; ids above 2^63 are unsigned.
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
-      fail(ExitCode::kBadInput, location, ": eos_token_id is ", format_short_json(eos), "; expected a token id from 0 to ",
-           vocab_size - 1, ", a list of them, or null");
+      fail(ExitCode::kBadInput, location, ": eos_token_id is ", format_short_json(eos),
+           "; expected a token id from 0 to ", vocab_size - 1, ", a list of them, or null");
     if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };
   if (eos.is_array())
@@ -84,7 +84,7 @@ std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std
 
 /// Checks that the index and the files list the same tensors.
 void check_index(const std::filesystem::path& index, const std::map<std::string, std::string>& found) {
-  const std::map<std::string, std::string> expected = weight_map(index);
+  const std::map<std::string, std::string> expected = read_weight_map(index);
   const auto file_of = [](const std::map<std::string, std::string>& files, const std::string& tensor) {
     const auto entry = files.find(tensor);
     return entry == files.end() ? std::string("no file") : entry->second;
@@ -115,7 +115,7 @@ void check_links(const std::filesystem::path& folder) {
 
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
-  refuse_adapter(path);
+  check_not_adapter(path);
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          download_hint(path).empty() ? "expected a Hugging Face model folder" : download_hint(path));
@@ -131,8 +131,8 @@ WeightSource ModelFolder::weights() const { return safetensors_weights(path); }
 
 std::vector<int32_t> ModelFolder::stop_ids() const {
   const std::vector<int32_t> ids =
-      stop_ids_of(generation, config.vocab_size, (path / "generation_config.json").string());
-  return !ids.empty() ? ids : stop_ids_of(config.source, config.vocab_size, (path / "config.json").string());
+      parse_stop_ids(generation, config.vocab_size, (path / "generation_config.json").string());
+  return !ids.empty() ? ids : parse_stop_ids(config.source, config.vocab_size, (path / "config.json").string());
 }
 
 std::filesystem::path locate_model(const std::string& name) {
@@ -161,7 +161,7 @@ std::filesystem::path locate_model(const std::string& name) {
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   if (path_exists(folder / kWeights)) return {folder / kWeights};
-  refuse_adapter(folder);
+  check_not_adapter(folder);
   const std::string finish = download_hint(folder);
   if (!path_exists(folder / kIndex)) {
     const bool other_format =
@@ -180,7 +180,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
                "save_pretrained(..., safe_serialization=True)");
   }
   std::set<std::string> names;
-  for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
+  for (const auto& [tensor, name] : read_weight_map(folder / kIndex)) names.insert(name);
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) {
     if (!path_exists(folder / name))

@@ -41,7 +41,6 @@ WeightSource safetensors_weights(const std::filesystem::path& folder);
 void write_model_folder(const std::filesystem::path& folder, const ModelWeights& model, const Tokenizer& tokenizer,
                         const Json& generation, const WeightDtypes& dtypes);
 
-/// Loads the weights of any model folder.
 ModelWeights read_model_folder(const std::filesystem::path& folder, at::Device device);
 
 }  // namespace keel

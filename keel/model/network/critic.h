@@ -17,7 +17,6 @@ struct Critic {
   /// adapter, if any), without the LM head.
   static Critic create(const ModelWeights& policy, const MasterWeights& masters, bool own_body);
 
-  /// The network whose hidden states the head reads.
   const CausalLm& body_or(const CausalLm& policy) const { return body ? *body : policy; }
 
   /// Gives a separate body the compute type and execution options of the policy. Returns the master weights.

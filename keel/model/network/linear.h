@@ -31,14 +31,12 @@ struct Linear {
   Tensor merged_weight(const MasterWeights& masters) const;
 };
 
-/// How the sampler computes its linear layers.
 struct SamplingMatmulOptions {
   bool deterministic = false;
   RoundFunction round_input = nullptr;  // applied to the input of each matmul
   bool packed = false;                  // only float32 on CPU: weights are copied into panels for skinny GEMMs
 };
 
-/// A linear layer for sampling.
 class SamplerLinear {
  public:
   SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory);
@@ -69,7 +67,6 @@ class FusedLinear {
   Tensor weight_, bias_;  // otherwise
 };
 
-/// Makes the weights of several layers adjacent in memory.
 void make_adjacent(const std::vector<const Linear*>& layers);
 
 }  // namespace keel

@@ -23,7 +23,6 @@ struct LoraOptions {
 
   void describe(OptionTable& table);
 
-  /// Whether an adapter is trained instead of all weights.
   bool used() const { return rank > 0 || !adapter.empty(); }
 
   /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).

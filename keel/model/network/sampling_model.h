@@ -19,7 +19,6 @@ struct SamplerWeights {
   MasterWeights masters = {};
   ExecutionOptions execution = {};
 
-  /// Whether the sampler merges the adapter into the weights.
   bool merges_adapter() const { return weights.has_adapter() && !execution.bitwise && !execution.separate_adapter; }
   /// A copy that later training does not change. `with_masters`: copies the masters, too.
   SamplerWeights snapshot(bool with_masters) const;

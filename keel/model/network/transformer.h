@@ -16,14 +16,12 @@ namespace keel {
 /// uses.
 using AttentionFunction = std::function<Tensor(int64_t layer, const AttentionConfig& attention, const Heads& heads)>;
 
-/// The inputs of a forward pass in training and sampling.
 struct ForwardInput {
   Tensor tokens, positions;  // [N] int64
   AttentionFunction attend;
   Dropout dropout = {};  // on adapter inputs; the network sets its layer
 };
 
-/// How a network is computed.
 struct ExecutionOptions {
   bool bitwise = false;                // training and sampling give the same bits for any batch
   bool recompute_activations = false;  // activation checkpointing of each layer

@@ -28,7 +28,7 @@ MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& summa
 TokenDecision Dppo::operator()(const LossInputs& p) const {
   const auto [measured, measured_clamps] = token_divergence(p, divergence, anchor, support);
   const auto [weight, weight_clamps] = capped_ratio(p, ratio_cap);
-  const Tensor threshold = by_advantage_sign(p.advantages, high, low);
+  const Tensor threshold = by_sign(p.advantages, high, low);
   const Tensor blocked = moves_away(p, anchor).logical_and(measured > threshold);
   return hard_mask(p, {weight, weight_clamps + measured_clamps}, blocked, measured, threshold);
 }
@@ -36,8 +36,7 @@ TokenDecision Dppo::operator()(const LossInputs& p) const {
 TokenDecision MinimalMask::operator()(const LossInputs& p) const {
   const Tensor difference = probability_difference(p.logp, anchor_logp(p, anchor));
   const Tensor blocked = (p.advantages < 0).logical_and(-difference >= delta);
-  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(),
-                   by_advantage_sign(p.advantages, kUnlimited, delta));
+  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(), by_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision Ipo::operator()(const LossInputs& p) const {

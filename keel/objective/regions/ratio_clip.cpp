@@ -6,8 +6,8 @@ namespace keel {
 
 TokenDecision PpoClip::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p, anchor);
-  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, outside_ratio_clip(p.advantages, ratio, low, high, dual),
-                   (ratio - 1).abs(), by_advantage_sign(p.advantages, high, low));
+  return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, is_clipped(p.advantages, ratio, low, high, dual),
+                   (ratio - 1).abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision RelaxedClip::operator()(const LossInputs& p) const {
@@ -16,23 +16,23 @@ TokenDecision RelaxedClip::operator()(const LossInputs& p) const {
   const Tensor not_clipped = relaxed == Side::kBoth   ? rare
                              : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
                                                       : rare.logical_and(p.advantages < 0);
-  const Tensor blocked = outside_ratio_clip(p.advantages, ratio, low, high).logical_and(not_clipped.logical_not());
+  const Tensor blocked = is_clipped(p.advantages, ratio, low, high).logical_and(not_clipped.logical_not());
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, (ratio - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low).masked_fill(not_clipped, kUnlimited));
+                   by_sign(p.advantages, high, low).masked_fill(not_clipped, kUnlimited));
 }
 
 TokenDecision Aspo::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
   const Tensor weight = at::where(p.advantages > 0, ratio.reciprocal(), ratio).clamp_max(ratio_cap);
-  return hard_mask(p, {weight, clamps}, outside_ratio_clip(p.advantages, ratio, low, high), (ratio - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low));
+  return hard_mask(p, {weight, clamps}, is_clipped(p.advantages, ratio, low, high), (ratio - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 TokenDecision UpGrpo::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
   const Tensor weight = at::where(p.advantages > 0, at::ones_like(ratio), ratio.clamp_max(ratio_cap));
-  return hard_mask(p, {weight, clamps}, outside_ratio_clip(p.advantages, ratio, low, kUnlimited, dual),
-                   (ratio - 1).abs(), by_advantage_sign(p.advantages, kUnlimited, low));
+  return hard_mask(p, {weight, clamps}, is_clipped(p.advantages, ratio, low, kUnlimited, dual), (ratio - 1).abs(),
+                   by_sign(p.advantages, kUnlimited, low));
 }
 
 TokenDecision IcePopDirect::operator()(const LossInputs& p) const {

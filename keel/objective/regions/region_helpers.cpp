@@ -39,13 +39,13 @@ TokenDecision no_mask(const LossInputs& p, const ClampedTensor& coefficient, con
           coefficient.count};
 }
 
-Tensor by_advantage_sign(const Tensor& advantages, double positive, double otherwise) {
+Tensor by_sign(const Tensor& advantages, double positive, double otherwise) {
   return at::where(advantages > 0, at::full_like(advantages, positive), at::full_like(advantages, otherwise));
 }
 
 Tensor all_false(const LossInputs& p) { return at::zeros_like(p.advantages, p.advantages.options().dtype(at::kBool)); }
 
-Tensor outside_ratio_clip(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual) {
+Tensor is_clipped(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual) {
   const Tensor negative = (ratio < 1 - low).logical_or(ratio > dual);
   return at::where(advantages > 0, ratio > 1 + high, (advantages < 0).logical_and(negative));
 }

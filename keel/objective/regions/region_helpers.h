@@ -28,19 +28,16 @@ TokenDecision no_mask(const LossInputs& inputs, const ClampedTensor& coefficient
                       double threshold, const Tensor& outside = {});
 
 /// `positive` where A > 0, `otherwise` elsewhere.
-Tensor by_advantage_sign(const Tensor& advantages, double positive, double otherwise);
+Tensor by_sign(const Tensor& advantages, double positive, double otherwise);
 
 /// An all-false mask [N].
 Tensor all_false(const LossInputs& inputs);
 
 /// The PPO clip: A > 0 and ratio > 1 + high, or A < 0 and (ratio < 1 - low or ratio > dual).
-Tensor outside_ratio_clip(const Tensor& advantages, const Tensor& ratio, double low, double high,
-                          double dual = kUnlimited);
+Tensor is_clipped(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual = kUnlimited);
 
-/// The log-probs of the anchor.
+/// log p and log(1 - p) of the anchor; the latter may be undefined.
 const Tensor& anchor_logp(const LossInputs& inputs, Anchor anchor);
-
-/// log(1 - p) of the anchor; may be undefined.
 const Tensor& anchor_other_logp(const LossInputs& inputs, Anchor anchor);
 
 /// The clamp count of a method without a ratio: 0.

@@ -31,7 +31,7 @@ struct Range {
   const char* description;
 };
 
-Range limits_of(NumberRange range) {
+Range get_limits(NumberRange range) {
   switch (range) {
     case NumberRange::kPositive:
       return {kMin, kMax, "a number above 0 (1e-20 to 1e20)"};
@@ -50,7 +50,7 @@ Range limits_of(NumberRange range) {
 /// Parses a number parameter whose value so far is `current`. Null means "no limit" for thresholds, caps, and
 /// parameters without a limit so far. It is an error for weights, lower bounds and counts.
 double parse_number(const Json& value, NumberRange kind, double current, const std::string& location) {
-  const Range range = limits_of(kind);
+  const Range range = get_limits(kind);
   const bool count = kind == NumberRange::kTopK, may_be_null = !count && (range.min > 0 || current == kUnlimited);
   const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
   if (value.is_null() && may_be_null) return kUnlimited;

@@ -28,10 +28,8 @@ std::optional<InvalidParameter> check_length(const TrustRegion& region, double v
 /// The names of all parameters, in the order of the region.
 std::vector<std::string> parameter_names(const TrustRegion& region);
 
-/// The names and values of the number parameters.
+/// The names and values of the number parameters, and of the enum parameters.
 std::vector<std::pair<std::string, double>> number_parameters(const TrustRegion& region);
-
-/// The names and values of the enum parameters.
 std::vector<std::pair<std::string, std::string>> choice_parameters(const TrustRegion& region);
 
 }  // namespace keel

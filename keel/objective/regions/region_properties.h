@@ -24,7 +24,6 @@ struct InvalidParameter {
   std::string parameter, reason;
 };
 
-/// Builds the reason by concatenating the parts.
 template <class... Parts>
 InvalidParameter invalid_parameter(std::string parameter, const Parts&... parts) {
   return {std::move(parameter), str_cat(parts...)};

@@ -21,17 +21,16 @@ ClampedTensor mismatch_ratio(const LossInputs& p, Level level) {
 TokenDecision MiniRl::operator()(const LossInputs& p) const {
   const auto [policy_ratio, policy_clamps] = importance_ratio(p, Anchor::kRecomputed);
   const auto [weight, weight_clamps] = capped_ratio(p, ratio_cap);
-  return hard_mask(p, {weight, weight_clamps + policy_clamps},
-                   outside_ratio_clip(p.advantages, policy_ratio, low, high), (policy_ratio - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low));
+  return hard_mask(p, {weight, weight_clamps + policy_clamps}, is_clipped(p.advantages, policy_ratio, low, high),
+                   (policy_ratio - 1).abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision Tis::operator()(const LossInputs& p) const {
   const auto [policy_ratio, policy_clamps] = importance_ratio(p, Anchor::kRecomputed);
   const auto [mismatch, mismatch_clamps] = mismatch_ratio(p, level);
   return hard_mask(p, {mismatch.clamp_max(ratio_cap) * policy_ratio, mismatch_clamps + policy_clamps},
-                   outside_ratio_clip(p.advantages, policy_ratio, low, high, dual), (policy_ratio - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low));
+                   is_clipped(p.advantages, policy_ratio, low, high, dual), (policy_ratio - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 TokenDecision Mis::operator()(const LossInputs& p) const {
@@ -39,8 +38,8 @@ TokenDecision Mis::operator()(const LossInputs& p) const {
   const auto [mismatch, mismatch_clamps] = mismatch_ratio(p, level);
   const Tensor out_of_bounds = (mismatch < gap_low).logical_or(mismatch > gap_high);
   return hard_mask(p, {mismatch * policy_ratio, mismatch_clamps + policy_clamps},
-                   out_of_bounds.logical_or(outside_ratio_clip(p.advantages, policy_ratio, low, high)),
-                   (policy_ratio - 1).abs(), by_advantage_sign(p.advantages, high, low));
+                   out_of_bounds.logical_or(is_clipped(p.advantages, policy_ratio, low, high)),
+                   (policy_ratio - 1).abs(), by_sign(p.advantages, high, low));
 }
 
 std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows() {

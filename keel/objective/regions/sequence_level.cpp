@@ -17,8 +17,8 @@ TokenDecision Gspo::operator()(const LossInputs& p) const {
   const SequenceReducer sequences(p);
   const auto [sequence_ratio, clamps] = clamped_exp(sequences.mean(p.logp - anchor_logp(p, anchor)));
   const Tensor s = sequences.broadcast(sequence_ratio);
-  return hard_mask(p, {s, clamps}, outside_ratio_clip(p.advantages, s, low, high), (s - 1).abs(),
-                   by_advantage_sign(p.advantages, high, low));
+  return hard_mask(p, {s, clamps}, is_clipped(p.advantages, s, low, high), (s - 1).abs(),
+                   by_sign(p.advantages, high, low));
 }
 
 TokenDecision Gmpo::operator()(const LossInputs& p) const {
@@ -28,8 +28,7 @@ TokenDecision Gmpo::operator()(const LossInputs& p) const {
   const auto [mean, clamps] = clamped_exp(sequences.mean(clipped));
   const Tensor blocked =
       at::where(p.advantages > 0, log_ratio > high, (p.advantages < 0).logical_and(log_ratio < -low));
-  return hard_mask(p, {sequences.broadcast(mean), clamps}, blocked, log_ratio.abs(),
-                   by_advantage_sign(p.advantages, high, low));
+  return hard_mask(p, {sequences.broadcast(mean), clamps}, blocked, log_ratio.abs(), by_sign(p.advantages, high, low));
 }
 
 TokenDecision Vespo::operator()(const LossInputs& p) const {
@@ -59,8 +58,8 @@ TokenDecision DsV32::operator()(const LossInputs& p) const {
   const Tensor drift = sequences.broadcast(sequences.mean(p.behavior_logp - p.logp));
   const Tensor has_drifted = (p.advantages < 0).logical_and(drift > delta);
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps},
-                   has_drifted.logical_or(outside_ratio_clip(p.advantages, ratio, low, high)), drift,
-                   by_advantage_sign(p.advantages, kUnlimited, delta));
+                   has_drifted.logical_or(is_clipped(p.advantages, ratio, low, high)), drift,
+                   by_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision TrmMax::operator()(const LossInputs& p) const {

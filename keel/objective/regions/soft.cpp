@@ -8,18 +8,18 @@ namespace keel {
 
 TokenDecision Sapo::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p, anchor);
-  const Tensor x = by_advantage_sign(p.advantages, tau_positive, tau_negative) * (ratio - 1);
+  const Tensor x = by_sign(p.advantages, tau_positive, tau_negative) * (ratio - 1);
   return no_mask(p, {4 * ratio * p.advantages * x.sigmoid() * (-x).sigmoid(), clamps}, (ratio - 1).abs(), kUnlimited);
 }
 
 TokenDecision Dgpo::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
-  const Tensor outside = outside_ratio_clip(p.advantages, ratio, low, high);
+  const Tensor outside = is_clipped(p.advantages, ratio, low, high);
   const Tensor above = ratio.pow(1 - 1 / m) * std::pow(1 + high, 1 / m);
   const Tensor below = ratio * (ratio / (1 - low)).pow(n);  // a single power, since two could give 0/0 for large n
   const Tensor weight = at::where(outside, at::where(p.advantages > 0, above, below), ratio);
   TokenDecision decision = no_mask(p, {weight * p.advantages, clamps}, (ratio - 1).abs(), kUnlimited, outside);
-  decision.threshold = by_advantage_sign(p.advantages, high, low);
+  decision.threshold = by_sign(p.advantages, high, low);
   return decision;
 }
 

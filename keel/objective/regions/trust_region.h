@@ -32,10 +32,8 @@ struct ConcatVariants<std::variant<Regions...>, std::variant<Others...>, Familie
 using TrustRegion = ConcatVariants<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily,
                                    RolloutCorrectionFamily, SequenceLevelFamily, CppoFamily, BatchLevelFamily>::type;
 
-/// The inputs that the region needs besides log pi, log mu and the advantage.
+/// The inputs that the region needs besides log pi, log mu and the advantage, and its properties.
 Requirements requirements(const TrustRegion& region);
-
-/// The properties of the region, or their defaults.
 RegionProperties properties(const TrustRegion& region);
 
 /// Computes the coefficient of grad log pi of every token. Fails (exit code 70) if a required input is missing.

@@ -28,7 +28,6 @@ class GgufFile {
   const GgufMetadata& metadata() const { return header_.metadata; }
   /// All tensors, in the order of the file.
   const std::vector<GgufTensor>& tensors() const { return header_.tensors; }
-  /// The tensor with this name, or nullptr.
   const GgufTensor* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 

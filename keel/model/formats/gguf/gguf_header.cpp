@@ -35,7 +35,7 @@ using enum gguf::ValueType;
 constexpr std::array<uint64_t, 13> kMinValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 template <class... Parts>
-[[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
+[[noreturn]] void reject(const std::filesystem::path& path, const Parts&... parts) {
   fail(ExitCode::kBadInput, path, " is not a valid GGUF file: ", parts...,
        "; fetch it again or write it again with a GGUF library");
 }
@@ -74,7 +74,7 @@ class Cursor {
   template <class... What>
   void require(uint64_t bytes, const What&... what) const {
     if (bytes > remaining()) {
-      refuse(file_.path(), "it ends at byte ", file_.size(), ", inside ", what..., ", which needs ", bytes,
+      reject(file_.path(), "it ends at byte ", file_.size(), ", inside ", what..., ", which needs ", bytes,
              " bytes from byte ", position_);
     }
   }
@@ -92,11 +92,11 @@ class Cursor {
   std::string text(uint64_t max_bytes, const What&... what) {
     const auto length = number<uint64_t>("the length of ", what...);
     if (length > max_bytes)
-      refuse(file_.path(), what..., " claims ", length, " bytes; at most ", max_bytes, " are accepted");
+      reject(file_.path(), what..., " claims ", length, " bytes; at most ", max_bytes, " are accepted");
     require(length, what...);
     std::string value(length, '\0');
     take(std::as_writable_bytes(std::span(value)));
-    if (const auto bad = first_bad_utf8(value)) refuse(file_.path(), what..., " is not UTF-8 at its byte ", *bad);
+    if (const auto bad = first_bad_utf8(value)) reject(file_.path(), what..., " is not UTF-8 at its byte ", *bad);
     return value;
   }
 
@@ -144,14 +144,14 @@ class GgufHeaderReader {
   void read_counts() {
     const auto magic = cursor_.number<std::array<char, 4>>("the magic number");
     if (const std::string_view got(magic.data(), 4); got != "GGUF") {
-      refuse(path_, "it begins with ", printable(got), "; expected \"GGUF\"");
+      reject(path_, "it begins with ", printable(got), "; expected \"GGUF\"");
     }
     const auto version = cursor_.number<uint32_t>("the version");
     if (version != 0 && (version & 0xffff) == 0) {
-      refuse(path_, "its version is ", version,
+      reject(path_, "its version is ", version,
              ": the bytes of a big-endian file; only little-endian files are supported");
     }
-    if (version != 2 && version != 3) refuse(path_, "its version is ", version, "; versions 2 and 3 are supported");
+    if (version != 2 && version != 3) reject(path_, "its version is ", version, "; versions 2 and 3 are supported");
     header_.version = version;
     tensor_count_ = read_count("tensors", kMaxGgufTensors, kMinTensorEntryBytes);
     key_count_ = read_count("keys", kMaxGgufKeys, kMinKeyEntryBytes);
@@ -159,9 +159,9 @@ class GgufHeaderReader {
 
   uint64_t read_count(const char* what, uint64_t max_count, uint64_t min_bytes) {
     const auto count = cursor_.number<uint64_t>("the number of ", what);
-    if (count > max_count) refuse(path_, "it claims ", count, " ", what, "; at most ", max_count, " are accepted");
+    if (count > max_count) reject(path_, "it claims ", count, " ", what, "; at most ", max_count, " are accepted");
     if (count > cursor_.remaining() / min_bytes) {
-      refuse(path_, "it claims ", count, " ", what, ", for which the ", cursor_.remaining(),
+      reject(path_, "it claims ", count, " ", what, ", for which the ", cursor_.remaining(),
              " bytes that follow are too few");
     }
     return count;
@@ -173,12 +173,12 @@ class GgufHeaderReader {
     std::unordered_set<std::string> seen;
     for (uint64_t i = 0; i < key_count_; ++i) {
       std::string key = cursor_.text(kMaxKeyBytes, "key ", i);
-      if (key.empty()) refuse(path_, "key ", i, " is empty");
+      if (key.empty()) reject(path_, "key ", i, " is empty");
       // Also rejects spaces: keys are words joined by dots, and errors print them on terminals.
       if (std::any_of(key.begin(), key.end(), [](char c) { return c <= ' ' || c > '~'; })) {
-        refuse(path_, "key ", i, ", ", Quoted{key}, ", has characters other than visible ASCII");
+        reject(path_, "key ", i, ", ", Quoted{key}, ", has characters other than visible ASCII");
       }
-      if (!seen.insert(key).second) refuse(path_, "the key ", Quoted{key}, " appears twice");
+      if (!seen.insert(key).second) reject(path_, "the key ", Quoted{key}, " appears twice");
       const auto type = cursor_.number<uint32_t>("the type of ", Quoted{key});
       if (key == "general.alignment") check_alignment_type(type);
       Json value = read_value(type, key, 0);
@@ -207,7 +207,7 @@ class GgufHeaderReader {
         return shortest_decimal(scalar(float{}));
       case kBool: {
         const uint8_t byte = scalar(uint8_t{});
-        if (byte > 1) refuse(path_, "the value of ", Quoted{key}, " is a boolean of ", int{byte}, "; expected 0 or 1");
+        if (byte > 1) reject(path_, "the value of ", Quoted{key}, " is a boolean of ", int{byte}, "; expected 0 or 1");
         return byte == 1;
       }
       case kText:
@@ -221,26 +221,26 @@ class GgufHeaderReader {
       case kFloat64:
         return scalar(double{});
       default:
-        refuse(path_, "the value of ", Quoted{key}, " has the type ", type, "; expected 0 to 12");
+        reject(path_, "the value of ", Quoted{key}, " has the type ", type, "; expected 0 to 12");
     }
   }
 
   Json read_list(const std::string& key, int depth) {
     if (depth > kMaxListDepth) {
-      refuse(path_, "the value of ", Quoted{key}, " is nested in more than ", kMaxListDepth, " lists");
+      reject(path_, "the value of ", Quoted{key}, " is nested in more than ", kMaxListDepth, " lists");
     }
     const auto type = cursor_.number<uint32_t>("the type of the list ", Quoted{key});
     const auto count = cursor_.number<uint64_t>("the length of the list ", Quoted{key});
     if (type >= kMinValueBytes.size()) {
-      refuse(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; expected 0 to 12");
+      reject(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; expected 0 to 12");
     }
     if (count > kMaxElements - elements_) {
-      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements; at most ", kMaxElements,
+      reject(path_, "the list ", Quoted{key}, " claims ", count, " elements; at most ", kMaxElements,
              " are accepted in all lists together");
     }
     elements_ += count;
     if (count > cursor_.remaining() / kMinValueBytes[type]) {
-      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.remaining(),
+      reject(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.remaining(),
              " bytes that follow are too few");
     }
     Json list = Json::array();
@@ -250,12 +250,12 @@ class GgufHeaderReader {
   }
 
   void check_alignment_type(uint32_t type) const {
-    if (type != kUint32) refuse(path_, "general.alignment has the value type ", type, "; expected 4 (uint32)");
+    if (type != kUint32) reject(path_, "general.alignment has the value type ", type, "; expected 4 (uint32)");
   }
 
   void set_alignment(uint64_t alignment) {
     if (!std::has_single_bit(alignment) || alignment < kMinAlignment || alignment > kMaxAlignment) {
-      refuse(path_, "general.alignment is ", alignment, "; expected a power of two from ", kMinAlignment, " to ",
+      reject(path_, "general.alignment is ", alignment, "; expected a power of two from ", kMinAlignment, " to ",
              kMaxAlignment);
     }
     header_.alignment = alignment;
@@ -276,16 +276,16 @@ class GgufHeaderReader {
     GgufTensor tensor;
     tensor.name = cursor_.text(kMaxNameBytes, "the name of tensor ", index);
     if (const char* error = find_name_error(tensor.name)) {
-      refuse(path_, "the name of tensor ", index, ", ", Quoted{tensor.name}, ", ", error);
+      reject(path_, "the name of tensor ", index, ", ", Quoted{tensor.name}, ", ", error);
     }
     const Quoted label{tensor.name, "tensor "};
     const auto dimensions = cursor_.number<uint32_t>("the number of dimensions of ", label);
     if (dimensions < 1 || dimensions > kMaxDimensions) {
-      refuse(path_, label, " has ", dimensions, " dimensions; expected 1 to ", kMaxDimensions);
+      reject(path_, label, " has ", dimensions, " dimensions; expected 1 to ", kMaxDimensions);
     }
     for (uint32_t i = 0; i < dimensions; ++i) {
       const auto size = cursor_.number<uint64_t>("the shape of ", label);
-      if (size < 1 || size > kMaxInt64) refuse(path_, label, " has a dimension of ", size, "; expected 1 to 2^63-1");
+      if (size < 1 || size > kMaxInt64) reject(path_, label, " has a dimension of ", size, "; expected 1 to 2^63-1");
       tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
     }
     const auto type = cursor_.number<uint32_t>("the type of ", label);
@@ -297,11 +297,11 @@ class GgufHeaderReader {
     }
     tensor.begin = cursor_.number<uint64_t>("the offset of ", label);
     if (tensor.begin % header_.alignment != 0) {
-      refuse(path_, label, " begins at ", tensor.begin, " of the data, which is not a multiple of the alignment ",
+      reject(path_, label, " begins at ", tensor.begin, " of the data, which is not a multiple of the alignment ",
              header_.alignment);
     }
     if (__builtin_add_overflow(tensor.begin, checked_bytes(tensor, label), &tensor.end)) {
-      refuse(path_, label, " begins at ", tensor.begin, " of the data, and its end overflows");
+      reject(path_, label, " begins at ", tensor.begin, " of the data, and its end overflows");
     }
     return tensor;
   }
@@ -309,16 +309,16 @@ class GgufHeaderReader {
   uint64_t checked_bytes(const GgufTensor& tensor, const Quoted& label) const {
     const uint64_t row = static_cast<uint64_t>(tensor.shape.back()), block = tensor.format->block_elements;
     if (row % block != 0) {
-      refuse(path_, label, " has rows of ", row, " elements; ", tensor.format->name, " comes in blocks of ", block);
+      reject(path_, label, " has rows of ", row, " elements; ", tensor.format->name, " comes in blocks of ", block);
     }
     // Elements are checked separately: a block can have fewer bytes than elements.
     int64_t elements = 1, bytes = tensor.format->block_bytes;
     for (const int64_t size : tensor.shape) {
       if (__builtin_mul_overflow(elements, size, &elements))
-        refuse(path_, "the number of elements of ", label, " overflows");
+        reject(path_, "the number of elements of ", label, " overflows");
     }
     if (__builtin_mul_overflow(bytes, elements / static_cast<int64_t>(block), &bytes)) {
-      refuse(path_, "the size of ", label, " overflows");
+      reject(path_, "the size of ", label, " overflows");
     }
     return static_cast<uint64_t>(bytes);
   }
@@ -326,7 +326,7 @@ class GgufHeaderReader {
   /// Checks that the tensors and the padding between them cover the data. Unused bytes could hide another file format.
   void locate_tensors() {
     const std::optional<uint64_t> data_begin = aligned(cursor_.position(), header_.alignment);
-    if (!data_begin) refuse(path_, "the offset of its data overflows");
+    if (!data_begin) reject(path_, "the offset of its data overflows");
     header_.data_begin = *data_begin;
     std::vector<uint32_t> order(header_.tensors.size());
     std::iota(order.begin(), order.end(), 0u);
@@ -338,28 +338,28 @@ class GgufHeaderReader {
       GgufTensor& tensor = header_.tensors[i];
       const Quoted label{tensor.name, "tensor "};
       if (tensor.begin != expected_begin) {
-        refuse(path_, label, " begins at ", tensor.begin, " of the data, ",
+        reject(path_, label, " begins at ", tensor.begin, " of the data, ",
                tensor.begin < expected_begin ? "inside the one before it" : "after a gap", "; expected ",
                expected_begin);
       }
       if (tensor.end > data_bytes) {
-        refuse(path_, label, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
+        reject(path_, label, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
                " bytes");
       }
       const std::optional<uint64_t> padded = aligned(tensor.end, header_.alignment);
-      if (!padded) refuse(path_, "the end of ", label, " overflows");
+      if (!padded) reject(path_, "the end of ", label, " overflows");
       expected_begin = *padded;
       tensor.begin += *data_begin;
       tensor.end += *data_begin;
     }
-    if (data_bytes > expected_begin) refuse(path_, data_bytes - expected_begin, " bytes follow the last tensor");
+    if (data_bytes > expected_begin) reject(path_, data_bytes - expected_begin, " bytes follow the last tensor");
     check_names();
   }
 
   void check_names() const {
     std::unordered_set<std::string_view> seen;
     for (const GgufTensor& tensor : header_.tensors) {
-      if (!seen.insert(tensor.name).second) refuse(path_, "the tensor ", printable(tensor.name), " appears twice");
+      if (!seen.insert(tensor.name).second) reject(path_, "the tensor ", printable(tensor.name), " appears twice");
     }
   }
 

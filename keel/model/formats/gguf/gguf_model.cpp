@@ -6,8 +6,8 @@
 #include <set>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_rope.h"
 
@@ -32,7 +32,7 @@ class ModelReader {
     if (found == known.end()) {
       std::vector<std::string> names;
       for (const GgufArchitecture& each : known) names.emplace_back(each.name);
-      refuse(gguf::kArchitecture, " is ", printable(name), "; known are ", joined(names));
+      reject(gguf::kArchitecture, " is ", printable(name), "; known are ", joined(names));
     }
     architecture_ = *found;
     check_supported();
@@ -79,20 +79,20 @@ class ModelReader {
   std::string key(const char* name) const { return architecture_.key(name); }
 
   template <class... Parts>
-  [[noreturn]] void refuse(const Parts&... parts) const {
+  [[noreturn]] void reject(const Parts&... parts) const {
     fail(ExitCode::kBadInput, file_.path(), " cannot be used as a model: ", parts...);
   }
 
   void check_supported() const {
     if (metadata_.integer("split.count").value_or(1) > 1) {
-      refuse("it is one of several split files (split.count); merge them first: llama-gguf-split --merge");
+      reject("it is one of several split files (split.count); merge them first: llama-gguf-split --merge");
     }
     if (metadata_.integer(key("expert_count")).value_or(0) > 0)
-      refuse("it has experts (expert_count); expected a dense model");
+      reject("it has experts (expert_count); expected a dense model");
     const int64_t window = metadata_.integer(key(gguf::kSlidingWindow)).value_or(0);
     if (architecture_.sliding_period == 0 && window > 0 &&
         window < metadata_.integer(key(gguf::kContextLength)).value_or(0)) {
-      refuse(
+      reject(
           "it has a sliding window, which is not supported for this architecture in GGUF; use the Hugging Face folder");
     }
   }
@@ -106,22 +106,22 @@ class ModelReader {
     if (value != nullptr && value->is_array()) {
       const bool same = !value->empty() && (*value)[0].is_number_integer() &&
                         std::all_of(value->begin(), value->end(), [&](const Json& v) { return v == (*value)[0]; });
-      if (!same) refuse(full, " differs between layers, which is not supported");
+      if (!same) reject(full, " differs between layers, which is not supported");
       result = (*value)[0].get<int64_t>();
     } else {
       result = fallback && value == nullptr ? *fallback : metadata_.required_integer(full);
     }
-    if (result < 1 || result > kMax) refuse(full, " is ", result, "; expected 1 to ", kMax);
+    if (result < 1 || result > kMax) reject(full, " is ", result, "; expected 1 to ", kMax);
     return result;
   }
 
   void read_sizes() {
     const GgufTensor* embedding = file_.find("token_embd.weight");
-    if (embedding == nullptr) refuse("it has no tensor \"token_embd.weight\"; is the model complete?");
+    if (embedding == nullptr) reject("it has no tensor \"token_embd.weight\"; is the model complete?");
     shape_.vocabulary = embedding->shape.front();
     shape_.layers = size(gguf::kBlockCount);
     if (static_cast<size_t>(shape_.layers) > file_.tensors().size()) {
-      refuse(key(gguf::kBlockCount), " is ", shape_.layers, ", but the file has only ", file_.tensors().size(),
+      reject(key(gguf::kBlockCount), " is ", shape_.layers, ", but the file has only ", file_.tensors().size(),
              " tensors");
     }
     shape_.hidden = size(gguf::kEmbeddingLength);
@@ -130,7 +130,7 @@ class ModelReader {
     shape_.heads = size(gguf::kHeadCount);
     shape_.kv_heads = size(gguf::kHeadCountKv, shape_.heads);
     if (shape_.heads % shape_.kv_heads != 0)
-      refuse(shape_.heads, " heads cannot share ", shape_.kv_heads, " key-value heads evenly");
+      reject(shape_.heads, " heads cannot share ", shape_.kv_heads, " key-value heads evenly");
     read_head_size();
     shape_.attention_bias = architecture_.bias == Bias::kQueryKeyValue ||
                             (architecture_.bias == Bias::kIfThere && file_.contains("blk.0.attn_q.bias"));
@@ -138,20 +138,20 @@ class ModelReader {
     shape_.mlp_bias = architecture_.name == "llama" && file_.contains("blk.0.ffn_gate.bias");
     const auto tokens = metadata_.find(gguf::kTokens);
     if (tokens != nullptr && tokens->is_array() && static_cast<int64_t>(tokens->size()) > shape_.vocabulary) {
-      refuse("it has ", tokens->size(), " tokens, but embeddings for only ", shape_.vocabulary);
+      reject("it has ", tokens->size(), " tokens, but embeddings for only ", shape_.vocabulary);
     }
   }
 
   void read_head_size() {
     if (shape_.hidden % shape_.heads != 0 && metadata_.find(key(gguf::kKeyLength)) == nullptr) {
-      refuse(key(gguf::kEmbeddingLength), " is ", shape_.hidden, ", which is not divisible by ", shape_.heads,
+      reject(key(gguf::kEmbeddingLength), " is ", shape_.hidden, ", which is not divisible by ", shape_.heads,
              " heads");
     }
     shape_.head_dim = size(gguf::kKeyLength, shape_.hidden / shape_.heads);
     const int64_t values = size(gguf::kValueLength, shape_.head_dim),
                   rotated = size((std::string("rope.") + gguf::kRopeDimensions).c_str(), shape_.head_dim);
     if (values != shape_.head_dim || rotated != shape_.head_dim || shape_.head_dim % 2 != 0) {
-      refuse("its heads have ", shape_.head_dim, " elements per key, ", values, " per value, and rotate ", rotated,
+      reject("its heads have ", shape_.head_dim, " elements per key, ", values, " per value, and rotate ", rotated,
              "; expected the same even number for all three");
     }
   }
@@ -159,7 +159,7 @@ class ModelReader {
   double rope_theta(const char* name = gguf::kRopeBase) const {
     const std::string full = architecture_.rope_key(name);
     const double theta = metadata_.number(full).value_or(10000.0);
-    if (theta <= 1) refuse(full, " is ", theta, "; expected a number above 1");
+    if (theta <= 1) reject(full, " is ", theta, "; expected a number above 1");
     return theta;
   }
 
@@ -172,7 +172,7 @@ class ModelReader {
     const auto count = static_cast<size_t>(shape_.layers);
     const auto is_flag = [](const Json& v) { return v.is_boolean(); };
     if (period < 0 || (listed && (pattern->size() != count || !std::all_of(pattern->begin(), pattern->end(), is_flag))))
-      refuse(key(gguf::kSlidingPattern), " is neither a period nor a boolean for each of the ", count, " layers");
+      reject(key(gguf::kSlidingPattern), " is neither a period nor a boolean for each of the ", count, " layers");
     Json types = Json::array();
     for (int64_t layer = 0; layer < shape_.layers; ++layer) {
       const bool sliding =
@@ -203,7 +203,7 @@ class ModelReader {
     if (is_gemma2) return;
     config["rope_local_base_freq"] = rope_theta(gguf::kRopeBaseSliding);
     if (config["rope_scaling"].is_object() && config["rope_scaling"]["rope_type"] != "linear")
-      refuse("its rope scaling is ", config["rope_scaling"]["rope_type"].get<std::string>(),
+      reject("its rope scaling is ", config["rope_scaling"]["rope_type"].get<std::string>(),
              "; expected linear or none in a model whose sliding layers have another RoPE base");
   }
 
@@ -211,13 +211,13 @@ class ModelReader {
     const Json scaling = gguf_rope_scaling(metadata_, std::string(architecture_.name));
     if (file_.contains(gguf::kRopeFactors)) {
       if (!scaling.is_null())
-        refuse("it has frequency factors (", gguf::kRopeFactors, ") and ", scaling["rope_type"].get<std::string>(),
+        reject("it has frequency factors (", gguf::kRopeFactors, ") and ", scaling["rope_type"].get<std::string>(),
                " rope scaling; expected one of them");
       // The original context length of Llama 3 is 8192; its GGUF files do not contain it.
       const int64_t original = metadata_.integer(architecture_.rope_key(gguf::kRopeOriginal)).value_or(8192);
       const GgufTensor& tensor = *file_.find(gguf::kRopeFactors);
       if (tensor.shape != std::vector<int64_t>{shape_.head_dim / 2}) {
-        refuse("tensor \"", gguf::kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; expected ",
+        reject("tensor \"", gguf::kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; expected ",
                shape_text({shape_.head_dim / 2}));
       }
       std::vector<float> factors(static_cast<size_t>(shape_.head_dim / 2));

@@ -24,9 +24,8 @@ class GgufModel {
   explicit GgufModel(GgufFile file);
 
   const GgufFile& file() const { return file_; }
-  /// The config.json of the Hugging Face folder, with dtype float32.
+  /// The config.json and generation_config.json of the Hugging Face folder, with dtype float32.
   const Json& config() const { return config_; }
-  /// The generation_config.json of that folder.
   Json generation() const;
   /// All parameters, without lm_head.weight if it is tied to the embedding.
   const std::vector<GgufParameter>& parameters() const { return parameters_; }

@@ -31,7 +31,6 @@ const GgufPreTokenizer* find_pre_tokenizer(const Json& tokenizer);
 
 /// The flat list of steps of a normalizer or pre-tokenizer, without properties that do not affect tokens.
 std::vector<Json> tokenizer_steps(const Json& part);
-/// Whether a normalizer or pre-tokenizer has exactly these steps.
 bool has_steps(const Json& part, const std::vector<Json>& steps);
 
 }  // namespace keel

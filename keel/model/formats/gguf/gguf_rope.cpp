@@ -65,26 +65,26 @@ Json gguf_rope_scaling(const GgufMetadata& metadata, const std::string& architec
   const std::string prefix = architecture + ".rope.";
   check_known_keys(metadata, prefix);
   const auto number = [&](const char* name) { return metadata.number(prefix + name); };
-  const auto refuse = [&](const char* name, const auto& value, const char* expected) {
+  const auto reject = [&](const char* name, const auto& value, const char* expected) {
     fail(ExitCode::kBadInput, metadata.path().string(), ": ", prefix, name, " is ", value, "; ", expected);
   };
   const std::string type = metadata.text(prefix + gguf::kRopeType).value_or("linear");
   if (type != "none" && type != "linear" && type != "yarn")
-    refuse(gguf::kRopeType, printable(type), "known: none, linear, yarn");
+    reject(gguf::kRopeType, printable(type), "known: none, linear, yarn");
   const double attention_factor =
       number(gguf::kRopeStrength).value_or(1) * number("scaling.yarn_attn_factor").value_or(1);
-  if (type != "yarn" && attention_factor != 1) refuse(gguf::kRopeStrength, attention_factor, "expected 1 without yarn");
+  if (type != "yarn" && attention_factor != 1) reject(gguf::kRopeStrength, attention_factor, "expected 1 without yarn");
   if (type == "none") return {};
   // Files without a type can have a factor, also with an older name; 0 means none.
   const double factor = number(gguf::kRopeFactor).value_or(number("scale_linear").value_or(0));
-  if (factor < 0) refuse(gguf::kRopeFactor, factor, "expected a number above 0");
+  if (factor < 0) reject(gguf::kRopeFactor, factor, "expected a number above 0");
   if (type == "linear") {
     if (factor == 0 || factor == 1) return {};
     return {{"rope_type", "linear"}, {"factor", factor}};
   }
-  if (factor == 0) refuse(gguf::kRopeFactor, factor, "yarn needs a number above 0");
+  if (factor == 0) reject(gguf::kRopeFactor, factor, "yarn needs a number above 0");
   if (const double extrapolated = number("scaling.yarn_ext_factor").value_or(1); extrapolated != 1)
-    refuse("scaling.yarn_ext_factor", extrapolated, "only 1 is supported");
+    reject("scaling.yarn_ext_factor", extrapolated, "only 1 is supported");
   Json scaling = {{"rope_type", "yarn"}, {"factor", factor}};
   if (const auto original = metadata.integer(prefix + gguf::kRopeOriginal).value_or(0); original > 0)
     scaling["original_max_position_embeddings"] = original;

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxAddedTokens = 65'536;
 
 template <class... Parts>
-[[noreturn]] void refuse(const GgufMetadata& metadata, const Parts&... parts) {
+[[noreturn]] void reject(const GgufMetadata& metadata, const Parts&... parts) {
   fail(ExitCode::kBadInput, metadata.path(), " has a tokenizer that cannot be used: ", parts...,
        "; convert the model to GGUF again, or use the Hugging Face tokenizer files");
 }
@@ -29,7 +29,7 @@ template <class... Parts>
 const Json* find_list(const GgufMetadata& metadata, const char* key, bool (*is_kind)(const Json&), const char* kind) {
   const Json* list = metadata.find(key);
   if (list == nullptr) return nullptr;
-  if (!list->is_array() || (!list->empty() && !is_kind((*list)[0]))) refuse(metadata, key, " is not a list of ", kind);
+  if (!list->is_array() || (!list->empty() && !is_kind((*list)[0]))) reject(metadata, key, " is not a list of ", kind);
   return list;  // all elements of a list have the type of the first
 }
 
@@ -45,7 +45,7 @@ class TokenizerReader {
   GgufTokenizer read() {
     const std::string kind = metadata_.required_text(gguf::kTokenizerModel);
     if (kind != "gpt2" && kind != "llama") {
-      refuse(metadata_, "tokenizer.ggml.model is ", printable(kind), "; known are \"gpt2\" and \"llama\"");
+      reject(metadata_, "tokenizer.ggml.model is ", printable(kind), "; known are \"gpt2\" and \"llama\"");
     }
     byte_level_ = kind == "gpt2";
     read_tokens();
@@ -80,7 +80,7 @@ class TokenizerReader {
 
   void read_tokens() {
     const Json* tokens = find_list(metadata_, gguf::kTokens, is_text, "strings");
-    if (tokens == nullptr || tokens->empty()) refuse(metadata_, "it has no tokenizer.ggml.tokens");
+    if (tokens == nullptr || tokens->empty()) reject(metadata_, "it has no tokenizer.ggml.tokens");
     for (const Json& text : *tokens) tokens_.push_back(text.get_ref<const std::string&>());
     if (const Json* types = find_list(metadata_, gguf::kTokenTypes, is_whole, "whole numbers")) {
       check_one_per_token(gguf::kTokenTypes, types->size());
@@ -94,14 +94,14 @@ class TokenizerReader {
       if (is_padding_token(id)) continue;
       const auto [known, is_new] = vocabulary_.emplace(tokens_[id], static_cast<int64_t>(id));
       if (!is_new) {
-        refuse(metadata_, "the token ", printable(tokens_[id]), " has two ids, ", known->second, " and ", id);
+        reject(metadata_, "the token ", printable(tokens_[id]), " has two ids, ", known->second, " and ", id);
       }
     }
   }
 
   void check_one_per_token(const char* key, size_t length) const {
     if (length != tokens_.size()) {
-      refuse(metadata_, key, " has ", length, " elements; expected one per token, ", tokens_.size());
+      reject(metadata_, key, " has ", length, " elements; expected one per token, ", tokens_.size());
     }
   }
 
@@ -109,7 +109,7 @@ class TokenizerReader {
     const std::optional<int64_t> id = metadata_.integer(key);
     if (!id) return std::nullopt;
     if (*id < 0 || static_cast<size_t>(*id) >= tokens_.size()) {
-      refuse(metadata_, key, " is ", *id, "; expected the id of a token, 0 to ", tokens_.size() - 1);
+      reject(metadata_, key, " is ", *id, "; expected the id of a token, 0 to ", tokens_.size() - 1);
     }
     return is_padding_token(static_cast<size_t>(*id)) ? std::nullopt : id;
   }
@@ -124,13 +124,13 @@ class TokenizerReader {
   void read_merges() {
     const Json* merges = find_list(metadata_, gguf::kMerges, is_text, "strings");
     if (merges == nullptr) {
-      if (byte_level_) refuse(metadata_, "it has no tokenizer.ggml.merges");
-      if (scores_.empty()) refuse(metadata_, "it has neither tokenizer.ggml.merges nor tokenizer.ggml.scores");
+      if (byte_level_) reject(metadata_, "it has no tokenizer.ggml.merges");
+      if (scores_.empty()) reject(metadata_, "it has neither tokenizer.ggml.merges nor tokenizer.ggml.scores");
       if (std::any_of(scores_.begin(), scores_.end(), [](double score) { return std::isnan(score); })) {
-        refuse(metadata_, "tokenizer.ggml.scores holds a NaN");
+        reject(metadata_, "tokenizer.ggml.scores holds a NaN");
       }
       std::optional<std::vector<TokenMerge>> found = merges_from_scores(tokens_, vocabulary_, scores_);
-      if (!found) refuse(metadata_, "its scores imply more than ", kMaxTokenMerges, " merges");
+      if (!found) reject(metadata_, "its scores imply more than ", kMaxTokenMerges, " merges");
       merges_ = std::move(*found);
       return;
     }
@@ -139,13 +139,13 @@ class TokenizerReader {
       const std::string_view merge = (*merges)[i].get_ref<const std::string&>();
       const size_t space = merge.find(' ', 1);
       if (space == merge.npos || space + 1 == merge.size()) {
-        refuse(metadata_, "merge ", i, " is ", printable(merge), "; expected two tokens with a space between them");
+        reject(metadata_, "merge ", i, " is ", printable(merge), "; expected two tokens with a space between them");
       }
       const TokenMerge pair = {merge.substr(0, space), merge.substr(space + 1)};
       joined.assign(pair.first).append(pair.second);
       for (const std::string_view part : {pair.first, pair.second, std::string_view(joined)}) {
         if (!vocabulary_.contains(part)) {
-          refuse(metadata_, "merge ", i, ", ", printable(merge), ", needs the token ", printable(part),
+          reject(metadata_, "merge ", i, ", ", printable(merge), ", needs the token ", printable(part),
                  ", which tokenizer.ggml.tokens does not have");
         }
       }
@@ -163,7 +163,7 @@ class TokenizerReader {
       if (each.name == name) return each;
       known.append(known.empty() ? "" : ", ").append(each.name);
     }
-    refuse(metadata_, "tokenizer.ggml.pre is ", printable(name), "; known are ", known);
+    reject(metadata_, "tokenizer.ggml.pre is ", printable(name), "; known are ", known);
   }
 
   Json added_tokens() const {
@@ -174,7 +174,7 @@ class TokenizerReader {
           type(id) == gguf::kControlToken || type(id) == gguf::kUnknownToken || is_role(bos_) || is_role(eos_);
       if ((!special && type(id) != gguf::kUserDefinedToken) || tokens_[id].empty()) continue;
       if (list.size() == kMaxAddedTokens) {
-        refuse(metadata_, "more than ", kMaxAddedTokens, " tokens have the type control, unknown or user-defined");
+        reject(metadata_, "more than ", kMaxAddedTokens, " tokens have the type control, unknown or user-defined");
       }
       list.push_back({{"id", id},
                       {"content", tokens_[id]},

@@ -64,7 +64,7 @@ class TokenizerWriter {
 
  private:
   template <class... Parts>
-  [[noreturn]] void refuse(const Parts&... parts) const {
+  [[noreturn]] void reject(const Parts&... parts) const {
     fail(ExitCode::kBadInput, location_, ": this tokenizer cannot be written to a GGUF file: ", parts...,
          "; write a Hugging Face folder instead (OUT without .gguf)");
   }
@@ -77,10 +77,10 @@ class TokenizerWriter {
 
   void check_model() const {
     const Json type = model_.value("type", Json("BPE"));
-    if (type != "BPE") refuse("its model is ", format_short_json(type), "; GGUF export supports only BPE");
+    if (type != "BPE") reject("its model is ", format_short_json(type), "; GGUF export supports only BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix", "dropout"}) {
       const Json value = model_.value(key, Json());
-      if (!value.is_null() && value != "" && value != 0) refuse("its model has ", key, " ", format_short_json(value));
+      if (!value.is_null() && value != "" && value != 0) reject("its model has ", key, " ", format_short_json(value));
     }
   }
 
@@ -89,9 +89,9 @@ class TokenizerWriter {
     added_.resize(tokens_.size());
     const auto put = [&](const std::string& text, int64_t id) {
       if (id < 0 || id >= exported_.embeddings)
-        refuse("its token ", printable(text), " has the id ", id, ", but the model has only ", exported_.embeddings,
+        reject("its token ", printable(text), " has the id ", id, ", but the model has only ", exported_.embeddings,
                " embeddings");
-      if (text.empty()) refuse("its token ", id, " is an empty text, which means no token in GGUF");
+      if (text.empty()) reject("its token ", id, " is an empty text, which means no token in GGUF");
       tokens_[static_cast<size_t>(id)] = text;
       return static_cast<size_t>(id);
     };
@@ -101,7 +101,7 @@ class TokenizerWriter {
       const std::string text = token["content"];
       for (const char* key : {"lstrip", "rstrip", "single_word"})
         if (token.value(key, false))
-          refuse("its token ", printable(text), " has ", key, ", which GGUF does not support");
+          reject("its token ", printable(text), " has ", key, ", which GGUF does not support");
       added_[put(text, token["id"].get<int64_t>())] = token.value("special", false) ? kSpecial : kPlain;
     }
     for (size_t id = 0; id < tokens_.size(); ++id) {
@@ -117,9 +117,9 @@ class TokenizerWriter {
     for (const GgufPreTokenizer& candidate : gguf_pre_tokenizers())
       known.append(known.empty() ? "" : ", ").append(candidate.name);
     const Json flag = model_.value("ignore_merges", Json(false));
-    refuse("its pre-tokenization (normalizer ", format_short_json(tokenizer_.value("normalizer", Json())), ", pre_tokenizer ",
-           format_short_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ", format_short_json(flag),
-           ") has no name in GGUF; supported: ", known);
+    reject("its pre-tokenization (normalizer ", format_short_json(tokenizer_.value("normalizer", Json())),
+           ", pre_tokenizer ", format_short_json(tokenizer_.value("pre_tokenizer", Json())), ", ignore_merges ",
+           format_short_json(flag), ") has no name in GGUF; supported: ", known);
   }
 
   /// Whether a space is added before a text, for all variants in tokenizer.json that GGUF supports.
@@ -138,18 +138,18 @@ class TokenizerWriter {
     if (has_steps(normalizer, {}) && splits.size() == 1 && splits[0].value("type", Json()) == "Metaspace" &&
         splits[0].value("replacement", Json()) == mark && splits[0].value("split", Json()) == false)
       return splits[0].value("prepend_scheme", Json("always")) != "never";
-    refuse("its handling of spaces (normalizer ", format_short_json(normalizer), ", pre_tokenizer ", format_short_json(pre),
-           ") is neither that of byte-level BPE nor that of SentencePiece");
+    reject("its handling of spaces (normalizer ", format_short_json(normalizer), ", pre_tokenizer ",
+           format_short_json(pre), ") is neither that of byte-level BPE nor that of SentencePiece");
   }
 
   std::vector<double> piece_scores() const {
-    if (model_.value("byte_fallback", Json()) != true) refuse("it is a character-level BPE without byte_fallback");
+    if (model_.value("byte_fallback", Json()) != true) reject("it is a character-level BPE without byte_fallback");
     std::vector<TokenMerge> merges;
     merges.reserve(exported_.merges.size());
     for (const auto& [left, right] : exported_.merges) merges.emplace_back(left, right);
     const std::vector<std::string_view> tokens(tokens_.begin(), tokens_.end());
     TokenScores found = scores_from_merges(tokens, ids_, merges);
-    if (!found.error.empty()) refuse("its merges cannot be expressed as SentencePiece scores: ", found.error);
+    if (!found.error.empty()) reject("its merges cannot be expressed as SentencePiece scores: ", found.error);
     return std::move(found.scores);
   }
 

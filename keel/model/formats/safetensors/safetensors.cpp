@@ -12,8 +12,8 @@
 #include <tuple>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/safetensors/huge_pages.h"
 #include "keel/model/formats/safetensors/safetensors_format.h"
 
@@ -25,7 +25,7 @@ using namespace safetensors;
 constexpr size_t kMaxTensors = 1'000'000;  // limits the memory that a malicious header can claim
 
 template <class... Parts>
-[[noreturn]] void refuse_file(const std::filesystem::path& path, const Parts&... parts) {
+[[noreturn]] void reject_file(const std::filesystem::path& path, const Parts&... parts) {
   fail(ExitCode::kBadInput, path, " is not a valid safetensors file: ", parts...,
        "; fetch it again or write it again with a safetensors library");
 }
@@ -58,7 +58,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
     if (position_ == Position::kShape) {
       if (value > uint64_t{std::numeric_limits<int64_t>::max()}) unexpected("the number ", value);
       if (tensor_.shape.size() == kMaxRank)
-        refuse_file(path_, current_field(), " has more than ", kMaxRank, " dimensions");
+        reject_file(path_, current_field(), " has more than ", kMaxRank, " dimensions");
       tensor_.shape.push_back(static_cast<int64_t>(value));
     } else if (position_ == Position::kOffsets && offsets_ < 2) {
       (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
@@ -74,7 +74,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
     } else if (position_ == Position::kTensor && key_ == "dtype") {
       const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
       if (known == kDtypes.end()) {
-        refuse_file(path_, current_field(), " has the dtype ", printable(value),
+        reject_file(path_, current_field(), " has the dtype ", printable(value),
                     ", which is not supported; expected one of ", known_dtypes());
       }
       tensor_.dtype = known->dtype;
@@ -88,7 +88,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
     if (position_ == Position::kStart) {
       position_ = Position::kTop;
     } else if (position_ == Position::kTop && key_ == kMetadataKey) {
-      if (seen_metadata_) refuse_file(path_, "the key \"__metadata__\" appears twice");
+      if (seen_metadata_) reject_file(path_, "the key \"__metadata__\" appears twice");
       seen_metadata_ = true;
       position_ = Position::kMetadata;
     } else if (position_ == Position::kTop) {
@@ -102,16 +102,16 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   bool key(std::string& key) override {
     key_ = std::move(key);
     if (position_ == Position::kMetadata && metadata.contains(key_)) {
-      refuse_file(path_, "the metadata key ", printable(key_), " appears twice");
+      reject_file(path_, "the metadata key ", printable(key_), " appears twice");
     }
     if (position_ == Position::kTensor) {
       const auto* field = std::find(kFields.begin(), kFields.end(), key_);
       if (field == kFields.end()) {
-        refuse_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
+        reject_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
                     "; expected dtype, shape, data_offsets");
       }
       bool& seen = seen_[static_cast<size_t>(field - kFields.begin())];
-      if (seen) refuse_file(path_, current_field(), " appears twice");
+      if (seen) reject_file(path_, current_field(), " appears twice");
       seen = true;
     }
     return true;
@@ -130,7 +130,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   bool finish_array() override {
     if (position_ == Position::kOffsets && offsets_ != 2)
-      refuse_file(path_, current_field(), " needs two numbers; got ", offsets_);
+      reject_file(path_, current_field(), " needs two numbers; got ", offsets_);
     position_ = Position::kTensor;
     return true;
   }
@@ -142,11 +142,11 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool parse_error(size_t position, const std::string&, const Json::exception&) override {
-    refuse_file(path_, "the header is not JSON, or is cut short, at its byte ", position);
+    reject_file(path_, "the header is not JSON, or is cut short, at its byte ", position);
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& reason) const override { refuse_file(path_, "the header: ", reason); }
+  [[noreturn]] void refuse(const std::string& reason) const override { reject_file(path_, "the header: ", reason); }
 
   enum class Position { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
   static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
@@ -173,12 +173,12 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
                            : position_ == Position::kOffsets ? "two whole numbers from 0 to 2^64-1"
                            : fields && key_ == "dtype"       ? "a string"
                                                              : "a list of whole numbers";
-    refuse_file(path_, current_field(), " holds ", got..., "; expected ", expected);
+    reject_file(path_, current_field(), " holds ", got..., "; expected ", expected);
   }
 
   void start_tensor() {
-    if (const char* error = find_name_error(key_)) refuse_file(path_, "the tensor name ", printable(key_), " ", error);
-    if (tensors.size() == kMaxTensors) refuse_file(path_, "it has more than ", kMaxTensors, " tensors");
+    if (const char* error = find_name_error(key_)) reject_file(path_, "the tensor name ", printable(key_), " ", error);
+    if (tensors.size() == kMaxTensors) reject_file(path_, "it has more than ", kMaxTensors, " tensors");
     tensor_ = {};
     tensor_.name = key_;
     seen_ = {};
@@ -188,16 +188,16 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   void finish_tensor() {
     for (size_t i = 0; i < kFields.size(); ++i) {
-      if (!seen_[i]) refuse_file(path_, "tensor ", printable(tensor_.name), " has no ", kFields[i]);
+      if (!seen_[i]) reject_file(path_, "tensor ", printable(tensor_.name), " has no ", kFields[i]);
     }
     if (tensor_.end < tensor_.begin) {
-      refuse_file(path_, "tensor ", printable(tensor_.name), " ends at ", tensor_.end, ", before it begins at ",
+      reject_file(path_, "tensor ", printable(tensor_.name), " ends at ", tensor_.end, ", before it begins at ",
                   tensor_.begin);
     }
     const std::optional<uint64_t> bytes = checked_bytes(tensor_.shape, tensor_.dtype);
-    if (!bytes) refuse_file(path_, "the size of tensor ", printable(tensor_.name), " overflows");
+    if (!bytes) reject_file(path_, "the size of tensor ", printable(tensor_.name), " overflows");
     if (*bytes != tensor_.end - tensor_.begin) {
-      refuse_file(path_, "tensor ", printable(tensor_.name), " spans ", tensor_.end - tensor_.begin,
+      reject_file(path_, "tensor ", printable(tensor_.name), " spans ", tensor_.end - tensor_.begin,
                   " bytes, but its shape and dtype need ", *bytes);
     }
     tensors.push_back(std::move(tensor_));
@@ -214,7 +214,7 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
 /// Reads the header. Its length is checked before memory is allocated.
 std::string read_header(const InputFile& file) {
-  if (file.size() < 8) refuse_file(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
+  if (file.size() < 8) reject_file(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
   constexpr std::string_view kPointer = "version https://git-lfs";  // the content of files in a clone without Git LFS
@@ -224,20 +224,20 @@ std::string read_header(const InputFile& file) {
     fail(ExitCode::kBadInput, file.path(), " is a Git LFS pointer instead of the weights; download them ",
          "with: git lfs pull");
   if (length > kMaxHeaderBytes) {
-    refuse_file(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
+    reject_file(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
   }
   if (length > file.size() - 8) {
-    refuse_file(file.path(), "its header claims ", length, " bytes, but only ", file.size() - 8, " follow");
+    reject_file(file.path(), "its header claims ", length, " bytes, but only ", file.size() - 8, " follow");
   }
   std::string header(length, ' ');
   file.read_at(8, std::as_writable_bytes(std::span(header)));
-  if (const auto bad = first_bad_utf8(header)) refuse_file(file.path(), "the header is not UTF-8 at its byte ", *bad);
+  if (const auto bad = first_bad_utf8(header)) reject_file(file.path(), "the header is not UTF-8 at its byte ", *bad);
   // The JSON parser treats NUL as the end of input and skips a byte-order mark.
   if (const size_t nul = header.find('\0'); nul != header.npos) {
-    refuse_file(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
+    reject_file(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
   }
   const size_t first = header.find_first_not_of(" \t\r\n");
-  if (first == header.npos || header[first] != '{') refuse_file(file.path(), "the header does not begin with {");
+  if (first == header.npos || header[first] != '{') reject_file(file.path(), "the header does not begin with {");
   return header;
 }
 
@@ -268,7 +268,7 @@ void SafetensorsFile::index_names() {
   const auto duplicate = std::adjacent_find(
       by_name_.begin(), by_name_.end(), [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
   if (duplicate != by_name_.end())
-    refuse_file(file_.path(), "the tensor ", printable(tensors_[*duplicate].name), " appears twice");
+    reject_file(file_.path(), "the tensor ", printable(tensors_[*duplicate].name), " appears twice");
 }
 
 /// Checks that the tensors cover the data exactly. Unused bytes could hide another file format.
@@ -276,14 +276,14 @@ void SafetensorsFile::check_layout() const {
   uint64_t covered = 0;
   for (const TensorInfo& tensor : tensors_) {
     if (tensor.begin != covered) {
-      refuse_file(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
+      reject_file(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
                   tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; expected ", covered);
     }
     covered = tensor.end;
   }
   const uint64_t present = file_.size() - data_begin_;
-  if (covered > present) refuse_file(file_.path(), covered - present, " bytes are missing at its end");
-  if (covered < present) refuse_file(file_.path(), present - covered, " bytes follow the last tensor");
+  if (covered > present) reject_file(file_.path(), covered - present, " bytes are missing at its end");
+  if (covered < present) reject_file(file_.path(), present - covered, " bytes follow the last tensor");
 }
 
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
@@ -311,7 +311,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   // Using a C++ bool with another value than 0 or 1 is undefined behaviour.
   if (info.dtype == at::kBool &&
       std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; })) {
-    refuse_file(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
+    reject_file(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
   }
   return tensor;
 }

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 #include "keel/model/formats/safetensors/safetensors_format.h"
 
@@ -26,17 +26,17 @@ struct PendingTensor {
 
 PendingTensor make_pending_tensor(const std::filesystem::path& path, const std::string& name, const Tensor& tensor,
                                   const std::optional<WeightDtypes>& dtypes) {
-  const auto refuse_to_write = [&](const auto&... fault) {
+  const auto reject_tensor = [&](const auto&... fault) {
     fail(ExitCode::kInternal, "cannot write ", path, ": the tensor ", printable(name), " ", fault...);
   };
-  if (const char* error = find_name_error(name)) refuse_to_write("has a name that ", error);
-  if (!tensor.defined()) refuse_to_write("is undefined");
+  if (const char* error = find_name_error(name)) reject_tensor("has a name that ", error);
+  if (!tensor.defined()) reject_tensor("is undefined");
   const at::ScalarType dtype = dtypes ? dtypes->of(name) : tensor.scalar_type();
   const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.dtype == dtype; });
   if (known == kDtypes.end()) {
-    refuse_to_write("has the dtype ", c10::toString(dtype), "; expected one of ", known_dtypes());
+    reject_tensor("has the dtype ", c10::toString(dtype), "; expected one of ", known_dtypes());
   }
-  if (tensor.dim() > static_cast<int64_t>(kMaxRank)) refuse_to_write("has more than ", kMaxRank, " dimensions");
+  if (tensor.dim() > static_cast<int64_t>(kMaxRank)) reject_tensor("has more than ", kMaxRank, " dimensions");
   const uint64_t bytes = static_cast<uint64_t>(tensor.numel()) * c10::elementSize(dtype);
   return {&name, &tensor, dtype, known->name, bytes};
 }

@@ -89,7 +89,7 @@ TEST(Tokenizer, RejectsAVocabularyThatCannotRoundTrip) {
   };
   expect_error(ExitCode::kBadConfiguration, {"\"b\"", "twice"}, make({"a", "b", "b"}, {}));
   expect_error(ExitCode::kBadConfiguration, {"\"a b\""}, make({"a b"}, {}));
-  expect_error(ExitCode::kBadConfiguration, {"not empty"}, make({"a", ""}, {}));
+  expect_error(ExitCode::kBadConfiguration, {"non-empty"}, make({"a", ""}, {}));
   expect_error(ExitCode::kBadConfiguration, {"pad_token", "\"<pad>\""},
                make({"a"}, {.pad = "<pad>", .bos = "", .eos = ""}));
 }

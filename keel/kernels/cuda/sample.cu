@@ -112,9 +112,8 @@ __device__ __forceinline__ Candidate largest_token(const ThreadLogits& logits, l
   return best;
 }
 
-/// Computes an upper bound of each token's noisy logit into `upper`, by one fast logarithm. Returns a lower bound of
-/// the chunk's largest noisy logit. The noise is at most -log u, and at least that minus 0.33 for u up to 1/2; the
-/// error of the fast logarithm is far below 0.01.
+/// Computes upper bounds of the tokens' noisy logits by a fast logarithm, whose error is far below 0.01. Returns a
+/// lower bound of the chunk's largest one: the noise is at most -log u, and at least that minus 0.33 for u up to 1/2.
 __device__ __forceinline__ float bound_noisy_logits(const ThreadLogits& logits, float largest,
                                                     const SampleRequest& request, int row, float (&upper)[kQuads][4]) {
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
@@ -137,8 +136,7 @@ __device__ __forceinline__ float bound_noisy_logits(const ThreadLogits& logits, 
   return bound - 0.35f;
 }
 
-/// This thread's token with the largest noisy logit, if it can be the largest of the chunk. Computes exact noise only
-/// for tokens whose upper bound reaches the lower bound of the largest.
+/// This thread's token with the largest noisy logit. Skips tokens whose upper bound is below the largest.
 __device__ __forceinline__ Candidate largest_noisy_token(const ThreadLogits& logits, float largest,
                                                          const SampleRequest& request, int row) {
   float upper[kQuads][4];
@@ -161,9 +159,15 @@ __device__ __forceinline__ Candidate largest_noisy_token(const ThreadLogits& log
   return best;
 }
 
-/// A logit that at least top_k / kWarps threads of this warp reach. The least over all warps is reached by at least
-/// top_k tokens of the chunk, and not by many more.
-__device__ __forceinline__ float top_k_bound_of_warp(const ThreadLogits& logits, int top_k) {
+struct TopKScratch {
+  uint64_t ranks[kMaxSorted];
+  float warp_bounds[kWarps];
+  int kept;  // candidates in `ranks`
+};
+
+/// A logit that at least top_k / kWarps threads of this warp reach. At least top_k tokens of the chunk, and not many
+/// more, reach the least bound of all warps.
+__device__ __forceinline__ float bound_top_k_in_warp(const ThreadLogits& logits, int top_k) {
   float largest = -INFINITY;
 #pragma unroll
   for (int i = 0; i < kQuads; ++i)
@@ -171,68 +175,60 @@ __device__ __forceinline__ float top_k_bound_of_warp(const ThreadLogits& logits,
   return nth_largest_in_warp(largest, (top_k + kWarps - 1) / kWarps - 1);
 }
 
-/// Sorts the chunk's tokens that may be among its top_k into `ranks`, and sets `kept` to their number. For chunks with
-/// unevenly spread or many equal logits. Fewer than top_k threads have a token above the top_k-th largest of the
-/// threads' largest ranks, which is returned.
-__device__ __forceinline__ uint64_t select_top_k(const ThreadLogits& logits, long long vocab, int top_k,
-                                                 uint64_t* ranks, int& kept) {
+/// Replaces the candidates of a chunk with uneven or equal logits by its sorted top_k tokens. Fewer than top_k threads
+/// have a token above the returned rank, the top_k-th of the threads' largest ranks.
+__device__ __forceinline__ uint64_t sort_top_k(const ThreadLogits& logits, long long vocab, int top_k, TopKScratch& s) {
   uint64_t largest = 0;
   for_tokens(logits, vocab, [&](float logit, uint32_t token) { largest = max(largest, rank_of(logit, token)); });
   __syncthreads();
-  ranks[threadIdx.x] = largest;
-  if (threadIdx.x == 0) kept = 0;
-  sort_ranks(ranks, kThreads);
-  const uint64_t min_rank = max(ranks[top_k - 1], uint64_t{1});
+  s.ranks[threadIdx.x] = largest;
+  if (threadIdx.x == 0) s.kept = 0;
+  sort_ranks(s.ranks, kThreads);
+  const uint64_t min_rank = max(s.ranks[top_k - 1], uint64_t{1});
   __syncthreads();
   for_tokens(logits, vocab, [&](float logit, uint32_t token) {
-    if (const uint64_t rank = rank_of(logit, token); rank >= min_rank) ranks[atomicAdd(&kept, 1)] = rank;
+    if (const uint64_t rank = rank_of(logit, token); rank >= min_rank) s.ranks[atomicAdd(&s.kept, 1)] = rank;
   });
   __syncthreads();
-  const int count = kept, padded = round_up_to_power_of_two(max(count, top_k));
-  for (int i = count + threadIdx.x; i < padded; i += kThreads) ranks[i] = 0;
-  sort_ranks(ranks, padded);
-  if (threadIdx.x == 0) kept = min(count, top_k);
+  const int count = s.kept, padded = round_up_to_power_of_two(max(count, top_k));
+  for (int i = count + threadIdx.x; i < padded; i += kThreads) s.ranks[i] = 0;
+  sort_ranks(s.ranks, padded);
+  if (threadIdx.x == 0) s.kept = min(count, top_k);
   __syncthreads();
   return min_rank;
 }
 
-/// Collects the chunk's top-k candidates in `ranks`; `kept` is 0 before. Returns a rank that at least top_k tokens
-/// reach.
+/// Collects the chunk's top-k candidates; s.kept is 0 before. Returns a rank that at least top_k tokens reach.
 __device__ __forceinline__ uint64_t collect_top_k(const ThreadLogits& logits, long long vocab, int top_k,
-                                                  const float* warp_bounds, uint64_t* ranks, int& kept) {
-  float bound = warp_bounds[0];
-  for (int w = 1; w < kWarps; ++w) bound = fminf(bound, warp_bounds[w]);
+                                                  TopKScratch& s) {
+  float bound = s.warp_bounds[0];
+  for (int w = 1; w < kWarps; ++w) bound = fminf(bound, s.warp_bounds[w]);
   for_tokens(logits, vocab, [&](float logit, uint32_t token) {
     if (!(logit >= bound)) return;
-    const int at = atomicAdd(&kept, 1);
-    if (at < kMaxKept) ranks[at] = rank_of(logit, token);
+    const int at = atomicAdd(&s.kept, 1);
+    if (at < kMaxKept) s.ranks[at] = rank_of(logit, token);
   });
   __syncthreads();
-  return kept > kMaxKept ? select_top_k(logits, vocab, top_k, ranks, kept) : rank_of(bound, 0xFFFFFFFFu);
+  return s.kept > kMaxKept ? sort_top_k(logits, vocab, top_k, s) : rank_of(bound, 0xFFFFFFFFu);
 }
 
 /// A thread block for each chunk of a row: its sums, its sampled token and its top-k candidates.
 __global__ void __launch_bounds__(kThreads, 4)
     sample_chunk_kernel(SampleRequest request, Chunk* chunks, ChunkCandidates* candidates, uint64_t* top_k_ranks) {
   __shared__ Candidate sampled_by[kWarps];
-  __shared__ uint64_t ranks[kMaxSorted];
-  __shared__ float warp_bounds[kWarps];
-  __shared__ int kept;
+  __shared__ TopKScratch scratch;
   allow_next_kernel();
   wait_for_previous_kernel();
   const int row = blockIdx.y, warp = threadIdx.x / 32, index = row * gridDim.x + blockIdx.x;
   const int top_k = static_cast<int>(request.top_k);
   const ThreadLogits logits(request.logits + static_cast<long long>(row) * request.vocab, request.vocab);
   const Chunk chunk = logits.reduce_chunk(request.temperature == 0 ? 1 : 1 / request.temperature);
-  const Candidate sampled =
+  const Candidate best =
       best_in_warp(request.temperature == 0 ? largest_token(logits, request.vocab)
                                             : largest_noisy_token(logits, chunk.two.first, request, row));
-  if (threadIdx.x % 32 == 0) sampled_by[warp] = sampled;
-  if (threadIdx.x == 0) kept = 0;
-  if (top_k > 0) {
-    const float bound = top_k_bound_of_warp(logits, top_k);
-    if (threadIdx.x % 32 == 0) warp_bounds[warp] = bound;
-  }
+  const float bound = top_k > 0 ? bound_top_k_in_warp(logits, top_k) : 0.0f;
+  if (threadIdx.x % 32 == 0) sampled_by[warp] = best, scratch.warp_bounds[warp] = bound;
+  if (threadIdx.x == 0) scratch.kept = 0;
   __syncthreads();
   if (threadIdx.x == 0) {
     chunks[index] = chunk;
@@ -240,10 +236,10 @@ __global__ void __launch_bounds__(kThreads, 4)
     for (int w = 1; w < kWarps; ++w) candidates[index].sampled = better(candidates[index].sampled, sampled_by[w]);
   }
   if (top_k == 0) return;
-  const uint64_t min_rank = collect_top_k(logits, request.vocab, top_k, warp_bounds, ranks, kept);
-  if (threadIdx.x == 0) candidates[index].min_rank = min_rank, candidates[index].kept = kept;
-  for (int i = threadIdx.x; i < kept; i += kThreads)
-    top_k_ranks[static_cast<long long>(index) * kMaxKept + i] = ranks[i];
+  const uint64_t min_rank = collect_top_k(logits, request.vocab, top_k, scratch);
+  if (threadIdx.x == 0) candidates[index].min_rank = min_rank, candidates[index].kept = scratch.kept;
+  for (int i = threadIdx.x; i < scratch.kept; i += kThreads)
+    top_k_ranks[static_cast<long long>(index) * kMaxKept + i] = scratch.ranks[i];
 }
 
 /// One warp merges the chunks of a row and writes its sampled token. Returns the row's normalizer in every lane.

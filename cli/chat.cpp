@@ -9,8 +9,8 @@
 #include "cli/standard_input.h"
 #include "cli/text_generator.h"
 #include "keel/core/console.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel::cli {
 namespace {
@@ -56,7 +56,7 @@ class Conversation {
     }
   }
 
-  /// Whether no message could be answered.
+  /// Returns whether no message could be answered.
   bool failed() const { return unanswered_ > 0 && answered_ == 0; }
 
  private:

@@ -20,7 +20,7 @@ namespace keel::cli {
 /// Validates a value and returns the error text, empty if the value is valid.
 using Check = std::function<std::string(const std::string& value)>;
 
-/// What shell completion offers for the value of an argument.
+/// The values that shell completion offers for an argument.
 struct CompletionHints {
   bool files = false, folders = false;
   std::optional<std::string> settings = {};  // key=value settings whose key has this prefix
@@ -56,7 +56,7 @@ class Argument {
   Argument& words(const std::vector<std::string>& words);
 
   bool given() const;
-  /// Whether it takes the next argument of the command line as its value.
+  /// Returns whether it takes the next argument of the command line as its value.
   bool takes_value() const;
 
  private:
@@ -98,7 +98,7 @@ class Command {
   AllHints* hints_;
 };
 
-/// Whether a command is to run, help or the version was printed, or the command line is invalid.
+/// The result of parsing: a command is to run, help or the version was printed, or the command line is invalid.
 enum class ParseResult { kCommand, kHelp, kError };
 
 class CommandLine {

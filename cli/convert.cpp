@@ -58,7 +58,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
                   format_count(context) + " tokens");
   const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
                                  sampling = describe_file_sampling(loaded.generation);
-  if (!ends.empty()) messages.line("stop tokens dropped, since GGUF has room for three: " + joined(ends));
+  if (!ends.empty()) messages.line("stop tokens dropped, since GGUF stores at most three: " + joined(ends));
   if (!sampling.empty())
     messages.line("sampling settings of generation_config.json are not stored in GGUF, set them at inference: " +
                   joined(sampling));

@@ -105,9 +105,9 @@ void warn_other_template_kwargs(const std::string& model, const Config& config, 
   const std::vector<std::string> words = read_chat_settings(model).chat_template_kwargs;
   if (words.empty() || words == config.data.chat_template_kwargs) return;
   const std::string ours = joined(config.data.chat_template_kwargs), of_run = joined(words, ",");
-  messages.warning("the run of " + model + " told the chat template " + joined(words) + ", and this configuration " +
-                   (ours.empty() ? "tells it nothing" : "tells it " + ours) + "; data.chat_template_kwargs=[" + of_run +
-                   "] gives the prompts of training");
+  messages.warning("the run of " + model + " set the chat template variables " + joined(words) +
+                   ", but this configuration " + (ours.empty() ? "sets none" : "sets " + ours) +
+                   "; data.chat_template_kwargs=[" + of_run + "] gives the prompts of training");
 }
 
 /// Loads a model by name, with the adapter of --adapter.
@@ -172,11 +172,11 @@ std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& pr
 }
 
 /// Numbers that rest on nothing are not printed.
-void require_judged(const Evaluation& result) {
+void require_rewards(const Evaluation& result) {
   if (result.has_rewards()) return;
   const std::vector<std::string>& failures = result.scores.failures;
   fail(failures.empty() ? ExitCode::kBadConfiguration : ExitCode::kRewardProgramFailed,
-       "no reward function judged any of the ", result.verdicts.size(), " completions, so there is nothing to report; ",
+       "no reward function scored any of the ", result.verdicts.size(), " completions, so there is nothing to report; ",
        failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
 }
 
@@ -240,7 +240,7 @@ void print_table(const Evaluation& result, const EvaluationRequest& request, con
   console.line(text);
   if (const int64_t unscored = result.statistics.all.unscored)
     console.line(std::to_string(unscored) + " of " + std::to_string(result.verdicts.size()) +
-                 " completions left out: no reward function judged them");
+                 " completions skipped: no reward function scored them");
 }
 
 HeldOutPrompts held_out_prompts(PromptSources& prompt_sources, int64_t count, Console& messages) {
@@ -262,7 +262,7 @@ void require_samples_file_name(const std::string& samples) {
 
 constexpr const char* kSamples = "eval --samples";
 
-/// Whether an earlier evaluation wrote this file: its first line has the keys of a sample in the same order.
+/// Returns whether an earlier evaluation wrote this file: its first line has the keys of a sample in the same order.
 bool holds_samples(const std::filesystem::path& path) {
   constexpr size_t kMaxLine = size_t{64} << 20;
   std::string line;
@@ -324,7 +324,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   ScoreTally tally;
   if (const auto first = tally.add(result.scores, result.rollouts.size())) messages.warning(*first);
   for (const std::string& warning : tally.warnings()) messages.warning(warning);
-  require_judged(result);
+  require_rewards(result);
   if (!arguments.samples.empty()) {
     require_replaceable(arguments.samples, kSamples, holds_samples);  // it may have appeared meanwhile
     write_atomically(arguments.samples, sample_lines(result, prompts));

@@ -62,7 +62,7 @@ ExitCode generate(const Request& request) {
   std::vector<int32_t> prompt = prompt_tokens(generator, request, messages);
   if (prompt.empty())
     fail(ExitCode::kBadConfiguration, "--prompt is empty and the tokenizer adds no token; expected at least one token");
-  // On a terminal, a single completion is streamed.
+  // Streams a single completion to a terminal.
   const bool streams = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {
     write_out(escape(piece, request));

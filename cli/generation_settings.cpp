@@ -42,7 +42,7 @@ bool is_supported(const std::string& key) {
          key == "max_new_tokens" || key == "max_length" || key == "stop_strings";
 }
 
-/// Whether a value of an unsupported key has no effect.
+/// Returns whether a value of an unsupported key has no effect.
 bool is_neutral(const std::string& key, const Json& value) {
   static const std::map<std::string, double> kNeutral = {{"repetition_penalty", 1},
                                                          {"encoder_repetition_penalty", 1},

@@ -140,12 +140,13 @@ bool explain_unknown_option(const CommandLine& line, int argc, char** argv) {
   return false;
 }
 
-/// Whether a command trains. The run then calls begin_command() itself, once there is a checkpoint to resume from.
+/// Returns whether a command trains. The run then calls begin_command() itself, once there is a checkpoint to resume
+/// from.
 bool is_training_command(std::string_view command) {
   return command == "train" || command == "sft" || command == "quickstart";
 }
 
-/// Whether a command does more than print, so that it continues after its output was closed.
+/// Returns whether a command does more than print, so that it continues after its output was closed.
 bool writes_files(std::string_view command) {
   return is_training_command(command) || command == "eval" || command == "convert" || command == "export";
 }

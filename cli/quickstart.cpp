@@ -33,7 +33,8 @@ void print_next_steps(const Config& config, Console& console) {
   console.line("  (. scripts/env.sh puts keel on your PATH; the program is build/keel)");
 }
 
-/// Whether a run has these settings, apart from section run but with the same seed: a new run would only repeat it.
+/// Returns whether a run has these settings, apart from section run but with the same seed: a new run would only repeat
+/// it.
 bool has_settings(const std::filesystem::path& run, const Config& config) {
   if (!can_read_yaml()) return false;
   try {

@@ -59,7 +59,7 @@ std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string
   return ids.get<std::vector<int32_t>>();
 }
 
-/// Whether a completion ended with a stop token or string (true if the row has no finish reason).
+/// Returns whether a completion ended with a stop token or string (true if the row has no finish reason).
 bool stopped_of(const Json& row, const std::string& place) {
   for (const char* key : {"finish", "finish_reason"}) {
     const auto found = row.find(key);
@@ -70,7 +70,7 @@ bool stopped_of(const Json& row, const std::string& place) {
   return true;
 }
 
-/// Whether a row is from `keel eval --samples`, whose "answer" is the one in the completion.
+/// Returns whether a row is from `keel eval --samples`, whose "answer" is the one in the completion.
 bool is_sample_of_eval(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
 
 bool has_prompt(const Json& row) {

@@ -12,7 +12,7 @@
 
 namespace keel::cli {
 
-/// What --quiet does for a command that trains.
+/// Help of --quiet for training commands.
 inline constexpr const char* kQuietHelp =
     "Print only warnings, errors and the result: accuracy or loss before and after, and the checkpoint. log.txt has "
     "everything";

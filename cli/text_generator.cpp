@@ -56,7 +56,7 @@ Check not_empty() {
   };
 }
 
-/// Like CLI11's IsMember, with a suggestion in the error.
+/// Replaces CLI11's IsMember, whose error has no suggestion.
 void require_one_of(Argument argument, const std::vector<std::string>& choices) {
   argument.words(choices).check([=](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();

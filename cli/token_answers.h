@@ -13,7 +13,7 @@ namespace keel::cli {
 
 // Code shared by keel tokens and keel advise.
 
-/// Which records are read, and how the result is printed.
+/// The records to read, and the output format.
 struct RecordArguments {
   std::string run, steps;
   bool json = false, csv = false;

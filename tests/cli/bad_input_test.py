@@ -248,7 +248,7 @@ class ImpossibleSettings(support.Test):
         self.assert_refused(train(self.folder / "run", "--explain", run={"device": "cuda"}), 2, "run.device", "cuda")
 
     def test_doctor_prints_the_default_number_of_threads(self):
-        """run.threads 0 is one for each core, whatever OpenMP was told."""
+        """run.threads 0 means one per core, for any OMP_NUM_THREADS."""
         told = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
         cores = re.search(r"cores +(\d+)", told)[1]
         self.assertRegex(told, rf"CPU kernels .*, {cores} threads?\n")

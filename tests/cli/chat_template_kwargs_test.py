@@ -8,7 +8,7 @@ import byte_model
 import support
 from support import keel
 
-# As Qwen's: an empty block of thoughts, for the model to go on from alone; and a date.
+# Like Qwen's: an empty thinking block, only in the generation prompt; and a date.
 THINKING = byte_model.TEMPLATE.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n"
                                        "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}")
 DATED = "{{ strftime_now('%Y') }} " + byte_model.TEMPLATE
@@ -73,7 +73,7 @@ class TemplateWords(support.Test):
         self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
     def test_variables_without_effect_on_first_prompts_are_refused(self):
-        """Later rows may be conversations, so that nothing is said of all of them."""
+        """Later rows may be conversations, so this is not an error for all rows."""
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
         self.assertIn("data.chat_template_kwargs has no effect: the first row of no file goes through the chat template",
                       self.explained("data.chat_template_kwargs=[enable_thinking=false]"))

@@ -36,7 +36,7 @@ class Chat(support.Test):
 
     @staticmethod
     def rendered(*turns):
-        """As the template does it, up to where the model is to go on."""
+        """Renders the template with its generation prompt."""
         text = "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in turns)
         return text + "<|im_start|>assistant\n"
 
@@ -63,7 +63,7 @@ class Chat(support.Test):
         alone = self.generated(self.rendered(("user", "hi")), run, NOISE)
         french = self.generated(self.rendered(("system", "French."), ("user", "hi")), run, NOISE)
         english = self.generated(self.rendered(("system", "English."), ("user", "hi")), run, NOISE)
-        self.assertEqual(len({alone, french, english}), 3)  # or nothing could be told by them
+        self.assertEqual(len({alone, french, english}), 3)  # or they would prove nothing
         for system, answer, told in (((), french, True), (("--system", "English."), english, False), (("--system", ""), alone, False)):
             for result in (support.keel("generate", "--model", run, "--prompt", "hi", "--chat", *NOISE, *system),
                            self.chat("hi\n", *system, model=run, sampling=NOISE)):
@@ -171,7 +171,7 @@ class Chat(support.Test):
         self.assertEqual((grown, whole), ("\n", "\n"))
 
     def test_streaming_loses_nothing_when_a_token_changes_earlier_text(self):
-        # Where tokens are bytes by name, a byte that makes no character takes those before it along: A, then three marks.
+        # With byte tokens, an invalid byte also invalidates those before it: A, then three replacement characters.
         model = self.folder / "model"
         shutil.copytree(self.model / "checkpoints" / "step-000001", model)
         tokenizer = json.loads((model / "tokenizer.json").read_text())

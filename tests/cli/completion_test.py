@@ -11,7 +11,7 @@ import unittest
 
 import support
 
-END = "\x07"  # a key that each shell is told to show its line for
+END = "\x07"  # a key bound to printing the line in each shell
 
 
 class Typed:
@@ -144,7 +144,7 @@ class Completion(support.Test):
         shell.send("COMP_WORDBREAKS=${COMP_WORDBREAKS//=}\n")  # as some people have it
         self.check(shell, [case for case in self.CASES if "=" in case[1]])
 
-    @unittest.skipUnless(shutil.which("zsh"), "there is no zsh")
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is missing")
     def test_zsh(self):
         shell = Typed(["zsh", "-f", "-i"], self.folder, "PS1='$ '; unsetopt beep zle_bracketed_paste prompt_sp; bindkey -e", "bindkey '^U' kill-whole-line",
                       "autoload -U compinit; compinit -u -D", "shown() { print -rn -- \"<<$BUFFER>>\" }; zle -N shown; bindkey '^G' shown",
@@ -157,7 +157,7 @@ class Completion(support.Test):
         self.offered(shell, "keel train mine.yaml run.precision=\t", "auto", "float32", "bf16", "fp16")
         self.offered(shell, "keel export --\t", "--csv", "--tensorboard", "--wandb", "--mlflow", "--metric", "--overwrite", "--help")
 
-    @unittest.skipUnless(shutil.which("fish"), "there is no fish")
+    @unittest.skipUnless(shutil.which("fish"), "fish is missing")
     def test_fish(self):
         def offers(line):
             result = subprocess.run(["fish", "--no-config", "-c", f"source {self.script('fish')}; complete -C {line!r}"], cwd=self.folder,

@@ -26,14 +26,14 @@ except ImportError as error:
     print(f"{error}; scripts/bootstrap.sh --tests installs it")
     sys.exit(77)
 
-# One RL step of two updates. The sampler is disturbed, so that pi and mu differ before the first of them; advantages and
-# aggregation are said, since every method has its own.
+# One RL step of two updates. The sampler is noisy, so that pi and mu differ before the first update. Advantages and
+# aggregation are set, since methods have different defaults.
 RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train": {"steps": 1}, "eval": {"prompts": 0},
        "reward": {"overlong_buffer": 30}, "checkpoint": {"every": 0}, "record": {"tokens": "every_step"},
        "rollout": {"samples_per_prompt": 4, "logit_noise": 0.5}}
 ALIKE = {"advantage": "grpo", "aggregation": "token_mean"}
 
-# What the runs were made with whose records are asked, and the rows that only these can answer for.
+# The methods of the recorded runs, and the methods that need their extra columns.
 TOP_K, PLAIN = "dppo_topk_tv:low=0.15,high=0.12,k=6", "dppo_tv:low=0.01,high=0.008"
 CORRECTED, FULL_TV, FULL_KL = "minirl:low=0.01,high=0.02", "dppo_full_tv:low=0.02,high=0.01", "dppo_full_kl:low=0.002,high=0.001"
 ANSWERED_BY = {
@@ -286,7 +286,7 @@ class Numbers(support.Test):
             self.assertIn(setting, keel("advise", run, "--method", f"dppo_tv:{parameters}").stdout)
 
     def test_the_recommended_setting_is_valid(self):
-        """Beside a configuration with one threshold, with two, or with other parameters, the settings train with what was asked for."""
+        """The settings train with the recommended threshold for configurations with one threshold, two, or other parameters."""
         configurations = []
         for objective in ({"delta": 0.3}, {"method": "dppo_tv", "delta_low": 0.01, "delta_high": 0.008}, {"method": "ppo", "parameters": ["dual=3.0"]},
                           {"method": "dppo_tv", "ratio_cap": 5}, {"method": "minimal_mask", "anchor": "recomputed"}):

@@ -17,8 +17,8 @@ class SameSeed(support.Test):
             self.assertNotEqual((a / name).read_bytes(), (c / name).read_bytes(), name)
 
     def test_saving_recording_and_batch_size_do_not_change_the_bits(self):
-        # None of these may leak into the numbers; rollout.max_sequences changes the shapes of matrix products and is
-        # left alone here, for a library may then add in another order.
+        # These must not affect results. rollout.max_sequences is excluded: it changes GEMM shapes, so a library may sum in
+        # another order.
         self.assert_exit(train(self.folder / "a"), 0)
         self.assert_exit(train(self.folder / "b", checkpoint={"every": 0}, record={"samples_per_step": 5}), 0)
         for name in self.final_files(self.folder / "a"):

@@ -81,11 +81,11 @@ class Eval(support.Test):
             self.assert_refused(self.evaluate("--samples", own, **few), 2, str(own), "`keel eval --samples` did not write it",
                                 "choose another name")
             self.assertEqual(own.read_text(), there)
-        # All before anything is sampled: here there is no model yet.
-        nobody = {"run": {"dir": self.folder / "none"}}
-        self.assert_refused(self.evaluate("--samples", own, **nobody), 2, "did not write it")
-        self.assert_refused(self.evaluate("--samples", self.folder, **nobody), 2, "a folder has that name")
-        self.assert_refused(self.evaluate("--samples", self.folder / "missing" / "samples.jsonl", **nobody), 2, "missing")
+        # These are checked before the model is loaded: here there is none.
+        no_model = {"run": {"dir": self.folder / "none"}}
+        self.assert_refused(self.evaluate("--samples", own, **no_model), 2, "did not write it")
+        self.assert_refused(self.evaluate("--samples", self.folder, **no_model), 2, "a folder has that name")
+        self.assert_refused(self.evaluate("--samples", self.folder / "missing" / "samples.jsonl", **no_model), 2, "missing")
         self.assertEqual(sorted(os.listdir(self.folder)), ["own", "run", "samples.jsonl"])
 
     def test_training_sampling_settings_are_refused_and_used_ones_printed(self):
@@ -132,7 +132,7 @@ class Eval(support.Test):
                                reward={"functions": '["length:1000000"]', "weights": "[0]"})
         self.assert_exit(result, 0)
         found = json.loads(result.stdout)["all"]
-        self.assertEqual(found["avg@2"], {"mean": 0, "low": None, "high": None})  # a length could be worth anything
+        self.assertEqual(found["avg@2"], {"mean": 0, "low": None, "high": None})  # a length reward has no fixed range
         for name in ("pass@1", "pass@2", "maj@2"):
             self.assertEqual(found[name]["mean"], 0, name)
             self.assertAlmostEqual(found[name]["low"], 0, places=12)

@@ -108,7 +108,7 @@ class EventFile(support.Test):
         self.assertEqual(events(run, HISTOGRAM), histograms)
         self.assertEqual(len(events(run, TEXT)), len(texts))  # each once
         self.assertEqual(set(events(run, TEXT)), texts)
-        self.assertEqual(file.stat().st_size, 0)  # a TensorBoard that has it open goes on from there
+        self.assertEqual(file.stat().st_size, 0)  # an open TensorBoard continues from there
 
     def test_contains_all_rows_if_enabled_later_and_stays_if_disabled(self):
         run = self.folder / "run"
@@ -154,11 +154,11 @@ class EventFile(support.Test):
 
     def test_a_full_disk_stops_the_run_and_names_the_file(self):
         first, run = self.folder / "first", self.folder / "run"
-        warm_up = {"sft": {"steps": 100, "noisy_steps": 0}, "train": {"steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 1000}}
-        self.assert_exit(train(first, **{**warm_up, "sft": {"steps": 1, "noisy_steps": 0}}), 0)
-        # What a run begins with has room; the event file, which has the configuration in it, is the first to be larger.
-        room = max((first / name).stat().st_size for name in ("config.yaml", "used.json")) + 2000
-        result = train(run, prefix=["prlimit", f"--fsize={room}"], **warm_up, **CHARTS)
+        sft_only = {"sft": {"steps": 100, "noisy_steps": 0}, "train": {"steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 1000}}
+        self.assert_exit(train(first, **{**sft_only, "sft": {"steps": 1, "noisy_steps": 0}}), 0)
+        # The first files fit; the event file, which contains the configuration, is the first to exceed the limit.
+        limit = max((first / name).stat().st_size for name in ("config.yaml", "used.json")) + 2000
+        result = train(run, prefix=["prlimit", f"--fsize={limit}"], **sft_only, **CHARTS)
         self.assert_refused(result, 4, f'append to "{run}/tensorboard/events.out.tfevents.', "File too large")
         self.assertEqual(events(run), rows_as_events(run)[:len(events(run))])
 

@@ -175,7 +175,7 @@ class Generate(support.Test):
         self.assert_refused(self.generate("--no-special-tokens", "--chat"), 2, "--no-special-tokens", "--chat")
 
     def sums(self):
-        """What is said to 0 + 1 to 4 + 1, as templates below ask it."""
+        """Answers to 0 + 1 to 4 + 1, with the templates below."""
         return [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
 
     def reply(self, model, *flags):

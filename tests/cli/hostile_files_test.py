@@ -143,7 +143,7 @@ class HostileFiles(support.Test):
     def test_pipes_and_devices_instead_of_files_are_refused_unread(self):
         @contextlib.contextmanager
         def put(path, kind):
-            """What is no file in the place of one, for a while."""
+            """Temporarily replaces a file by a pipe, a device or a folder."""
             sound = path.read_bytes() if path.exists() else None
             path.unlink(missing_ok=True)
             if kind == "pipe":

@@ -56,7 +56,7 @@ MEANT = {
     "verl_gspo.sh": dict(  # a warm-up of 5 of 100 steps, of 4 updates each
         method="gspo", low=3e-4, high=4e-4, prompts=8, samples=4, updates=4, kl=0, advantage="grpo", average="seq_mean_token_mean", lr=1e-6,
         warmup=20, decay=0.1),
-    "verl_dapo.sh": dict(  # three of our batches are one of verl's
+    "verl_dapo.sh": dict(  # three of Keel's batches are one of verl's
         method="ppo", low=0.2, high=0.28, parameters=["dual=10.0"], prompts=4, samples=16, updates=2, kl=0, advantage="grpo",
         average="token_mean", lr=1e-6, warmup=20, batches=30, overlong=4),
     "verl_rloo.sh": dict(
@@ -231,7 +231,7 @@ class Import(own_files.Test):
                 self.write("r.yaml", text)
                 self.assertIn(wanted, self.refused("r.yaml"))
         self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
-        self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all of them are told
+        self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all are reported
         self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
         self.assertIn("train_grpo.py: a Python script is not read. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
         for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "this is no configuration"),

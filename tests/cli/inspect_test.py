@@ -174,7 +174,7 @@ class Inspect(support.Test):
         folder = self.folder / "model"
         self.assert_exit(keel("convert", self.file, folder), 0)
         weights, kept = folder / "model.safetensors", folder / "consolidated.safetensors"
-        kept.write_bytes(weights.read_bytes())  # which nobody reads
+        kept.write_bytes(weights.read_bytes())  # which no loader reads
         self.assertEqual(len(json.loads(keel("inspect", folder, "--json").stdout)["tensors"]), 11)
         weights.unlink()
         for make, remove, part in ((weights.mkdir, weights.rmdir, "Is a directory"), (lambda: os.mkfifo(weights), weights.unlink, "a pipe")):

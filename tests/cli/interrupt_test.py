@@ -21,7 +21,7 @@ import support
 
 SECONDS = 5  # that a stop may take, from signal to end
 
-# Ends its first calls at once; the one that it is told to be slow on never ends by itself.
+# Returns at once from its first calls; the call with the slow marker never returns.
 SLOW = '''
 import pathlib, time
 def reward(prompts, completions, **columns):
@@ -197,7 +197,7 @@ class Runs(Interrupt):
                 shutil.rmtree(self.run)
 
     def test_a_background_sampler_is_interrupted_too(self):
-        """Its batch is sampled and judged again."""
+        """Its batch is sampled and scored again."""
         judge, behind = f"python:{self.folder / 'judge.py'}", {"rollout": {"staleness": 1}}
         self.forget_calls()
         self.train(self.whole, judge, **behind)
@@ -206,7 +206,7 @@ class Runs(Interrupt):
         self.assert_same_run(self.run, self.whole)
 
     def test_a_saved_step_is_not_saved_again(self):
-        """The save beside the third step had the run as it is left."""
+        """The background save of the third step already has the final state."""
         saved = self.run / "checkpoints" / "step-000010" / "manifest.json"
         written = []
 
@@ -263,7 +263,7 @@ class Runs(Interrupt):
         time.sleep(0.5)
         self.stop(process, signal.SIGTERM)
         self.assertEqual(process.returncode, 75, process.errors)
-        # Of the last whole step: completions that are no programs at all are judged at once, and their steps may be over.
+        # The last complete step: completions that are not programs are scored at once, so several steps may be complete.
         self.assertIn(support.checkpoints(self.run), [[f"step-{step:06}"] for step in range(100)])
 
     def test_a_second_signal_exits_at_once(self):
@@ -333,7 +333,7 @@ class Runs(Interrupt):
         self.assertFalse(self.run.exists())
 
     def test_while_a_resumed_run_gets_ready(self):
-        """It can be resumed as before, and says so, unless the system was still loading the program."""
+        """The run can still be resumed, and this is printed, unless the program was still loading."""
         self.train(self.run, "task", checkpoint={"every": 2})
         endings = set()
         for pause in (0, 0.2, 0.4, 0.6):
@@ -377,7 +377,7 @@ class Runs(Interrupt):
                     support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
 
     def test_blocked_and_ignored_signals_of_the_parent(self):
-        """A mask with SIGTERM in it is lifted, programs of rewards are waited for, and an alarm that is not its own is nobody's."""
+        """A signal mask with SIGTERM is removed, reward programs are awaited, and foreign alarms are ignored."""
         def prepare():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -34,7 +34,7 @@ class LostFolder(support.Test):
             assert result.returncode == 0, result.stderr
 
     def lose(self, lose, at_row=16, run="run", then=signal.SIGCONT, **sections):
-        """A run to whose folder something happens, all at once, when it has written so many rows."""
+        """Runs a training whose folder is changed after it has written `at_row` rows."""
         output, run = self.folder / f"{pathlib.Path(run).name}.output", self.folder / run
         sections = {**LONG, **sections, "run": {"dir": run}}
         process = support.start(output, "train", support.QUICKSTART, *support.settings(**sections))
@@ -257,7 +257,7 @@ class LostFolder(support.Test):
         """The folder is swapped while a system call of a save waits: neither what comes before nor after touches it."""
         self.require_strace()
         moments = [("renameat,renameat2,rename", 3), ("fsync", 12)]
-        # A save has a thread of its own, which renames and removes so many files.
+        # A save has its own thread, which renames and removes files.
         moments += support.count([], [("mkdirat,mkdir", 2), ("unlinkat,unlink", 6), ("renameat,renameat2,rename", 9), ("unlinkat,unlink", 11)])
         for call, number in moments:
             run, log = self.folder / f"{call} {number}", self.folder / f"{call} {number} log"

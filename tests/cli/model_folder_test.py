@@ -145,7 +145,7 @@ class ModelFolder(support.Test):
         numbers = self.generate("--temperature", 1).stdout
         self.base = self.folder / "wide"
         self.assertEqual(self.generate("--temperature", 1).stdout, numbers)
-        # Who changes the folder's weights, and says so by taking its manifest away, has those.
+        # Changed weights are used if the manifest was removed.
         self.base = self.last("narrow")
         (self.base / "manifest.json").unlink()
         shutil.copy(narrow / "model.safetensors", self.base / "model.safetensors")

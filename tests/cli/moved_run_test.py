@@ -48,7 +48,7 @@ class Elsewhere(support.Test):
         self.assertEqual([row for row in support.metrics(start / "run") if row["phase"] == "rl"], rl)
         for name in self.final_files(start / "whole"):
             self.assertEqual((start / "run" / name).read_bytes(), (start / "whole" / name).read_bytes(), name)
-        # From the folder that it was started in, by the names that were given then.
+        # From the original working directory, with the original relative paths.
         self.assert_exit(train("run", "--resume", **{**whole, "train": {"steps": 4}}), 0)
 
     def test_a_run_that_was_moved_says_what_to_set(self):
@@ -104,7 +104,7 @@ class MovedProject(own_files.Test):
                 project.rename(new)
                 config = self.folder / "run" / "config.yaml"
                 self.assert_exit(keel("train", config, "--resume", "train.steps=2", *place(new)), 0)
-                # What is in them must still be the same.
+                # Their contents must be unchanged.
                 rows = (new / self.data.name).read_text()
                 (new / self.data.name).write_text(rows.replace("sums", "SUMS"))
                 self.assert_refused(keel("train", config, "--resume", "train.steps=3"), 3, "data.files: the rows are not those")

@@ -53,7 +53,7 @@ class OwnData(own_files.Test):
         used = json.loads((self.folder / "run" / "used.json").read_text())
         self.assertEqual([path for path, value in used.items() if value in (None, "", [])], [])
         self.assertEqual([path for path in used if path.split(".")[0] in ("task", "sft", "critic", "lora")], [])
-        # The row's own thresholds; three prompts of two samples; what is left of 128 positions beside 8 new tokens.
+        # The method's thresholds; 3 prompts x 2 samples; 128 positions minus 8 new tokens.
         expected = {"objective.delta_low": 0.15, "objective.delta_high": 0.15, "train.sequences_per_update": 6,
                     "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 120, "model.hidden_size": 16}
         self.assertEqual({path: used[path] for path in expected}, expected)
@@ -61,7 +61,7 @@ class OwnData(own_files.Test):
         self.assertIn(f"data <b>{self.data}</b>", (self.folder / "run" / "report.html").read_text())
 
     def test_a_run_leaves_no_file_for_profilers(self):
-        # On ARM, LibTorch's oneDNN would write one; the variable keeps it from that, and a reward's process has it too.
+        # On ARM, LibTorch's oneDNN would write one without this variable, which reward processes inherit.
         self.reward.write_text("""
 import os
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
@@ -79,12 +79,12 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         before = set(pathlib.Path("/tmp").glob("perf-*.map"))
         self.assertEqual(told(), {("0", "None")})
         self.assertEqual(set(pathlib.Path("/tmp").glob("perf-*.map")) - before, set())
-        self.assertEqual(told(DNNL_JIT_PROFILE="0"), {("None", "0")})  # whoever sets it is asked no further
+        self.assertEqual(told(DNNL_JIT_PROFILE="0"), {("None", "0")})  # a user's value is kept
 
     def test_a_stopped_run_resumes_to_the_same_bits(self):
         self.assert_exit(self.train("whole"), 0)
         self.assert_exit(self.train("parts", train={"steps": 2}), 0)
-        # The first half's last evaluation is no part of the whole run, so weights and moments are what is compared.
+        # The first half ends with an extra evaluation, so only weights and moments are compared.
         self.assert_exit(support.keel("train", self.configuration("parts"), "--resume"), 0)
         for name in self.final_files(self.folder / "whole"):
             self.assertEqual((self.folder / "whole" / name).read_bytes(), (self.folder / "parts" / name).read_bytes(), name)
@@ -319,7 +319,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         result = self.evaluate(eval={"prompts": 20, "samples": 2})
         self.assert_exit(result, 0)
         sums = result.numbers["all"]
-        # Of 5 x 4 prompts the 8 with an odd first number are not judged, and 4 of the other 12 are right.
+        # 8 of 5 x 4 prompts have an odd first number and no reward; 4 of the other 12 are correct.
         self.assertEqual((sums["prompts"], sums["unjudged"]), (20, 16))
         for name in ("avg@2", "pass@1", "pass@2", "maj@2"):
             self.assertAlmostEqual(sums[name]["mean"], 4 / 12 if name != "maj@2" else sums[name]["mean"])
@@ -329,7 +329,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             self.assertEqual(sample["reward"], None if bonus % 2 else float(bonus == 4), sample)
             self.assertEqual(sample["solved"], None if bonus % 2 else bonus == 4, sample)
         table = support.keel("eval", self.configuration("run", eval={"prompts": 20, "samples": 2}))
-        self.assertIn("16 of 40 completions left out: no reward function judged them", table.stdout)
+        self.assertIn("16 of 40 completions skipped: no reward function scored them", table.stdout)
         self.assert_exit(self.train("trained", train={"steps": 1}, eval={"prompts": 20}), 0)
         (row, *_) = [row for row in support.metrics(self.folder / "trained") if row["phase"] == "eval"]
         self.assertAlmostEqual(row["eval/reward"], 4 / 12)
@@ -340,7 +340,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         functions = {"functions": [f"python:{self.reward}"]}
         result = self.evaluate(eval={"prompts": 20}, reward=functions)
         self.assert_exit(result, 2)
-        self.assertIn("keel: no reward function judged any of the 20 completions", result.stderr)
+        self.assertIn("keel: no reward function scored any of the 20 completions", result.stderr)
         self.assertIsNone(result.samples)
         result = self.train("run", train={"steps": 1}, eval={"prompts": 20}, reward=functions)
         self.assert_exit(result, 0)

@@ -51,7 +51,7 @@ class Training(support.Test):
         skipped = rows[-1]["skipped_steps"]
         made = max(row["updates"] for row in rows)
         self.assertEqual(made + skipped, 8 + 4 * 2)  # of the warm-up, and two in each step
-        # Gradients that are a thousand times larger overflow until the scale has followed, and the run goes on.
+        # Gradients a thousand times larger overflow until the loss scale has adapted; the run continues.
         self.trained("steep", run={"precision": "fp16"}, objective={"entropy_coefficient": -1000})
         last = support.metrics(self.folder / "steep")[-1]
         self.assertGreater(last["skipped_steps"], 3)  # more in a row than stop a run

@@ -20,7 +20,7 @@ def stops(*steps):
 
 
 def train_in_parts(trained, steps, last):
-    """Calls trained(*flags, steps=...) for each part of a run that is stopped after these steps and goes on to the last."""
+    """Calls trained(*flags, steps=...) for each part of a run that is stopped after these steps and resumed to the end."""
     for number, step in enumerate((*steps, last)):
         trained(*(["--resume"] if number else []), steps=step)
 
@@ -38,7 +38,7 @@ class AskedToStop(support.Test):
 
 
 class WithMoreThanWeights(support.Test):
-    """What a run must remember beside its own weights: the reference policy, and thresholds that moved."""
+    """State besides the weights: the reference policy and adapted thresholds."""
 
     EXTRA = {"objective": {"parameters": '["target_kept=0.8"]'}, "reference": {"kl_coefficient": 0.05},
              "optimizer": {"lr": 0.01}, "eval": {"prompts": 0}}
@@ -197,7 +197,7 @@ class WithCritic(support.Test):
 
 
 class Rows(support.Test):
-    """What a run has written about itself is what it finds again, or it says where it is not."""
+    """A resumed run finds its rows unchanged, or names the difference."""
 
     @classmethod
     def setUpClass(cls):

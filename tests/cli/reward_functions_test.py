@@ -10,7 +10,7 @@ import types
 
 import support
 
-# As TRL's documentation shows them: a length, a format, a column of the data set, a task that is not this function's.
+# From TRL's documentation: a length, a format, a column of the data set, and a task for another function.
 TRL = '''
 import re
 
@@ -51,7 +51,7 @@ class Counts:
 reward = Counts()
 '''
 
-# As TRL's documentation shows it for conversations.
+# From TRL's documentation for conversations.
 TRL_CHAT = '''
 def chat_reward(prompts, completions, **kwargs):
     contents = [completion[0]["content"] for completion in completions]
@@ -321,7 +321,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """)
         data = [{"completion": c} for c in ("a", "raise", "silent", "long", "name", "b")]
         got = self.reward(data, f"python:{path}", on_error="skip", workers=1)
-        self.assert_rewards(got, [1, None, None, None, None, 6])  # one process judged them all
+        self.assert_rewards(got, [1, None, None, None, None, 6])  # one process scored them all
         for row, told in zip(got[1:5], ("ValueError: half \\ud800 of it in two lines (odd.py:10)", "Silent: ", "xx... (10000000 characters)",
                                         "the reward is '\\udc80' (str)")):
             self.assertIn(told, row["failures"][0])

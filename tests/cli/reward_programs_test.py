@@ -44,7 +44,7 @@ def reward(completions, **columns):
             return False
 
 
-# Answers without "id", and prints a line that is no answer: before the first answer, or after each.
+# Replies without "id", and prints an extra line before the first reply or after each.
 STRAY = """
 import json, sys, time
 for number, line in enumerate(sys.stdin):

@@ -123,7 +123,7 @@ class RunAsModel(support.Test):
         self.assertIn(f"path: {self.newest}\n", (self.folder / "second" / "config.yaml").read_text())
         self.assert_exit(second(f"model.path={self.newest}", "run.dir=same"), 0)
         self.assert_same_run(self.folder / "second", self.folder / "same")
-        # The first run goes on meanwhile; the second one is resumed with what it was started from.
+        # The first run continues meanwhile; the second one resumes with its original starting model.
         self.assert_exit(train(self.run, "--resume", **START, train={"steps": 6}), 0)
         self.assertNotEqual(support.checkpoints(self.run)[-1], self.newest.name)
         self.assert_exit(second("--resume", "train.steps=2"), 0)
@@ -165,7 +165,7 @@ class RunAsModel(support.Test):
         twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={adapter.parent}", f"lora.adapter={adapter}")
         self.assert_refused(twice, 2, "lora.adapter", "would count twice", "Remove lora.adapter")
 
-        # What is made of those weights has it too: a folder alone, runs that go on from it with all weights or another adapter.
+        # Everything derived from those weights has it, too: a converted folder, and runs that start from it.
         self.assert_exit(keel("convert", first, self.folder / "converted"), 0)
         self.assertNotIn(str(self.folder), (self.folder / "converted" / "config.json").read_text())
         self.assertEqual(self.generate(self.folder / "converted").stdout, samples)
@@ -197,12 +197,12 @@ class RunAsModel(support.Test):
                 copy = self.folder / f"copy {number} {dtype}"
                 self.assert_exit(keel("convert", base, copy, "--dtype", dtype), 0)
                 self.generate(copy, "--adapter", own)
-        # An adapter is no model.
+        # An adapter is not a model.
         for arguments in (("generate", "--model", adapter, "--prompt", "x"), ("convert", adapter, self.folder / "none"),
                           ("train", config, f"model.path={adapter}", "--explain")):
             refused = keel(*arguments)
             self.assert_exit(refused, 3, f"{adapter} is an adapter, not a model")
-        # But the adapter that was trained on those weights goes on them.
+        # But the adapter trained on those weights can be applied to them.
         self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
 
         headline = keel("eval", config, f"run.dir={self.folder / 'none'}", "run.threads=1", "eval.prompts=2", "--adapter", first).stdout
@@ -218,7 +218,7 @@ class RunAsModel(support.Test):
         self.assertEqual(evaluate("--model", self.newest, f"lora.adapter={adapter}"), merged)
         self.assertEqual(evaluate(f"lora.adapter={first}"), merged)
         self.assertNotEqual(evaluate("--model", self.newest), merged)
-        # What is typed is followed, whatever the run has.
+        # Settings on the command line override those of the run.
         typed = keel("eval", config, f"run.dir={first}", "run.threads=1", "eval.prompts=20", f"model.path={self.older}")
         self.assertIn(f"{self.older} on ", typed.stdout)
         both = keel("eval", config, "--model", first, f"model.path={self.older}", "eval.prompts=20")

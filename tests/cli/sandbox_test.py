@@ -122,7 +122,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its own it may lower
 os.sched_setaffinity(0, os.sched_getaffinity(0))
 print("contained" if answers == ["contained"] * 8 else answers)
 """,
-    "memory that is no process's": """
+    "memory outside processes": """
 import os, socket
 answers = []
 for ask in (lambda: os.memfd_create("x"), lambda: socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)):
@@ -145,7 +145,7 @@ except OSError:
 }
 CONTAINED["more disk than it may have"] = "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + CONTAINED["more disk than it may have"]
 
-# Must be cut off from outside: all worth 0, whatever they print.
+# Must be killed from outside: reward 0, whatever they print.
 CUT_OFF = {
     "a loop that ignores SIGTERM": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nprint('contained', flush=True)\nwhile True: pass\n",
     "taking back the wish to die with its parent": "import ctypes\nctypes.CDLL(None).prctl(1, 0)\nprint('contained', flush=True)\nwhile True: pass\n",
@@ -162,7 +162,7 @@ FORGED = {
     "printing what a success might look like": "print('0\\n1\\npassed\\ncontained')\n",
 }
 
-# What honest programs do as well.
+# Legitimate programs do this, too.
 POOL = """
 import multiprocessing
 def square(x):
@@ -244,7 +244,7 @@ class Namespaces(support.Test):
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
 
     def assert_worth(self, reward, programs, answer, times=TIMES, **options):
-        """Every program is worth that every time; all are judged in one go, some beside each other."""
+        """Every program gets this reward every time; all are scored in one call, some in parallel."""
         rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(times)]
         rewards = self.judge(rows, **options)
         for number, name in enumerate(programs):

@@ -70,7 +70,7 @@ class Saving(support.Test):
             self.assert_refused(result, 4, str(run / "checkpoints" / "step-000001"), "File too large", "ulimit -f")
             self.assertEqual(support.checkpoints(run), [])
             self.assertEqual([path.name for path in run.rglob("*.partial")], [])
-            # The step beside which it failed was made and is written down.
+            # The step during which it failed is complete and recorded.
             self.assertEqual(len(support.read_jsonl(run / "metrics.jsonl")), 2 if background == "true" else 1)
 
 
@@ -110,7 +110,7 @@ class TheBest(support.Test):
         self.assert_exit(result, 0)
         self.assertEqual(json.loads(result.stdout)["model"], str(run / "checkpoints" / best))
 
-        # A run that starts from it remembers which one it was, and goes on from that when the link has moved.
+        # A run that starts from it records the checkpoint, and resumes with it after the link changed.
         other, config = self.folder / "other", self.folder / "start.yaml"
         config.write_text(json.dumps({"model": str(link), "lora": {"rank": 2}, "train": {"steps": 1, "prompts_per_step": 2},
                                       "eval": {"prompts": 0}, "task": {"steps": 1, "modulus": 2}, "run": {"threads": 1},
@@ -191,7 +191,7 @@ class TheBest(support.Test):
         self.assertGreater(os.readlink(run / "checkpoints" / "best"), "step-000009")
 
     def test_an_evaluation_without_the_metric_is_not_compared(self):
-        """From the second evaluation on, one of a prompt's four samples is judged by nobody."""
+        """From the second evaluation on, one of a prompt's four samples has no reward."""
         (self.folder / "outage.py").write_text(OUTAGE)
         run = self.folder / "run"
         result = train(run, sft={"steps": 2, "noisy_steps": 1}, train={"steps": 2}, rollout={"samples_per_prompt": 2},
@@ -205,7 +205,7 @@ class TheBest(support.Test):
 
 
 class Failures(support.Test):
-    """What fails while a step is sampled and judged costs no step before it."""
+    """A failure during sampling or scoring loses no earlier step."""
 
     def assert_failed(self, result, part):
         """By the reward, whose own words stand before the program's."""
@@ -225,7 +225,7 @@ class Failures(support.Test):
             last, command = run / "checkpoints" / "step-000010", f"keel train '{run / 'config.yaml'}' --resume"
             self.assert_failed(result, f"The run is saved up to step 10 in {last}; continue with: {command}")
             support.verify_checkpoint(last)
-            again = train(run, "--resume", **settings)  # nothing is saved anew
+            again = train(run, "--resume", **settings)  # nothing is saved again
             self.assert_failed(again, f"The run is saved up to step 10 in {last}")
             bad.unlink()
             self.assert_exit(train(run, "--resume", **settings), 0)

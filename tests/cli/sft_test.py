@@ -104,9 +104,9 @@ class Sft(own_rows.Test):
 
     def test_the_suggested_command_trains_on_a_fixed_row(self):
         bad = [{"messages": talk} for talk in TALKS[:4]] + [{"messages": TALKS[4][:1]}]
-        rows = self.write("mended.jsonl", bad)
+        rows = self.write("fixed.jsonl", bad)
         self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.batch=4", "data.bad_rows=skip"), 0)
-        self.write("mended.jsonl", [{"messages": talk} for talk in TALKS[:5]])
+        self.write("fixed.jsonl", [{"messages": talk} for talk in TALKS[:5]])
         result = support.keel("sft", self.folder / "run" / "config.yaml", "--resume", "--changed-data")
         self.assert_exit(result, 0)
         self.assertEqual([row["sft/tokens"] for row in support.metrics(self.folder / "run")], [2 * 4, 2 * 1])

@@ -18,7 +18,7 @@ except ImportError as error:
     print(f"{error}; make build, and scripts/bootstrap.sh --tests")
     sys.exit(77)
 
-# Of every scope: a token, with each kind of divergence and both anchors; a sequence; the whole update.
+# Methods of every scope: token, with each kind of divergence and both anchors; sequence; batch.
 SHORT = ("dppo_kl", "drpo_topk_kl", "dppo_full_tv", "tis", "cppo", "gspo", "m2po", "tvpo")
 RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train": {"steps": 2, "epochs": 2}, "eval": {"prompts": 0},
        "reward": {"overlong_buffer": 30}, "checkpoint": {"every": 0}, "record": {"tokens": "every_step"}}

@@ -145,7 +145,7 @@ class Requests(support.Test):
             self.assertIn(status, wanted, request[:80])
             if status:
                 self.assert_guarded(headers)
-        # Parts, compressed pages and kept connections are not served, but whoever asks for them gets the page.
+        # Ranges, compression and keep-alive are not supported; such requests get the full page.
         status, headers, body = self.server.ask("/state", headers=["Range: bytes=0-1,3-4", "Accept-Encoding: br, gzip", "Connection: keep-alive"])
         self.assertEqual((status, json.loads(body)["runs"][0]["name"]), (200, "one"))
         self.assertEqual(dict(headers)["connection"], "close")
@@ -342,7 +342,7 @@ class Lives(support.Test):
 
     def test_watching_does_not_change_training(self):
         plain, run, reward = self.folder / "plain", self.folder / "watched", self.folder / "reward.py"
-        # Its program is ended with all that it left behind, and the server is not taken for that. After the first record it waits until a page
+        # Its reward program is killed with its descendants, but the server is not. After the first record it waits until a page
         # with it was seen, however busy the machine is.
         hold = self.folder / "hold"
         reward.write_text("import pathlib, time\n"
@@ -377,7 +377,7 @@ class Lives(support.Test):
         while wait_for(process, lambda: asked() or True):
             time.sleep(0.1)
         self.assertEqual(process.wait(), 0)
-        self.assertIn("ended", seen)  # a page that is open is told so before the server ends
+        self.assertIn("ended", seen)  # an open page is notified before the server ends
         self.assertEqual(bool(records), bool(made_runs))  # its token records are shown live
         self.assertLessEqual(seen, {"gone", "waiting", "live", "ended", "interrupted"})
         self.assertIsNone(support.difference(run, plain))
@@ -403,7 +403,7 @@ class Lives(support.Test):
             except ConnectionRefusedError:
                 return
             time.sleep(0.1)
-        self.fail("the server of the run that was killed goes on")
+        self.fail("the server of the killed run is still running")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Server:
         return self.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
     def state(self, query=""):
-        """What the page's script is told."""
+        """The state that the page's script gets."""
         status, _, body = self.ask(f"{self.path}state{query}")
         assert status == 200, (status, body)
         return json.loads(body)

@@ -100,7 +100,7 @@ class FinishedRun(support.Test):
 
     def test_metrics_have_every_documented_key_and_finite_numbers(self):
         def no_constant(text):
-            self.fail(f"{text} is no JSON")
+            self.fail(f"{text} is not JSON")
 
         rows = [json.loads(line, parse_constant=no_constant)
                 for line in (self.run / "metrics.jsonl").read_text().splitlines()]
@@ -130,7 +130,7 @@ class FinishedRun(support.Test):
 
     def test_warns_about_steps_without_an_update(self):
         run = self.folder / "cut_off"
-        # Of a single token each, and so few that none happens to be the stop token.
+        # Single tokens, and so few that none happens to be the stop token.
         result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
                        rollout={"max_new_tokens": 1, "samples_per_prompt": 2})
         self.assert_exit(result, 0)

@@ -11,7 +11,7 @@ namespace keel::cuda {
 namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32;
-constexpr int kUnscaledWidth = 2 * kRowThreads * kSeveral;  // elements per thread block without scales
+constexpr int kUnscaledWidth = 2 * kRowThreads * kVectorSize;  // elements per thread block without scales
 
 template <Float8 format>
 constexpr float kMaxValue = max_of(format);
@@ -30,20 +30,20 @@ __device__ float round_to_format(float x) {
 template <class T, int N, Float8 format>
 __global__ void __launch_bounds__(kRowThreads)
     float8_kernel(const T* x, long long count, int row_width, bool scaled, T* y) {
-  using Some = Several<T, N>;
+  using Vec = Vector<T, N>;
   __shared__ float parts[kWarps];
   allow_next_kernel();
   wait_for_previous_kernel();
   const long long begin = static_cast<long long>(blockIdx.x) * row_width;
   const int width = static_cast<int>(min(static_cast<long long>(row_width), count - begin));
-  const auto load = [&](int i) { return *reinterpret_cast<const Some*>(x + begin + i); };
+  const auto load = [&](int i) { return *reinterpret_cast<const Vec*>(x + begin + i); };
   const int first = static_cast<int>(threadIdx.x) * N;
   float scale = 1;
   if (scaled) {
     float largest = 0;
     for (int i = first; i < width; i += kRowThreads * N) {
-      const Some some = load(i);
-      for (int j = 0; j < N; ++j) largest = max_or_nan(fabsf(to_float(some.of[j])), largest);
+      const Vec values = load(i);
+      for (int j = 0; j < N; ++j) largest = max_or_nan(fabsf(to_float(values.of[j])), largest);
     }
     for (int half = 16; half > 0; half /= 2) largest = max_or_nan(__shfl_xor_sync(~0u, largest, half), largest);
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = largest;
@@ -52,10 +52,10 @@ __global__ void __launch_bounds__(kRowThreads)
     scale = max_or_nan(__fdiv_rn(largest, kMaxValue<format>), FLT_MIN);
   }
   for (int i = first; i < width; i += kRowThreads * N) {
-    Some some = load(i);
+    Vec values = load(i);
     for (int j = 0; j < N; ++j)
-      some.of[j] = from_float<T>(__fmul_rn(round_to_format<format>(__fdiv_rn(to_float(some.of[j]), scale)), scale));
-    *reinterpret_cast<Some*>(y + begin + i) = some;
+      values.of[j] = from_float<T>(__fmul_rn(round_to_format<format>(__fdiv_rn(to_float(values.of[j]), scale)), scale));
+    *reinterpret_cast<Vec*>(y + begin + i) = values;
   }
 }
 
@@ -68,8 +68,8 @@ int round_to_float8(const void* x, FloatType type, Float8 format, bool scaled, i
   const int row_width = scaled ? static_cast<int>(width) : kUnscaledWidth;
   for_type(type, [&]<class T>(T*) {
     const auto start = [&]<Float8 kFormat>() {
-      const bool several = in_several(x, row_width, count) && in_several(y, row_width, count);
-      launch(several ? float8_kernel<T, kSeveral, kFormat> : float8_kernel<T, 1, kFormat>,
+      const bool vectorized = can_vectorize(x, row_width, count) && can_vectorize(y, row_width, count);
+      launch(vectorized ? float8_kernel<T, kVectorSize, kFormat> : float8_kernel<T, 1, kFormat>,
              dim3(static_cast<unsigned int>((count + row_width - 1) / row_width)), kRowThreads, 0, stream,
              static_cast<const T*>(x), static_cast<long long>(count), row_width, scaled, static_cast<T*>(y));
     };

@@ -49,15 +49,15 @@ __device__ float rounded(float x) {
 
 /// N elements that a thread loads or stores at once.
 template <class T, int N>
-struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
+struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vector {
   T of[N];
 };
 
-constexpr int kSeveral = 8;
+constexpr int kVectorSize = 8;
 
-/// Returns whether rows of this stride and width can be read kSeveral elements at a time.
-inline bool in_several(const void* begin, int64_t stride, int64_t width) {
-  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 && width % kSeveral == 0;
+/// Returns whether rows of this stride and width can be read kVectorSize elements at a time.
+inline bool can_vectorize(const void* begin, int64_t stride, int64_t width) {
+  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kVectorSize == 0 && width % kVectorSize == 0;
 }
 
 }  // namespace keel::cuda

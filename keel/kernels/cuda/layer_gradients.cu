@@ -17,10 +17,10 @@ template <class T, int N>
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_gradient_kernel(const T* x, const T* weight, const T* dy, const T* dsum, long long rows, int width,
                              float eps, T* dx, float* dweight) {
-  using Some = Several<T, N>;
+  using Vec = Vector<T, N>;
   extern __shared__ float weight_sums[];  // column i + j is at j * (width / N) + i / N
   __shared__ float2 sums[2][kWarps];
-  const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
+  const auto load = [](const T* from) { return *reinterpret_cast<const Vec*>(from); };
   const int first = static_cast<int>(threadIdx.x) * N, columns = width / N;
   constexpr int kStep = kRowThreads * N;
   for (int i = first; dweight && i < width; i += kStep)
@@ -28,20 +28,20 @@ __global__ void __launch_bounds__(kRowThreads)
   int buffer = 0;
   for (long long row = blockIdx.x; row < rows; row += gridDim.x, buffer ^= 1) {
     const long long begin = row * width;
-    Some kept_x[kKept], kept_dy[kKept];
+    Vec kept_x[kKept], kept_dy[kKept];
     float2 sum = {0, 0};  // of x^2, and of dy weight x
-    const auto add = [&](const Some& some_x, const Some& some_dy, const Some& factor) {
+    const auto add = [&](const Vec& x_values, const Vec& dy_values, const Vec& factor) {
       for (int j = 0; j < N; ++j) {
-        const float value = to_float(some_x.of[j]);
+        const float value = to_float(x_values.of[j]);
         sum.x += value * value;
-        sum.y += to_float(some_dy.of[j]) * to_float(factor.of[j]) * value;
+        sum.y += to_float(dy_values.of[j]) * to_float(factor.of[j]) * value;
       }
     };
 #pragma unroll
-    for (int turn = 0; turn < kKept; ++turn)
-      if (const int i = first + turn * kStep; i < width) {
-        kept_x[turn] = load(x + begin + i), kept_dy[turn] = load(dy + begin + i);
-        add(kept_x[turn], kept_dy[turn], load(weight + i));
+    for (int pass = 0; pass < kKept; ++pass)
+      if (const int i = first + pass * kStep; i < width) {
+        kept_x[pass] = load(x + begin + i), kept_dy[pass] = load(dy + begin + i);
+        add(kept_x[pass], kept_dy[pass], load(weight + i));
       }
     for (int i = first + kKept * kStep; i < width; i += kStep)
       add(load(x + begin + i), load(dy + begin + i), load(weight + i));
@@ -55,20 +55,20 @@ __global__ void __launch_bounds__(kRowThreads)
     for (int warp = 0; warp < kWarps; ++warp) squares += sums[buffer][warp].x, products += sums[buffer][warp].y;
     const float scale = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
     const float projection = products * scale * scale / static_cast<float>(width);
-    const auto write = [&](int i, const Some& some_x, const Some& some_dy, const Some& factor) {
-      Some result, other;
+    const auto write = [&](int i, const Vec& x_values, const Vec& dy_values, const Vec& factor) {
+      Vec result, other;
       if (dsum) other = load(dsum + begin + i);
       for (int j = 0; j < N; ++j) {
-        const float value = to_float(some_x.of[j]), gradient = to_float(some_dy.of[j]);
+        const float value = to_float(x_values.of[j]), gradient = to_float(dy_values.of[j]);
         const float own = scale * (gradient * to_float(factor.of[j]) - value * projection);
         result.of[j] = from_float<T>(dsum ? own + to_float(other.of[j]) : own);
         if (dweight) weight_sums[j * columns + i / N] += gradient * rounded<T>(value * scale);
       }
-      *reinterpret_cast<Some*>(dx + begin + i) = result;
+      *reinterpret_cast<Vec*>(dx + begin + i) = result;
     };
 #pragma unroll
-    for (int turn = 0; turn < kKept; ++turn)
-      if (const int i = first + turn * kStep; i < width) write(i, kept_x[turn], kept_dy[turn], load(weight + i));
+    for (int pass = 0; pass < kKept; ++pass)
+      if (const int i = first + pass * kStep; i < width) write(i, kept_x[pass], kept_dy[pass], load(weight + i));
     for (int i = first + kKept * kStep; i < width; i += kStep)
       write(i, load(x + begin + i), load(dy + begin + i), load(weight + i));
   }
@@ -81,20 +81,20 @@ __global__ void __launch_bounds__(kRowThreads)
 template <class T, int N>
 __global__ void swiglu_gradient_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride,
                                        const T* dy, int width, T* dgate, T* dup) {
-  using Some = Several<T, N>;
+  using Vec = Vector<T, N>;
   const long long row = blockIdx.x;
   const int i = (static_cast<int>(blockIdx.y) * kFlatThreads + static_cast<int>(threadIdx.x)) * N;
   if (i >= width) return;
-  Some g = *reinterpret_cast<const Some*>(gate + row * gate_stride + i);
-  Some u = *reinterpret_cast<const Some*>(up + row * up_stride + i);
-  const Some d = *reinterpret_cast<const Some*>(dy + row * width + i);
+  Vec g = *reinterpret_cast<const Vec*>(gate + row * gate_stride + i);
+  Vec u = *reinterpret_cast<const Vec*>(up + row * up_stride + i);
+  const Vec d = *reinterpret_cast<const Vec*>(dy + row * width + i);
   for (int j = 0; j < N; ++j) {
     const float x = to_float(g.of[j]), gradient = to_float(d.of[j]), sigmoid = 1.0f / (1.0f + expf(-x));
     g.of[j] = from_float<T>(gradient * to_float(u.of[j]) * sigmoid * (1.0f + x * (1.0f - sigmoid)));
     u.of[j] = from_float<T>(gradient * rounded<T>(x * sigmoid));
   }
-  *reinterpret_cast<Some*>(dgate + row * width + i) = g;
-  *reinterpret_cast<Some*>(dup + row * width + i) = u;
+  *reinterpret_cast<Vec*>(dgate + row * width + i) = g;
+  *reinterpret_cast<Vec*>(dup + row * width + i) = u;
 }
 
 template <class T>
@@ -110,9 +110,9 @@ int rms_norm_gradients(const void* x, const void* weight, const void* dy, const 
                        int64_t rows, int64_t width, float eps, void* dx, float* dweight, void* stream) {
   if (rows * width == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    const auto aligned = [&](const void* begin) { return in_several(begin, width, width); };
-    const bool several = aligned(x) && aligned(weight) && aligned(dy) && aligned(dsum) && aligned(dx);
-    const auto kernel = several ? rms_norm_gradient_kernel<T, kSeveral> : rms_norm_gradient_kernel<T, 1>;
+    const auto aligned = [&](const void* begin) { return can_vectorize(begin, width, width); };
+    const bool vectorized = aligned(x) && aligned(weight) && aligned(dy) && aligned(dsum) && aligned(dx);
+    const auto kernel = vectorized ? rms_norm_gradient_kernel<T, kVectorSize> : rms_norm_gradient_kernel<T, 1>;
     const size_t bytes = dweight ? static_cast<size_t>(width) * sizeof(float) : 0;
     allow_shared_bytes(kernel, bytes);
     kernel<<<static_cast<unsigned int>(norm_gradient_parts(rows)), kRowThreads, bytes,
@@ -126,11 +126,11 @@ int swiglu_gradients(const void* gate, int64_t gate_stride, const void* up, int6
                      FloatType type, int64_t rows, int64_t width, void* dgate, void* dup, void* stream) {
   if (rows * width == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    const bool several = in_several(gate, gate_stride, width) && in_several(up, up_stride, width) &&
-                         in_several(dy, width, width) && in_several(dgate, width, width) &&
-                         in_several(dup, width, width);
-    const auto kernel = several ? swiglu_gradient_kernel<T, kSeveral> : swiglu_gradient_kernel<T, 1>;
-    const int64_t threads = width / (several ? kSeveral : 1);
+    const bool vectorized = can_vectorize(gate, gate_stride, width) && can_vectorize(up, up_stride, width) &&
+                            can_vectorize(dy, width, width) && can_vectorize(dgate, width, width) &&
+                            can_vectorize(dup, width, width);
+    const auto kernel = vectorized ? swiglu_gradient_kernel<T, kVectorSize> : swiglu_gradient_kernel<T, 1>;
+    const int64_t threads = width / (vectorized ? kVectorSize : 1);
     const dim3 grid(static_cast<unsigned int>(rows),
                     static_cast<unsigned int>((threads + kFlatThreads - 1) / kFlatThreads));
     kernel<<<grid, kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(in<T>(gate), gate_stride, in<T>(up), up_stride,

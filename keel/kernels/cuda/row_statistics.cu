@@ -113,12 +113,12 @@ __global__ void __launch_bounds__(kGradientThreads)
     for (int i = 0; i < kAhead; ++i) {
       const long long token = token_of(begin, i);
       const float z[4] = {fours[i].x, fours[i].y, fours[i].z, fours[i].w};
-      Several<T, 4> result;
+      Vector<T, 4> result;
       for (int j = 0; j < 4; ++j)
         result.of[j] = from_float<T>(token + j == target ? gradient.at_target(n, z[j], inverse_temperature)
                                                          : gradient.at_other(z[j]));
       if (aligned && token < vocab)
-        *reinterpret_cast<Several<T, 4>*>(to + token) = result;
+        *reinterpret_cast<Vector<T, 4>*>(to + token) = result;
       else
         for (int j = 0; j < 4; ++j)
           if (token + j < vocab) to[token + j] = result.of[j];

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   allow_next_kernel();
   namespace groups = cooperative_groups;
   const groups::cluster_group cluster = groups::this_cluster();
-  const int part = single ? 0 : blockIdx.x, parts = single ? 1 : gridDim.x, all = inputs / kDepth;
+  const int part = single ? 0 : blockIdx.x, parts = single ? 1 : gridDim.x, steps = inputs / kDepth;
   constexpr int kRowBytes = kPitch * static_cast<int>(sizeof(float));
   const int rows_per_part = (rows + parts - 1) / parts;  // that one block sums
   const auto rows_in_part = [&](int which) { return max(0, min(rows_per_part, rows - which * rows_per_part)); };
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
     if (threadIdx.x == 0) expect_bytes(&arrived, own_rows * parts * kRowBytes);
     cluster.barrier_arrive();
   }
-  const int begin = all * part / parts, count = all * (part + 1) / parts - begin;
+  const int begin = steps * part / parts, count = steps * (part + 1) / parts - begin;
   const int line = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;  // that this thread copies
   // A gated GEMM interleaves 8 outputs of the gate and 8 of `up`.
   constexpr int kColumns = gated ? kOutputs / 2 : kOutputs, kStep = gated ? kLoaded / 2 : kLoaded;

@@ -8,8 +8,8 @@
 namespace keel::jinja {
 
 bool Loop::next(Value& item) {
-  if (ahead) {
-    item = *std::exchange(ahead, std::nullopt);
+  if (lookahead) {
+    item = *std::exchange(lookahead, std::nullopt);
   } else if (!cursor.next(item)) {
     return false;
   }
@@ -21,8 +21,8 @@ bool Loop::next(Value& item) {
 
 const std::optional<Value>& Loop::peek() {
   Value item;
-  if (!ahead && cursor.next(item)) ahead = std::move(item);
-  return ahead;
+  if (!lookahead && cursor.next(item)) lookahead = std::move(item);
+  return lookahead;
 }
 
 int64_t Loop::length(Runtime& runtime) {
@@ -31,7 +31,7 @@ int64_t Loop::length(Runtime& runtime) {
     known_length = static_cast<int64_t>(*size);
   } else {
     std::vector<Value> rest = to_vector(runtime, iterable);
-    known_length = static_cast<int64_t>(rest.size()) + index + 1 + ahead.has_value();
+    known_length = static_cast<int64_t>(rest.size()) + index + 1 + lookahead.has_value();
     cursor = Cursor(runtime, runtime.list(std::move(rest)));
   }
   return *known_length;

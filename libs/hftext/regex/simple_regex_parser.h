@@ -23,7 +23,6 @@ class SimpleRegexParser {
   bool literals(Item& item, bool caseless);
   bool repeat(Item& item);
   bool number(uint32_t& value);
-  /// Parses a set, an escape or a character into a set.
   bool set(CharacterSet& set, bool caseless);
   bool bracket(CharacterSet& set);
   bool class_escape(CharacterSet& set);

@@ -73,17 +73,17 @@ bool is_within(const Interval& a, const Integer& bound) { return a.low > -bound 
 bool Algebra::is_algebraic_zero(const Polynomial& a) {
   if (a.empty()) return true;
   Rational content;
-  const Form whole = primitive(a, content, false);
-  if (whole.numerator.size() == 1) return false;
-  const ComplexInterval rough = Numeric(*this, kPrecisions[0]).evaluate(whole.numerator);
+  const Form primitive_part = primitive(a, content, false);
+  if (primitive_part.numerator.size() == 1) return false;
+  const ComplexInterval rough = Numeric(*this, kPrecisions[0]).evaluate(primitive_part.numerator);
   if (!rough.real.contains_zero() || !rough.imaginary.contains_zero()) return false;
   Conjugates conjugates(*this);
-  const std::optional<double> size = conjugates.log_size(whole.numerator);
+  const std::optional<double> size = conjugates.log_size(primitive_part.numerator);
   constexpr double kMaxPrecision = 6000;
   if (!size || conjugates.degree() * *size > kMaxPrecision) return false;
   const size_t needed = static_cast<size_t>(conjugates.degree() * *size) + 2;
   constexpr size_t kGuard = 128;
-  const ComplexInterval value = Numeric(*this, needed + kGuard).evaluate(whole.numerator);
+  const ComplexInterval value = Numeric(*this, needed + kGuard).evaluate(primitive_part.numerator);
   const Integer bound = Integer::power_of_two(kGuard);
   return is_within(value.real, bound) && is_within(value.imaginary, bound);
 }
@@ -92,25 +92,26 @@ bool Algebra::is_algebraic_zero(const Polynomial& a) {
 Polynomial Algebra::conjugate(const Polynomial& a) {
   Polynomial result;
   for (const auto& [monomial, coefficient] : a) {
-    Monomial mirrored = monomial;
+    Monomial conjugated = monomial;
     Rational factor = coefficient;
-    for (auto& [id, exponent] : mirrored) {
-      const Atom& it = atom(id);
-      if (!it.has_imaginary) continue;
-      if (it.kind == AtomKind::kImaginary || it.kind == AtomKind::kUnity)
+    for (auto& [id, exponent] : conjugated) {
+      const Atom& factor_atom = atom(id);
+      if (!factor_atom.has_imaginary) continue;
+      if (factor_atom.kind == AtomKind::kImaginary || factor_atom.kind == AtomKind::kUnity)
         exponent = exponent * Exponent{-1, 1};
-      else if (it.kind == AtomKind::kExponential && it.arguments.empty()) {
+      else if (factor_atom.kind == AtomKind::kExponential && factor_atom.arguments.empty()) {
         // conj(e^(i x)) = e^(-i x) for a unit that is i times something real
         bool rest_is_real = true;
-        for (const auto& [inner, power] : it.unit)
+        for (const auto& [inner, power] : factor_atom.unit)
           if (atom(inner).kind != AtomKind::kImaginary && atom(inner).has_imaginary) rest_is_real = false;
         if (!rest_is_real) throw Undecided{};
         exponent = exponent * Exponent{-1, 1};
-      } else if (it.kind != AtomKind::kRoot || sign(it.arguments[0]) != 1) {  // a root of a real number is real
+      } else if (factor_atom.kind != AtomKind::kRoot ||
+                 sign(factor_atom.arguments[0]) != 1) {  // a root of a real number is real
         throw Undecided{};
       }
     }
-    add_reduced(result, std::move(mirrored), factor);
+    add_reduced(result, std::move(conjugated), factor);
   }
   return result;
 }

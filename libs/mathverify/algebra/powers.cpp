@@ -46,10 +46,10 @@ Form Algebra::rational_power(const Rational& base, Exponent exponent) {
   }
   if (exponent.is_integer()) return number(base.power(exponent.numerator));
   if (base.sign() < 0) {
-    const Form size = rational_power(-base, exponent);
-    if (exponent.denominator % 2 != 0) return exponent.numerator % 2 == 0 ? size : scale(size, Rational(-1));
+    const Form magnitude = rational_power(-base, exponent);
+    if (exponent.denominator % 2 != 0) return exponent.numerator % 2 == 0 ? magnitude : scale(magnitude, Rational(-1));
     if (exponent.denominator != 2) throw Undecided{};
-    return multiply(integer_power(imaginary(), exponent.numerator), size);
+    return multiply(integer_power(imaginary(), exponent.numerator), magnitude);
   }
   Form result = number(Rational(1));
   for (const bool in_numerator : {true, false}) {
@@ -259,15 +259,15 @@ Form Algebra::polynomial_root(Polynomial a, int64_t degree) {
     if (*sign_of_a == 0) return {};
     if (*sign_of_a < 0) {
       if (even && degree != 2) throw Undecided{};
-      const Form size = polynomial_root(add({}, a, Rational(-1)), degree);
-      return even ? multiply(imaginary(), size) : scale(size, Rational(-1));
+      const Form magnitude = polynomial_root(add({}, a, Rational(-1)), degree);
+      return even ? multiply(imaginary(), magnitude) : scale(magnitude, Rational(-1));
     }
   }
   Rational content;
   Atom atom{AtomKind::kRoot};
   atom.arguments = {primitive(a, content, !even && has_variables(a))};
-  const Form outside = rational_power(content, {1, degree});
-  return multiply(outside, single(find(std::move(atom)), {1, degree}));
+  const Form content_root = rational_power(content, {1, degree});
+  return multiply(content_root, single(find(std::move(atom)), {1, degree}));
 }
 
 Form Algebra::root(const Form& a, int64_t degree) {

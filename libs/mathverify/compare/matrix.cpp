@@ -20,7 +20,6 @@ bool Evaluator::has_matrix(const Node& node) {
          std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return has_matrix(*child); });
 }
 
-/// Expands along the first row, because \begin{vmatrix} is small.
 Form Evaluator::determinant(const Node& node) {
   const Value matrix = value(*node.children[0]);
   const size_t size = matrix.columns;

@@ -207,7 +207,7 @@ class BraceFormat {
   Runtime& runtime_;
   const Value& format_;
   const Arguments& arguments_;
-  int numbering_ = 0;  // 1: {}, 2: {0}
+  int numbering_ = 0;  // 1: automatic {}, 2: manual {0}
   int64_t next_ = 0;
 };
 

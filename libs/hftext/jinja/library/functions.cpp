@@ -53,14 +53,14 @@ Value make_dict(Runtime& runtime, const Arguments& arguments) {
 }
 
 Value make_namespace(Runtime& runtime, const Arguments& arguments) {
-  auto* space = runtime.make<Namespace>();
-  fill_dict(runtime, space->attributes, "namespace", arguments);
-  for (const auto& [key, value] : space->attributes.items) {
+  auto* result = runtime.make<Namespace>();
+  fill_dict(runtime, result->attributes, "namespace", arguments);
+  for (const auto& [key, value] : result->attributes.items) {
     if (key.is_text() && key.text().starts_with('_')) {
       runtime.fail("the attribute '", key.text(), "' of a namespace begins with '_'; rename it");
     }
   }
-  return space;
+  return result;
 }
 
 Value make_cycler(Runtime& runtime, const Arguments& arguments) {
@@ -84,13 +84,13 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
   if (!bound.at(0).is_text()) runtime.fail("strftime_now() expects a string, got ", type_name(bound.at(0)));
   if (!runtime.now()) runtime.fail("the template asks for the date, but none was given for this rendering");
   std::string format;
-  const std::string requested = bound.at(0).text();
-  runtime.step(requested.size() * 8);
-  for (size_t i = 0; i < requested.size(); ++i) {
-    const char next = i + 1 < requested.size() ? requested[i + 1] : '\0';
-    if (requested[i] != '%' || (next != 'f' && next != 'z' && next != 'Z')) {
-      format += requested[i];
-      if (requested[i] == '%' && next != '\0') format += requested[++i];
+  const std::string python_format = bound.at(0).text();
+  runtime.step(python_format.size() * 8);
+  for (size_t i = 0; i < python_format.size(); ++i) {
+    const char next = i + 1 < python_format.size() ? python_format[i + 1] : '\0';
+    if (python_format[i] != '%' || (next != 'f' && next != 'z' && next != 'Z')) {
+      format += python_format[i];
+      if (python_format[i] == '%' && next != '\0') format += python_format[++i];
       continue;
     }
     if (next == 'f') format += "000000";

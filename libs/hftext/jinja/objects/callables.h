@@ -56,7 +56,7 @@ struct Loop : Object {
   Scope* scope;   // enclosing scope of a recursive loop
   int64_t depth;  // of recursion
   int64_t index = -1;
-  std::optional<Value> previous, current, ahead;
+  std::optional<Value> previous, current, lookahead;
   std::optional<int64_t> known_length;
   std::optional<std::vector<Value>> last_changed;
 };

@@ -6,33 +6,33 @@
 
 namespace keel::compat {
 
-/// One value becomes a list of one.
-Json list_of_one(const Json& value);
-/// null says nothing.
-Json unless_null(const Json& value);
-/// A mapping of template arguments becomes ["name=value", ...]. The mapping may be JSON in a text.
-Json template_arguments(const Json& value);
+/// Converts a single value to a list.
+Json to_list(const Json& value);
+/// Converts null to no value.
+Json skip_null(const Json& value);
+/// Converts a mapping to ["name=value", ...]. The mapping may be JSON in a string.
+Json to_assignments(const Json& value);
 /// bfloat16, bf16, float16, fp16, half, float32, fp32, float; auto and null set nothing.
-Json precision_name(const Json& value);
-/// The words of AdamW become float32 or 8bit; any other optimizer is an error.
-Json adamw_moments(const Json& value);
-/// constant, constant_with_warmup, linear, cosine, cosine_with_min_lr; any other schedule is an error.
-Json schedule_word(const Json& value);
-/// "all-linear" becomes all our names; one name becomes a list of one.
-Json adapter_layers(const Json& value);
+Json to_precision(const Json& value);
+/// Converts the names of AdamW to float32 or 8bit. Other optimizers are an error.
+Json to_moments(const Json& value);
+/// Accepts constant, constant_with_warmup, linear, cosine and cosine_with_min_lr.
+Json to_schedule(const Json& value);
+/// Converts "all-linear" to all target modules of Keel, and a single name to a list.
+Json to_target_modules(const Json& value);
 /// kl, k1, mse, k2, low_var_kl, k3.
 Json kl_estimator(const Json& value);
-/// One tool or a list: tensorboard is record.tensorboard; of the others a remark says how to get there.
-void set_tools(Import& recipe, const std::string& key);
-/// A count of ours; 1 for anything else, which the check of the configuration tells.
-int64_t count_of(const Import& recipe, const char* target);
-/// Our word of "theirs=ours theirs=ours ..."; an Error lists theirs.
-std::string one_of(const char* words, const Json& value);
-/// The same of a key; empty, with an error about the key, if there is none.
-std::string translated(Import& recipe, const std::string& key, const char* words);
-/// The converted value of a key; discarded, with an error about the key, if there is none.
-Json converted(Import& recipe, const std::string& key, const std::function<Json(const Json& value)>& conversion);
-/// Sets a warm-up of ours from a key that is a share of the run.
-void set_warmup_share(Import& recipe, const std::string& target, const std::string& key);
+/// Handles a tracker or a list of them: sets record.tensorboard, adds a remark for others.
+void set_trackers(Import& recipe, const std::string& key);
+/// Returns a positive Keel setting, or 1 for invalid values, which the validation reports.
+int64_t positive_count(const Import& recipe, const char* target);
+/// Looks a value up in "theirs=keel theirs=keel ...". Throws an Error with all names if it is missing.
+std::string translate_value(const char* words, const Json& value);
+/// Looks the value of a key up in the same way. Adds an error about the key and returns "" if it is missing.
+std::string translate_key(Import& recipe, const std::string& key, const char* words);
+/// Converts the value of a key. Adds an error about the key and returns kNoValue if that fails.
+Json convert_key(Import& recipe, const std::string& key, const std::function<Json(const Json& value)>& conversion);
+/// Sets a warm-up setting from a key that is a fraction of the run.
+void set_warmup_fraction(Import& recipe, const std::string& target, const std::string& key);
 
 }  // namespace keel::compat

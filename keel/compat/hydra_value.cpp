@@ -9,8 +9,8 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
-/// Removes single _ between digits, which Hydra allows in numbers. A leading zero makes a text.
-Json scalar_of(std::string text, const TreeBuilder& builder) {
+/// Parses a scalar. Hydra allows single _ between digits; a leading zero makes a string.
+Json parse_scalar(std::string text, const TreeBuilder& builder) {
   const std::string word = lower_case(text);
   if (word == "null" || word == "~") return nullptr;
   if (word == "true" || word == "false") return word == "true";
@@ -38,16 +38,16 @@ class HydraReader {
     if (at_ == text_.size()) return;
     if (text_[at_] == ',')
       refuse(
-          "several values between commas are a sweep of Hydra (--multirun). Keep one, or write a list as [a,b] and a "
-          "text with commas in quotes of its own: '\"a,b\"'");
+          "comma-separated values are a Hydra sweep (--multirun). Keep one, write a list as [a,b], or quote a string "
+          "with commas: '\"a,b\"'");
     refuse("'", shorten(text_.substr(at_), kShown), "' follows the end of the value. ", kFix);
   }
 
  private:
   static constexpr size_t kShown = 40;
   static constexpr const char* kFix =
-      "Write a number, true, false, null, a list [a, b], a mapping {name: value} or a text, in quotes of its own if it "
-      "has one of , : [ ] { } ( )";
+      "Write a number, true, false, null, a list [a, b], a mapping {name: value} or a string, quoted if it has one of "
+      ", : [ ] { } ( )";
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
@@ -56,7 +56,7 @@ class HydraReader {
   void skip_spaces() {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
-  /// Takes this character if it comes next, after spaces.
+  /// Consumes this character if it comes next, after spaces.
   bool take(char sign) {
     skip_spaces();
     const bool found = at_ < text_.size() && text_[at_] == sign;
@@ -71,7 +71,7 @@ class HydraReader {
     if (at_quote()) return builder_.scalar(quoted(), 0);
     bool escaped = false;
     const std::string text = word("", escaped);
-    builder_.scalar(escaped ? Json(text) : scalar_of(text, builder_), 0);
+    builder_.scalar(escaped ? Json(text) : parse_scalar(text, builder_), 0);
   }
 
   void list() {
@@ -97,7 +97,7 @@ class HydraReader {
     builder_.end();
   }
 
-  /// A text in quotes. Backslashes only matter before the closing kind of quote.
+  /// Reads a quoted string. Backslashes are special only before the closing quote character.
   std::string quoted() {
     const char quote = text_[at_++];
     std::string value;
@@ -126,8 +126,8 @@ class HydraReader {
       if (!escapes && (std::string_view(",[]{}").find(c) != std::string_view::npos || ends.find(c) != ends.npos)) break;
       if (!escapes && c == '(')
         refuse("'", shorten(text_, kShown),
-               "' calls a function of Hydra, which `keel import` does not. Write the value, "
-               "and a text with ( in quotes of its own: '\"a(b)\"'");
+               "' calls a Hydra function, which `keel import` does not support. Write the value, "
+               "or quote a string with (: '\"a(b)\"'");
       if (escapes) c = text_[++at_];
       value += c;
       if (escapes || !is_space(c)) kept = value.size();
@@ -148,8 +148,8 @@ class HydraReader {
 void read_hydra_value(std::string_view text, TreeBuilder& builder) {
   if (text.find("${") != text.npos)
     builder.refuse(0,
-                   "references (${...}) are not read here. Have verl resolve them: run it with --cfg job --resolve, "
-                   "and import what it prints");
+                   "references (${...}) are not supported here. Fix: run verl with --cfg job --resolve, "
+                   "and import its output");
   HydraReader(text, builder).read();
 }
 

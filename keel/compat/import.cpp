@@ -11,8 +11,8 @@
 namespace keel::compat {
 namespace {
 
-/// The table that knows the most keys of a recipe.
-const KeyTable& table_of(const ConfigTree& recipe) {
+/// Returns the table that knows the most keys of a recipe.
+const KeyTable& choose_table(const ConfigTree& recipe) {
   std::vector<std::pair<size_t, const KeyTable*>> known;
   for (const KeyTable* table : key_tables()) {
     const auto count = [&](const auto& self, const std::string& path, const Json& value) -> size_t {
@@ -28,12 +28,13 @@ const KeyTable& table_of(const ConfigTree& recipe) {
   const std::string place = recipe.file.empty() ? kCommandLine : recipe.file;
   if (known[0].first == 0)
     fail(ExitCode::kBadConfiguration, place, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
-         "(actor_rollout_ref, algorithm, ...). A configuration in Keel's keys is started with `keel train`");
+         "(actor_rollout_ref, algorithm, ...). For a Keel configuration use `keel train`");
   if (recipe.value.size() == 1 && recipe.value.contains("hydra"))
-    fail(ExitCode::kBadConfiguration, place, ": is Hydra's own file. Fix: import .hydra/config.yaml of that run");
+    fail(ExitCode::kBadConfiguration, place,
+         ": is the configuration of Hydra itself. Fix: import .hydra/config.yaml of that run");
   if (known[0].first == known[1].first)
-    fail(ExitCode::kBadConfiguration, place, ": has no key that one program alone has. Fix: add SFTConfig={} for a ",
-         "recipe of `trl sft`, or GRPOConfig={}; a configuration in Keel's keys is started with `keel train`");
+    fail(ExitCode::kBadConfiguration, place, ": the keys belong to several programs. Fix: add SFTConfig={} for a ",
+         "recipe of `trl sft`, or GRPOConfig={}. For a Keel configuration use `keel train`");
   return *known[0].second;
 }
 
@@ -43,18 +44,18 @@ Import::Import(const ConfigTree& recipe, const KeyTable& table) : recipe_(recipe
   config_.describe(options_);
 }
 
-const Json* Import::given(const std::string& key) const {
+const Json* Import::find(const std::string& key) const {
   const Json* value = find_value(recipe_, key);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
 Json Import::value(const std::string& key) const {
   if (const Json* value = find_value(recipe_, key)) return *value;
-  const Json* by_default = table_.default_of(key);
-  return by_default == nullptr ? Json() : *by_default;
+  const Json* default_value = table_.default_of(key);
+  return default_value == nullptr ? Json() : *default_value;
 }
 
-std::string Import::word(const std::string& key) const { return word_of(value(key)); }
+std::string Import::text(const std::string& key) const { return word_of(value(key)); }
 
 bool Import::is_true(const std::string& key) const {
   const Json flag = value(key);
@@ -76,12 +77,14 @@ double Import::number(const std::string& key) const {
   return number.get<double>();
 }
 
-bool Import::is_own(const std::string& target) const { return own_.contains(target); }
+bool Import::is_set_by_user(const std::string& target) const { return user_settings_.contains(target); }
 
-bool Import::is_set(const std::string& target) const { return own_.contains(target) || lines_.contains(target); }
+bool Import::is_set(const std::string& target) const {
+  return user_settings_.contains(target) || lines_.contains(target);
+}
 
-Json Import::ours(const std::string& target) const {
-  if (const auto own = own_.find(target); own != own_.end()) return own->second;
+Json Import::keel_value(const std::string& target) const {
+  if (const auto own = user_settings_.find(target); own != user_settings_.end()) return own->second;
   if (const auto line = lines_.find(target); line != lines_.end()) return line->second.value;
   return options_.get(target);
 }
@@ -89,7 +92,7 @@ Json Import::ours(const std::string& target) const {
 void Import::set(const std::string& target, Json value, const std::string& key, const std::string& note) {
   if (options_.find(target) == nullptr)
     fail(ExitCode::kInternal, key, " is mapped to ", target, ", which is not a setting");
-  if (is_own(target) || value.is_discarded()) return;
+  if (is_set_by_user(target) || value.is_discarded()) return;
   const bool is_default = find_value(recipe_, key) == nullptr;
   const auto [line, is_new] = lines_.try_emplace(target, Line{value, key, note, is_default});
   if (is_new || line->second.value == value || is_default) return;
@@ -99,17 +102,17 @@ void Import::set(const std::string& target, Json value, const std::string& key, 
   line->second = {value, key, note, false};
 }
 
-std::string Import::place_of_key(const std::string& key) const {
+std::string Import::key_location(const std::string& key) const {
   const bool is_default = find_value(recipe_, key) == nullptr && table_.default_of(key) != nullptr;
   return is_default ? table_.program() + "'s default of " + key : place_of(recipe_, key) + ": " + key;
 }
 
 void Import::fail_at(const std::string& key, const std::string& expected) const {
-  fail(ExitCode::kBadConfiguration, place_of_key(key), ": got ", value(key).dump(), ", ", expected);
+  fail(ExitCode::kBadConfiguration, key_location(key), ": got ", value(key).dump(), ", ", expected);
 }
 
 void Import::refuse(const std::string& key, const std::string& problem) {
-  const std::string error = place_of_key(key) + ": " + problem;
+  const std::string error = key_location(key) + ": " + problem;
   if (std::ranges::find(errors_, error) == errors_.end()) errors_.push_back(error);
 }
 
@@ -124,7 +127,7 @@ void Import::walk(const std::string& path, const Json& value) {
 
 void Import::apply(const std::string& path, const Json& value) {
   const KeyRow* row = table_.exact(path);
-  if (row == nullptr && options_.find(path) != nullptr) return static_cast<void>(own_[path] = value);
+  if (row == nullptr && options_.find(path) != nullptr) return static_cast<void>(user_settings_[path] = value);
   if (row == nullptr) row = table_.find(path);
   if (row == nullptr) {
     if (value == Json::object() || (value.is_null() && table_.has_below(path))) return;  // an empty section
@@ -133,28 +136,27 @@ void Import::apply(const std::string& path, const Json& value) {
     for (const Option& option : options_.options()) names.push_back(option.path);
     const std::optional<std::string> near = nearest_name(path, names);
     return refuse(path, "unknown key of " + table_.program() + ". Fix: " +
-                            (near ? "write " + *near + ", or " : std::string()) + "leave it out with --ignore " + path);
+                            (near ? "use " + *near + ", or " : std::string()) + "ignore it with --ignore " + path);
   }
   if (row->kind == RowKind::kIgnores) {
-    if (!value.is_null() && value != false) left_out_.push_back(path);
+    if (!value.is_null() && value != false) ignored_keys_.push_back(path);
     return;
   }
   if (value.is_string() && value.get_ref<const std::string&>().find("${") != std::string::npos)
     return refuse(path, "the reference " + word_of(value) +
-                            " is not resolved. Have verl write the whole configuration: " +
-                            "run it with --cfg job --resolve, and import what it prints");
+                            " is not resolved. Fix: run verl with --cfg job --resolve, and import " + "its output");
   if (row->kind == RowKind::kRefuses) {
-    const Json* by_default = table_.default_of(path);
-    const bool is_harmless = value.is_null() || (by_default != nullptr && *by_default == value) ||
+    const Json* default_value = table_.default_of(path);
+    const bool is_harmless = value.is_null() || (default_value != nullptr && *default_value == value) ||
                              std::ranges::find(row->harmless, value) != row->harmless.end();
     if (!is_harmless) refuse(path, "got " + shorten(value.dump(), 80) + ": " + row->reason);
   }
 }
 
 void Import::map(const std::string& key, const KeyRow& row, const Json& value) try {
-  if (is_own(row.target)) return;
-  const Json ours = row.conversion ? row.conversion(value) : value;
-  set(row.target, ours, key, ours == value ? "" : row.unit);
+  if (is_set_by_user(row.target)) return;
+  const Json converted = row.conversion ? row.conversion(value) : value;
+  set(row.target, converted, key, converted == value ? "" : row.unit);
 } catch (const Error& error) {
   refuse(key, error.what());
 }
@@ -179,7 +181,7 @@ Imported Import::run() {
   return {.program = table_.program().substr(0, table_.program().find(' ')),
           .yaml = yaml(),
           .remarks = remarks_,
-          .ignored_keys = left_out_,
+          .ignored_keys = ignored_keys_,
           .supervised = &table_ == &trl_sft_table()};
 }
 
@@ -192,11 +194,11 @@ ConfigTree Import::configuration() const {
     if (line != recipe_.lines.end()) tree.lines[target] = line->second;
   };
   for (const auto& [target, line] : lines_) put(target, line.value, line.key);
-  for (const auto& [target, value] : own_) put(target, value, target);
+  for (const auto& [target, value] : user_settings_) put(target, value, target);
   return tree;
 }
 
-/// An error about our settings also names the keys that they come from.
+/// Validates the configuration. An error about a setting also names the key that it comes from.
 void Import::check() try {
   std::vector<std::string> notes;
   load_config(configuration(), notes);
@@ -218,13 +220,14 @@ std::string Import::yaml() const {
     for (const Option& option : options_.options()) {
       const auto line = lines_.find(option.path);
       if (!is_set(option.path) || !option.path.starts_with(section.path + ".")) continue;
-      std::string entry = "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(ours(option.path));
+      std::string entry =
+          "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(keel_value(option.path));
       entry.resize(std::max(entry.size() + 2, kColumn), ' ');
       std::string origin = "set next to the recipe";
-      if (!is_own(option.path)) {
-        const Json theirs = value(line->second.key);
+      if (!is_set_by_user(option.path)) {
+        const Json original = value(line->second.key);
         origin = (line->second.is_default ? table_.program() + "'s default of " : "") + line->second.key;
-        if (theirs != line->second.value) origin += " " + yaml_inline(theirs);
+        if (original != line->second.value) origin += " " + yaml_inline(original);
         if (!line->second.note.empty()) origin += ": " + line->second.note;
       }
       std::replace(origin.begin(), origin.end(), '\n', ' ');
@@ -236,15 +239,15 @@ std::string Import::yaml() const {
 }
 
 Imported import_recipe(ConfigTree recipe, const std::vector<std::string>& ignored) {
-  std::vector<std::string> ignored_keys;
+  std::vector<std::string> remarks;
   for (const std::string& key : ignored) {
     if (find_value(recipe, key) == nullptr)
       fail(ExitCode::kBadConfiguration, kCommandLine, ": --ignore ", key, ": the recipe has no such key");
-    ignored_keys.push_back("left out by --ignore: " + key + "=" + find_value(recipe, key)->dump());
+    remarks.push_back("ignored by --ignore: " + key + "=" + find_value(recipe, key)->dump());
     erase_value(recipe, key);
   }
-  Imported imported = Import(recipe, table_of(recipe)).run();
-  imported.remarks.insert(imported.remarks.begin(), ignored_keys.begin(), ignored_keys.end());
+  Imported imported = Import(recipe, choose_table(recipe)).run();
+  imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
   return imported;
 }
 

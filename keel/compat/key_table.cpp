@@ -9,8 +9,8 @@
 namespace keel::compat {
 namespace {
 
-/// The keys of a list: "a.b.{c d} e" is a.b.c, a.b.d and e.
-std::vector<std::string> keys_in(const char* list) {
+/// Expands a list of keys: "a.b.{c d} e" becomes a.b.c, a.b.d and e.
+std::vector<std::string> expand_keys(const char* list) {
   std::vector<std::string> keys;
   std::istringstream words(list);
   std::string prefix;
@@ -27,21 +27,21 @@ std::vector<std::string> keys_in(const char* list) {
   return keys;
 }
 
-/// The part of a name behind its last dot.
+/// The part of a name after its last dot.
 std::string last_part(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
 
-std::string meaning_of_row(const KeyTable& table, const std::string& key, const KeyRow& row) {
+std::string describe_row(const KeyTable& table, const std::string& key, const KeyRow& row) {
   const std::string name = table.program() + "'s " + key;
   if (row.kind == RowKind::kMaps) return name + " is " + row.target + (row.unit.empty() ? "" : " (" + row.unit + ")");
-  if (row.kind == RowKind::kComputed) return name + " is read with other keys; here: " + row.target;
-  if (row.kind == RowKind::kRefuses) return name + " has no equal: " + row.reason;
-  return name + " does not change the training, and has no equal";
+  if (row.kind == RowKind::kComputed) return name + " is read together with other keys; in Keel: " + row.target;
+  if (row.kind == RowKind::kRefuses) return name + " has no equivalent: " + row.reason;
+  return name + " does not change the training, and has no equivalent";
 }
 
 }  // namespace
 
 void KeyTable::add(const char* keys, const KeyRow& row) {
-  for (const std::string& key : keys_in(keys))
+  for (const std::string& key : expand_keys(keys))
     if (!rows_.emplace(key, row).second) fail(ExitCode::kInternal, program_, "'s key ", key, " has two rows");
 }
 
@@ -89,12 +89,12 @@ std::vector<const KeyTable*> key_tables() { return {&trl_grpo_table(), &trl_sft_
 std::string describe_key(const std::string& key, Names names) {
   for (const KeyTable* table : key_tables())
     if (const KeyRow* row = table->exact(key))
-      return meaning_of_row(*table, key, *row);
+      return describe_row(*table, key, *row);
     else if (table->has_below(key))
       return key + " is a section of " + table->program();
   for (const KeyTable* table : key_tables())
     for (const auto& [name, row] : table->rows())
-      if (names == Names::kSuffixes && last_part(name) == key) return meaning_of_row(*table, name, row);
+      if (names == Names::kSuffixes && last_part(name) == key) return describe_row(*table, name, row);
   return "";
 }
 

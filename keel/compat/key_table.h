@@ -10,10 +10,10 @@ namespace keel::compat {
 
 class Import;
 
-/// Converts the value of another program's key into ours. Returns a discarded Json to set nothing; throws Error
-/// (without the key's name, which is added) for a value that Keel does not have.
+/// Converts the value of another program's key. Returns kNoValue to set nothing. Throws Error (without the key's name,
+/// which is added) for an unsupported value.
 using Conversion = Json (*)(const Json& value);
-inline const Json kSetsNothing = Json(Json::value_t::discarded);
+inline const Json kNoValue = Json(Json::value_t::discarded);
 
 /// Reads several keys together and calls Import::set.
 using Computation = void (*)(Import& recipe);
@@ -22,29 +22,30 @@ enum class RowKind { kMaps, kRefuses, kIgnores, kComputed };
 
 struct KeyRow {
   RowKind kind = RowKind::kIgnores;
-  std::string target = {};  // kMaps: our setting; kComputed: our settings, for help only
+  std::string target = {};  // kMaps: the Keel setting; kComputed: the Keel settings, for help only
   Conversion conversion = nullptr;
-  std::string unit = {};       // kMaps: how the value changes, for help and comments
+  std::string unit = {};       // kMaps: how the value is converted, for help and comments
   std::string reason = {};     // kRefuses
   std::vector<Json> harmless;  // kRefuses: values that change nothing, next to null and the program's default
 };
 
-/// What the keys of one program mean. A row holds for its key and for everything below it; the longest key wins. Lists
-/// of keys are separated by blanks, and "a.b.{c d}" stands for "a.b.c a.b.d".
+/// Maps the keys of one program to Keel. A row applies to its key and everything below it; the longest key takes
+/// precedence. Lists of keys are separated by blanks, and "a.b.{c d}" means "a.b.c a.b.d".
 class KeyTable {
  public:
   explicit KeyTable(std::string program) : program_(std::move(program)) {}
 
-  /// The key has a setting of ours.
+  /// The key corresponds to a Keel setting.
   void maps(const char* keys, const char* target, Conversion conversion = nullptr, const char* unit = "");
-  /// A value other than the harmless ones (a JSON list) would change the training.
+  /// Rejects values other than the harmless ones (a JSON list), because they would change the training.
   void refuses(const char* keys, const char* reason, const char* harmless = "[]");
-  /// The key does not change what is trained.
+  /// The key has no effect on the training.
   void ignores(const char* keys);
-  /// The keys are read together, after all `maps` rows, in the order of these calls. `targets` is for help.
+  /// The computation reads the keys together, after all `maps` rows, in the order of these calls. `targets` is for
+  /// help.
   void computes(const char* keys, const char* targets, Computation computation);
-  /// Values of absent keys: a JSON object of dotted keys. Keys of `maps` rows are then set as if they were there; for
-  /// `refuses` rows the value is harmless; computations read it with Import::value.
+  /// Defaults of the program: a JSON object of dotted keys. They apply to absent keys of `maps` rows, are harmless for
+  /// `refuses` rows, and Import::value returns them.
   void defaults(const char* json);
 
   const std::string& program() const { return program_; }
@@ -68,7 +69,7 @@ class KeyTable {
   std::vector<Computation> computations_;
 };
 
-// The keys that are read together: TRL 1.16.0 (with transformers 5 and PEFT 0.21.2), verl 0.9.1.
+// Computations: TRL 1.16.0 (with transformers 5 and PEFT 0.21.2), verl 0.9.1.
 void add_grpo_rules(KeyTable& table);
 void add_sft_rules(KeyTable& table);
 void add_verl_rules(KeyTable& table);
@@ -76,14 +77,14 @@ void add_verl_rules(KeyTable& table);
 const KeyTable& trl_grpo_table();
 const KeyTable& trl_sft_table();
 const KeyTable& verl_table();
-/// All of them.
+/// All tables.
 std::vector<const KeyTable*> key_tables();
 
-/// Which names stand for a key: the whole one, or also its last part.
+/// Whether only full names match a key, or also its last part.
 enum class Names { kWhole, kSuffixes };
 
-/// What another program's key is called here, for errors about unknown keys and for `keel help`: "TRL's num_generations
-/// is rollout.samples_per_prompt". Empty if no program has it.
+/// Describes another program's key, for errors about unknown keys and for `keel help`: "TRL's num_generations is
+/// rollout.samples_per_prompt". Empty if no program has it.
 std::string describe_key(const std::string& key, Names names = Names::kWhole);
 
 }  // namespace keel::compat

@@ -13,8 +13,7 @@
 namespace keel::compat {
 namespace {
 
-constexpr const char* kResolve =
-    "Have verl write the whole configuration: run it with --cfg job --resolve, and import what it prints";
+constexpr const char* kResolve = "Fix: run verl with --cfg job --resolve, and import its output";
 
 template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
@@ -31,24 +30,24 @@ ConfigTree read_file(const std::string& file) {
   const bool calls_trainer = has("-m verl.") || has("trl grpo") || has("trl sft") || has("accelerate launch");
   if (name.ends_with(".sh") || name.ends_with(".bash") || text.starts_with("#!") || (!is_config && calls_trainer))
     refuse(name,
-           ": a shell script is not read. Fix: copy it, keep its variables and its program call, remove every "
-           "other command, write `keel import -o keel.yaml` in place of `python3 -m verl.trainer.main_ppo` or "
-           "`trl grpo`, and run it with bash");
+           ": shell scripts are not supported. Fix: copy it, keep only the variables and the program call, "
+           "replace `python3 -m verl.trainer.main_ppo` or `trl grpo` by `keel import -o keel.yaml`, and run it "
+           "with bash");
   if (name.ends_with(".py"))
-    refuse(name,
-           ": a Python script is not read. Fix: write its GRPOConfig(...) or SFTConfig(...) and LoraConfig(...) as "
-           "JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, \"dataset_name\": ...}");
+    refuse(
+        name,
+        ": Python scripts are not supported. Fix: write its GRPOConfig(...) or SFTConfig(...) and LoraConfig(...) as "
+        "JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, \"dataset_name\": ...}");
   if (trimmed(text).empty()) refuse(name, ": is empty, expected a recipe of TRL or verl");
   return parse_config(text, name, Anchors::kResolved);
 }
 
 // Python's sections -------------------------------------------------------------------------------------------------
 
-/// transformers' _convert_str_dict: in a mapping that is a text, texts of booleans and of plain numbers lose their
-/// quotes.
-void convert_texts(Json& mapping) {
+/// Converts strings of booleans and plain numbers in a mapping, like _convert_str_dict of transformers.
+void convert_strings(Json& mapping) {
   for (Json& value : mapping) {
-    if (value.is_object()) convert_texts(value);
+    if (value.is_object()) convert_strings(value);
     if (!value.is_string()) continue;
     const std::string text = lower_case(value.get<std::string>());
     const bool is_number = text.find_first_not_of("0123456789.") == std::string::npos && is_number_text(text);
@@ -61,7 +60,7 @@ void convert_texts(Json& mapping) {
   }
 }
 
-/// Moves the keys of a section one level up, and their lines.
+/// Moves the keys of a section, and their line numbers, one level up.
 void flatten(ConfigTree& tree, const std::string& section) {
   if (!tree.value.contains(section) || !tree.value[section].is_object()) return;
   const Json keys = tree.value[section];
@@ -76,15 +75,15 @@ void flatten(ConfigTree& tree, const std::string& section) {
   tree.value.erase(section);
 }
 
-/// The arguments of TRL's and PEFT's classes become one level; the names of the classes stay as keys, because they tell
-/// which trainer it is and that there is an adapter.
+/// Merges the arguments of TRL and PEFT classes into one level. The class names stay as keys, because they identify the
+/// trainer and the adapter.
 void merge_sections(ConfigTree& tree) {
   for (auto& [key, value] : tree.value.items())
     if (key.ends_with("_kwargs") && value.is_string() && trimmed(value.get<std::string>()).starts_with('{')) {
       const std::optional<Json> mapping = try_parse_json(value.get<std::string>());
-      if (!mapping) refuse(place_of(tree, key), ": ", key, ": the text is not JSON (got ", value.dump(), ")");
+      if (!mapping) refuse(place_of(tree, key), ": ", key, ": the string is not JSON (got ", value.dump(), ")");
       value = *mapping;
-      convert_texts(value);
+      convert_strings(value);
     }
   for (const char* section : {"ModelConfig", "ScriptArguments", "GRPOScriptArguments", "DatasetMixtureConfig"})
     flatten(tree, section);
@@ -108,7 +107,7 @@ void erase_targets(Json& node) {
     for (Json& child : node) erase_targets(child);
 }
 
-/// Resolves ${a.b}, ${.b} and ${oc.select:a.b,default}, as a run of verl keeps them. All other references stay texts.
+/// Resolves ${a.b}, ${.b} and ${oc.select:a.b,default}. Other references stay strings.
 class References {
  public:
   explicit References(ConfigTree& tree) : tree_(tree) {}
@@ -118,7 +117,7 @@ class References {
   void resolve(Json& node, const std::string& path, int depth) {
     constexpr int kMaxSteps = 20000;
     if (++steps_ > kMaxSteps) refuse(tree_.file, ": its references make it too large. ", kResolve);
-    if (node.is_string()) node = resolved(node.get<std::string>(), path, depth);
+    if (node.is_string()) node = resolve_text(node.get<std::string>(), path, depth);
     if (node.is_object())
       for (auto entry = node.begin(); entry != node.end(); ++entry)
         resolve(entry.value(), path.empty() ? entry.key() : path + "." + entry.key(), depth);
@@ -126,31 +125,31 @@ class References {
       for (Json& element : node) resolve(element, path, depth);
   }
 
-  Json resolved(const std::string& text, const std::string& path, int depth) {
+  Json resolve_text(const std::string& text, const std::string& path, int depth) {
     constexpr int kMaxDepth = 32;
     constexpr size_t kMaxText = 4096;
     const size_t begin = text.find("${"), end = text.find('}', begin);
     if (begin == std::string::npos || end == std::string::npos || depth > kMaxDepth || text.size() > kMaxText)
       return text;
-    const size_t inner = text.rfind("${", end);  // of nested ones the innermost comes first
-    const std::optional<Json> value = named(text.substr(inner + 2, end - inner - 2), path, depth);
+    const size_t inner = text.rfind("${", end);  // the innermost one of nested references
+    const std::optional<Json> value = look_up(text.substr(inner + 2, end - inner - 2), path, depth);
     if (!value) return text;
     if (inner == 0 && end + 1 == text.size()) return *value;
-    return resolved(text.substr(0, inner) + word_of(*value) + text.substr(end + 1), path, depth + 1);
+    return resolve_text(text.substr(0, inner) + word_of(*value) + text.substr(end + 1), path, depth + 1);
   }
 
-  std::optional<Json> named(std::string name, const std::string& path, int depth) {
-    std::optional<Json> otherwise;
+  std::optional<Json> look_up(std::string name, const std::string& path, int depth) {
+    std::optional<Json> fallback;
     if (name.starts_with("oc.select:")) {
       const size_t comma = name.find(',');
       const std::string text(comma == std::string::npos ? "null" : trimmed(name.substr(comma + 1)));
-      otherwise = text == "[]" ? Json::array() : plain_scalar(text, place_of(tree_, path));
+      fallback = text == "[]" ? Json::array() : plain_scalar(text, place_of(tree_, path));
       name = name.substr(10, comma == std::string::npos ? comma : comma - 10);
     }
     name = trimmed(name);
     if (name.starts_with('.')) name = path.substr(0, path.find_last_of('.')) + name;
     const Json* value = find_value(tree_, name);
-    if (value == nullptr) return otherwise;
+    if (value == nullptr) return fallback;
     Json copy = *value;
     resolve(copy, name, depth + 1);
     return copy;
@@ -160,24 +159,25 @@ class References {
   int steps_ = 0;
 };
 
-void take_defaults_list(ConfigTree& tree) {
+void remove_defaults_list(ConfigTree& tree) {
   const Json* list = find_value(tree, "defaults");
   if (list == nullptr) return;
   for (const Json& entry : list->is_array() ? *list : Json::array({*list}))
     if (entry != "_self_" && entry != "ppo_trainer")
-      refuse(place_of(tree, "defaults"), ": defaults names another file, ", yaml_inline(entry), ". ", kResolve);
+      refuse(place_of(tree, "defaults"), ": defaults includes another file, ", yaml_inline(entry), ". ", kResolve);
   erase_value(tree, "defaults");
 }
 
-// Words -------------------------------------------------------------------------------------------------------------
+// Arguments
+// -------------------------------------------------------------------------------------------------------------
 
-/// ~key, or ~key=value for a key that has this value.
+/// Handles ~key, or ~key=value for a key with this value.
 void remove_key(ConfigTree& tree, const std::string& word) {
   const size_t equals = word.find('=');
   const std::string path = word.substr(1, equals - 1);
   const Json* const found = find_value(tree, path);
   if (found == nullptr)
-    refuse(kCommandLine, ": ", word, ": the recipe has no ", path, ". Remove this word, or set a value");
+    refuse(kCommandLine, ": ", word, ": the recipe has no ", path, ". Remove this argument, or set a value");
   TreeBuilder builder(kCommandLine + std::string(": ") + word);
   read_hydra_value(equals == word.npos ? "null" : std::string_view(word).substr(equals + 1), builder);
   if (const Json value = std::move(builder).finish().value; !value.is_null() && value != *found)
@@ -185,27 +185,28 @@ void remove_key(ConfigTree& tree, const std::string& word) {
   erase_value(tree, path);
 }
 
-Json merged(Json mapping, const Json& other) {
+Json merge(Json mapping, const Json& other) {
   for (const auto& [key, value] : other.items()) {
-    Json& mine = mapping[key];
-    mine = mine.is_object() && value.is_object() ? merged(mine, value) : value;
+    Json& target = mapping[key];
+    target = target.is_object() && value.is_object() ? merge(target, value) : value;
   }
   return mapping;
 }
 
-/// key=value of Hydra. A mapping is put into the one that is there.
+/// Handles key=value of Hydra. Merges mappings.
 void set_key(ConfigTree& tree, std::string_view word) {
   while (word.starts_with('+')) word.remove_prefix(1);
   const size_t equals = word.find('=');
   if (equals == word.npos)
-    refuse(kCommandLine, ": ", word, ": expected key=value (verl), or --key value (TRL); a recipe file comes first");
+    refuse(kCommandLine, ": ", word,
+           ": expected key=value (verl) or --key value (TRL); the recipe file must come first");
   const std::string path(trimmed(word.substr(0, equals)));
-  if (path.find_first_of("/@") != path.npos) refuse(kCommandLine, ": ", word, ": chooses a file of Hydra. ", kResolve);
+  if (path.find_first_of("/@") != path.npos) refuse(kCommandLine, ": ", word, ": selects a Hydra file. ", kResolve);
   const Json* found = find_value(tree, path);
   const Json before = found == nullptr ? Json() : *found;
   apply_override(tree, word, read_hydra_value);
   auto* now = const_cast<Json*>(find_value(tree, path));
-  if (before.is_object() && now != nullptr && now->is_object()) *now = merged(before, *now);
+  if (before.is_object() && now != nullptr && now->is_object()) *now = merge(before, *now);
 }
 
 bool is_setting(const std::string& word) {
@@ -222,7 +223,7 @@ Json argument_value(std::string text) {
   return plain_scalar(text, kCommandLine);
 }
 
-/// --key value ..., --key=value or --flag, as TRL reads them; returns how many words it took.
+/// Handles --key value ..., --key=value or --flag of TRL. Returns the number of arguments consumed.
 size_t set_argument(ConfigTree& tree, const std::vector<std::string>& words, size_t at) {
   const std::string& word = words[at];
   const size_t equals = word.find('=');
@@ -242,7 +243,7 @@ size_t set_argument(ConfigTree& tree, const std::vector<std::string>& words, siz
   return end - at;
 }
 
-bool names_hydra_file(const std::string& word) {
+bool is_hydra_option(const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   return name.starts_with("--config-") || name == "--cfg" || name == "--multirun" || name == "-m" ||
          (name.size() == 3 && name.starts_with("-c"));
@@ -253,7 +254,7 @@ bool names_hydra_file(const std::string& word) {
 ConfigTree read_recipe(const std::string& file, const std::vector<std::string>& words) {
   std::string path = file;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (names_hydra_file(words[i])) refuse(kCommandLine, ": ", words[i], " is for Hydra. ", kResolve);
+    if (is_hydra_option(words[i])) refuse(kCommandLine, ": ", words[i], " is a Hydra option. ", kResolve);
     const bool is_next = words[i] == "--config";
     if (!is_next && !words[i].starts_with("--config=")) continue;
     if (!path.empty()) refuse(kCommandLine, ": --config names a second recipe, next to ", path, ". Keep one");
@@ -275,7 +276,7 @@ ConfigTree read_recipe(const std::string& file, const std::vector<std::string>& 
     }
   }
   merge_sections(tree);
-  take_defaults_list(tree);
+  remove_defaults_list(tree);
   erase_targets(tree.value);
   References(tree).resolve_all();
   return tree;

@@ -7,7 +7,7 @@
 namespace keel::compat {
 namespace {
 
-using Words = std::map<std::string, std::string>;
+using Pairs = std::map<std::string, std::string>;
 
 const std::string kActor = "actor_rollout_ref.actor.", kOptim = kActor + "optim.", kModel = "actor_rollout_ref.model.",
                   kLossMode = kActor + "policy_loss.loss_mode", kParameters = kActor + "policy_loss.parameters",
@@ -18,13 +18,13 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// An error about a value: the problem, what is expected, and the fix.
+/// Adds an error about a value: the problem, the expected value and the fix.
 void refuse_value(Import& r, const std::string& key, const char* problem, const std::string& expected,
                   const std::string& fix) {
-  r.refuse(key, std::string(problem) + " (got " + r.word(key) + ", expected " + expected + "). Fix: " + fix);
+  r.refuse(key, std::string(problem) + " (got " + r.text(key) + ", expected " + expected + "). Fix: " + fix);
 }
 
-/// The key of DAPO's soft penalty that is switched on; empty if none is. It was in other sections before verl 0.9.
+/// Returns the key of DAPO's soft penalty if it is enabled, else "". It was in other sections before verl 0.9.
 std::string overlong_section(const Import& r) {
   for (const char* section : {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
                               "reward.reward_kwargs.overlong_buffer_cfg"})
@@ -34,139 +34,150 @@ std::string overlong_section(const Import& r) {
 
 void verl_adapter(Import& r) {
   const std::string rank = kModel + "lora_rank";
-  if (r.given(rank) == nullptr || *r.given(rank) == 0) return;
+  if (r.find(rank) == nullptr || *r.find(rank) == 0) return;
   r.set("lora.rank", r.count(rank), rank);
   r.set("lora.alpha", r.value(kModel + "lora_alpha"), kModel + "lora_alpha");
-  r.set("lora.target_modules", adapter_layers(r.value(kModel + "target_modules")), kModel + "target_modules");
+  r.set("lora.target_modules", to_target_modules(r.value(kModel + "target_modules")), kModel + "target_modules");
 }
 
 void verl_sizes(Import& r) {
-  const int64_t prompts = count_of(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
-  if (!r.is_own("train.sequences_per_update") && prompts % update != 0)
-    refuse_value(r, kMiniBatch, "the prompts of an update must divide those of a step",
+  const int64_t prompts = positive_count(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
+  if (!r.is_set_by_user("train.sequences_per_update") && prompts % update != 0)
+    refuse_value(r, kMiniBatch, "the prompts of an update do not divide those of a step",
                  "a divisor of " + kBatch + ", " + std::to_string(prompts), "set " + kMiniBatch);
-  r.set("train.sequences_per_update", update * count_of(r, "rollout.samples_per_prompt"), kMiniBatch,
+  r.set("train.sequences_per_update", update * positive_count(r, "rollout.samples_per_prompt"), kMiniBatch,
         "times rollout.samples_per_prompt");
 }
 
 void verl_length(Import& r) {
   const std::string steps = "trainer.total_training_steps", passes = "trainer.total_epochs";
-  if (r.is_own("train.steps") || r.is_own("train.data_epochs")) return;
-  if (const Json* count = r.given(steps)) return r.set("train.steps", *count, steps);
-  if (!r.is_set("data.files")) return;  // a task has no end
+  if (r.is_set_by_user("train.steps") || r.is_set_by_user("train.data_epochs")) return;
+  if (const Json* count = r.find(steps)) return r.set("train.steps", *count, steps);
+  if (!r.is_set("data.files")) return;  // built-in tasks have no epochs
   r.set("train.data_epochs", r.value(passes), passes);
-  r.remark(passes + ": verl leaves the rows that do not fill a last batch out of every pass; Keel joins the passes");
+  r.remark(passes + ": verl drops the incomplete last batch of every epoch; Keel joins the epochs");
 }
 
 void verl_optimizer(Import& r) {
   const std::string steps = kOptim + "lr_warmup_steps", ratio = kOptim + "lr_warmup_steps_ratio",
                     old_type = kOptim + "warmup_style", clip = kOptim + "clip_grad", old_clip = kActor + "grad_clip",
                     floor = kOptim + "min_lr_ratio",
-                    type = r.given(old_type) != nullptr ? old_type : kOptim + "lr_scheduler_type",
-                    norm = r.given(old_clip) != nullptr ? old_clip : clip;
+                    type = r.find(old_type) != nullptr ? old_type : kOptim + "lr_scheduler_type",
+                    norm = r.find(old_clip) != nullptr ? old_clip : clip;
   const Json betas = r.value(kOptim + "betas");
   if (!betas.is_array() || betas.size() != 2) return r.refuse(kOptim + "betas", "expected two numbers");
   r.set("optimizer.beta1", betas[0], kOptim + "betas", "the first");
   r.set("optimizer.beta2", betas[1], kOptim + "betas", "the second");
 
-  if (r.given(clip) != nullptr && r.value(norm) != r.value(clip))
-    refuse_value(r, norm, "verl 0.9.1 clips at clip_grad instead", r.word(clip), "set both to the norm that is meant");
+  if (r.find(clip) != nullptr && r.value(norm) != r.value(clip))
+    refuse_value(r, norm, "verl 0.9.1 uses clip_grad instead", r.text(clip), "set both to the same norm");
   else
     r.set("optimizer.max_grad_norm", r.value(norm), norm);
 
-  const std::string schedule = translated(r, type, "constant=constant cosine=cosine");
-  const bool has_steps = r.given(steps) != nullptr && r.number(steps) > 0,
-             by_ratio = r.given(steps) == nullptr || r.number(steps) < 0,  // of 0 steps verl makes no warm-up
-      has_ratio = by_ratio && r.given(ratio) != nullptr && r.number(ratio) > 0;
+  const std::string schedule = translate_key(r, type, "constant=constant cosine=cosine");
+  const bool has_steps = r.find(steps) != nullptr && r.number(steps) > 0,
+             by_ratio = r.find(steps) == nullptr || r.number(steps) < 0,  // 0 steps: no warm-up
+      has_ratio = by_ratio && r.find(ratio) != nullptr && r.number(ratio) > 0;
   if (!schedule.empty()) r.set("optimizer.schedule", schedule, type);
-  if (schedule == "cosine" && r.given(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
-  if (has_ratio) set_warmup_share(r, "optimizer.warmup_updates", ratio);
+  if (schedule == "cosine" && r.find(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
+  if (has_ratio) set_warmup_fraction(r, "optimizer.warmup_updates", ratio);
   if (has_steps) {
-    const int64_t all = count_of(r, "train.prompts_per_step") * count_of(r, "rollout.samples_per_prompt"),
-                  update = r.ours("train.sequences_per_update") == 0 ? all : count_of(r, "train.sequences_per_update");
-    r.set("optimizer.warmup_updates", r.count(steps) * count_of(r, "train.epochs") * all / update, steps,
+    const int64_t sequences =
+                      positive_count(r, "train.prompts_per_step") * positive_count(r, "rollout.samples_per_prompt"),
+                  update = r.keel_value("train.sequences_per_update") == 0
+                               ? sequences
+                               : positive_count(r, "train.sequences_per_update");
+    r.set("optimizer.warmup_updates", r.count(steps) * positive_count(r, "train.epochs") * sequences / update, steps,
           "times the updates of a step");
   }
   if (schedule == "cosine" || has_steps || has_ratio)
-    r.set("optimizer.schedule_per", "step", has_steps ? steps : has_ratio ? ratio : type, "verl moves it once a step");
+    r.set("optimizer.schedule_per", "step",
+          has_steps   ? steps
+          : has_ratio ? ratio
+                      : type,
+          "verl updates it once per step");
 }
 
 void verl_reward(Import& r) {
   for (const std::string section : {"custom_reward_function", "reward.custom_reward_function"}) {
-    const std::string path = r.word(section + ".path"), name = r.word(section + ".name");
+    const std::string path = r.text(section + ".path"), name = r.text(section + ".name");
     if (path.empty()) continue;
     r.set("reward.functions", Json::array({"python:" + path + ":" + (name.empty() ? "compute_score" : name)}),
           section + ".path", "python:PATH:NAME");
-    if (const Json* arguments = r.given(section + ".reward_kwargs"); arguments != nullptr && !arguments->empty())
-      refuse_value(r, section + ".reward_kwargs", "a function gets the row and the completion only", "no arguments",
-                   "write them into the function");
+    if (const Json* arguments = r.find(section + ".reward_kwargs"); arguments != nullptr && !arguments->empty())
+      refuse_value(r, section + ".reward_kwargs", "a function gets only the row and the completion", "no arguments",
+                   "define them in the function");
   }
   if (!r.is_set("reward.functions") && r.is_set("data.files"))
-    r.remark("reward: verl scores a row by its data_source, Keel with math (reward.functions chooses another)");
+    r.remark("reward: verl scores a row by its data_source, Keel with math; set reward.functions for others");
 
   std::string manager = "reward.reward_manager.name";
   for (const std::string key : {"reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager"}) {
-    const std::string word = r.word(key);
-    if (!contains({"", "naive", "dapo"}, word))
+    const std::string name = r.text(key);
+    if (!contains({"", "naive", "dapo"}, name))
       refuse_value(r, key, "the manager is unknown", "naive or dapo", "set reward.functions, and --ignore " + key);
-    if (!contains({"", "naive"}, word)) manager = key;
+    if (!contains({"", "naive"}, name)) manager = key;
   }
   const std::string section = overlong_section(r), enable = section + ".enable", length = section + ".len";
   if (section.empty()) return;
-  if (r.word(manager) != "dapo")
-    return refuse_value(r, enable, "verl reads it with the reward manager dapo only", "false",
+  if (r.text(manager) != "dapo")
+    return refuse_value(r, enable, "verl uses it only with the reward manager dapo", "false",
                         "set " + manager + "=dapo");
   r.set("reward.overlong_buffer", r.count(length), length);
-  if (r.given(section + ".penalty_factor") != nullptr)
+  if (r.find(section + ".penalty_factor") != nullptr)
     r.set("reward.overlong_penalty", r.value(section + ".penalty_factor"), section + ".penalty_factor");
   for (const char* key : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len"})
-    if (r.given(key) != nullptr && *r.given(key) != r.ours("rollout.max_new_tokens"))
-      refuse_value(r, key, "the penalty ends at data.max_response_length", r.ours("rollout.max_new_tokens").dump(),
-                   "remove it");
+    if (r.find(key) != nullptr && *r.find(key) != r.keel_value("rollout.max_new_tokens"))
+      refuse_value(r, key, "the penalty ends at data.max_response_length",
+                   r.keel_value("rollout.max_new_tokens").dump(), "remove it");
 }
 
 void verl_filter(Import& r) {
   const std::string filter = "algorithm.filter_groups.", enable = filter + "enable", metric = filter + "metric",
                     sampled = "data.gen_batch_size", batches = filter + "max_num_gen_batches";
-  const int64_t prompts = count_of(r, "train.prompts_per_step");
+  const int64_t prompts = positive_count(r, "train.prompts_per_step");
   if (!r.is_true(enable)) {
-    if (r.given(sampled) != nullptr && *r.given(sampled) != prompts)
-      refuse_value(r, sampled, "a step samples the prompts that it trains on", std::to_string(prompts), "remove it");
+    if (r.find(sampled) != nullptr && *r.find(sampled) != prompts)
+      refuse_value(r, sampled, "a step samples as many prompts as it trains on", std::to_string(prompts), "remove it");
     return;
   }
   r.set("rollout.dynamic_sampling", true, enable);
-  const int64_t most = r.given(batches) != nullptr && *r.given(batches) != 0 ? r.count(batches) : 0,
-                factor = r.given(sampled) != nullptr ? r.count(sampled) / prompts : 1;
-  if (r.given(sampled) != nullptr && r.count(sampled) % prompts != 0)
-    refuse_value(r, sampled, "Keel samples batches of a step's prompts", "a multiple of " + std::to_string(prompts),
+  const int64_t max_batches = r.find(batches) != nullptr && *r.find(batches) != 0 ? r.count(batches) : 0,
+                factor = r.find(sampled) != nullptr ? r.count(sampled) / prompts : 1;
+  if (r.find(sampled) != nullptr && r.count(sampled) % prompts != 0)
+    refuse_value(r, sampled, "a rollout batch of Keel has the prompts of a step",
+                 "a multiple of " + std::to_string(prompts),
                  "set it to " + std::to_string(std::max<int64_t>(factor, 1) * prompts));
-  if (most > 0)  // of gen_batch_size prompts each
-    r.set("rollout.max_batches", most * std::max<int64_t>(factor, 1), batches, "in batches of a step's prompts");
+  if (max_batches > 0)  // of gen_batch_size prompts each
+    r.set("rollout.max_batches", max_batches * std::max<int64_t>(factor, 1), batches,
+          "in batches with the prompts of a step");
   r.remark(enable + ": verl 0.9.1 samples until a step is full; after rollout.max_batches batches (" +
-           r.ours("rollout.max_batches").dump() + ") Keel trains on the groups that it has");
+           r.keel_value("rollout.max_batches").dump() + ") Keel trains on the groups found so far");
 
-  // Groups are compared by the sum of all functions, with the penalty of length, before the KL.
-  const std::string word = r.word(metric);
-  const Json functions = r.ours("reward.functions");
+  // Keel filters by the sum of all reward functions and the length penalty, without KL.
+  const std::string name = r.text(metric);
+  const Json functions = r.keel_value("reward.functions");
   const bool is_sum = !overlong_section(r).empty() || functions.size() > 1,
              is_accuracy = functions.empty() || functions == Json::array({"math"}),
-             is_same = contains({"reward", "seq_reward"}, word) || (word == "score" && !is_sum) ||
-                       (word == "acc" && !is_sum && is_accuracy) ||
-                       (word == "seq_final_reward" && r.ours("reference.kl_in_reward") == 0);
+             is_same = contains({"reward", "seq_reward"}, name) || (name == "score" && !is_sum) ||
+                       (name == "acc" && !is_sum && is_accuracy) ||
+                       (name == "seq_final_reward" && r.keel_value("reference.kl_in_reward") == 0);
   if (!is_same)
-    refuse_value(r, metric, "groups are compared by the whole reward, before the KL", "reward", "set it to reward");
+    refuse_value(r, metric, "groups are filtered by the total reward without KL", "reward", "set it to reward");
 }
 
 void verl_advantage(Import& r) {
-  static constexpr const char* kWords =
+  static constexpr const char* kEstimators =
       "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
       "reinforce_plus_plus_baseline=reinforce_pp_baseline";
-  const std::string by_deviation = "algorithm.norm_adv_by_std_in_grpo", word = translated(r, kEstimator, kWords);
-  const bool is_mean = word == "grpo" && !r.is_true(by_deviation);
-  if (!word.empty()) r.set("objective.advantage", is_mean ? "group_mean" : word, is_mean ? by_deviation : kEstimator);
-  if (word == "reinforce_pp" && r.value("algorithm.gamma") != 1)
-    refuse_value(r, "algorithm.gamma", "Keel discounts with a critic only", "1",
-                 "set it to 1, or choose other advantages");
+  const std::string by_deviation = "algorithm.norm_adv_by_std_in_grpo",
+                    estimator = translate_key(r, kEstimator, kEstimators);
+  const bool is_mean = estimator == "grpo" && !r.is_true(by_deviation);
+  if (!estimator.empty())
+    r.set("objective.advantage", is_mean ? "group_mean" : estimator, is_mean ? by_deviation : kEstimator);
+  if (estimator == "reinforce_pp" && r.value("algorithm.gamma") != 1)
+    refuse_value(r, "algorithm.gamma", "Keel discounts only with a critic", "1",
+                 "set it to 1, or choose another estimator");
 }
 
 void set_bounds(Import& r, const std::string& mode) {
@@ -179,9 +190,9 @@ void set_bounds(Import& r, const std::string& mode) {
   for (const std::string side : {"low", "high"}) {
     const std::string key = clip + "_" + side;
     const bool is_shared = r.value(key).is_null();
-    if (contains({"sapo", "dro", "gpg"}, mode) || r.is_own("objective.delta")) break;
-    if (!is_shared && r.given(key) == nullptr && r.value(clip) != r.value(key))
-      refuse_value(r, clip, "verl reads clip_ratio_low and clip_ratio_high instead", r.word(key), "set " + key);
+    if (contains({"sapo", "dro", "gpg"}, mode) || r.is_set_by_user("objective.delta")) break;
+    if (!is_shared && r.find(key) == nullptr && r.value(clip) != r.value(key))
+      refuse_value(r, clip, "verl uses clip_ratio_low and clip_ratio_high instead", r.text(key), "set " + key);
     r.set("objective.delta_" + side, r.value(is_shared ? clip : key), is_shared ? clip : key);
   }
   if (is_dppo && !r.value(dual).is_null()) r.set("objective.ratio_cap", r.value(dual), dual);
@@ -191,7 +202,7 @@ void set_bounds(Import& r, const std::string& mode) {
     r.set("objective.parameters", {assignment("tau_positive", tau + "pos"), assignment("tau_negative", tau + "neg")},
           tau + "pos");
   if (mode != "dro") return;
-  if (r.given(dro) == nullptr) return r.refuse(dro, "the loss dro has no default weight. Fix: set it");
+  if (r.find(dro) == nullptr) return r.refuse(dro, "the loss dro has no default. Fix: set it");
   r.set("objective.parameters", Json::array({assignment("beta", dro)}), dro);
 }
 
@@ -201,19 +212,19 @@ void verl_loss(Import& r) {
   static constexpr const char* kModes =
       "token-mean=token_mean seq-mean-token-mean=seq_mean_token_mean seq-mean-token-sum=seq_mean_token_sum "
       "seq-mean-token-sum-norm=seq_mean_token_sum_norm";
-  const std::string mode = r.is_own("objective.method") ? "" : r.word(kLossMode),
-                    average = translated(r, kAggregation, kModes);
-  if (!r.is_own("objective.method")) {
+  const std::string mode = r.is_set_by_user("objective.method") ? "" : r.text(kLossMode),
+                    average = translate_key(r, kAggregation, kModes);
+  if (!r.is_set_by_user("objective.method")) {
     const bool is_plugin = mode.starts_with("keel_");  // Keel's own losses inside verl
     if (const std::string bypass = "algorithm.rollout_correction.bypass_mode";
         r.is_true(bypass) && !is_plugin && mode != "vanilla")
-      refuse_value(r, bypass, "verl then reads another loss than policy_loss.loss_mode", "false", "remove it");
-    const std::string method = is_plugin ? mode.substr(5) : translated(r, kLossMode, kMethods);
+      refuse_value(r, bypass, "verl then uses another loss than policy_loss.loss_mode", "false", "remove it");
+    const std::string method = is_plugin ? mode.substr(5) : translate_key(r, kLossMode, kMethods);
     if (method.empty()) return;
-    const bool has_critic = method == "ppo" && r.ours("objective.advantage") == "gae";
+    const bool has_critic = method == "ppo" && r.keel_value("objective.advantage") == "gae";
     r.set("objective.method", has_critic ? "ppo_gae" : method, kLossMode);
     if (is_plugin)
-      r.set("objective.parameters", converted(r, kParameters, template_arguments), kParameters, "each as name=value");
+      r.set("objective.parameters", convert_key(r, kParameters, to_assignments), kParameters, "each as name=value");
     else
       set_bounds(r, mode);
   }
@@ -235,7 +246,7 @@ void verl_kl(Import& r) {
   if (r.is_true(in_loss)) r.set("reference.kl_coefficient", r.value(in_loss_coef), in_loss_coef);
   if (!r.is_true(in_reward) || r.value(coefficient) == 0) return;
   r.set("reference.kl_in_reward", r.value(coefficient), coefficient);
-  if (translated(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
+  if (translate_key(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
   r.set("reference.kl_in_reward_target", r.value(control + "target_kl"), control + "target_kl");
   r.set("reference.kl_in_reward_horizon", r.value(control + "horizon"), control + "horizon");
 }
@@ -247,27 +258,27 @@ void verl_critic(Import& r) {
           "clip_grad": 1.0, "optimizer": "AdamW", "optimizer_impl": "torch.optim", "zero_indexed_step": true, "override_optimizer_config": null})");
   const std::string warmup = "trainer.critic_warmup";
   const auto waits = std::max<int64_t>(static_cast<int64_t>(r.number(warmup)) - 1, 0);
-  if (r.ours("objective.advantage") != "gae") {  // verl reads nothing else of it then
+  if (r.keel_value("objective.advantage") != "gae") {  // verl reads nothing else of it then
     if (waits > 0) refuse_value(r, warmup, "the policy would wait without a critic", "at most 1", "remove it");
     return;
   }
   const std::string critic = "critic.", model = critic + "model.path", average = critic + "loss_agg_mode";
-  if (const Json* on = r.given("critic.enable"); on != nullptr && *on == false)
+  if (const Json* on = r.find("critic.enable"); on != nullptr && *on == false)
     refuse_value(r, "critic.enable", "gae needs a critic", "true", "remove it, or choose other advantages");
   r.set("critic.body", "separate", kEstimator);
-  for (const auto& [key, ours] : Words{{"critic.optim.lr", "critic.lr"},
-                                       {"critic.cliprange_value", "critic.value_clip"},
-                                       {"algorithm.gamma", "critic.gamma"},
-                                       {"algorithm.lam", "critic.lambda"}})
-    r.set(ours, r.value(key), key);
+  for (const auto& [key, target] : Pairs{{"critic.optim.lr", "critic.lr"},
+                                         {"critic.cliprange_value", "critic.value_clip"},
+                                         {"algorithm.gamma", "critic.gamma"},
+                                         {"algorithm.lam", "critic.lambda"}})
+    r.set(target, r.value(key), key);
   r.set("critic.warmup_steps", waits, warmup, "verl counts steps from 1");
 
   const auto same = [&](const std::string& key, const Json& policy, const char* reason) {
-    if (r.given(key) != nullptr && *r.given(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
+    if (r.find(key) != nullptr && *r.find(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
   };
   bool follows = false;
   for (const auto& [name, by_default] : kOptimDefaults.items()) {
-    const Json *theirs = r.given("critic.optim." + name), *given = r.given(kOptim + name);
+    const Json *theirs = r.find("critic.optim." + name), *given = r.find(kOptim + name);
     const Json policy = given != nullptr ? *given : by_default;
     follows = follows || (policy != by_default && (theirs == nullptr || *theirs == by_default));
     if (theirs != nullptr && *theirs != by_default)
@@ -276,27 +287,27 @@ void verl_critic(Import& r) {
   if (follows)
     r.remark("critic.optim: the critic follows the policy's schedule, warm-up and weight decay; verl's has its own");
   for (const char* name : {"ppo_epochs", "ppo_mini_batch_size", "shuffle"})
-    same(critic + name, r.value(kActor + name), "a critic is trained in the policy's updates");
-  same(model, r.ours("model.path"), "a critic starts as a copy of the policy");
-  same("critic.model.lora_rank", 0, "a critic has no adapter of its own");
-  if (const std::string key = r.given(average) != nullptr ? average : kAggregation; r.word(key) != "token-mean")
+    same(critic + name, r.value(kActor + name), "the critic is trained in the updates of the policy");
+  same(model, r.keel_value("model.path"), "the critic is initialised from the policy");
+  same("critic.model.lora_rank", 0, "the critic has no adapter");
+  if (const std::string key = r.find(average) != nullptr ? average : kAggregation; r.text(key) != "token-mean")
     refuse_value(r, key, "the value loss is a mean over all tokens of an update", "token-mean",
                  "set " + average + "=token-mean");
 }
 
 void verl_lengths(Import& r) {
-  for (const auto& [target, key] : Words{{"data.files", "data.train_files"}, {"model.path", kModel + "path"}})
-    if (!r.is_set(target) && !r.is_own("task.name")) r.refuse(key, "is not in the recipe. Fix: add " + key + "=PATH");
-  const std::string limit = "data.max_prompt_length";  // a task has none
-  if (r.given(limit) != nullptr || r.is_set("data.files")) r.set("data.max_prompt_tokens", r.value(limit), limit);
-  for (const auto& [key, theirs] : Words{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
-                                         {"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
-    if (r.given(key) != nullptr && *r.given(key) != r.value(theirs))
-      refuse_value(r, key, "section data has another limit", r.word(theirs), "remove it");
-  if (const std::string type = kActor + "fsdp_config.model_dtype"; r.given(type) != nullptr && r.word(type) != "fp32")
-    r.remark(type + ": the optimizer's weights are float32 here");
-  if (const std::string cut = r.word("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
-    r.remark("data.truncation " + cut + ": verl cuts prompts above data.max_prompt_length, Keel leaves them out");
+  for (const auto& [target, key] : Pairs{{"data.files", "data.train_files"}, {"model.path", kModel + "path"}})
+    if (!r.is_set(target) && !r.is_set_by_user("task.name")) r.refuse(key, "is missing. Fix: add " + key + "=PATH");
+  const std::string limit = "data.max_prompt_length";  // built-in tasks have none
+  if (r.find(limit) != nullptr || r.is_set("data.files")) r.set("data.max_prompt_tokens", r.value(limit), limit);
+  for (const auto& [key, limit_key] : Pairs{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
+                                            {"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
+    if (r.find(key) != nullptr && *r.find(key) != r.value(limit_key))
+      refuse_value(r, key, "section data has another limit", r.text(limit_key), "remove it");
+  if (const std::string type = kActor + "fsdp_config.model_dtype"; r.find(type) != nullptr && r.text(type) != "fp32")
+    r.remark(type + ": Keel keeps the optimizer's weights in float32");
+  if (const std::string cut = r.text("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
+    r.remark("data.truncation " + cut + ": verl truncates prompts above data.max_prompt_length, Keel skips them");
 }
 
 }  // namespace
@@ -337,7 +348,7 @@ void add_verl_rules(KeyTable& t) {
              "rollout.dynamic_sampling rollout.max_batches", verl_filter);
   t.computes("actor_rollout_ref.rollout.{prompt_length response_length} data.{max_prompt_length truncation}",
              "data.max_prompt_tokens rollout.max_new_tokens", verl_lengths);
-  t.computes("trainer.logger", "record.tensorboard", [](Import& r) { set_tools(r, "trainer.logger"); });
+  t.computes("trainer.logger", "record.tensorboard", [](Import& r) { set_trackers(r, "trainer.logger"); });
 }
 
 }  // namespace keel::compat

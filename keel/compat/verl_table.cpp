@@ -1,14 +1,14 @@
 #include "keel/compat/conversions.h"
 
-// The keys of verl 0.9.1 (verl/trainer/config/ppo_trainer.yaml and what it includes), and of recipes for earlier ones.
+// The keys of verl 0.9.1 (verl/trainer/config/ppo_trainer.yaml and its includes) and of earlier versions.
 
 namespace keel::compat {
 namespace {
 
-/// -1 is never, or no limit.
-Json zero_if_negative(const Json& value) { return value == -1 ? Json(0) : value; }
-Json unset_if_negative(const Json& value) { return value.is_null() || value == -1 ? kSetsNothing : value; }
-Json shuffle_word(const Json& value) { return value == true ? Json("rollouts") : kSetsNothing; }
+/// -1 means never or no limit.
+Json negative_to_zero(const Json& value) { return value == -1 ? Json(0) : value; }
+Json skip_negative(const Json& value) { return value.is_null() || value == -1 ? kNoValue : value; }
+Json to_shuffle(const Json& value) { return value == true ? Json("rollouts") : kNoValue; }
 
 constexpr const char* kDefaults = R"({
   "data.train_batch_size": 1024, "data.max_prompt_length": 512, "data.max_response_length": 512,
@@ -35,60 +35,59 @@ constexpr const char* kDefaults = R"({
   "reward.reward_manager.name": "naive"
 })";
 
-constexpr const char* kOff = "Keel does not have it, and it would change the training";
-constexpr const char* kTruncated = "truncated sampling changes the distribution that ratios are taken of";
-constexpr const char* kModelFolder = "the model's folder has its configuration, tokenizer, template and weights";
-constexpr const char* kRowsAsTheyAre = "rows are read as they are in data.files";
+constexpr const char* kUnsupported = "not supported, and it would change the training";
+constexpr const char* kTruncated = "truncated sampling changes the distribution that the ratios refer to";
+constexpr const char* kModelFolder = "configuration, tokenizer, template and weights come from the model folder";
+constexpr const char* kNoPreprocessing = "rows of data.files are not preprocessed";
 constexpr const char* kCorrections =
-    "Keel samples with the weights that it trains; the methods tis, mis and icepop "
-    "correct a rounded sampler";
-constexpr const char* kStale = "rollouts of an older policy are rollout.staleness";
-constexpr const char* kModelReward = "a reward model is a server: set reward.functions to its address, http://...";
+    "Keel samples with the trained weights; the methods tis, mis and icepop correct a quantized sampler";
+constexpr const char* kStale = "set rollout.staleness for rollouts of an older policy";
+constexpr const char* kModelReward = "reward models are servers: set reward.functions to the URL, http://...";
 
 void add_settings(KeyTable& t) {
   t.maps("actor_rollout_ref.model.path", "model.path");
   t.maps("actor_rollout_ref.model.enable_gradient_checkpointing", "train.recompute_activations");
   t.maps("trainer.default_local_dir", "run.dir");
-  t.maps("trainer.save_freq", "checkpoint.every", zero_if_negative, "-1 is 0, never");
-  t.maps("trainer.test_freq", "eval.every", zero_if_negative, "-1 is 0, never");
-  t.maps("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", unless_null);
-  t.maps("data.train_files", "data.files", list_of_one);
-  t.maps("data.val_files", "data.eval_files", list_of_one);
+  t.maps("trainer.save_freq", "checkpoint.every", negative_to_zero, "-1 is 0, never");
+  t.maps("trainer.test_freq", "eval.every", negative_to_zero, "-1 is 0, never");
+  t.maps("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", skip_null);
+  t.maps("data.train_files", "data.files", to_list);
+  t.maps("data.val_files", "data.eval_files", to_list);
   t.maps("data.prompt_key", "data.prompt_key");
   t.maps("data.reward_fn_key", "data.source_key");
   t.maps("data.shuffle", "data.shuffle");
-  t.maps("data.seed", "run.seed", unless_null);
-  t.maps("data.apply_chat_template_kwargs", "data.chat_template_kwargs", template_arguments, "each as name=value");
+  t.maps("data.seed", "run.seed", skip_null);
+  t.maps("data.apply_chat_template_kwargs", "data.chat_template_kwargs", to_assignments, "each as name=value");
   t.maps("data.max_response_length", "rollout.max_new_tokens");
-  t.maps("data.val_max_samples", "eval.prompts", unset_if_negative, "-1 is all");
+  t.maps("data.val_max_samples", "eval.prompts", skip_negative, "-1 is all");
   t.maps("data.train_batch_size", "train.prompts_per_step");
   t.maps("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt");
   t.maps("actor_rollout_ref.rollout.temperature", "rollout.temperature");
   t.maps("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples");
   t.maps("actor_rollout_ref.rollout.val_kwargs.temperature", "eval.temperature");
   t.maps("actor_rollout_ref.rollout.val_kwargs.top_p", "eval.top_p");
-  t.maps("actor_rollout_ref.rollout.val_kwargs.top_k", "eval.top_k", zero_if_negative, "-1 is 0, all tokens");
+  t.maps("actor_rollout_ref.rollout.val_kwargs.top_k", "eval.top_k", negative_to_zero, "-1 is 0, all tokens");
   t.maps(
       "actor_rollout_ref.rollout.dtype actor_rollout_ref.actor.fsdp_config.{dtype mixed_precision.param_dtype} "
       "actor_rollout_ref.model.torch_dtype",
-      "run.precision", precision_name);
+      "run.precision", to_precision);
   t.maps("actor_rollout_ref.actor.fsdp_config.full_determinism", "run.deterministic");
   t.maps("actor_rollout_ref.actor.ppo_epochs", "train.epochs");
-  t.maps("actor_rollout_ref.actor.shuffle", "train.shuffle", shuffle_word, "true is rollouts");
+  t.maps("actor_rollout_ref.actor.shuffle", "train.shuffle", to_shuffle, "true is rollouts");
   t.maps("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch");
   t.maps("actor_rollout_ref.actor.entropy_coeff", "objective.entropy_coefficient");
   t.maps("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", kl_estimator);
   t.maps("algorithm.kl_penalty", "reference.kl_in_reward_estimator", kl_estimator);
-  t.maps("actor_rollout_ref.actor.loss_scale_factor", "objective.horizon", unless_null);
+  t.maps("actor_rollout_ref.actor.loss_scale_factor", "objective.horizon", skip_null);
   t.maps("actor_rollout_ref.actor.optim.lr", "optimizer.lr");
   t.maps("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay");
-  t.maps("actor_rollout_ref.actor.optim.optimizer", "optimizer.moments", adamw_moments, "AdamW8bit is 8bit");
+  t.maps("actor_rollout_ref.actor.optim.optimizer", "optimizer.moments", to_moments, "AdamW8bit is 8bit");
 }
 
 void add_refusals(KeyTable& t) {
   t.refuses("actor_rollout_ref.rollout.{top_p repetition_penalty}", kTruncated, "[1]");
   t.refuses("actor_rollout_ref.rollout.top_k", kTruncated, "[-1, 0]");
-  t.refuses("actor_rollout_ref.rollout.do_sample", "completions of training are sampled", "[true]");
+  t.refuses("actor_rollout_ref.rollout.do_sample", "training completions are always sampled", "[true]");
   t.refuses("actor_rollout_ref.rollout.{quantization quantization_config_file}", "set rollout.weights",
             R"(["none", false])");
   t.refuses(
@@ -99,40 +98,40 @@ void add_refusals(KeyTable& t) {
       "algorithm.use_pf_ppo distillation.enabled skip.{rollout.enable rollout_tq.enable async_rollout.enable} "
       "trainer.val_only trainer.v1.sampler.custom_sampler.path "
       "sandbox_fusion.url reward_model.sandbox_fusion.url reward.sandbox_fusion.url",
-      kOff, "[false, 0]");
-  t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kOff, R"(["single_turn_agent"])");
-  t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kOff,
+      kUnsupported, "[false, 0]");
+  t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kUnsupported, R"(["single_turn_agent"])");
+  t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kUnsupported,
             R"(["disabled"])");
-  t.refuses("actor_rollout_ref.ref.model", "the reference is the policy that RL starts from");
-  t.refuses("critic.grad_clip", "the critic's gradients are clipped as the policy's are", "[1.0]");
+  t.refuses("actor_rollout_ref.ref.model", "the reference is the initial policy of RL");
+  t.refuses("critic.grad_clip", "the gradients of critic and policy share a limit", "[1.0]");
   t.refuses("actor_rollout_ref.model.override_config", kModelFolder, "[{}]");
   t.refuses("actor_rollout_ref.model.override_config.{attention_dropout embd_pdrop resid_pdrop}",
-            "dropout is lora.dropout only", "[0]");
+            "only lora.dropout is supported", "[0]");
   t.refuses("actor_rollout_ref.model.{hf_config_path tokenizer_path custom_chat_template} data.tokenizer",
             kModelFolder);
   t.refuses("actor_rollout_ref.model.lora_adapter_path", "set lora.adapter");
-  t.refuses("actor_rollout_ref.model.exclude_modules", "name the layers of the adapter in target_modules", "[[]]");
-  t.refuses("actor_rollout_ref.model.lora.rank", "it is the adapter of verl's Megatron engine: set lora_rank", "[0]");
-  t.refuses("actor_rollout_ref.actor.optim", "only the optimizer settings of verl's FSDP engine are known");
+  t.refuses("actor_rollout_ref.model.exclude_modules", "list the layers in target_modules instead", "[[]]");
+  t.refuses("actor_rollout_ref.model.lora.rank", "set lora_rank; this key is for verl's Megatron engine", "[0]");
+  t.refuses("actor_rollout_ref.actor.optim", "only the optimizer settings of verl's FSDP engine are supported");
   t.refuses("actor_rollout_ref.actor.optim.override_optimizer_config", "set the keys of section optimizer", "[{}]");
-  t.refuses("actor_rollout_ref.actor.optim.num_cycles", "cosine falls once", "[0.5]");
-  t.refuses("actor_rollout_ref.actor.optim.zero_indexed_step", "a schedule counts from 0", "[true]");
+  t.refuses("actor_rollout_ref.actor.optim.num_cycles", "Keel's cosine schedule is half a period", "[0.5]");
+  t.refuses("actor_rollout_ref.actor.optim.zero_indexed_step", "schedules count from 0", "[true]");
   t.refuses("actor_rollout_ref.actor.optim.optimizer_impl", "the optimizer is Keel's own AdamW",
             R"(["torch.optim", "torchao.optim", "bitsandbytes.optim"])");
   t.refuses("algorithm.rollout_correction.{rollout_is rollout_rs loss_type use_policy_gradient}", kCorrections,
             R"(["ppo_clip", "null", "None", false])");
-  t.refuses("keel", "it chooses a file of Hydra. Fix: run verl with --cfg job --resolve, and import what it prints");
+  t.refuses("keel", "it selects a Hydra file. Fix: run verl with --cfg job --resolve, and import its output");
   t.refuses("trainer.v1.trainer_mode", kStale, R"(["sync"])");
   t.refuses("async_training", kStale, "[0, false]");
-  t.refuses("data.train_max_samples", kRowsAsTheyAre, "[-1]");
+  t.refuses("data.train_max_samples", kNoPreprocessing, "[-1]");
   t.refuses("data.{custom_cls.path sampler.class_path datagen.path tool_config_path function_tool_path}",
-            kRowsAsTheyAre);
+            kNoPreprocessing);
   t.refuses("reward_model.{enable path} reward.reward_model.enable", kModelReward, "[false]");
   t.refuses("reward.reward_manager.source reward_manager.source reward_model.reward_loop_source",
             "set reward.functions", R"(["register"])");
 }
 
-/// What changes where and how fast verl computes, what it logs, and what is read only next to a refused value.
+/// Keys that affect only placement, speed and logs, or that matter only with a rejected value.
 void add_ignored(KeyTable& t) {
   t.ignores(
       "hydra model_engine ray_kwargs ray_init transfer_queue global_profiler npu_profile distillation skip "

@@ -285,7 +285,7 @@ class ImpossibleSettings(support.Test):
 
     def test_explain_refuses_what_cannot_run(self):
         for code, parts, sections in ((2, ("maths", "did you mean math?"), {"reward": {"functions": '["maths"]'}}),
-                                      (2, ("my_reward.py", "written python:my_reward.py"), {"reward": {"functions": '["my_reward.py"]'}}),
+                                      (2, ("my_reward.py", "did you mean python:my_reward.py?"), {"reward": {"functions": '["my_reward.py"]'}}),
                                       (2, ("nosuch.py",), {"reward": {"functions": '["python:nosuch.py"]'}})):
             result = train(self.folder / "run", "--explain", **sections)
             self.assert_exit(result, code)

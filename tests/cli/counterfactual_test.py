@@ -340,7 +340,7 @@ class Refusals(support.Test):
         self.assertIn("not compared: tis: needs the column log_recomputed", result.stdout)
 
     def test_unreadable_runs_and_files_are_refused(self):
-        self.refused(3, "there is no such folder", "tokens", self.folder / "none")
+        self.refused(3, "no such folder", "tokens", self.folder / "none")
         self.refused(3, "has no token records", "tokens", self.folder)
         self.refused(2, "none of them in this range", "tokens", run_of(PLAIN), "--steps", "7:")
         self.refused(2, "expected the first and the last step", "tokens", run_of(PLAIN), "--steps", "a")

@@ -223,7 +223,7 @@ class Export(support.Test):
         self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assert_exit(keel("export", self.trained, "--csv", table, "--overwrite"), 0)
         for name in ("metrics.jsonl", "tensorboard/mine.csv", "checkpoints/LATEST"):
-            self.assert_refused(keel("export", self.trained, "--csv", self.trained / name, "--overwrite"), 2, name, "is a file of a run")
+            self.assert_refused(keel("export", self.trained, "--csv", self.trained / name, "--overwrite"), 2, name, "belongs to a run")
         place = self.folder / "events"
         self.assert_exit(keel("export", self.trained, "--tensorboard", place), 0)
         before = support.tree(place)

@@ -60,7 +60,7 @@ class Help(support.Test):
         self.assert_says("num_generations", "TRL's num_generations is rollout.samples_per_prompt")
         self.assert_says("ppo_mini_batch_size", "verl's actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update")
         self.assert_says("use_vllm", "does not change the training")
-        self.assert_says("off_policy_mask_threshold", "the method ds_v32 has this mask")
+        self.assert_says("off_policy_mask_threshold", "set objective.method=ds_v32")
 
     def test_an_unknown_name_gets_a_suggestion(self):
         self.assert_refused(keel("help", "trian"), 2, "trian is unknown; did you mean train?")

@@ -203,7 +203,7 @@ class Import(own_files.Test):
         self.assertIn("samples_per_prompt: 4", out.read_text())
         (self.folder / "run").mkdir()
         ours = self.write("run/config.yaml", "# The full, resolved configuration of this run.\n")
-        self.assertIn("is a file of a run", self.refused("num_generations=4", "-o", ours, "--overwrite"))
+        self.assertIn("belongs to a run", self.refused("num_generations=4", "-o", ours, "--overwrite"))
         link = self.folder / "link.yaml"
         link.symlink_to(self.folder / "nothing")
         self.refused("num_generations=4", "-o", link)
@@ -212,17 +212,17 @@ class Import(own_files.Test):
     def test_unsupported_recipes_are_refused(self):
         yaml = "num_generations: 4\nmax_steps: 4\n"
         cases = [
-            (yaml + "num_generatons: 5\n", "r.yaml:3: num_generatons: unknown key of TRL. Fix: write num_generations"),
+            (yaml + "num_generatons: 5\n", "r.yaml:3: num_generatons: unknown key of TRL. Fix: use num_generations"),
             (yaml + "top_p: 0.9\nsync_ref_model: true\n", "r.yaml:4: sync_ref_model"),
             (yaml + "bf16: true\nfp16: true\n", "fp16 is true as well"),
             (yaml + "generation_batch_size: 8\nsteps_per_generation: 8\n", "generation_batch_size: steps_per_generation gives 64"),
             (yaml + "learning_rate: ${lr}\n", "r.yaml:3: learning_rate: the reference ${lr} is not resolved"),
-            (yaml + "defaults: [base]\n", "defaults names another file, base"),
+            (yaml + "defaults: [base]\n", "defaults includes another file, base"),
             (yaml + "a: &x {b: 1}\nc:\n  <<: *x\n", "r.yaml:5: YAML's merge key"),
             (yaml + "dataset_name: trl-lib/tldr\n", "Keel reads files"),
             (yaml + "RLOOConfig: {beta: 0.1}\n", "TRL's RLOO"),
             ("colour: red\n", "has no key of TRL"),
-            ("train: {steps: 5}\n", "is started with `keel train`"),
+            ("train: {steps: 5}\n", "For a Keel configuration use `keel train`"),
             ("", "is empty"),
             ("- 1\n", "a list"),
         ]
@@ -233,12 +233,12 @@ class Import(own_files.Test):
         self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
         self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all are reported
         self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
-        self.assertIn("train_grpo.py: a Python script is not read. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
+        self.assertIn("train_grpo.py: Python scripts are not supported. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
         for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "this is no configuration"),
                               (["algorithm.adv_estimator=remax", "actor_rollout_ref.rollout.n=4"], 'got "remax"')):
             self.assertIn(wanted, self.refused(*words))
         script = self.refused(RECIPES / "verl_grpo.sh")
-        self.assertIn("write `keel import -o keel.yaml` in place of", script)
+        self.assertIn("by `keel import -o keel.yaml`", script)
 
 
 def read_settings(path):

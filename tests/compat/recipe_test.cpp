@@ -37,7 +37,7 @@ TEST(Recipe, WordsOfVerlFollowHydrasGrammar) {
     EXPECT_EQ(read_recipe("", words).value, parse_json(tree)) << testing::PrintToString(words);
   for (const auto& [words, problem] :
        std::vector<std::pair<Words, const char*>>{{{"a=1,2"}, "sweep"},
-                                                  {{"a=choice(1,2)"}, "calls a function"},
+                                                  {{"a=choice(1,2)"}, "calls a Hydra function"},
                                                   {{"a=[1,2"}, "no , or ]"},
                                                   {{"a='x"}, "closing quote"},
                                                   {{"a=${b.c}"}, "--cfg job --resolve"},
@@ -45,7 +45,7 @@ TEST(Recipe, WordsOfVerlFollowHydrasGrammar) {
                                                   {{"--config-path", "x"}, "--cfg job --resolve"},
                                                   {{"actor@a=b"}, "--cfg job --resolve"},
                                                   {{"~a"}, "the recipe has no a"},
-                                                  {{"a"}, "expected key=value (verl), or --key value (TRL)"}})
+                                                  {{"a"}, "expected key=value (verl) or --key value (TRL)"}})
     EXPECT_THAT(error_of(2, [&, &words = words] { read_recipe("", words); }), HasSubstr(problem));
 }
 
@@ -105,8 +105,8 @@ TEST(Recipe, ScriptsAreRefusedWithTheWayToImportThem) {
                                                         {"run", "#!/bin/bash\npython3 -m verl.trainer.main_ppo a=b\n"},
                                                         {"run.txt", "trl grpo --config x.yaml\n"}})
     EXPECT_THAT(refusal(folder.write(name, text)),
-                AllOf(HasSubstr("keep its variables and its program call"), HasSubstr("`keel import -o keel.yaml`")));
-  EXPECT_THAT(refusal(folder.write("train.py", "GRPOConfig(beta=0)\n")), HasSubstr("a Python script is not read"));
+                AllOf(HasSubstr("keep only the variables and the program call"), HasSubstr("`keel import -o keel.yaml`")));
+  EXPECT_THAT(refusal(folder.write("train.py", "GRPOConfig(beta=0)\n")), HasSubstr("Python scripts are not supported"));
 }
 
 TEST(Recipe, UnknownKeysAreErrorsUnlessTheyAreIgnored) {

@@ -94,10 +94,10 @@ TEST(TrlGrpo, LossesHaveTheirBoundsAndParameters) {
        {"--beta 0.04 --entropy_coef 0.01 --mask_truncated_completions --num_iterations 2",
         R"({"reference.kl_coefficient": 0.04, "objective.entropy_coefficient": 0.01, "train.mask_truncated": true,
           "train.epochs": 2})"}});
-  expect_trl_refused(kTrlGrpo, {{"--loss_type cispo", "caps the ratio itself"},
-                                {"--loss_type cispo --epsilon_high 0.28", "caps the ratio itself"},
-                                {"--loss_type sapo --epsilon 0.1", "never reads it"},
-                                {"--loss_type grpo --sapo_temperature_pos 2", "never reads it"},
+  expect_trl_refused(kTrlGrpo, {{"--loss_type cispo", "cap of the ratio"},
+                                {"--loss_type cispo --epsilon_high 0.28", "cap of the ratio"},
+                                {"--loss_type sapo --epsilon 0.1", "does not use it"},
+                                {"--loss_type grpo --sapo_temperature_pos 2", "does not use it"},
                                 {"--delta 1.1", "expected above 1 + epsilon_high"},
                                 {"--loss_type sapo --importance_sampling_level sequence", "is not a method"},
                                 {"--loss_type sapoo", "expected one of grpo, bnpo"},
@@ -132,7 +132,7 @@ TEST(TrlGrpo, LengthAndIntervalsAreCountedInUpdates) {
                              {"--max_steps -1 --num_train_epochs 2 --save_strategy no",
                               R"({"train.data_epochs": 2, "checkpoint.every": 0})"}});
   expect_trl_refused(four, {{"--max_steps 10", "expected a multiple of 4"},
-                            {"--save_steps 0.1", "a share next to max_steps"},
+                            {"--save_steps 0.1", "a fraction together with max_steps"},
                             {"--save_strategy sometimes", "expected no, steps or epoch"}});
 }
 
@@ -151,9 +151,9 @@ TEST(TrlGrpo, TheLearningRateFollowsTransformersSchedules) {
                   R"({"optimizer.min_lr_ratio": 0.25})"}});
   expect_trl_refused(
       kTrlGrpo, {{"--lr_scheduler_type polynomial", "line: lr_scheduler_type: got \"polynomial\", expected one of"},
-                 {"--warmup_ratio 1.0", "warmup_ratio: got 1.0, expected a share below 1"},
-                 {"--lr_scheduler_type cosine_with_min_lr", "has no end"},
-                 {"--lr_scheduler_type cosine --lr_scheduler_kwargs {\"num_cycles\":2}", "half a wave"},
+                 {"--warmup_ratio 1.0", "warmup_ratio: got 1.0, expected a fraction below 1"},
+                 {"--lr_scheduler_type cosine_with_min_lr", "needs a minimum"},
+                 {"--lr_scheduler_type cosine --lr_scheduler_kwargs {\"num_cycles\":2}", "half a period"},
                  {"--lr_scheduler_kwargs {\"power\":2}", "ignoring it would change the training"}});
 }
 
@@ -169,11 +169,11 @@ TEST(TrlGrpo, AnAdapterHasTheDefaultsOfWhatAsksForIt) {
        {"--use_peft False --lora_r 16", R"({"lora": null})"}});
   expect_trl_meanings(kTrlGrpo, {{"--use_peft --lora_target_modules all-linear", R"({"lora.target_modules":
       ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]})"}});
-  expect_trl_refused(kTrlGrpo, {{"--lora_r 16", "only with use_peft"},
-                                {"--use_peft False --r 8", "there is a LoraConfig"},
+  expect_trl_refused(kTrlGrpo, {{"--lora_r 16", "without use_peft"},
+                                {"--use_peft False --r 8", "has a LoraConfig"},
                                 {"--use_peft --lora_r 0", "expected at least 1"},
                                 {"--use_peft --use_dora", "ignoring it would change the training"},
-                                {"--r 8 --bias all", "plain adapters only"}});
+                                {"--r 8 --bias all", "only plain LoRA adapters"}});
 }
 
 TEST(TrlGrpo, OtherKeysAreConverted) {
@@ -199,10 +199,10 @@ TEST(TrlGrpo, OtherKeysAreConverted) {
                                 {"--optim adafactor", "expected one of adamw_torch"},
                                 {"--top_p 0.9 --sync_ref_model", "top_p: got 0.9"},
                                 {"--top_p 0.9 --sync_ref_model", "sync_ref_model: got true"},
-                                {"--max_completion_length null", "no limit, is not supported"},
+                                {"--max_completion_length null", "(no limit) is not supported"},
                                 {"--reward_funcs code", "got code. Fix: add reward.functions"}});
   expect_trl_refused("--num_generations 8 ", {{"--dataset_name trl-lib/tldr", "a data set of the Hub"},
-                                              {"--max_steps 4", "is not in the recipe"}});
+                                              {"--max_steps 4", "is missing"}});
 }
 
 TEST(TrlGrpo, ValuesThatChangeNothingAreAccepted) {
@@ -241,10 +241,10 @@ TEST(TrlSft, KeysMeanSupervisedSettings) {
   EXPECT_TRUE(trl_import(kTrlSft).supervised);
   expect_trl_refused(kTrlSft, {{"--packing", "8 blocks"},
                                {"--assistant_only_loss --completion_only_loss False", "completion_only_loss is false"},
-                               {"--optim adafactor", "supervised updates are AdamW"},
+                               {"--optim adafactor", "SFT uses AdamW"},
                                {"--loss_type dft", "negative log-likelihood"},
                                {"--neftune_noise_alpha 5", "ignoring it would change the training"},
-                               {"--adam_beta1 0.8", "beta1 is 0.9"},
+                               {"--adam_beta1 0.8", "beta1 of SFT is 0.9"},
                                {"--packng True", "write packing"}});
 }
 
@@ -276,7 +276,7 @@ TEST(TrlSft, PublishedRecipesMeanWhatTheirAuthorsMeant) {
 
 TEST(TrlSft, WhichTrainerItIs) {
   EXPECT_FALSE(trl_import("GRPOConfig={} --dataset_name a.jsonl --learning_rate 1e-6").supervised);
-  expect_trl_refused("--dataset_name a.jsonl ", {{"--learning_rate 1e-4", "has no key that one program alone has"}});
+  expect_trl_refused("--dataset_name a.jsonl ", {{"--learning_rate 1e-4", "the keys belong to several programs"}});
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST(Verl, AdvantagesAndTheKl) {
        {with_groups({kKl, "algorithm.kl_ctrl.kl_coef=0.0"}), {{"reference.kl_in_reward", nullptr}}}});
   expect_refused(
       {{advantage("remax"), "adv_estimator", "expected one of"},
-       {{"algorithm.adv_estimator=reinforce_plus_plus", "algorithm.gamma=0.9"}, "gamma", "with a critic only"},
+       {{"algorithm.adv_estimator=reinforce_plus_plus", "algorithm.gamma=0.9"}, "gamma", "only with a critic"},
        {with_groups({kActor + "use_kl_loss=2"}), "use_kl_loss", "expected true or false"},
        {with_groups({kActor + "use_kl_loss=true", kActor + "kl_loss_type=k3+"}), "kl_loss_type", "expected one"},
        {with_groups({kKl, "algorithm.kl_ctrl.type=cosine"}), "kl_ctrl.type", "expected one of"}});
@@ -194,10 +194,10 @@ TEST(Verl, SizesAndSchedulesAreInOurUnits) {
          {"lora.target_modules", {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}}}},
        {with_groups({"actor_rollout_ref.model.lora_rank=0", "actor_rollout_ref.model.lora_alpha=32"}),
         {{"lora.rank", nullptr}, {"lora.alpha", nullptr}}}});
-  expect_refused({{{kGrpo, batch}, "default of " + kActor + "ppo_mini_batch_size", "must divide"},
+  expect_refused({{{kGrpo, batch}, "default of " + kActor + "ppo_mini_batch_size", "do not divide"},
                   {with_groups({optim + "clip_grad=1.0", kActor + "grad_clip=0.5"}), "grad_clip", "set both"},
                   {with_groups({optim + "lr_scheduler_type=linear"}), "lr_scheduler_type", "constant, cosine"},
-                  {with_groups({optim + "zero_indexed_step=false"}), "zero_indexed_step", "counts from 0"},
+                  {with_groups({optim + "zero_indexed_step=false"}), "zero_indexed_step", "count from 0"},
                   {with_groups({optim + "lr_decay_style=cosine"}), "lr_decay_style", "FSDP engine"}});
 }
 
@@ -229,19 +229,19 @@ TEST(Verl, RewardsAndFilteredGroups) {
        {with_groups({kFilterOn, kFilter + "metric=acc"}), {{"rollout.dynamic_sampling", true}}},
        {with_groups({kFilter + "enable=false", kFilter + "metric=acc"}), {{"rollout.dynamic_sampling", nullptr}}}});
   expect_refused(
-      {{with(dapo, {"reward.reward_manager.name=naive"}), kPenalty + "enable", "the reward manager dapo only"},
+      {{with(dapo, {"reward.reward_manager.name=naive"}), kPenalty + "enable", "only with the reward manager dapo"},
        {with(dapo, {"reward.reward_kwargs.max_resp_len=32"}), "max_resp_len", "expected 64"},
        {with_groups({kPenalty + "enable=true", kDapo}), kPenalty + "len", "from 1 to"},
        {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs",
-        "into the function"},
+        "in the function"},
        {with_groups({"reward.reward_manager.name=gdpo"}), "reward_manager.name", "naive or dapo"},
        {with_groups({"reward_manager.name=prime"}), "reward_manager.name", "naive or dapo"},
-       {with_groups({"reward.reward_model.enable=true"}), "reward_model.enable", "is a server"},
+       {with_groups({"reward.reward_model.enable=true"}), "reward_model.enable", "are servers"},
        {with_groups({"data.gen_batch_size=3"}), "gen_batch_size", "expected 1024"},
        {{kGrpo, kFilterOn, "data.train_batch_size=4", kActor + "ppo_mini_batch_size=4", "data.gen_batch_size=6"},
         "gen_batch_size",
         "a multiple of 4"},
-       {with_groups({kFilterOn, kKl, kFilter + "metric=seq_final_reward"}), "metric", "before the KL"},
+       {with_groups({kFilterOn, kKl, kFilter + "metric=seq_final_reward"}), "metric", "without KL"},
        {with_groups({kFilterOn, path, kFilter + "metric=acc"}), "metric", "set it to reward"},
        {with(dapo, {kFilterOn, kFilter + "metric=score"}), "metric", "set it to reward"}});
 }
@@ -258,8 +258,8 @@ TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
   EXPECT_THAT(imported({gae, kActor + "optim.lr_warmup_steps=5"}).remarks, Contains(HasSubstr("the critic follows")));
   expect_refused(
       {{{gae, decay}, "critic.optim.weight_decay", "expected 0.01"},
-       {{gae, "critic.ppo_epochs=2"}, "critic.ppo_epochs", "the policy's updates"},
-       {{gae, "critic.model.path=other"}, "critic.model.path", "a copy of the policy"},
+       {{gae, "critic.ppo_epochs=2"}, "critic.ppo_epochs", "updates of the policy"},
+       {{gae, "critic.model.path=other"}, "critic.model.path", "initialised from the policy"},
        {{gae, "critic.enable=false"}, "critic.enable", "needs a critic"},
        {with_groups({"trainer.critic_warmup=2"}), "trainer.critic_warmup", "would wait without a critic"},
        {{gae, kActor + "loss_agg_mode=seq-mean-token-sum"}, "critic.loss_agg_mode=token-mean", "expected token-mean"}});
@@ -272,7 +272,7 @@ TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
        {with_groups({rollout + "top_p=0"}), rollout + "top_p", "truncated"},
        {with_groups({rollout + "qat.enable=true"}), rollout + "qat.enable", "change the training"},
        {with_groups({kLoss + "gspo", "algorithm.rollout_correction.bypass_mode=true"}), "bypass_mode", "another loss"},
-       {with_groups({"critic.grad_clip=0.5"}), "critic.grad_clip", "as the policy's"}});
+       {with_groups({"critic.grad_clip=0.5"}), "critic.grad_clip", "share a limit"}});
   size_t keys = 0;
   for (const auto& [key, row] : verl_table().rows()) {
     if (row.kind != RowKind::kRefuses || verl_table().has_below(key)) continue;
@@ -316,7 +316,7 @@ TEST(Verl, KeysOfNoRowAreErrorsUntilTheyAreLeftOut) {
   const Imported recipe = import_recipe(
       read_recipe("", words), {"trainer.colour", "actor_rollout_ref.rollout.tmperature", "rollout.max_new_tokns"});
   EXPECT_THAT(recipe.remarks, AllOf(Contains(HasSubstr("data.truncation left")),
-                                    Contains("left out by --ignore: trainer.colour=\"red\"")));
+                                    Contains("ignored by --ignore: trainer.colour=\"red\"")));
   EXPECT_EQ(recipe.program, "verl");
   EXPECT_THAT(imported(with_groups({"trainer.nnodes=8", "ray_kwargs.ray_init.num_cpus=4", "trainer.logger=[console]",
                                     "actor_rollout_ref.actor.megatron={tensor_model_parallel_size: 2}"}))

@@ -104,7 +104,7 @@ def check_defaults(folder):
         assert type(want)(settings["sft"][key]) == want, (key, settings["sft"][key], want)
     for key in ("steps", "text_key", "eval_every", "warmup_updates"):
         assert key not in settings["sft"] or not settings["sft"][key], (key, settings["sft"])
-    assert "TRL cuts longer rows" in told, told
+    assert "TRL truncates longer rows" in told, told
 
 
 def main():

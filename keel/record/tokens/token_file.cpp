@@ -139,7 +139,7 @@ void TokenFile::commit(const Json& metadata) { writer_->commit(metadata); }
 #else
 
 void require_token_files() {
-  fail(ExitCode::kBadConfiguration, "record.tokens requires Arrow, but this program was built without it. Install ",
+  fail(ExitCode::kBadConfiguration, "record.tokens writes Parquet, but this program was built without Arrow. Install ",
        "the Python package pyarrow and rebuild, or set record.tokens=none");
 }
 

@@ -209,7 +209,7 @@ std::vector<TokenRow> TokenReader::next() { return source_->next(); }
 class TokenReader::Source {};
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>&) {
   fail(ExitCode::kBadConfiguration, file.string(),
-       ": token records require Arrow, but this program was built without it. Install the Python package pyarrow and ",
+       ": token records are Parquet, but this program was built without Arrow. Install the Python package pyarrow and ",
        "rebuild");
 }
 const Json& TokenReader::metadata() const { fail(ExitCode::kInternal, "no token record is open"); }

@@ -432,7 +432,7 @@ TEST(Report, OfAFewStepsSpeaksOfNoTenAndOfNoStepSaysSo) {
   EXPECT_FALSE(has(html, "last ten steps"));
   EXPECT_TRUE(has(html, "mean of all steps"));
   EXPECT_TRUE(has(render_report({small_run("long", 12)}), "last ten steps"));
-  EXPECT_FALSE(has(html, "made no RL step"));
+  EXPECT_FALSE(has(html, "no RL steps yet"));
   EXPECT_TRUE(has(render_report({small_run("begun", 0)}), "The run has no RL steps yet"));
   RunData run = small_run("quick");
   run.samples.push_back(token_sample());

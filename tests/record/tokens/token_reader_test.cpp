@@ -235,7 +235,7 @@ TEST(TokenFiles, AreARunsInTheOrderOfSteps) {
   const std::filesystem::path run = made.path;
   EXPECT_TRUE(token_files(run).empty());
   EXPECT_NE(no_token_files(run).find("has no token records (tokens/step-*.parquet)"), std::string::npos);
-  EXPECT_NE(no_token_files(run / "none").find("there is no such folder"), std::string::npos);
+  EXPECT_NE(no_token_files(run / "none").find("no such folder"), std::string::npos);
   create_directories(run / "tokens");
   made.write("tokens/step-00000011.parquet.partial", "");
   EXPECT_TRUE(token_files(run).empty());

@@ -124,7 +124,7 @@ TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
   batch.last().tokens.reset();
   for (const char* function : {"length:100", "overlong:100,20"}) {
     const std::string error = error_of(5, [&] { score(batch, function); });
-    EXPECT_NE(error.find("give the row \"completion_ids\""), std::string::npos) << error;
+    EXPECT_NE(error.find("add \"completion_ids\""), std::string::npos) << error;
   }
 }
 
@@ -141,7 +141,7 @@ TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPe
   EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
   EXPECT_EQ(sum.terms()[1].name, "overlong");
   EXPECT_TRUE(sum.is_binary());  // math is; the penalty is one of training
-  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("write overlong:LONGEST,BUFFER"), std::string::npos);
+  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("add overlong:MAX_LENGTH,BUFFER"), std::string::npos);
 }
 
 TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {

@@ -1,4 +1,4 @@
-"""scripts/bootstrap.sh on made-up machines: what it installs, what it says, and when it stops.
+"""scripts/bootstrap.sh on fake machines: installed packages, messages, and errors.
 
 A machine is a folder of programs, the only one on PATH: real ones where they do no harm, and stand-ins for apt-get,
 dpkg-query, sudo, python3 and pip that write down how they were called. Nothing is installed and no network is used.
@@ -33,7 +33,7 @@ for word; do
 done
 exit 0
 """
-# Answers for the system's python3 and for that of the environment it makes.
+# Stands in for the system's python3 and that of the venv.
 PYTHON = """#!/usr/bin/env bash
 case "$0 $*" in
   *" -m venv "*)
@@ -56,7 +56,7 @@ esac
 
 
 class Machine:
-    """A made-up machine with a copy of the scripts; everything is installed unless told otherwise."""
+    """A fake machine with a copy of the scripts; everything is installed by default."""
 
     def __init__(self, folder, without=()):
         self.folder = pathlib.Path(folder)
@@ -89,7 +89,7 @@ class Machine:
         return folder
 
     def bootstrap(self, *options, user=None, **environment):
-        """Runs it; returns (exit code, what it said, the calls it made, seconds)."""
+        """Runs it; returns (exit code, output, calls, seconds)."""
         self.file("log")
         for path in [self.folder, *self.folder.rglob("*")] if user else []:
             os.chown(path, user, -1, follow_symlinks=False)
@@ -201,7 +201,7 @@ def a_prepared_repository_installs_nothing(folder):
     stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in packages.peers())]
     if not all((ROOT / stamp).exists() for stamp in stamps):
         return
-    machine = Machine(folder)  # for its loud stand-ins, in front of the real programs
+    machine = Machine(folder)  # for stand-ins that shadow the real programs
     for name in ("apt-get", "sudo", "pip"):
         (machine.folder / "bin" / name).write_text("#!/bin/sh\necho $0 was called\nexit 1\n")
         (machine.folder / "bin" / name).chmod(0o755)

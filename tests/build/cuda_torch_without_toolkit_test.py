@@ -1,4 +1,4 @@
-"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU, wherever the checkout lies.
+"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU, for any path of the checkout.
 
 Where the torch at hand is a CPU build, a package folder is made that looks like a CUDA build: the real headers and
 libraries, and a libtorch_cuda.so and a libc10_cuda.so that need a library which only their own run path finds, as the
@@ -26,7 +26,7 @@ add_executable(small small.cpp)
 target_link_libraries(small PRIVATE keel::torch)
 """
 
-# One operator's header: <ATen/ATen.h> would take most of the test's time.
+# A small header: <ATen/ATen.h> would take most of the test's time.
 PROGRAM = """
 #include <ATen/ops/full.h>
 #include <iostream>
@@ -35,7 +35,7 @@ int main() { std::cout << at::full({3, 4}, 2.0).sum().item<float>() << std::endl
 
 
 def run(*command, **options):
-    """Runs a command, returns its output, and ends the test with the output where it fails."""
+    """Runs a command and returns its output; fails the test with the output on an error."""
     done = subprocess.run([str(part) for part in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=os.environ | options.pop("env", {}), **options)
     if done.returncode != 0:
@@ -58,7 +58,7 @@ def shared_library(path, source, *flags):
 
 
 def with_cuda(torch, folder):
-    """A package folder like `torch`, but of a CUDA build, laid out as pip lays it out."""
+    """A package folder like `torch`, but of a CUDA build, in pip's layout."""
     package = folder / "site-packages/torch"
     blas = folder / "site-packages/nvidia/lib/libfake_cublas.so.13"
     (package / "lib").mkdir(parents=True)
@@ -67,7 +67,7 @@ def with_cuda(torch, folder):
         (package / "lib" / library.name).symlink_to(library)
     shared_library(blas, 'extern "C" int fake_gemm() { return 7; }')
     for name in ("libc10_cuda.so", "libtorch_cuda.so"):
-        # Bound lazily, so that only the linker, not the loader, could mind the function that nobody defines.
+        # Bound lazily, so that only the linker, not the loader, could reject the undefined function.
         source = """
             extern "C" int fake_gemm();
             extern "C" int fake_driver_call();
@@ -103,7 +103,7 @@ def main():
         output = run(small / "build/small", **no_toolkit)
         check(output.strip() == "24", "the sum of twelve twos came out wrong", output)
 
-        # In a checkout below folders that are named as parts of the library are: which sources it has does not go by where it lies.
+        # In a checkout below folders with names of modules: the set of library sources must not depend on the checkout path.
         checkout = folder / "keel/core/data/keel"
         shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", ".deps", "build*", "runs", "__pycache__", "docs"))
         shutil.copytree(ROOT / "tests/build", checkout / "tests/build")

@@ -1,4 +1,4 @@
-"""Checks which module may include which, and the other rules that a program can read off the sources.
+"""Checks which module may include which, and other rules on the sources.
 
 Prints each violation as FILE:LINE: what is wrong. Run with a folder to check another tree than this repository.
 """
@@ -70,7 +70,7 @@ MODULES = {
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
     "train/metrics": "core core/tensor data record/tokens reward libs/hftext/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
-    "compat": "core core/options model/network train/config",  # and no room may include it
+    "compat": "core core/options model/network train/config",  # no module may include it
     "train/checkpoint": "core core/files core/tensor record record/report model model/*",
     "train/start": "core core/files core/tensor data task reward libs/hftext/tokenizer libs/hftext/chat model model/* rollout train/checkpoint "
                    "train/config train/update",
@@ -275,7 +275,7 @@ GOOD = {
     "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/task_table.h"\n',
     "keel/model/folder/folder.cpp": '#include "keel/model/formats/gguf/gguf_file.h"\n#include "keel/model/formats/weight_dtypes.h"\n',
     "keel/ops/sampler.cpp": "#ifdef KEEL_HAS_CUDA\n#endif\n",
-    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n",
+    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may mention it\n",
     "libs/hftext/chat/words.cpp": "using namespace std::string_literals;\n",
     "libs/hftext/jinja/objects/runtime.h": '#pragma once\n#include "libs/hftext/jinja/objects/value.h"\n',
     "libs/hftext/jinja/objects/value.cpp": '#include "libs/hftext/jinja/objects/runtime.h"\n',
@@ -285,7 +285,7 @@ GOOD = {
     "cli/main.cpp": '#include "keel/study/study.h"\n#include "keel_commit.h"\n#include "cli/commands.h"\n',
 }
 
-# One file each that breaks one rule, and the line where; None: beside others that belong to it.
+# Files that each break one rule, with the line; None: helpers of another case.
 BAD = {
     "keel/core/a.h": ('#pragma once\n#include "libs/hftext/tokenizer/tokenizer.h"\n', 2),
     "keel/core/b.h": ("namespace keel {}\n", 1),
@@ -330,7 +330,7 @@ BAD["keel/task"] = (None, 1)
 
 
 def self_check():
-    """Sees that the checks find every planted violation, each once and at its line, and none in clean files."""
+    """Tests that the checks find every planted violation once, at its line, and none in clean files."""
     wrong = []
     for files, is_bad in ((GOOD, False), (BAD, True)):
         with tempfile.TemporaryDirectory() as folder:

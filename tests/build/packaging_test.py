@@ -1,5 +1,5 @@
-"""What is handed out: one version everywhere, a Dockerfile that can be read, `pip install .`, which says at once where torch is missing, and
-`cmake --install`. `make test-full` lets pip install, too, and runs the program and the module."""
+"""Packaging: one version everywhere, a valid Dockerfile, `pip install .`, which reports a missing torch at once, and
+`cmake --install`. `make test-full` also installs with pip and runs the program and the module."""
 
 import os
 import pathlib
@@ -32,12 +32,12 @@ def run(*command, **options):
 
 
 def needs_of(library):
-    """Its entries for the loader: (kind, name)."""
+    """The dynamic section entries of a library: (kind, name)."""
     return re.findall(r"\((NEEDED|RUNPATH|RPATH)\).*\[(.*)\]", run("readelf", "--dynamic", "--wide", library).stdout)
 
 
 def cuda_run_time_of(torch):
-    """The very library, with its number, that torch brings; none where it has no CUDA."""
+    """The library with version that torch contains; none without CUDA."""
     return {name for library in (torch / "lib").glob("lib*_cuda.so") for _, name in needs_of(library) if name.startswith("libcudart.")}
 
 
@@ -48,7 +48,7 @@ class Packaging(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def python_with(self, *folders, place=None):
-        """An environment whose Python finds what is in these folders beside its own packages: a new one there, or the one of all tests."""
+        """A venv whose Python also finds packages in these folders: a new one, or the shared one of all tests."""
         place = place or pathlib.Path(SHARED.name) / "venv"
         if not place.exists():
             venv.create(place, with_pip=True)
@@ -115,14 +115,14 @@ class Packaging(unittest.TestCase):
         self.assertGreater(len(seen), 60)
 
     def assert_needs_torch_alone(self, library):
-        """A wheel works on another node if what its library needs is torch's, or is everywhere, and is looked for beside torch."""
+        """A wheel works on other machines if its library only needs torch's and system libraries, searched next to torch."""
         entries = needs_of(library)
         needed = {name for kind, name in entries if kind == "NEEDED"} - cuda_run_time_of(pathlib.Path(os.environ["KEEL_TORCH"]))
         self.assertIn("libtorch_cpu.so", needed)
         self.assertEqual({name for name in needed if not re.fullmatch(f"{OF_TORCH}|{OF_THE_COMPILER}", name)}, set())
         folders = [folder for kind, names in entries if kind != "NEEDED" for folder in names.split(":")]
         self.assertEqual(folders[0], "$ORIGIN/../torch/lib")
-        self.assertNotIn("", folders)  # the loader would take it for the folder that somebody stands in
+        self.assertNotIn("", folders)  # the loader would read it as the working directory
         self.assertNotRegex(" ".join(folders), "pyarrow")
 
     def test_the_module_needs_torch_alone(self):

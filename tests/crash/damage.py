@@ -1,4 +1,4 @@
-"""One bit of a file flips; a file loses its end, is gone, becomes zeros, or is there twice in a row.
+"""Damaged files: one bit flips; a file is truncated, removed, zeroed, or duplicated.
 
 A run that is resumed, or a checkpoint that is loaded, refuses what was damaged and names it, or says which older
 checkpoint it takes instead and comes to the same bits. What makes no difference was harmless: a hint that is written
@@ -18,8 +18,8 @@ import trials
 from trials import require, support
 
 class Scene:
-    """What a command reads, in a folder of its own: configurations hold whole paths, so that it is damaged where it was
-    made and put back from a copy. `whole` is what the command leaves when nothing is damaged."""
+    """The inputs of a command in a folder. Configurations have absolute paths, so inputs are damaged in place and restored
+    from a copy. `whole` is the result without damage."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -36,7 +36,7 @@ class Scene:
         shutil.copytree(self.sound, self.folder)
 
     def try_damage(self, name, damage):
-        """Damages one file and judges what follows: a word for how it was borne."""
+        """Damages one file and checks the reaction; returns its kind."""
         self.restore()
         what = damage(self.folder / name)
         before = support.tree(self.folder)
@@ -56,7 +56,7 @@ class Scene:
 
 
 class Loaded(Scene):
-    """A checkpoint that is sampled from, as any model folder."""
+    """Sampling from a checkpoint, as from any model folder."""
 
     NOT_READ = ("manifest.json", "optimizer.safetensors", "state.json")
 
@@ -82,9 +82,9 @@ class Loaded(Scene):
 
 
 class Resumed(Scene):
-    """A run that was asked to stop and is resumed by its own configuration."""
+    """A stopped run, resumed with its own configuration."""
 
-    OTHER_FILES = {}  # what lies outside of the run's folder, and the setting that names it
+    OTHER_FILES = {}  # files outside the run's folder, with their settings
 
     def arguments(self):
         return [support.QUICKSTART, *support.settings(**trials.RUN)]
@@ -105,14 +105,14 @@ class Resumed(Scene):
         return support.keel("train", self.run / "config.yaml", "--resume", cwd=self.folder)
 
     def is_named(self, name, said):
-        if name == "run/config.yaml":  # by the file and its line, or by the setting
+        if name == "run/config.yaml":  # named by file and line, or by the setting
             return "config.yaml" in said or re.search(r"\b[a-z]+\.[a-z_]+: ", said)
         return super().is_named(name, said) or name in self.OTHER_FILES and self.OTHER_FILES[name] in said
 
     def judge(self, name, result):
         said = result.stdout + result.stderr
         if name == "run/config.yaml" and re.search(r": .* then, .* now", said):
-            return "said"  # a setting that a resumed run may change; to what it led is not compared
+            return "said"  # a setting that a resumed run may change; its result is not compared
         require(result.returncode == 0, "expected 0, 2 or 3")
         difference = self.difference()
         if "is damaged (" in said and self.is_named(name, said):
@@ -125,7 +125,7 @@ class Resumed(Scene):
         return "harmless"
 
     def difference(self):
-        """Between what the command left and what it should have; None where there is none."""
+        """The difference between the result and the expected one, or None."""
         whole = self.whole / "run"
         try:
             difference = support.difference(self.run, whole)
@@ -141,7 +141,7 @@ class Resumed(Scene):
 
 
 class ResumedOwn(Resumed):
-    """With a model, an adapter and data of one's own."""
+    """With a custom model, adapter and data."""
 
     OTHER_FILES = {**{f"model/{name}": "model.path" for name in trials.MODEL_FILES}, "rows.jsonl": "data.files",
                    "held_out.jsonl": "data.eval_files"}
@@ -160,7 +160,7 @@ class ResumedOwn(Resumed):
 
 
 class Slots:
-    """A set of scenes for each process that tries; slots_in() makes the first once for all ways of damage."""
+    """A set of scenes per worker process; slots_in() creates the first one once for all kinds of damage."""
 
     def __init__(self, folder):
         folder.mkdir()
@@ -181,7 +181,7 @@ class Slots:
     def trial_of(self, scene, name, damage):
         def trial_damage(trial):
             mine = self.mine()[scene]
-            # Where a run was stopped differs from slot to slot.
+            # Slots differ in the step where the run was stopped.
             here = dict(zip((n for i, n in self.names if i == scene), mine.files()))[name]
             trial.seen[mine.try_damage(here, lambda path: damage(path, trial.draws))] += 1
         return trial_damage
@@ -221,7 +221,7 @@ def double(path, draws):
 
 
 def damages(folder, count, *ways):
-    """Every file in turn, so that all kinds are hit alike."""
+    """All files in turn, for an even distribution."""
     slots = slots_in(folder.parent / "scenes")
     places = trials.spread([(*name, way) for way in ways for name in slots.names], count)
     return [slots.trial_of(*place) for place in itertools.islice(itertools.cycle(places), count or len(places))]

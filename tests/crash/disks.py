@@ -1,4 +1,4 @@
-"""A disk that is too small: too few bytes, too few files, or files that may not grow.
+"""Full disks: too few bytes, too few inodes, or a file size limit.
 
 The run ends with 0, or with 4 and the path that could not be written; what it had saved is sound, and with more space it
 goes on to the same bits.
@@ -9,8 +9,8 @@ import subprocess
 import trials
 from trials import require, support
 
-# In a mount namespace of its own: nothing of it is seen outside, nothing is left mounted. $1 is the folder of the disk, $2
-# its options, $3 those of a larger one; the rest is the command. The first run's end is left in code, said and stopped.
+# Runs in its own mount namespace, so nothing stays mounted. $1 is the folder of the disk, $2 its options, $3 those of a
+# larger one; the rest is the command. The result of the first run is in code, said and stopped.
 SCRIPT = """
     disk="$1"; small="$2"; large="$3"; shift 3
     mount -t tmpfs -o "$small" keel "$disk" || exit 77
@@ -27,7 +27,7 @@ NAMESPACES = (["unshare", "-m"], ["unshare", "-rm"])
 
 
 def namespace():
-    """How to get a mount namespace in which a disk can be made here."""
+    """The command for a mount namespace on this machine."""
     for unshare in NAMESPACES:
         tried = subprocess.run([*unshare, "mount", "-t", "tmpfs", "keel", "/mnt"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
@@ -76,11 +76,11 @@ def require_clean_stop(trial, code, said, words, run, where):
 
 
 def disks(folder, count):
-    """A third each: bytes and files from almost none to a little more than enough, and the size of one file."""
+    """A third of the trials each: bytes and inodes from almost none to slightly more than enough, and file sizes."""
     unshare = namespace()
     whole = trials.unbroken(folder / "whole")
     files = [path for path in whole.rglob("*") if path.is_file()]
-    # While it saves, a run has one checkpoint more than it keeps.
+    # During a save, a run has one more checkpoint than it keeps.
     most = 1.5 * sum(path.stat().st_size for path in files)
     largest = 1.1 * max(path.stat().st_size for path in files)
     found = []

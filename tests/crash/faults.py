@@ -1,4 +1,4 @@
-"""Every system call on a run's folder may fail, be interrupted, do half of its work, or be the last one.
+"""Every system call on a run's folder may fail, be interrupted, write partially, or be the last one.
 
 strace makes single calls fail or kills the process at them: while a run is started, goes on and saves, and while one is
 replaced. A library put before the C library's (stingy.c) makes all reads and writes do less than asked for. And the
@@ -20,24 +20,24 @@ import typing
 import trials
 from trials import require, support
 
-# Which of a family a machine has is its own: ARM has no rename, mkdir and unlink without "at".
+# Machines have different variants of a call: ARM has no rename, mkdir and unlink without "at".
 CALLS = ("openat", "close", "read", "pread64", "write", "fsync", "ftruncate", "rename", "renameat", "renameat2", "mkdir",
          "mkdirat", "unlink", "unlinkat", "rmdir", "getdents64", "symlink", "symlinkat")
 KILL, FULL, BROKEN, INTERRUPTED = "signal=KILL", "error=ENOSPC", "error=EIO", "error=EINTR"
 WORDS = {FULL: "No space left on device", BROKEN: "Input/output error", INTERRUPTED: "Interrupted system call"}
-# What may happen to which call; "create" is an openat that does. Killed where it only reads, a run is killed anywhere.
+# The faults of each call; "create" is an openat that creates. Kills at read-only calls are covered by the random kills.
 FAULTS = {"write": (KILL, FULL, BROKEN, INTERRUPTED), "fsync": (KILL, FULL, BROKEN, INTERRUPTED),
           "ftruncate": (KILL, FULL, BROKEN, INTERRUPTED), "create": (KILL, FULL, BROKEN, INTERRUPTED),
           "rename": (KILL, FULL, BROKEN), "symlink": (KILL, FULL, BROKEN), "mkdir": (KILL, FULL, BROKEN), "unlink": (KILL, BROKEN),
           "rmdir": (KILL, BROKEN), "openat": (BROKEN, INTERRUPTED), "read": (BROKEN, INTERRUPTED),
           "pread64": (BROKEN, INTERRUPTED), "getdents64": (BROKEN,), "close": (BROKEN, INTERRUPTED)}
-WRITING = ("write", "fsync", "ftruncate", "create", "rename", "symlink", "mkdir")  # what must never fail without a word
-READING, RECORDED = ("openat", "read", "pread64"), (".jsonl", "/config.yaml", "/used.json")  # nor this of what was recorded
-# A step or two of three, their saves, two evaluations and the report.
+WRITING = ("write", "fsync", "ftruncate", "create", "rename", "symlink", "mkdir")  # failures of these must be reported
+READING, RECORDED = ("openat", "read", "pread64"), (".jsonl", "/config.yaml", "/used.json")  # and of these on recorded files
+# One or two of three steps with their saves, two evaluations and the report.
 TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},
          "checkpoint": {"every": 1, "keep": 2, "best_metric": "auto", "background": "false"},
          "record": {"tensorboard": "true"}}
-# Saves are written by another thread, and a third one samples a step behind.
+# A second thread saves, and a third one samples with staleness 1.
 BESIDE = {**TRAIN, "checkpoint": {**TRAIN["checkpoint"], "background": "true"}, "rollout": {"staleness": 1}}
 
 
@@ -52,7 +52,7 @@ def require_strace():
 
 
 def lines_of(log):
-    """The calls of a trace, each in one line where it ended: strace cuts what another thread came between."""
+    """The calls of a trace, each joined into one line: strace splits calls that another thread interrupts."""
     begun = {}
     for line in log.read_text(errors="replace").splitlines():
         thread, resumed = line.split(" ", 1)[0], re.search(r"<\.\.\. \w+ resumed>(.*)", line)
@@ -63,7 +63,7 @@ def lines_of(log):
 
 
 def followed(line):
-    """The name of a traced call and its line, with whole paths where a name stood beside the folder that it is in."""
+    """The name of a traced call and its line, with names relative to a folder made absolute."""
     call = re.match(r"\d+\s+(\w+)\(", line)
     if not call or not re.search("at2?$", call[1]):
         return call and call[1], line
@@ -72,15 +72,15 @@ def followed(line):
 
 
 def kind_of(name):
-    """The word for a call, which may have an "at" or not."""
+    """The kind of a call, with or without "at"."""
     return re.sub("(?<!open)at2?$", "", name)
 
 
 class Call(typing.NamedTuple):
     name: str
-    number: int  # how many of this name came before in its thread, plus 1: so strace counts
+    number: int  # index among the calls of this name in its thread, from 1, as in strace
     path: str
-    kind: str  # the word for it in FAULTS
+    kind: str  # its key in FAULTS
     thread: str
 
 
@@ -100,7 +100,7 @@ def calls_on(folder, lines):
 
 
 def without_repetitions(calls):
-    """Of several calls in a row that do the same to the same file: the first, one in the middle and the last."""
+    """Keeps the first, a middle and the last of consecutive equal calls on the same file."""
     kept = []
     for _, group in itertools.groupby(calls, lambda call: (call.name, call.path)):
         alike = list(group)
@@ -109,7 +109,7 @@ def without_repetitions(calls):
 
 
 class Scenario:
-    """What the program is asked to do while its calls fail: with a copy of a folder as it lies there before."""
+    """A command to run with faults, and a copy of its folder from before."""
 
     def __init__(self, folder, flag, before=None, settings=TRAIN):
         self.folder, self.flag, self.before, self.settings = folder, flag, before, settings
@@ -124,7 +124,7 @@ class Scenario:
         return support.train(run, *flags, prefix=strace(log, *options), **self.settings)
 
     def play(self):
-        """Without a fault: what the others are compared with, and where they may be."""
+        """Runs without a fault, for the expected result and the list of calls."""
         self.folder.mkdir()
         self.copy_to(self.whole)
         result = self.train(self.whole, self.log)
@@ -134,14 +134,14 @@ class Scenario:
         found = calls_on(self.whole, lines_of(self.log))
         require({"write", "fsync", "rename", "symlink", "create"} <= {call.kind for call in found}, "calls not seen:", found)
         if self.settings is BESIDE:
-            # What fails is the call of that number in each thread. Of files the first thread opens, reads and closes so
-            # many at its start that it would fail at one of those.
+            # The fault hits the call of this number in each thread. The first thread opens, reads and closes many files at
+            # its start, so low numbers would hit one of those.
             save = [call for call in found if call.thread != found[0].thread and call.kind in (*WRITING, "unlink", "rmdir")]
             require(save, "no call of another thread")
             return [call for call in save if call.kind != "create"]
         if self.flag == "--resume":
             return found
-        # What follows is the same in a run that goes on: here the start, there what is removed before it.
+        # Later calls equal those of a continued run: only the start, and removals before it, differ.
         if self.flag == "--overwrite":
             return [call for call in found if call.kind in ("unlink", "rmdir")]
         return list(itertools.takewhile(lambda call: not call.path.endswith("/checkpoints/LATEST.partial"), found))
@@ -155,13 +155,13 @@ def fault_trial(scenario, fault, call):
             result = scenario.train(run, log, "-e", f"inject={call.name}:{fault}:when={call.number}")
             lines = [line for line in lines_of(log) if "(INJECTED)" in line]
             hit = calls_on(run, lines)
-            # How often the program prints depends on the clock, so that it may have been a write to its output.
+            # The number of printed lines depends on time, so the call may have been a write to the output.
             if hit or (fault == KILL and result.returncode == -9):
                 break
         else:
             trial.seen["missed"] += 1
             return
-        # strace counts the calls of each thread by itself: a write of what is printed may have had the number, too.
+        # strace counts per thread: a write to the output may have had the same number.
         unprinted = {int(found[1]) for line in lines if (found := re.match(r"\d+\s+write\(([12])<", line))}
         try:
             bear(trial, scenario, fault, hit, run, result, unprinted)
@@ -172,16 +172,16 @@ def fault_trial(scenario, fault, call):
 
 
 def bear(trial, scenario, fault, hit, run, result, unprinted):
-    """Judges how the program bore a fault of the calls that were hit, and lets it go on. Unprinted: outputs that failed, too."""
+    """Checks the reaction to the faults and continues the run. `unprinted`: writes to the output failed, too."""
     code = result.returncode
     if fault == KILL:
         require(code == -9, "not killed")
     elif fault == INTERRUPTED:
-        # Writes of the output are the system's to make again (SA_RESTART): the program would tell that it is not whole.
+        # The system restarts writes to the output (SA_RESTART); the program would report a partial one.
         require(code == 0 or (unprinted and code == 4), "an interrupted call is to be made again")
     elif any(call.kind in WRITING for call in hit):
         require(code == 4, "expected 4")
-    else:  # a file that cannot be read is a damaged one; one that cannot be removed may stay
+    else:  # an unreadable file counts as damaged; a file that cannot be removed may stay
         require(code in (0, 3, 4), "expected 0, 3 or 4")
         recorded = [call for call in hit if call.kind in READING and call.path.endswith(RECORDED)]
         require(code != 0 or not recorded, "read in part without a word")
@@ -189,7 +189,7 @@ def bear(trial, scenario, fault, hit, run, result, unprinted):
         require(result.stderr.startswith("keel: "), "no message")
         require(str(run) in result.stderr and WORDS[fault] in result.stderr, "neither the path nor the system's words")
     flag = "--overwrite"
-    if scenario.flag != "--overwrite":  # else the old run is half gone
+    if scenario.flag != "--overwrite":  # otherwise the old run is partly removed
         trials.require_sound(run)
         require(not scenario.before or trials.newest(run) >= trials.newest(scenario.before), "a checkpoint is gone")
         flag = trials.resume_flag(run)
@@ -204,11 +204,11 @@ def bear(trial, scenario, fault, hit, run, result, unprinted):
 def scenarios(folder):
     require_strace()
     folder.mkdir()
-    # Two steps are left: a save beside the last one but one, and one at the end.
+    # Two steps remain: a background save of the second to last, and one at the end.
     half, beside = (trials.stopped(folder / name, 1, support.QUICKSTART, *support.settings(**settings), most=1)
                     for name, settings in (("half", TRAIN), ("half beside", BESIDE)))
     for run in (half, beside):
-        (run / "checkpoints" / "best").unlink()  # so that one that goes on makes the link
+        (run / "checkpoints" / "best").unlink()  # so that a continued run creates the link
     found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that goes on", "--resume", half),
              Scenario(folder / "a run that replaces one", "--overwrite", half),
              Scenario(folder / "a run that saves beside its steps", "--resume", beside, BESIDE)]
@@ -226,7 +226,7 @@ def faults(folder, count):
 
 
 def order(folder, count):
-    """A trial is the trace of a scenario; what is counted are the names that files and folders got in it."""
+    """A trial is the trace of a scenario; it counts the names given to files and folders."""
 
     def check(scenario):
         def read(trial):
@@ -241,10 +241,10 @@ class Order:
 
     def __init__(self, run, log):
         self.run, self.renames = str(run), 0
-        self.rows, self.synced = collections.Counter(), {}  # writes to each file of rows; those up to its last fsync
-        self.at_save = {}  # the latter, when a checkpoint got its name
-        self.unsynced = set()  # files with bytes, and folders with names, that a power cut may undo
-        self.new_names = set()  # of these, what was renamed
+        self.rows, self.synced = collections.Counter(), {}  # writes to each row file, and those before its last fsync
+        self.at_save = {}  # synced writes when a checkpoint was renamed
+        self.unsynced = set()  # files and folders with changes that a power cut may undo
+        self.new_names = set()  # the renamed ones
         for line in lines_of(log):
             name, line = followed(line)
             if name and self.run in line and not re.search(r"= -1 E", line):
@@ -254,7 +254,7 @@ class Order:
         self.check_rows(pathlib.Path(run))
 
     def check_rows(self, run):
-        """A checkpoint counts on rows that were on the disk before it: one write each, and later ones may follow."""
+        """A checkpoint requires its rows on the disk before it: one write each; later ones may follow."""
         for name, synced in self.at_save.items():
             manifest = trials.read(run / "checkpoints" / name / "manifest.json")
             for key, digits in json.loads(manifest)["lines_crc32c"].items() if manifest else ():
@@ -299,7 +299,7 @@ def compiled_stingy(folder):
 
 
 def short_calls(folder, count):
-    """A trial is a run all of whose reads and writes do less than asked for, or nothing at first (EINTR)."""
+    """A trial is a run whose reads and writes are all partial or first interrupted (EINTR)."""
     library, whole = compiled_stingy(folder), trials.unbroken(folder / "whole", **BESIDE)
 
     def starve(trial):

@@ -17,12 +17,12 @@ import trials
 from trials import require, support
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGXCPU)
-PATIENCE = 30  # seconds until a run that was asked to stop has to be gone; a step and a save take a tenth of one
-MOST_KILLS = 4  # in one run
+PATIENCE = 30  # seconds for a run to stop; a step and a save take a tenth of one
+MAX_KILLS = 4  # in one run
 
 
 class Moments:
-    """When to strike. Each function waits for its moment of a process, and is False when that ended before."""
+    """When to send the signal. Each function waits for its moment of a process and returns False if it ended before."""
 
     def __init__(self, folder):
         started = time.monotonic()
@@ -45,12 +45,12 @@ class Moments:
         return self.after(process, draws.uniform(0, self.start_up))
 
     def steps(self, process, run, draws):
-        """In the middle of a step, or of the evaluation that follows it."""
+        """During a step, or the evaluation after it."""
         wanted = rows(run) + draws.randint(1, 6)
         return support.wait_for(process, lambda: rows(run) >= wanted) and self.after(process, draws.uniform(0, 0.05))
 
     def save(self, process, run, draws):
-        """While a checkpoint is being written, perhaps not the first one."""
+        """While a checkpoint is written, not always the first."""
         for _ in range(draws.randint(1, 3)):
             if not (support.wait_for(process, lambda: not half_written(run), pause=0.0002) and
                     support.wait_for(process, lambda: half_written(run), pause=0.0002)):
@@ -65,12 +65,12 @@ def rows(run):
 def half_written(run):
     try:
         return any(name.endswith(".partial") for name in os.listdir(run / "checkpoints"))
-    except OSError:  # not there yet, or being replaced
+    except OSError:  # missing, or being replaced
         return False
 
 
 def struck(trial, moments, name, process, run, number):
-    """Whether the signal found the process alive at the moment of that name; what it had saved stays saved."""
+    """Whether the signal hit the running process at that moment. Checks that saved checkpoints stay."""
     if not getattr(moments, name)(process, run, trial.draws):
         return False
     saved, sent = trials.newest(run), time.monotonic()
@@ -87,7 +87,7 @@ def struck(trial, moments, name, process, run, number):
 
 
 def begin(run, flags):
-    """Starts or continues a run; a continued one begins where the newest checkpoint is."""
+    """Starts or continues a run, from the newest checkpoint if there is one."""
     process = support.start_train(run, *flags, **trials.RUN)
     process.expected = f"resumed from {run}/checkpoints/{trials.newest(run)}\n" if "--resume" in flags else ""
     return process
@@ -101,7 +101,7 @@ def require_end(process, run, whole):
 
 
 def killed_run(trial, moments, run, wanted):
-    """One run with at most so many kills; returns how many there were."""
+    """One run with at most this many kills; returns their number."""
     flags, kills = (), 0
     while True:
         process = begin(run, flags)
@@ -128,7 +128,7 @@ def kills(folder, count):
         return kill
 
     planned = []
-    for wanted in itertools.cycle(range(1, MOST_KILLS + 1)):
+    for wanted in itertools.cycle(range(1, MAX_KILLS + 1)):
         if count <= 0:
             return planned
         planned.append(trial_of(min(wanted, count)))
@@ -149,7 +149,7 @@ def stopped_run(trial, moments, half, number, run):
     said, written = process.output.read_text(), run.exists() and any(run.iterdir())
     where = f"{signal.Signals(number).name} ({name}{', resumed' if resumed else ''}):"
     if process.returncode == -number and (not written or resumed and not said):
-        # Nothing is lost: the program was still being loaded, or made ready to write.
+        # Nothing is lost: the program was still loading or preparing.
         trial.seen["before there was a run"] += 1
         return False
     require(process.returncode == 75, where, "ended with", process.returncode, said)
@@ -173,7 +173,7 @@ def signals(folder, count):
 
     def trial_of(number):
         def ask_to_stop(trial):
-            runs = (trial.folder / f"run {i}" for i in range(20))  # a space, as folders have
+            runs = (trial.folder / f"run {i}" for i in range(20))  # a path with a space
             require(any(stopped_run(trial, moments, half, number, run) for run in runs), "no signal finds its run")
         return ask_to_stop
 

@@ -1,4 +1,4 @@
-"""Runs that are ended after any step and resumed: once, twice, or when there is nothing left to do.
+"""Runs that are stopped after any step and resumed: once, twice, or after the last step.
 
 Every row of metrics.jsonl and samples.jsonl, and with them the order of prompts and samples, and all weights and moments
 are those of the run that was made in one go.
@@ -9,9 +9,9 @@ from trials import require, support
 
 STEPS = 6
 SMALL = {"sft": {"steps": 2, "noisy_steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 2, "keep": 2}}
-# A warm-up after which rewards differ.
+# Supervised steps after which rewards differ.
 LEARNED = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps": 0, "lr": 0.01}}
-# What a run of the built-in task must remember beside its weights.
+# The state of a run on the built-in task besides its weights.
 TASKS = {
     "dppo_tv": {},
     "moving thresholds and a reference": {"objective": {"parameters": ["target_kept=0.8"]},
@@ -32,13 +32,13 @@ TASKS = {
                                                 "optimizer": {"lr": 0.01}},
     "a sampler of 8 bits throughout, with noise": {"rollout": {"weights": "fp8_full", "logit_noise": 0.5}},
 }
-# Rows of data, of which a step takes 4: passes that end with a step, just before and just after the end of one, and two
-# within one step.
+# Numbers of data rows; a step takes 4: epochs that end with a step, just before or after the end of one, and two in one
+# step.
 ROWS = (8, 7, 9, 3)
 
 
 def stops():
-    """After which steps a run of STEPS is ended and resumed; the last is the end itself."""
+    """The steps after which a run of STEPS is stopped and resumed; the last is the end."""
     yield from ((step,) for step in range(STEPS + 1))
     yield from ((step, step + 1) for step in range(STEPS))
     yield (0, 2, 5)

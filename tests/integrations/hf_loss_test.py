@@ -1,4 +1,4 @@
-"""keel.hf.fused_policy_loss on models of Hugging Face's, beside their own logits and autograd; and what it refuses. Needs the package
+"""keel.hf.fused_policy_loss on Hugging Face models, compared with their logits and autograd; and its errors. Needs the package
 transformers alone."""
 
 import os
@@ -28,7 +28,7 @@ def make(kind, **changes):
 
 
 def make_batch(model, seed=1):
-    """Prompts padded on the left, completions on the right, and a sampler that was a little off."""
+    """Prompts padded left, completions padded right, and a sampler that differs slightly."""
     torch.manual_seed(seed)
     rows, before, behind = 4, 6, 9
     places = torch.arange(before)

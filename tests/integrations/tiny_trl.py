@@ -29,7 +29,7 @@ def model(seed=0, **changes):
 
 
 def model_of_opt():
-    """With dropout as it is by default, in which its modules call torch's function."""
+    """A model with default dropout, applied through torch.nn.functional."""
     return OPTForCausalLM(OPTConfig(vocab_size=4 + len(WORDS), hidden_size=32, ffn_dim=48, num_hidden_layers=1, num_attention_heads=4,
                                     max_position_embeddings=64, word_embed_proj_dim=32, pad_token_id=0, bos_token_id=1, eos_token_id=2))
 
@@ -40,7 +40,7 @@ def prompts(number=64):
 
 
 def reward(completions, **_):
-    """The share of even words: something that a few updates change."""
+    """The fraction of even words, which changes within a few updates."""
     return [sum(int(word[1:]) % 2 == 0 for word in text.split() if word in WORDS) / LONGEST for text in completions]
 
 
@@ -54,7 +54,7 @@ def config(**changes):
 
 
 def trainer(kind, changes=None, **more):
-    """A trainer that remembers the exact loss of every micro-batch, as `losses`."""
+    """A trainer that records the exact loss of every micro-batch in `losses`."""
     class Remembering(kind):
         def _compute_loss(self, *arguments):
             loss = super()._compute_loss(*arguments)
@@ -78,7 +78,7 @@ def weights(made):
 
 
 def fixed_rollout(texts, made):
-    """Completions, and log-probabilities of a sampler, that depend on their place in the whole batch and on nothing else."""
+    """Completions and sampler log-probabilities that only depend on the position in the batch."""
     ids, completions, logprobs = [], [], []
     for i, text in enumerate(texts):
         place = made.accelerator.process_index * len(texts) + i

@@ -93,7 +93,7 @@ def is_dppos_gradient(changes, **more):
     if made.use_vllm:
         made.vllm_generation.trainer = made
     batch = scored_batch(made)
-    assert "importance_sampling_ratio" not in batch, "a second weight beside pi / mu"
+    assert "importance_sampling_ratio" not in batch, "a second weight besides pi / mu"
     made._compute_loss(made.model, batch).backward()
     got = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
     ids, mask = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1), batch["completion_mask"]

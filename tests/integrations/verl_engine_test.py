@@ -22,7 +22,7 @@ if pathlib.Path(sys.executable).parent != PYTHON.parent:
     os.execv(PYTHON, [str(PYTHON), "-W", "ignore", __file__])
 os.environ.update(VERL_USE_EXTERNAL_MODULES="verl_on_cpu", TOKENIZERS_PARALLELISM="false",
                   PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-os.environ.setdefault("MASTER_ADDR", "127.0.0.1")  # Ray's workers are told theirs
+os.environ.setdefault("MASTER_ADDR", "127.0.0.1")  # Ray's workers get their own
 
 import torch  # noqa: E402
 
@@ -65,7 +65,7 @@ def worker_config(folder):
                                    override_config={"attn_implementation": "eager"}),
         engine_config=FSDPEngineConfig(strategy="fsdp2", mixed_precision=exact, use_torch_compile=False, use_dynamic_bsz=False,
                                        micro_batch_size_per_gpu=2, infer_micro_batch_size_per_gpu=2, use_remove_padding=False),
-        # So that what changes of a weight is its gradient, large enough that rounding of the weight is not seen.
+        # With this rate the change of a weight is its gradient, large compared to rounding.
         optimizer_config=FSDPOptimizerConfig(lr=RATE, optimizer="SGD", weight_decay=0.0, clip_grad=1e9,
                                              override_optimizer_config={"momentum": 0.0}))
 
@@ -79,7 +79,7 @@ def actor_config(loss):
 
 
 class Loss:
-    """ppo_loss with its configuration, as verl's worker sets it; made anew where it is called, in whatever process that is."""
+    """ppo_loss with its configuration, as verl's worker sets it; recreated in the process that calls it."""
 
     def __init__(self, loss):
         self.loss, self.config = loss, None
@@ -106,7 +106,7 @@ def batch():
         "prompts": torch.nested.as_nested_tensor([t[:PROMPT] for t in tokens], layout=torch.jagged),
         "responses": torch.nested.as_nested_tensor([t[PROMPT:] for t in tokens], layout=torch.jagged),
         "response_mask": jagged(lambda n: torch.ones(n, dtype=torch.long)), "loss_mask": jagged(lambda n: torch.ones(n, dtype=torch.long)),
-        # The random model gives about 1/61 to each; some of these are far from it.
+        # The random model gives each token a probability of about 1/61; some of these differ a lot.
         "old_log_probs": jagged(lambda n: -(4.1 * torch.rand(n)).clamp(min=0.05)),
         "advantages": jagged(lambda n: signs[next(rows)].expand(n).clone())}, batch_size=SEQUENCES)
     return data
@@ -119,7 +119,7 @@ def settled(data):
 
 
 class CpuWorker(TrainingWorker):
-    """verl's training worker; the group of processes is made here, since verl's is of two backends."""
+    """verl's training worker. The process group is created here, since verl's needs two backends."""
 
     def __init__(self, config):
         verl_on_cpu.register_engine()
@@ -155,7 +155,7 @@ def free_port():
 
 
 def gradients(folder, loss, ranks):
-    """Of every weight, and the metrics, after one update of verl's worker on so many processes."""
+    """The change of every weight, and the metrics, after one update of verl's worker."""
     os.environ["KEEL_TEST_PORT"] = str(free_port())
     result = folder / f"{loss}-{ranks}.pt"
     torch.multiprocessing.start_processes(one_rank, (ranks, folder, loss, result), nprocs=ranks, start_method="fork")
@@ -212,7 +212,7 @@ def rays_workers_train_with_a_keel_method():
 
 
 def verl_loads_an_installed_keel_by_itself():
-    """By the entry point that pyproject.toml names: `import verl` is enough."""
+    """Through the entry point of pyproject.toml: `import verl` is enough."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         plugins = tomllib.load(file)["project"]["entry-points"]["verl.plugins"]
     installed = FOLDER / "site" / "keel-0.2.0.dist-info"

@@ -32,7 +32,7 @@ def with_value(name, index, value):
 
 
 def topk(**changes):
-    other = torch.full((4,), 0.2).log()  # beside the sampled token, which is the first of each row
+    other = torch.full((4,), 0.2).log()  # in addition to the sampled token, which is the first of each row
     arguments = dict(topk_behavior_logp=torch.stack([tokens()["behavior_logp"], other], 1),
                      topk_logp=torch.stack([tokens()["logp"], other], 1), sampled_in_topk=torch.tensor([True] * 4))
     arguments.update(changes)
@@ -54,7 +54,7 @@ def invalid_log_probs_are_named_with_their_index():
     for name in ("logp", "behavior_logp"):
         for value in (NAN, INF, -INF, 0.5):
             refused([f"{name}[3]", "log-probability"], keel.token_coefficients, "dppo_tv", **tokens(**with_value(name, 3, value)))
-            keel.token_coefficients("dppo_tv", **tokens(**with_value(name, 2, value)))  # masked: nobody looks
+            keel.token_coefficients("dppo_tv", **tokens(**with_value(name, 2, value)))  # masked: not read
     both = tokens()["logp"].clone()
     both[1] = both[3] = 1.0
     refused(["logp[1]"], keel.token_coefficients, "dppo_tv", **tokens(logp=both))  # the first, not just any

@@ -91,7 +91,7 @@ def a_parameter_may_change_between_calls_of_compiled_code():
         return keel.policy_loss("dppo_kl", **dict(zip(names, tensors)), lengths=[4, 4, 4], horizon=length)
 
     tensors = [inputs[name] for name in names]
-    # More values than torch.compile would compile anew for: a schedule must not run into its limit of 8.
+    # More values than torch.compile's limit of 8 recompilations, as in a schedule.
     schedule = [0.05 * i for i in range(1, 15)]
     for step, values in ((one, [(delta,) for delta in schedule]), (two, list(zip(schedule, reversed(schedule)))),
                          (horizon, [(16,), (40,), *((100 * delta,) for delta in schedule)])):

@@ -32,8 +32,8 @@ class FirstWins : public Reward {
 /// The task's prompts with these indices, or all of them; some are flat.
 auto make_prompt_sources(std::set<uint64_t> flat, std::vector<uint64_t> indices = {}) {
   return [=](const Config& config, const LoadedModel& policy) {
-    PromptSources of_task(config, policy);
-    PromptStream all = of_task.training();
+    PromptSources task_prompts(config, policy);
+    PromptStream all = task_prompts.training();
     const auto prompt_at = [all, indices](uint64_t index) mutable -> std::variant<Prompt, SkippedRow> {
       all.seek(indices.empty() ? index : indices.at(index));
       return all.next(1).at(0);
@@ -44,7 +44,7 @@ auto make_prompt_sources(std::set<uint64_t> flat, std::vector<uint64_t> indices 
   };
 }
 
-Config dynamic_run() {
+Config dynamic_config() {
   Config config = tiny_run("dppo_tv");  // three prompts in a step
   config.rollout.dynamic_sampling = true;
   return config;
@@ -57,14 +57,14 @@ std::vector<uint64_t> ids_of(const std::vector<Prompt>& prompts) {
 }
 
 TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {
-  ResumedTraining run(dynamic_run(), {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
+  ResumedTraining run(dynamic_config(), {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
   // Of 0 1 2 it keeps 1, of 3 4 5 it keeps 3 and 5.
-  StepResult outcome = run.step();
-  EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(1, 3, 5));
-  EXPECT_EQ(outcome.experience.rollouts.size(), 12);
-  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(outcome.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
+  StepResult result = run.step();
+  EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(1, 3, 5));
+  EXPECT_EQ(result.experience.rollouts.size(), 12);
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(result.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
   EXPECT_EQ(run.state().rl.prompts, 6);
-  Json row = metrics_row(outcome.metrics);
+  Json row = metrics_row(result.metrics);
   EXPECT_EQ(row.at("rollout/batches"), 2);
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
   EXPECT_EQ(row.at("rollout/groups_dropped"), 3);
@@ -72,18 +72,18 @@ TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {
   EXPECT_EQ(row.at("reward/zero_std_groups"), 0.5);  // over all sampled groups: 3 of 6
   EXPECT_EQ(row.at("reward/mean"), 3.0 / 24);        // 3 of 24 completions have reward 1
   // It keeps two of 6 7 8, and 9 of 9 10 11: the next step gets 10 and 11.
-  outcome = run.step();
-  EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(6, 8, 9));
+  result = run.step();
+  EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(6, 8, 9));
   EXPECT_EQ(run.state().rl.prompts, 10);
-  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups_dropped"), 1);
-  outcome = run.step();
-  EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(10, 11, 12));
-  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/batches"), 1);
+  EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups_dropped"), 1);
+  result = run.step();
+  EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(10, 11, 12));
+  EXPECT_EQ(metrics_row(result.metrics).at("rollout/batches"), 1);
 }
 
 TEST(DynamicSampling, EqualsARunOnTheKeptPrompts) {
   for (const int64_t staleness : {0, 1}) {
-    Config dynamic = dynamic_run(), plain = tiny_run("dppo_tv");
+    Config dynamic = dynamic_config(), plain = tiny_run("dppo_tv");
     dynamic.rollout.staleness = plain.rollout.staleness = staleness;
     plain.train.steps = 3;  // on the listed prompts
     ResumedTraining one(dynamic, {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
@@ -118,7 +118,7 @@ TEST(DynamicSampling, CountsASkippedRowOnceThoughItIsReadTwice) {
         {.name = "mine", .weight = 1, .sources = {}, .reward = std::make_unique<FirstWins>(std::set<uint64_t>{0})});
     return PromptSources(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
   };
-  ResumedTraining run(dynamic_run(), {warm_model()}, every_second_row);
+  ResumedTraining run(dynamic_config(), {warm_model()}, every_second_row);
   RecordingWatcher watcher;
   // The step keeps two prompts of rows 0 2 4 and that of row 6. It also read rows 7 to 10, which the next step reads
   // again, and keeps 8 10 12.
@@ -130,7 +130,7 @@ TEST(DynamicSampling, CountsASkippedRowOnceThoughItIsReadTwice) {
 }
 
 TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
-  Config config = dynamic_run();
+  Config config = dynamic_config();
   config.rollout.max_batches = 2;
   config.train.sequences_per_update = 4;  // one group per update
   config.train.shuffle = "prompts";
@@ -140,10 +140,10 @@ TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
     if (id != 4) flat.insert(id);
   ResumedTraining run(config, {warm_model()}, make_prompt_sources(flat));
   RecordingWatcher warned;
-  StepResult outcome = run.step(warned);
-  EXPECT_THAT(ids_of(outcome.experience.prompts), ElementsAre(4));
-  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups"), 1);
-  EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups_dropped"), 5);
+  StepResult result = run.step(warned);
+  EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(4));
+  EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups"), 1);
+  EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups_dropped"), 5);
   EXPECT_EQ(run.state().rl.updates, 1);  // one of three groups is left
   EXPECT_EQ(run.state().rl.prompts, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
@@ -151,10 +151,10 @@ TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
   // No group is left: no update, and the next step begins after these prompts.
   const SavedTraining before = run.saved();
   for (int step = 2; step <= 3; ++step) {
-    outcome = run.step(warned);
-    EXPECT_TRUE(outcome.experience.rollouts.empty());
-    EXPECT_EQ(metrics_row(outcome.metrics).at("rollout/groups"), 0);
-    EXPECT_EQ(metrics_row(outcome.metrics).at("reward/mean"), 0);
+    result = run.step(warned);
+    EXPECT_TRUE(result.experience.rollouts.empty());
+    EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups"), 0);
+    EXPECT_EQ(metrics_row(result.metrics).at("reward/mean"), 0);
     EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
   }
   EXPECT_EQ(run.state().rl.updates, 1);
@@ -189,12 +189,12 @@ TEST(DynamicSampling, SkippedUpdatesDoNotDelayTheLearningRate) {
   run.step();
   ResumedTraining resumed(config, run.saved(), make_prompt_sources(flat));
   for (ResumedTraining* of : {&run, &resumed}) {
-    StepResult outcome = of->step();
-    EXPECT_NEAR(*outcome.metrics.lr, 0.004, 1e-15);
-    EXPECT_NEAR(outcome.metrics.critic->lr, 0.04, 1e-15);
-    outcome = of->step();
-    EXPECT_NEAR(*outcome.metrics.lr, 0.001, 1e-15);
-    EXPECT_NEAR(outcome.metrics.critic->lr, 0.01, 1e-15);
+    StepResult result = of->step();
+    EXPECT_NEAR(*result.metrics.lr, 0.004, 1e-15);
+    EXPECT_NEAR(result.metrics.critic->lr, 0.04, 1e-15);
+    result = of->step();
+    EXPECT_NEAR(*result.metrics.lr, 0.001, 1e-15);
+    EXPECT_NEAR(result.metrics.critic->lr, 0.01, 1e-15);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-Config low_precision_run(const std::string& weights, double logit_noise = 0) {
+Config low_precision_config(const std::string& weights, double logit_noise = 0) {
   Config config = tiny_run("dppo_tv");
   config.train.prompts_per_step = 16;
   config.rollout.samples_per_prompt = 8;
@@ -22,31 +22,31 @@ Config low_precision_run(const std::string& weights, double logit_noise = 0) {
 }
 
 /// The mean |pi - mu| at equal parameters.
-double mismatch_of(const std::string& weights, double logit_noise = 0) {
-  TinyTraining run(low_precision_run(weights, logit_noise), warm_model());
+double measure_mismatch(const std::string& weights, double logit_noise = 0) {
+  TinyTraining run(low_precision_config(weights, logit_noise), warm_model());
   return run.step().tokens->mismatch_mean;
 }
 
 TEST(Mismatch, GrowsWithLowerPrecision) {
-  std::map<std::string, double> of;
+  std::map<std::string, double> mismatch;
   for (const SamplingPrecision& precision : sampling_precisions()) {
-    of[precision.name] = mismatch_of(precision.name);
-    RecordProperty(precision.name, std::to_string(of[precision.name]));
+    mismatch[precision.name] = measure_mismatch(precision.name);
+    RecordProperty(precision.name, std::to_string(mismatch[precision.name]));
   }
-  EXPECT_LT(of["exact"], 1e-6);
+  EXPECT_LT(mismatch["exact"], 1e-6);
   const std::vector<std::string> order = {"exact", "bf16", "fp8", "int4", "int3"};
   for (size_t i = 0; i + 1 < order.size(); ++i)
-    EXPECT_LT(1.5 * of[order[i]], of[order[i + 1]]) << order[i] << " and " << order[i + 1];
-  EXPECT_LT(2 * of["exact"], of["fp16"]);
-  EXPECT_LT(2 * of["fp16"], of["bf16"]);  // 11 and 8 bits of mantissa
-  EXPECT_LT(2 * of["int8"], of["int4"]);
-  EXPECT_LT(2 * of["fp8"], of["nvfp4"]);
-  EXPECT_LT(1.2 * of["fp8"], of["fp8_full"]);
-  EXPECT_LT(1.2 * of["fp8_full"], of["fp8_e5m2_full"]);  // 4 and 3 bits of mantissa
+    EXPECT_LT(1.5 * mismatch[order[i]], mismatch[order[i + 1]]) << order[i] << " and " << order[i + 1];
+  EXPECT_LT(2 * mismatch["exact"], mismatch["fp16"]);
+  EXPECT_LT(2 * mismatch["fp16"], mismatch["bf16"]);  // 11 and 8 bits of mantissa
+  EXPECT_LT(2 * mismatch["int8"], mismatch["int4"]);
+  EXPECT_LT(2 * mismatch["fp8"], mismatch["nvfp4"]);
+  EXPECT_LT(1.2 * mismatch["fp8"], mismatch["fp8_full"]);
+  EXPECT_LT(1.2 * mismatch["fp8_full"], mismatch["fp8_e5m2_full"]);  // 4 and 3 bits of mantissa
 }
 
 TEST(Mismatch, OfLogitNoiseGrowsWithItsDeviation) {
-  const double small = mismatch_of("exact", 0.05), large = mismatch_of("exact", 0.5);
+  const double small = measure_mismatch("exact", 0.05), large = measure_mismatch("exact", 0.5);
   EXPECT_GT(small, 1e-4);
   EXPECT_GT(large, 4 * small);
   EXPECT_LT(large, 25 * small);
@@ -54,7 +54,7 @@ TEST(Mismatch, OfLogitNoiseGrowsWithItsDeviation) {
 
 TEST(Mismatch, StaysConstantBecauseEveryStepRoundsTheWeightsAgain) {
   // A copy from the first step would differ by all updates since.
-  TinyTraining run(low_precision_run("int8"), warm_model());
+  TinyTraining run(low_precision_config("int8"), warm_model());
   const double first = run.step().tokens->mismatch_mean;
   for (int step = 0; step < 3; ++step) EXPECT_LT(run.step().tokens->mismatch_mean, 10 * first);
   EXPECT_GT(relative_difference(run.model().head().value(), warm_model().head().value()), 1e-3);
@@ -62,7 +62,7 @@ TEST(Mismatch, StaysConstantBecauseEveryStepRoundsTheWeightsAgain) {
 
 TEST(Mismatch, OfEveryKindAllowsTraining) {
   for (const SamplingPrecision& precision : sampling_precisions()) {
-    TinyTraining run(low_precision_run(precision.name, 0.1), warm_model());
+    TinyTraining run(low_precision_config(precision.name, 0.1), warm_model());
     for (int step = 0; step < 2; ++step) {
       const StepMetrics& metrics = run.step();
       ASSERT_TRUE(metrics.tokens && metrics.gradients) << precision.name;

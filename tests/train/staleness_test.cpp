@@ -20,32 +20,32 @@ namespace {
 
 using testing::HasSubstr;
 
-Config stale_run(const std::string& method, int64_t staleness) {
+Config stale_config(const std::string& method, int64_t staleness) {
   Config config = tiny_run(method);
   config.rollout.staleness = staleness;
   return config;
 }
 
 /// One step of the single-threaded reference loop.
-struct HandWrittenStep {
+struct ReferenceStep {
   std::vector<Rollout> rollouts;
   Tensor behavior_head;  // LM head of the sampler
-  ModelWeights left;     // after the step
+  ModelWeights weights;  // after the step
 };
 
 /// The training loop in one thread: step t samples with a copy of the weights after step t - 1 - staleness.
-std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
+std::vector<ReferenceStep> reference_loop(const Config& config, int64_t steps) {
   const LoadedModel policy = starting_with(config, warm_model());
   PromptSources prompt_sources(config, policy);
   const Objective objective = current_objective(config, {});
   const Requirements needs = objective.requirements();
   Optimizer optimizer(MasterWeights(policy.model.trainable()), config.optimizer);
   PromptStream stream = prompt_sources.training();
-  std::vector<HandWrittenStep> done;
+  std::vector<ReferenceStep> done;
   std::vector<uint64_t> updates{0};  // at the start of each step
   for (int64_t step = 0; step < steps; ++step) {
-    const int64_t began_with = std::max<int64_t>(step - config.rollout.staleness, 0);
-    const ModelWeights behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
+    const int64_t policy_step = std::max<int64_t>(step - config.rollout.staleness, 0);
+    const ModelWeights behavior = policy_step == 0 ? copy_of(warm_model()) : copy_of(done[policy_step - 1].weights);
     const std::vector<Prompt> prompts = stream.next(config.train.prompts_per_step);
     std::vector<Rollout> rollouts = RolloutEngine(sampling_model({behavior}, config.rollout.weights), policy.tokenizer)
                                         .generate(prompts, {.samples_per_prompt = config.rollout.samples_per_prompt,
@@ -53,7 +53,7 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
                                                             .max_new_tokens = resolve_max_new_tokens(config),
                                                             .stop_ids = policy.stop_ids,
                                                             .seed = config.run.seed,
-                                                            .policy_version = updates[began_with],
+                                                            .policy_version = updates[policy_step],
                                                             .top_k = needs.top_k,
                                                             .hidden_states = needs.hidden_states});
     score_in_order(rollouts, prompts, policy.tokenizer, prompt_sources.reward());
@@ -63,10 +63,10 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
     const ScoredRollouts scored{rollouts, computed.advantages, behavior.head().value()};
     updates.push_back(updates.back());
     for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
-      const auto pass = static_cast<uint64_t>(step * config.train.epochs + epoch);
+      const auto epoch_index = static_cast<uint64_t>(step * config.train.epochs + epoch);
       for (const std::vector<int64_t>& minibatch :
            minibatches(config.rollouts_per_step(), config.sequences_per_update(), config.rollouts_kept_together(),
-                       RandomSequence(config.run.seed, Stream::kShuffle, pass))) {
+                       RandomSequence(config.run.seed, Stream::kShuffle, epoch_index))) {
         accumulate_policy_gradients(policy.model, objective, {.temperature = config.rollout.temperature},
                                     config.train.tokens_per_batch, scored, minibatch, [](const TokenUpdate&) {});
         optimizer.step(
@@ -85,36 +85,36 @@ class StaleMethod : public testing::TestWithParam<std::tuple<const char*, int64_
 
 TEST_P(StaleMethod, IsBitwiseEqualToTheReferenceLoop) {
   const auto& [method, staleness] = GetParam();
-  const Config config = stale_run(method, staleness);
+  const Config config = stale_config(method, staleness);
   constexpr int64_t kSteps = 5;
-  const std::vector<HandWrittenStep> expected = hand_written(config, kSteps);
+  const std::vector<ReferenceStep> expected = reference_loop(config, kSteps);
   ResumedTraining run(config);
   for (int64_t step = 0; step < kSteps; ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
-    const StepResult outcome = run.step();
-    const std::vector<Rollout>& rollouts = outcome.experience.rollouts;
+    const StepResult result = run.step();
+    const std::vector<Rollout>& rollouts = result.experience.rollouts;
     ASSERT_EQ(rollouts.size(), expected[step].rollouts.size());
     for (size_t i = 0; i < rollouts.size(); ++i) {
-      const Rollout& of_hand = expected[step].rollouts[i];
-      EXPECT_EQ(rollouts[i].tokens.ids, of_hand.tokens.ids);
-      EXPECT_EQ(rollouts[i].tokens.behavior_logp, of_hand.tokens.behavior_logp);
-      EXPECT_EQ(rollouts[i].policy_version, of_hand.policy_version);
-      EXPECT_EQ(rollouts[i].tokens.recomputed_logp, of_hand.tokens.recomputed_logp);
-      EXPECT_EQ(rollouts[i].reward, of_hand.reward);
+      const Rollout& reference = expected[step].rollouts[i];
+      EXPECT_EQ(rollouts[i].tokens.ids, reference.tokens.ids);
+      EXPECT_EQ(rollouts[i].tokens.behavior_logp, reference.tokens.behavior_logp);
+      EXPECT_EQ(rollouts[i].policy_version, reference.policy_version);
+      EXPECT_EQ(rollouts[i].tokens.recomputed_logp, reference.tokens.recomputed_logp);
+      EXPECT_EQ(rollouts[i].reward, reference.reward);
     }
-    EXPECT_TRUE(same_weights(run.masters(), expected[step].left));
-    if (outcome.experience.behavior_head.defined()) {
-      EXPECT_TRUE(outcome.experience.behavior_head.equal(expected[step].behavior_head));
+    EXPECT_TRUE(same_weights(run.masters(), expected[step].weights));
+    if (result.experience.behavior_head.defined()) {
+      EXPECT_TRUE(result.experience.behavior_head.equal(expected[step].behavior_head));
     }
     // Two updates per step; the first steps have a lower staleness.
     if (staleness > 0) {
-      EXPECT_EQ(outcome.metrics.staleness, 2 * std::min(step, staleness));
-      EXPECT_TRUE(outcome.metrics.wait_seconds);
+      EXPECT_EQ(result.metrics.staleness, 2 * std::min(step, staleness));
+      EXPECT_TRUE(result.metrics.wait_seconds);
     } else {
-      EXPECT_FALSE(outcome.metrics.staleness);
+      EXPECT_FALSE(result.metrics.staleness);
     }
   }
-  EXPECT_FALSE(same_weights(expected.back().left, expected.front().left));
+  EXPECT_FALSE(same_weights(expected.back().weights, expected.front().weights));
 }
 
 INSTANTIATE_TEST_SUITE_P(, StaleMethod,
@@ -122,17 +122,17 @@ INSTANTIATE_TEST_SUITE_P(, StaleMethod,
                                           testing::Values(0, 1, 2)));
 
 /// Runs with state to restore: staleness one and two, rounded masters, dropped groups.
-std::vector<Config> runs_to_resume() {
-  Config rounded = stale_run("dppo_tv", 1), dynamic = stale_run("dppo_tv", 2);
+std::vector<Config> configs_to_resume() {
+  Config rounded = stale_config("dppo_tv", 1), dynamic = stale_config("dppo_tv", 2);
   rounded.run.precision = "bf16";
   rounded.rollout.weights = "int8";
   dynamic.rollout.dynamic_sampling = true;
-  return {stale_run("dppo_tv", 1), stale_run("tis", 2), rounded, dynamic};
+  return {stale_config("dppo_tv", 1), stale_config("tis", 2), rounded, dynamic};
 }
 
 TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
   constexpr int64_t kSteps = 4;
-  for (const Config& config : runs_to_resume()) {
+  for (const Config& config : configs_to_resume()) {
     std::vector<SavedTraining> saved;
     std::vector<std::vector<Rollout>> rollouts;
     ResumedTraining whole(config);
@@ -144,12 +144,12 @@ TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
       SCOPED_TRACE(config.objective.method + " after step " + std::to_string(from));
       ResumedTraining resumed(config, saved[from]);
       for (int64_t step = from; step < kSteps; ++step) {
-        const StepResult outcome = resumed.step();
-        ASSERT_EQ(outcome.experience.rollouts.size(), rollouts[step].size());
+        const StepResult result = resumed.step();
+        ASSERT_EQ(result.experience.rollouts.size(), rollouts[step].size());
         for (size_t i = 0; i < rollouts[step].size(); ++i) {
-          EXPECT_EQ(outcome.experience.rollouts[i].tokens.ids, rollouts[step][i].tokens.ids);
-          EXPECT_EQ(outcome.experience.rollouts[i].tokens.behavior_logp, rollouts[step][i].tokens.behavior_logp);
-          EXPECT_EQ(outcome.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
+          EXPECT_EQ(result.experience.rollouts[i].tokens.ids, rollouts[step][i].tokens.ids);
+          EXPECT_EQ(result.experience.rollouts[i].tokens.behavior_logp, rollouts[step][i].tokens.behavior_logp);
+          EXPECT_EQ(result.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
         }
       }
       EXPECT_TRUE(same_weights(resumed.masters(), whole.masters()));
@@ -159,7 +159,7 @@ TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
 }
 
 TEST(Staleness, KeepsOnePolicyCopyPerStepOfStaleness) {
-  ResumedTraining run(stale_run("dppo_tv", 2));
+  ResumedTraining run(stale_config("dppo_tv", 2));
   const size_t weights = warm_model().parameters().size();
   for (int64_t step = 1; step <= 4; ++step) {
     run.step();
@@ -171,9 +171,9 @@ TEST(Staleness, KeepsOnePolicyCopyPerStepOfStaleness) {
 }
 
 /// Prompts of the task; the reward function fails for the prompt with index `bad`.
-auto failing_at(uint64_t bad) {
+auto failing_prompt(uint64_t bad) {
   return [bad](const Config& config, const LoadedModel& policy) {
-    PromptSources of_task(config, policy);
+    PromptSources task_prompts(config, policy);
     std::vector<RewardTerm> terms;
     terms.push_back({.name = "mine",
                      .weight = 1,
@@ -182,13 +182,13 @@ auto failing_at(uint64_t bad) {
                        if (prompt.id == bad) fail(ExitCode::kRewardProgramFailed, "prompt ", bad, " is cursed");
                        return static_cast<double>(text.size() % 2);
                      })});
-    return PromptSources(of_task.training(), RewardSum(std::move(terms), OnError::kStop));
+    return PromptSources(task_prompts.training(), RewardSum(std::move(terms), OnError::kStop));
   };
 }
 
 TEST(Staleness, ASamplerErrorIsRaisedInTheStepOfItsBatch) {
   // Three prompts per step: prompt 7 is in the third batch, which is sampled during the second step.
-  ResumedTraining run(stale_run("dppo_tv", 1), {warm_model()}, failing_at(7));
+  ResumedTraining run(stale_config("dppo_tv", 1), {warm_model()}, failing_prompt(7));
   run.step();
   run.step();
   const SavedTraining before = run.saved();
@@ -201,10 +201,10 @@ TEST(Staleness, ASamplerErrorIsRaisedInTheStepOfItsBatch) {
 }
 
 TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
-  Config config = stale_run("dppo_tv", 2);
+  Config config = stale_config("dppo_tv", 2);
   config.train.steps = 3;
   // Prompt 9 would be in the fourth step, which is never requested.
-  ResumedTraining run(config, {warm_model()}, failing_at(9));
+  ResumedTraining run(config, {warm_model()}, failing_prompt(9));
   for (int step = 0; step < 3; ++step) run.step();
   EXPECT_EQ(run.state().rl.prompts, 9);
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
@@ -215,7 +215,7 @@ TEST(Staleness, WithoutASamplerThreadTheRunIsTheSameAndWarns) {
     void on_warning(const std::string& text) override { messages.push_back(text); }
     std::vector<std::string> messages;
   } warnings;
-  const Config config = stale_run("dppo_tv", 2);
+  const Config config = stale_config("dppo_tv", 2);
   ResumedTraining with_thread(config);
   std::optional<ResumedTraining> without_thread;
   {
@@ -230,7 +230,7 @@ TEST(Staleness, WithoutASamplerThreadTheRunIsTheSameAndWarns) {
   EXPECT_THAT(warnings.messages, testing::ElementsAre(HasSubstr("ulimit -u")));
   {
     const NoThreads limit;
-    without_thread.emplace(stale_run("dppo_tv", 1), SavedTraining{warm_model()}, failing_at(7));
+    without_thread.emplace(stale_config("dppo_tv", 1), SavedTraining{warm_model()}, failing_prompt(7));
   }
   without_thread->step();
   without_thread->step();
@@ -257,7 +257,7 @@ void set_past_updates(SavedTraining& saved, const Tensor& value) {
 }
 
 TEST(Staleness, InvalidPastPoliciesAreABadInputFile) {
-  const Config config = stale_run("dppo_tv", 2);
+  const Config config = stale_config("dppo_tv", 2);
   ResumedTraining run(config);
   for (int step = 0; step < 5; ++step) run.step();
   const SavedTraining valid = run.saved();

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::FloatNear;
 
-Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
+Rollout make_rollout(double reward, std::vector<float> values, int64_t prompt = 0) {
   Rollout rollout;
   rollout.prompt = prompt;
   rollout.tokens.append(std::vector<int32_t>(values.size()), /*are_trained=*/true);
@@ -31,7 +31,7 @@ Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
 
 /// TD errors from the end: 1 - 0.8, 0.8 - 0.6, 0.6 - 0.5, each plus half of the next advantage; and 0 - 0.4.
 TEST(TokenAdvantages, OfGaeEqualAHandComputedExample) {
-  const std::vector<Rollout> rollouts{judged(1, {0.5, 0.6, 0.8}), judged(0, {0.4})};
+  const std::vector<Rollout> rollouts{make_rollout(1, {0.5, 0.6, 0.8}), make_rollout(0, {0.4})};
   const CriticOptions options{.body = "separate", .lambda = 0.5};
   const TokenAdvantages whitened = compute_advantages("gae", rollouts, options);
   EXPECT_THAT(whitened.returns,
@@ -45,7 +45,7 @@ TEST(TokenAdvantages, OfGaeEqualAHandComputedExample) {
 }
 
 TEST(TokenAdvantages, OfAGroupAreEqualForAllTokensAndHaveNoReturns) {
-  const std::vector<Rollout> rollouts{judged(1, {0, 0, 0}), judged(0, {0})};
+  const std::vector<Rollout> rollouts{make_rollout(1, {0, 0, 0}), make_rollout(0, {0})};
   const TokenAdvantages computed = compute_advantages("group_mean", rollouts, {});
   EXPECT_THAT(computed.advantages, ElementsAre(ElementsAre(0.5f, 0.5f, 0.5f), ElementsAre(-0.5f)));
   EXPECT_TRUE(computed.returns.empty());
@@ -54,7 +54,7 @@ TEST(TokenAdvantages, OfAGroupAreEqualForAllTokensAndHaveNoReturns) {
 TEST(TokenAdvantages, HaveTheExplainedVarianceOfTheValues) {
   // lambda 1: the returns are the rewards, 1 1 0 0, mean 0.5, variance 0.25. Values 0.75 0.75 0.25 0.25 leave errors of
   // variance 0.0625: the explained variance is 3/4.
-  const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
+  const std::vector<Rollout> rollouts{make_rollout(1, {0.75, 0.75}), make_rollout(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
   const std::optional<ValueMetrics> metrics =
       compute_value_metrics(rollouts, compute_advantages("gae", rollouts, options));
@@ -62,14 +62,14 @@ TEST(TokenAdvantages, HaveTheExplainedVarianceOfTheValues) {
   EXPECT_NEAR(metrics->explained_variance.value(), 0.75, 1e-6);
   EXPECT_NEAR(metrics->value_mean, 0.5, 1e-6);
   EXPECT_NEAR(metrics->return_mean, 0.5, 1e-6);
-  const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
+  const std::vector<Rollout> flat{make_rollout(1, {0.5}), make_rollout(1, {0.5})};
   const std::optional<ValueMetrics> equal = compute_value_metrics(flat, compute_advantages("gae", flat, options));
   ASSERT_TRUE(equal);
   EXPECT_FALSE(equal->explained_variance);  // the returns have no variance
   EXPECT_FALSE(compute_value_metrics(flat, compute_advantages("grpo", flat, {})));
 }
 
-Config with_critic(const std::string& body) {
+Config critic_config(const std::string& body) {
   Config config = tiny_run("ppo_gae");
   config.critic.body = body;
   config.critic.lr = 1e-2;
@@ -77,13 +77,13 @@ Config with_critic(const std::string& body) {
 }
 
 /// Random head weights, because a new head has only zeros.
-void shake_head(const Critic& critic, double size, uint64_t seed) {
+void randomize_head(const Critic& critic, double size, uint64_t seed) {
   for (const auto& [name, weight] : critic.head.weights())
     weight.value().add_(random_normal(weight.shape(), ++seed), size);
 }
 
 /// The value loss by autograd through a reference network in float64.
-Gradients plain_value_gradients(const TinyTraining& run, double clip) {
+Gradients autograd_value_gradients(const TinyTraining& run, double clip) {
   const Critic& critic = run.critic();
   const ModelWeights weights = critic.body_or(run.model()).weights();
   const ReferenceModel body(weights);
@@ -119,10 +119,10 @@ void check_perturbed_step(const Config& config,
                           const std::function<void(TinyTraining&, CriticTraining&, const Gradients&)>& check) {
   TinyTraining run(config, warm_model());
   Gradients want;
-  shake_head(run.critic(), 0.2, 1);
+  randomize_head(run.critic(), 0.2, 1);
   run.when_ready = [&] {
-    shake_head(run.critic(), 0.1, 7);
-    want = plain_value_gradients(run, *config.critic.value_clip);
+    randomize_head(run.critic(), 0.1, 7);
+    want = autograd_value_gradients(run, *config.critic.value_clip);
     const Critic critic = run.critic().with_replaced([](const Weight& weight) { return weight.value().clone(); });
     CriticTraining training(critic, MasterWeights(critic.weights()), config.critic,
                             critic_optimizer_options(config.critic, config.optimizer));
@@ -140,7 +140,7 @@ void check_perturbed_step(const Config& config,
 }
 
 TEST(CriticTraining, OfASeparateBodyEqualsAutogradForAnyMicroBatches) {
-  Config config = with_critic("separate");
+  Config config = critic_config("separate");
   config.critic.value_clip = 0.1;
   check_perturbed_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& want) {
     for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
@@ -153,15 +153,16 @@ TEST(CriticTraining, OfASeparateBodyEqualsAutogradForAnyMicroBatches) {
 }
 
 TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
-  Config config = with_critic("shared");
+  Config config = critic_config("shared");
   config.critic.value_clip = 0.1;
   check_perturbed_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& value) {
-    const auto nobody = [](const TokenUpdate&) {};
-    const Gradients policy = run.gradients(100000, nobody);
+    const auto no_observer = [](const TokenUpdate&) {};
+    const Gradients policy = run.gradients(100000, no_observer);
     for (const int64_t tokens_per_batch : {1, 60, 100000}) {
       clear_gradients(training.critic().weights());
       const ScoredRollouts scored = run.experience().scored();
-      const Gradients both = run.gradients(tokens_per_batch, nobody, training.shared_loss(scored, run.all_rollouts()));
+      const Gradients both =
+          run.gradients(tokens_per_batch, no_observer, training.shared_loss(scored, run.all_rollouts()));
       for (const auto& [name, gradient] : both) {
         const bool lm_head = name == "lm_head.weight";
         const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.1 * value.at(name);
@@ -178,7 +179,7 @@ TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
 TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
   for (const char* body : {"shared", "separate"}) {
     SCOPED_TRACE(body);
-    Config config = with_critic(body);
+    Config config = critic_config(body);
     config.critic.gamma = 0.9;
     config.critic.lambda = 0.8;
     TinyTraining run(config, warm_model());
@@ -219,7 +220,7 @@ bool all_equal(const std::vector<Tensor>& before, const std::vector<NamedWeight>
 TEST(CriticTraining, UpdatesOnlyTheCriticDuringItsWarmUp) {
   for (const char* body : {"shared", "separate"}) {
     SCOPED_TRACE(body);
-    Config config = with_critic(body);
+    Config config = critic_config(body);
     config.critic.warmup_steps = 1;
     TinyTraining run(config, warm_model());
     const std::vector<Tensor> policy = copies(run.model().network()), critic = copies(run.critic().weights());
@@ -234,7 +235,7 @@ TEST(CriticTraining, UpdatesOnlyTheCriticDuringItsWarmUp) {
 }
 
 TEST(CriticTraining, WithNanWeightsSkipsUpdatesUntilTheRunStops) {
-  TinyTraining run(with_critic("separate"));
+  TinyTraining run(critic_config("separate"));
   run.critic().head.weights()[1].weight.value().fill_(std::nan(""));
   EXPECT_EQ(run.step().skipped_updates, 2);
   EXPECT_EQ(run.state().skipped_in_a_row, 2);

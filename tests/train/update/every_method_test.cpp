@@ -32,7 +32,7 @@ Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining&
 
 /// Repeats one value per rollout for each of its tokens.
 template <class Value>
-Tensor at_tokens(const TinyTraining& run, const Value& value) {
+Tensor repeat_per_token(const TinyTraining& run, const Value& value) {
   std::vector<double> result;
   for (size_t i = 0; i < run.rollouts().size(); ++i)
     result.insert(result.end(), run.rollouts()[i].tokens.size(), value(i));
@@ -40,9 +40,9 @@ Tensor at_tokens(const TinyTraining& run, const Value& value) {
 }
 
 /// The expected results, from full logits and plain tensor operations.
-class PlainPolicy {
+class AutogradReference {
  public:
-  explicit PlainPolicy(const TinyTraining& run) : run_(run) {
+  explicit AutogradReference(const TinyTraining& run) : run_(run) {
     std::vector<int64_t> targets;
     for (const Rollout& rollout : run.rollouts())
       targets.insert(targets.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
@@ -113,11 +113,11 @@ class PlainPolicy {
   Tensor recorded_total_variation(const Tensor& pi) const {
     const Requirements needs = run_.objective().requirements();
     if (needs.hidden_states) return total_variation(pi);
-    Tensor seen = at::zeros_like(mu_, at::kBool).scatter(1, targets_.unsqueeze(1), true);
-    if (needs.top_k > 0) seen = seen.scatter(1, top(needs.top_k), true);
+    Tensor recorded = at::zeros_like(mu_, at::kBool).scatter(1, targets_.unsqueeze(1), true);
+    if (needs.top_k > 0) recorded = recorded.scatter(1, top(needs.top_k), true);
     const Tensor difference = mu_.exp() - pi.detach().exp();
-    const Tensor rest = difference.masked_fill(seen, 0).sum(1).abs();
-    return (difference.masked_fill(seen.logical_not(), 0).abs().sum(1) + rest) / 2;
+    const Tensor rest = difference.masked_fill(recorded, 0).sum(1).abs();
+    return (difference.masked_fill(recorded.logical_not(), 0).abs().sum(1) + rest) / 2;
   }
 
   /// Theorem 3.2 of arXiv 2602.04879 for rewards of 0 to 1, so that xi is 1/2. The gain uses the mean of the group's
@@ -128,18 +128,19 @@ class PlainPolicy {
     const double sequences = static_cast<double>(run_.rollouts().size());
     const double limit = static_cast<double>(run_.max_completion_tokens());
     const Requirements needs = run_.objective().requirements();
-    const Tensor rewards = at_tokens(run_, [&](size_t i) { return run_.rollouts()[i].reward - others_reward(i); });
+    const Tensor rewards =
+        repeat_per_token(run_, [&](size_t i) { return run_.rollouts()[i].reward - mean_of_other_rewards(i); });
     const Tensor tv = recorded_total_variation(pi), excess = (sampled(pi) - sampled(mu_)).exp() - 1;
     const double gain = (rewards * excess).sum().item<double>() / sequences;
-    const double largest = tv.max().item<double>(), low = tv.sum().item<double>() / sequences;
+    const double max_tv = tv.max().item<double>(), low = tv.sum().item<double>() / sequences;
     const double sum = needs.hidden_states ? low : excess.abs().sum().item<double>() / 2 / sequences;
     EXPECT_NEAR(row.at("certificate/gain").get<double>(), gain, 1e-4 * (1 + std::abs(gain)));
-    EXPECT_NEAR(row.at("certificate/max_penalty").get<double>() / (limit * (limit - 1) * largest * largest), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/max_penalty").get<double>() / (limit * (limit - 1) * max_tv * max_tv), 1, 1e-4);
     EXPECT_NEAR(row.at("certificate/average_penalty").get<double>() / (2 * sum), 1, 1e-4);
     EXPECT_NEAR(row.at("certificate/average_penalty_low").get<double>() / (2 * low), 1, 1e-4);
     EXPECT_NEAR(row.at("certificate/bound").get<double>(),
-                gain - std::min(limit * (limit - 1) * largest * largest, 2 * sum), 1e-3 * (1 + std::abs(gain)));
-    const double error = standard_error(rewards * excess - (2 * sum < limit * (limit - 1) * largest * largest ? 1 : 0) *
+                gain - std::min(limit * (limit - 1) * max_tv * max_tv, 2 * sum), 1e-3 * (1 + std::abs(gain)));
+    const double error = standard_error(rewards * excess - (2 * sum < limit * (limit - 1) * max_tv * max_tv ? 1 : 0) *
                                                                (needs.hidden_states ? 2 * tv : excess.abs()));
     EXPECT_NEAR(row.at("certificate/standard_error").get<double>(), error, 1e-3 * (1 + error));
     EXPECT_EQ(row.at("certificate/divergence"), needs.hidden_states ? "full_tv"
@@ -153,19 +154,19 @@ class PlainPolicy {
   /// The standard error of the mean over sequences of their sums; prompts are independent and have equally many
   /// samples.
   double standard_error(const Tensor& tokens) const {
-    std::map<int64_t, double> of_prompt;
+    std::map<int64_t, double> prompt_sums;
     const double* token = tokens.const_data_ptr<double>();
     for (const Rollout& rollout : run_.rollouts())
-      for (size_t t = 0; t < rollout.tokens.size(); ++t) of_prompt[rollout.prompt] += *token++;
-    const double prompts = static_cast<double>(of_prompt.size()), mean = tokens.sum().item<double>() / prompts;
+      for (size_t t = 0; t < rollout.tokens.size(); ++t) prompt_sums[rollout.prompt] += *token++;
+    const double prompts = static_cast<double>(prompt_sums.size()), mean = tokens.sum().item<double>() / prompts;
     double squares = 0;
-    for (const auto& [prompt, sum] : of_prompt) squares += (sum - mean) * (sum - mean);
+    for (const auto& [prompt, sum] : prompt_sums) squares += (sum - mean) * (sum - mean);
     const double completions = static_cast<double>(run_.rollouts().size()) / prompts;
     return std::sqrt(squares / (prompts - 1) / prompts) / completions;
   }
 
   /// The mean reward of the other completions of the same prompt.
-  double others_reward(size_t i) const {
+  double mean_of_other_rewards(size_t i) const {
     double sum = 0, count = 0;
     for (size_t j = 0; j < run_.rollouts().size(); ++j) {
       if (j == i || run_.rollouts()[j].prompt != run_.rollouts()[i].prompt) continue;
@@ -182,7 +183,7 @@ class PlainPolicy {
     const std::string& kind = run_.objective().method.aggregation;
     const double sequences = static_cast<double>(run_.rollouts().size()),
                  tokens = static_cast<double>(targets_.numel());
-    return at_tokens(run_, [&](size_t i) {
+    return repeat_per_token(run_, [&](size_t i) {
       if (kind == "token_mean") return 1 / tokens;
       if (kind == "seq_mean_token_mean") return 1 / sequences / static_cast<double>(run_.rollouts()[i].tokens.size());
       if (kind == "seq_mean_token_sum") return 1 / sequences;
@@ -198,32 +199,32 @@ class PlainPolicy {
 void expect_norms(const Json& row, const std::vector<double>& norms, double max_grad_norm) {
   const double count = static_cast<double>(norms.size()),
                mean = std::accumulate(norms.begin(), norms.end(), 0.0) / count;
-  const double most = *std::max_element(norms.begin(), norms.end());
+  const double max_norm = *std::max_element(norms.begin(), norms.end());
   const auto clipped = std::count_if(norms.begin(), norms.end(), [&](double norm) { return norm > max_grad_norm; });
   EXPECT_NEAR(row.at("optimizer/grad_norm").get<double>(), mean, 1e-4 * mean);
-  EXPECT_NEAR(row.at("optimizer/grad_norm_max").get<double>(), most, 1e-4 * most);
+  EXPECT_NEAR(row.at("optimizer/grad_norm_max").get<double>(), max_norm, 1e-4 * max_norm);
   EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
 }
 
 /// Runs steps of two updates, the second one off-policy, and compares each gradient with autograd. Runs more steps if
 /// tight thresholds block everything at first.
-void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
+void expect_autograd_gradients(const Config& config, int steps = count(2, 3)) {
   TinyTraining run(config, warm_model(), /*reference=*/load_starting_model(config, at::kCPU).model);
-  std::optional<PlainPolicy> plain;
+  std::optional<AutogradReference> reference;
   std::vector<double> norms;  // of each update's gradient by autograd
-  double moved = 0;
-  run.when_ready = [&] { plain.emplace(run); };
+  double total_norm = 0;
+  run.when_ready = [&] { reference.emplace(run); };
   run.when_updating = [&] {
-    const Gradients got = gradients_of(run.model().trainable()), want = plain->gradients();
+    const Gradients got = gradients_of(run.model().trainable()), want = reference->gradients();
     double squares = 0;
     for (const auto& [name, gradient] : got) {
       squares += want.at(name).square().sum().item<double>();
-      moved += want.at(name).norm().item<double>();
+      total_norm += want.at(name).norm().item<double>();
       EXPECT_LE(relative_difference(gradient, want.at(name)), 1e-4) << name << ", update " << run.state().rl.updates;
     }
     norms.push_back(std::sqrt(squares));
   };
-  for (int step = 0; step < steps || (moved <= 1 && step < 3); ++step) {
+  for (int step = 0; step < steps || (total_norm <= 1 && step < 3); ++step) {
     norms.clear();
     const Json row = metrics_row(run.step());
     ASSERT_EQ(static_cast<int64_t>(norms.size()), config.train.epochs);
@@ -231,15 +232,15 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
     for (const char* key : {"optimizer/grad_norm", "policy/entropy", "trust_region/masked", "ratio/mean"})
       EXPECT_TRUE(std::isfinite(row.at(key).get<double>())) << key;
     EXPECT_EQ(row.at("skipped_steps"), 0);
-    plain->expect_certificate(row);
+    reference->expect_certificate(row);
   }
-  EXPECT_GT(moved, 1);  // not all advantages were 0
+  EXPECT_GT(total_norm, 1);  // not all advantages were 0
 }
 
 TEST(EveryMethod, EqualsAutogradOnFullLogits) {
   for (const Method& row : methods()) {
     SCOPED_TRACE(row.name);
-    expect_steps_of_autograd(tiny_run(row.name), count(1, 3));
+    expect_autograd_gradients(tiny_run(row.name), count(1, 3));
   }
 }
 
@@ -248,7 +249,7 @@ TEST(EveryMethod, EqualsAutogradWithAnotherKAndThePublishedDelta) {
     SCOPED_TRACE(std::string(method) + " " + parameter);
     Config config = tiny_run(method);
     config.objective.parameters = {parameter};
-    expect_steps_of_autograd(config);
+    expect_autograd_gradients(config);
   };
   run_with("dppo_topk_tv", "k=3");
   run_with("drpo_topk_kl", "k=1");
@@ -265,12 +266,12 @@ TEST(EveryMethod, EqualsAutogradWithAReferenceKlAndAnEntropyBonus) {
     config.reference.estimator = estimator;
     config.objective.entropy_coefficient = 0.02;
     config.rollout.temperature = 0.9;
-    expect_steps_of_autograd(config);
+    expect_autograd_gradients(config);
   }
   Config batch = tiny_run("m2po");  // batch scope uses another path through the head
   batch.reference.kl_coefficient = 0.05;
   batch.objective.entropy_coefficient = 0.02;
-  expect_steps_of_autograd(batch);
+  expect_autograd_gradients(batch);
 }
 
 /// With equal parameters and exact sampling, pi equals mu, so all divergences are 0. That requires top-K ids, hidden

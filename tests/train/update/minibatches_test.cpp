@@ -22,17 +22,18 @@ using testing::ElementsAre;
 RandomSequence draws(uint64_t seed) { return RandomSequence(seed, Stream::kShuffle, 0); }
 
 TEST(Minibatches, HaveEveryRolloutOnceAndKeepGroupsTogether) {
-  for (const auto& [total, size, together] : {std::tuple{48, 16, 8}, {48, 16, 1}, {48, 48, 8}, {12, 4, 4}, {6, 6, 1}}) {
+  for (const auto& [total, size, block_size] :
+       {std::tuple{48, 16, 8}, {48, 16, 1}, {48, 48, 8}, {12, 4, 4}, {6, 6, 1}}) {
     std::set<int64_t> seen;
-    for (const std::vector<int64_t>& minibatch : minibatches(total, size, together, draws(5))) {
+    for (const std::vector<int64_t>& minibatch : minibatches(total, size, block_size, draws(5))) {
       EXPECT_EQ(static_cast<int64_t>(minibatch.size()), size);
       EXPECT_TRUE(std::is_sorted(minibatch.begin(), minibatch.end()));
-      std::map<int64_t, int64_t> of_group;
+      std::map<int64_t, int64_t> group_counts;
       for (const int64_t rollout : minibatch) {
         EXPECT_TRUE(seen.insert(rollout).second) << rollout;
-        ++of_group[rollout / together];
+        ++group_counts[rollout / block_size];
       }
-      for (const auto& [group, count] : of_group) EXPECT_EQ(count, together) << "group " << group;
+      for (const auto& [group, count] : group_counts) EXPECT_EQ(count, block_size) << "group " << group;
     }
     EXPECT_EQ(static_cast<int64_t>(seen.size()), total);
     EXPECT_EQ(*seen.rbegin(), total - 1);
@@ -58,7 +59,7 @@ TEST(Minibatches, DependOnlyOnTheDraws) {
 
 /// For each rollout of a step with 6 updates on 6 prompts of 4 samples: whether it was in the first update, which is
 /// on-policy.
-std::vector<bool> in_first_update(const std::string& shuffle) {
+std::vector<bool> is_in_first_update(const std::string& shuffle) {
   Config config = tiny_run("dppo_tv");
   config.task = {};
   config.rollout.weights = "exact";
@@ -76,10 +77,10 @@ std::vector<bool> in_first_update(const std::string& shuffle) {
   std::istringstream lines(read_file(std::filesystem::path(config.run.dir) / "samples.jsonl"));
   for (std::string line; std::getline(lines, line);) {
     const Json row = Json::parse(line);
-    double moved = 0;
+    double max_change = 0;
     for (size_t t = 0; t < row["logp"].size(); ++t)
-      moved = std::max(moved, std::abs(row["logp"][t].get<double>() - row["behavior_logp"][t].get<double>()));
-    first.push_back(moved < 1e-5);
+      max_change = std::max(max_change, std::abs(row["logp"][t].get<double>() - row["behavior_logp"][t].get<double>()));
+    first.push_back(max_change < 1e-5);
   }
   remove_tree(config.run.dir);
   return first;
@@ -87,7 +88,7 @@ std::vector<bool> in_first_update(const std::string& shuffle) {
 
 TEST(Minibatches, AStepTrainsOnWholeGroupsUnlessConfiguredToMixThem) {
   for (const char* shuffle : {"prompts", "rollouts"}) {
-    const std::vector<bool> first = in_first_update(shuffle);
+    const std::vector<bool> first = is_in_first_update(shuffle);
     ASSERT_EQ(first.size(), 24u);
     EXPECT_EQ(std::count(first.begin(), first.end(), true), 4);
     std::set<size_t> groups;

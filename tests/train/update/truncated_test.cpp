@@ -27,19 +27,19 @@ TEST(Truncated, AffectTheAdvantagesOfOthersButNoUpdate) {
   TinyTraining plain(config);
   config.train.mask_truncated = true;
   TinyTraining masked(config);
-  int64_t decided = 0, of_finished = 0;
-  masked.when_decided = [&](const TokenUpdate& tokens) { decided += tokens.policy.logp.size(0); };
+  int64_t updated_tokens = 0, finished_tokens = 0;
+  masked.when_decided = [&](const TokenUpdate& tokens) { updated_tokens += tokens.policy.logp.size(0); };
   const StepMetrics metrics = masked.step(), before = plain.step();
   for (const Rollout& rollout : masked.rollouts())
-    if (rollout.finish != Finish::kLength) of_finished += static_cast<int64_t>(rollout.tokens.size());
+    if (rollout.finish != Finish::kLength) finished_tokens += static_cast<int64_t>(rollout.tokens.size());
   ASSERT_GT(before.rollouts.truncated, 0);
   ASSERT_LT(before.rollouts.truncated, 1);
   ASSERT_GT(before.rollouts.reward_std.value(), 0);
   EXPECT_EQ(metrics.masked, before.rollouts.truncated);
   EXPECT_EQ(before.masked, std::nullopt);
   EXPECT_EQ(masked.advantages(), plain.advantages());
-  EXPECT_EQ(decided, of_finished * config.train.epochs);
-  EXPECT_EQ(metrics.trained_tokens, static_cast<double>(decided));
+  EXPECT_EQ(updated_tokens, finished_tokens * config.train.epochs);
+  EXPECT_EQ(metrics.trained_tokens, static_cast<double>(updated_tokens));
   EXPECT_EQ(metrics_row(metrics).at("completion/masked"), before.rollouts.truncated);
 }
 

@@ -23,23 +23,23 @@ Rollout rollout(int64_t prompt, std::optional<double> reward, size_t tokens) {
 }
 
 /// Two groups, with two and with one scored completion.
-std::vector<Rollout> partly_judged() {
+std::vector<Rollout> partly_scored() {
   return {rollout(0, 1, 1),  rollout(0, std::nullopt, 5), rollout(0, 0, 1), rollout(0, std::nullopt, 2),
           rollout(1, {}, 3), rollout(1, {}, 1),           rollout(1, 2, 2), rollout(1, {}, 1)};
 }
 
 TEST(Unscored, AreRemovedAndTheOthersReindexed) {
-  std::vector<Rollout> rollouts = partly_judged();
-  const auto now = remove_unscored(rollouts);
+  std::vector<Rollout> rollouts = partly_scored();
+  const auto new_index = remove_unscored(rollouts);
   ASSERT_EQ(rollouts.size(), 3u);
   EXPECT_EQ(rollouts[2].reward, 2);
-  EXPECT_THAT(now, ElementsAre(0, std::nullopt, 1, std::nullopt, std::nullopt, std::nullopt, 2, std::nullopt));
-  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 2, 6}, now), ElementsAre(1, 2));
-  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 3, 4}, now), ElementsAre());
+  EXPECT_THAT(new_index, ElementsAre(0, std::nullopt, 1, std::nullopt, std::nullopt, std::nullopt, 2, std::nullopt));
+  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 2, 6}, new_index), ElementsAre(1, 2));
+  EXPECT_THAT(remap_indices(std::vector<int64_t>{1, 3, 4}, new_index), ElementsAre());
 }
 
 TEST(Unscored, DoNotAffectMeansDeviationsAndCounts) {
-  std::vector<Rollout> rollouts = partly_judged();
+  std::vector<Rollout> rollouts = partly_scored();
   remove_unscored(rollouts);
   const auto firsts = [&](const char* advantage) {
     std::vector<double> result;
@@ -74,7 +74,7 @@ class UnscoredStep : public testing::Test {
     before_ = copy_of(training_->model());
     return metrics_row(training_->step());
   }
-  bool has_learned() const {
+  bool weights_changed() const {
     const std::vector<NamedTensor> now = training_->model().parameters(), then = before_->parameters();
     for (size_t i = 0; i < now.size(); ++i)
       if (!at::equal(now[i].value, then[i].value)) return true;
@@ -89,7 +89,7 @@ class UnscoredStep : public testing::Test {
 TEST_F(UnscoredStep, WithoutRewardsMakesNoUpdate) {
   for (const char* method : {"grpo", "ppo_gae", "cppo"}) {
     const Json row = step_with(method, "def reward(completions, **k): return [None] * len(completions)\n");
-    EXPECT_FALSE(has_learned()) << method;
+    EXPECT_FALSE(weights_changed()) << method;
     EXPECT_EQ(row.at("reward/unscored"), 12);
     EXPECT_EQ(row.at("reward/zero_std_groups"), 1);
     EXPECT_FALSE(row.contains("reward/mean")) << row;
@@ -101,7 +101,7 @@ TEST_F(UnscoredStep, WithoutRewardsMakesNoUpdate) {
 
 TEST_F(UnscoredStep, WithSomeRewardsEqualsTheStepOfThoseRollouts) {
   const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 3, None]\n");
-  EXPECT_TRUE(has_learned());
+  EXPECT_TRUE(weights_changed());
   EXPECT_EQ(row.at("reward/unscored"), 6);
   EXPECT_EQ(row.at("reward/mean"), 2);
   EXPECT_NEAR(row.at("reward/std").get<double>(), std::sqrt(6.0 / 5), 1e-12);
@@ -111,7 +111,7 @@ TEST_F(UnscoredStep, WithSomeRewardsEqualsTheStepOfThoseRollouts) {
 TEST_F(UnscoredStep, HasTheCertificateOfTheScoredRollouts) {
   // All scored rollouts have reward 1: no gain, and a reward range of width 0, which any other reward would widen.
   const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 1, None]\n");
-  EXPECT_TRUE(has_learned());
+  EXPECT_TRUE(weights_changed());
   for (const char* name : {"gain", "max_penalty", "average_penalty", "bound", "improved"})
     EXPECT_EQ(row.at(std::string("certificate/") + name), 0) << row;
 }

@@ -26,9 +26,8 @@ void check_ids(const Tensor& ids, int64_t vocab) {
   const auto [min, max] = at::aminmax(ids);
   for (const int64_t id : {min.item<int64_t>(), max.item<int64_t>()})
     if (id < 0 || id >= vocab)
-      fail(
-          ExitCode::kBadInput, "a target token is ", id, ", but the model has a vocabulary of ", vocab,
-          ". The tokenizer and the model do not belong together, or tokens were added without resizing the embedding.");
+      fail(ExitCode::kBadInput, "a target token is ", id, ", but the model has a vocabulary of ", vocab,
+           ". The tokenizer and the model do not belong together, or tokens were added without resizing the embedding");
 }
 
 }  // namespace

@@ -138,9 +138,9 @@ TEST(Gumbel, FallsAsTheWordGrows) {
 TEST(Gumbel, HasTheRightTail) {
   // P(noise > g) = 1 - exp(-exp(-g)), counted over all words.
   for (double level = -2.5; level < 21; level += 0.37) {
-    const double share = static_cast<double>(words_above(static_cast<float>(level))) / 4294967296.0;
+    const double fraction = static_cast<double>(words_above(static_cast<float>(level))) / 4294967296.0;
     const double want = -std::expm1(-std::exp(-level));
-    EXPECT_NEAR(share, want, 4e-6 * want + 0.6 / 4294967296.0) << level;
+    EXPECT_NEAR(fraction, want, 4e-6 * want + 0.6 / 4294967296.0) << level;
   }
 }
 
@@ -213,16 +213,16 @@ TEST(Sampler, TheTokenDependsOnEveryPartOfTheKey) {
   const int64_t rows = 256;
   const Tensor logits = at::zeros({rows, 50}), ids = at::arange(rows, at::kLong), positions = at::zeros_like(ids);
   const Tensor tokens = sample(logits, 1, 1, ids, positions).tokens;
-  const auto share_of_equals = [&](const SampledTokens& other) {
+  const auto fraction_equal = [&](const SampledTokens& other) {
     return other.tokens.eq(tokens).to(at::kDouble).mean().item<double>();
   };
   const int64_t high = int64_t{1} << 32;
-  EXPECT_EQ(share_of_equals(sample(logits, 1, 1, ids, positions)), 1);
-  EXPECT_LT(share_of_equals(sample(logits, 1, 2, ids, positions)), 0.1);
-  EXPECT_LT(share_of_equals(sample(logits, 1, 1 + (uint64_t{1} << 32), ids, positions)), 0.1);
-  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids + rows, positions)), 0.1);
-  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids + high, positions)), 0.1);
-  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids, positions + 1)), 0.1);
+  EXPECT_EQ(fraction_equal(sample(logits, 1, 1, ids, positions)), 1);
+  EXPECT_LT(fraction_equal(sample(logits, 1, 2, ids, positions)), 0.1);
+  EXPECT_LT(fraction_equal(sample(logits, 1, 1 + (uint64_t{1} << 32), ids, positions)), 0.1);
+  EXPECT_LT(fraction_equal(sample(logits, 1, 1, ids + rows, positions)), 0.1);
+  EXPECT_LT(fraction_equal(sample(logits, 1, 1, ids + high, positions)), 0.1);
+  EXPECT_LT(fraction_equal(sample(logits, 1, 1, ids, positions + 1)), 0.1);
 }
 
 TEST(Sampler, TemperatureZeroTakesTheLargestLogitAndReportsItsLogProbAtOne) {

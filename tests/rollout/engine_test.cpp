@@ -52,7 +52,7 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
 }
 
 /// Fraction of the recorded log-probs that equal those of the model's full forward pass.
-double share_of_equals(const Transformer& model, const std::vector<Rollout>& rollouts, double temperature) {
+double fraction_equal(const Transformer& model, const std::vector<Rollout>& rollouts, double temperature) {
   std::vector<std::span<const float>> behavior;
   for (const Rollout& rollout : rollouts) behavior.push_back(rollout.tokens.behavior_logp);
   double equal = 0, tokens = 0;
@@ -113,17 +113,17 @@ TEST_F(RolloutEngineTest, SamplesAsFromTheFullForwardPass) {
 }
 
 TEST_F(RolloutEngineTest, RecordsTheNoisyDistributionThatItSamplesFrom) {
-  const std::map<uint64_t, Rollout> quiet = by_id(prompts_, request_);
+  const std::map<uint64_t, Rollout> without_noise = by_id(prompts_, request_);
   request_.logit_noise = 0.5;
   request_.top_k = 3;
   const std::map<uint64_t, Rollout> noisy = by_id(prompts_, request_);
   request_.max_sequences = 4;
   expect_same(by_id(prompts_, request_), noisy);
   const ReferenceModel reference(model_);
-  int64_t moved = 0;
+  int64_t changed = 0;
   double difference = 0;
   for (const auto& [id, rollout] : noisy) {
-    moved += rollout.tokens.ids != quiet.at(id).tokens.ids;
+    changed += rollout.tokens.ids != without_noise.at(id).tokens.ids;
     std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
     for (size_t t = 0; t < rollout.tokens.size(); ++t) {
       const Tensor plain = reference.log_probabilities(text, 1.0)[static_cast<int64_t>(text.size()) - 1].detach();
@@ -139,7 +139,7 @@ TEST_F(RolloutEngineTest, RecordsTheNoisyDistributionThatItSamplesFrom) {
     }
   }
   EXPECT_GT(difference, 0.3);
-  EXPECT_GT(moved, 5);
+  EXPECT_GT(changed, 5);
 }
 
 TEST_F(RolloutEngineTest, LowPrecisionRoundsTheSameWithAndWithoutTheCache) {
@@ -147,15 +147,15 @@ TEST_F(RolloutEngineTest, LowPrecisionRoundsTheSameWithAndWithoutTheCache) {
   for (const char* precision : {"bf16", "fp8_full", "fp8_e5m2_full"}) {
     const SamplingModel rounded = sampling_model({model_}, precision);
     const std::vector<Rollout> rollouts = RolloutEngine(rounded, tokenizer_).generate(prompts_, request_);
-    EXPECT_GT(share_of_equals(rounded, rollouts, 1), 0.8) << precision;
-    EXPECT_LT(share_of_equals(CausalLm(model_), rollouts, 1), 0.2) << precision;
+    EXPECT_GT(fraction_equal(rounded, rollouts, 1), 0.8) << precision;
+    EXPECT_LT(fraction_equal(CausalLm(model_), rollouts, 1), 0.2) << precision;
   }
 }
 
 TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
   for (const double temperature : {1.0, 0.7, 1.6}) {
     request_.temperature = temperature;
-    EXPECT_EQ(share_of_equals(CausalLm(model_), engine_.generate(prompts_, request_), temperature), 1);
+    EXPECT_EQ(fraction_equal(CausalLm(model_), engine_.generate(prompts_, request_), temperature), 1);
   }
 }
 
@@ -374,14 +374,14 @@ TEST_F(RolloutEngineTest, RefusesCountsBelowOne) {
 
 TEST_F(RolloutEngineTest, FailsAtLogProbsThatAreNotFiniteAndNamesPromptAndToken) {
   prompts_.erase(prompts_.begin() + 2);  // the one with an h
-  const std::vector<Rollout> sound = engine_.generate(prompts_, request_);
+  const std::vector<Rollout> expected = engine_.generate(prompts_, request_);
   size_t first = request_.max_new_tokens;  // token after an h
-  std::string place;
-  for (const Rollout& rollout : sound)
+  std::string location;
+  for (const Rollout& rollout : expected)
     for (size_t t = 1; t < std::min(rollout.tokens.size(), first); ++t)
       if (rollout.tokens.ids[t - 1] == 10) {
         first = t;
-        place = "prompt " + std::to_string(prompts_[rollout.prompt].id) + ", token " + std::to_string(t) + " of";
+        location = "prompt " + std::to_string(prompts_[rollout.prompt].id) + ", token " + std::to_string(t) + " of";
       }
   ASSERT_LT(first, 12u);
   const ModelWeights broken = tiny_model(tiny_config(6, 2, false)), overflowing = tiny_model(tiny_config(6, 2, false));
@@ -391,7 +391,7 @@ TEST_F(RolloutEngineTest, FailsAtLogProbsThatAreNotFiniteAndNamesPromptAndToken)
   for (const NamedTensor& parameter : broken.parameters())
     if (parameter.name == "model.embed_tokens.weight") parameter.value[10][0].fill_(NAN);
   const std::string message = error_of(4, [&] { generate(broken); });
-  for (const std::string& part : {place, std::string("\"model.embed_tokens.weight\" holds NaN")})
+  for (const std::string& part : {location, std::string("\"model.embed_tokens.weight\" holds NaN")})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   overflowing.head().value().sign_().mul_(3e38);  // finite, but their sums overflow
   const std::string other = error_of(4, [&] { generate(overflowing); });

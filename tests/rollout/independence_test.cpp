@@ -25,10 +25,10 @@ namespace {
 
 constexpr int64_t kSamples = 8, kVocabulary = 1024;
 const int64_t kPrompts = count(50, 125), kRollouts = kPrompts * kSamples;
-constexpr double kSampledAt = 0.9, kNearTie = 1e-4;
+constexpr double kTemperature = 0.9, kNearTie = 1e-4;
 constexpr uint64_t kSeed = 11;
 
-SamplerWeights model_of_independence() {
+SamplerWeights independence_model() {
   ModelConfig config = tiny_config(4, 2, false, /*width=*/8, kVocabulary);
   config.hidden_size = 32;
   config.intermediate_size = 48;
@@ -53,7 +53,7 @@ std::vector<Prompt> many_prompts() {
 }
 
 /// The same rollouts by id, with separate prompts.
-std::vector<Prompt> each_for_itself(const std::vector<Prompt>& prompts) {
+std::vector<Prompt> with_separate_prompts(const std::vector<Prompt>& prompts) {
   std::vector<Prompt> result;
   for (const Prompt& prompt : prompts)
     for (int64_t i = 0; i < kSamples; ++i) {
@@ -63,15 +63,15 @@ std::vector<Prompt> each_for_itself(const std::vector<Prompt>& prompts) {
   return result;
 }
 
-std::vector<Rollout> sampled(const SamplerWeights& model, bool shared, int64_t max_sequences) {
+std::vector<Rollout> generate_rollouts(const SamplerWeights& model, bool shared, int64_t max_sequences) {
   const Tokenizer tokenizer = numbered_words();
   SamplingRequest request{.samples_per_prompt = shared ? kSamples : 1,
-                          .temperature = kSampledAt,
+                          .temperature = kTemperature,
                           .max_new_tokens = 20,
                           .seed = kSeed,
                           .max_sequences = max_sequences};
   for (int32_t token = 0; token < kVocabulary; token += 12) request.stop_ids.push_back(token);
-  const std::vector<Prompt> prompts = shared ? many_prompts() : each_for_itself(many_prompts());
+  const std::vector<Prompt> prompts = shared ? many_prompts() : with_separate_prompts(many_prompts());
   return RolloutEngine(SamplingModel(model), tokenizer).generate(prompts, request);
 }
 
@@ -87,14 +87,14 @@ Tensor full_forward(const SamplerWeights& model, const std::vector<int32_t>& pro
 }
 
 /// How far z / T + noise of the sampled token is below the largest one.
-double perturbed_gap(const Tensor& logits, const Rollout& rollout, size_t t) {
+double noisy_logit_gap(const Tensor& logits, const Rollout& rollout, size_t t) {
   const Tensor row = logits[static_cast<int64_t>(t)].contiguous();
   const float* const z = row.const_data_ptr<float>();
   double largest = -INFINITY, own = 0;
   for (int64_t token = 0; token < kVocabulary; ++token) {
     const PhiloxBlock noise =
         random_block(kSeed, Stream::kSampling, rollout.id, static_cast<uint32_t>(t), static_cast<uint32_t>(token / 4));
-    const double value = z[token] / kSampledAt + gumbel(noise.word[token % 4]);
+    const double value = z[token] / kTemperature + gumbel(noise.word[token % 4]);
     largest = std::max(largest, value);
     if (token == rollout.tokens.ids[t]) own = value;
   }
@@ -109,7 +109,7 @@ struct Differences {
 
 Differences differences(const SamplerWeights& model, const std::vector<Rollout>& ones,
                         const std::vector<Rollout>& others) {
-  const std::vector<Prompt> prompts = each_for_itself(many_prompts());
+  const std::vector<Prompt> prompts = with_separate_prompts(many_prompts());
   Differences found;
   EXPECT_EQ(ones.size(), others.size());
   for (size_t i = 0; i < ones.size(); ++i) {
@@ -120,7 +120,8 @@ Differences differences(const SamplerWeights& model, const std::vector<Rollout>&
       if (one.tokens.ids[t] != other.tokens.ids[t]) {
         ++found.tokens;
         for (const Rollout* rollout : {&one, &other})
-          found.gap = std::max(found.gap, perturbed_gap(full_forward(model, prompts[i].tokens, *rollout), *rollout, t));
+          found.gap =
+              std::max(found.gap, noisy_logit_gap(full_forward(model, prompts[i].tokens, *rollout), *rollout, t));
         break;
       }
       found.bits += one.tokens.behavior_logp[t] != other.tokens.behavior_logp[t] ||
@@ -132,7 +133,7 @@ Differences differences(const SamplerWeights& model, const std::vector<Rollout>&
   return found;
 }
 
-std::string in_short(double number) {
+std::string format_short(double number) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1e", number);
   return text;
@@ -141,8 +142,8 @@ std::string in_short(double number) {
 class Independence : public testing::Test {
  protected:
   /// Compares each way with decoding every rollout alone.
-  void compare(const SamplerWeights& model, const std::function<void(const char* way, const Differences&)>& judge) {
-    const std::vector<Rollout> alone = sampled(model, /*shared=*/false, 1);
+  void compare(const SamplerWeights& model, const std::function<void(const char* way, const Differences&)>& check) {
+    const std::vector<Rollout> alone = generate_rollouts(model, /*shared=*/false, 1);
     ASSERT_EQ(static_cast<int64_t>(alone.size()), kRollouts);
     std::set<size_t> lengths;
     for (const Rollout& rollout : alone) lengths.insert(rollout.tokens.size());
@@ -153,20 +154,20 @@ class Independence : public testing::Test {
       int64_t together;
     } ways[] = {{"among_63_others", false, 64}, {"sharing_its_prompt", true, 1}, {"both", true, 64}};
     for (const auto& [way, shared, together] : ways) {
-      const Differences found = differences(model, alone, sampled(model, shared, together));
+      const Differences found = differences(model, alone, generate_rollouts(model, shared, together));
       EXPECT_GT(found.compared, 7 * kRollouts);
       const std::string text = std::to_string(found.tokens) + " of " + std::to_string(found.compared) +
                                " tokens differ, " + std::to_string(found.bits) + " other bits, log-probs apart by " +
-                               in_short(found.logp);
+                               format_short(found.logp);
       std::printf("  %s: %s\n", way, text.c_str());
       RecordProperty(way, text);
-      judge(way, found);
+      check(way, found);
     }
   }
 };
 
 TEST_F(Independence, RolloutsDifferOnlyAtNearTies) {
-  compare(model_of_independence(), [](const char* way, const Differences& found) {
+  compare(independence_model(), [](const char* way, const Differences& found) {
     EXPECT_LT(found.gap, kNearTie) << way;
     EXPECT_LT(found.logp, 1e-4) << way;
     EXPECT_LT(found.tokens, 5) << way;
@@ -174,7 +175,7 @@ TEST_F(Independence, RolloutsDifferOnlyAtNearTies) {
 }
 
 TEST_F(Independence, RolloutsAreBitwiseEqualWithBitwiseSampling) {
-  SamplerWeights model = model_of_independence();
+  SamplerWeights model = independence_model();
   model.execution.bitwise = true;
   compare(model, [](const char* way, const Differences& found) {
     EXPECT_EQ(found.tokens, 0) << way;
@@ -184,29 +185,29 @@ TEST_F(Independence, RolloutsAreBitwiseEqualWithBitwiseSampling) {
 
 TEST_F(Independence, TheGapIsMeasuredWithTheSamplersNoise) {
   // Sampled tokens have the largest noisy logit of the full forward pass, up to near ties; other tokens are far below.
-  const SamplerWeights model = model_of_independence();
+  const SamplerWeights model = independence_model();
   const std::vector<Prompt> prompts = many_prompts();
-  const std::vector<Rollout> rollouts = sampled(model, /*shared=*/true, 64);
+  const std::vector<Rollout> rollouts = generate_rollouts(model, /*shared=*/true, 64);
   int64_t tokens = 0, far = 0;
   double logp = 0;
   for (size_t i = 0; i < rollouts.size(); i += 5) {
     const Tensor logits = full_forward(model, prompts[rollouts[i].prompt].tokens, rollouts[i]);
-    const Tensor logps = at::log_softmax(logits.to(at::kDouble) / kSampledAt, 1);
+    const Tensor logps = at::log_softmax(logits.to(at::kDouble) / kTemperature, 1);
     Rollout other = rollouts[i];
     for (size_t t = 0; t < other.tokens.size(); ++t, ++tokens) {
-      EXPECT_LT(perturbed_gap(logits, rollouts[i], t), kNearTie) << rollouts[i].id << " token " << t;
+      EXPECT_LT(noisy_logit_gap(logits, rollouts[i], t), kNearTie) << rollouts[i].id << " token " << t;
       const double want = logps[static_cast<int64_t>(t)][other.tokens.ids[t]].item<double>();
       logp = std::max(logp, std::abs(want - rollouts[i].tokens.behavior_logp[t]));
       other.tokens.ids[t] = (other.tokens.ids[t] + 1) % kVocabulary;
-      far += perturbed_gap(logits, other, t) > 0.1;
+      far += noisy_logit_gap(logits, other, t) > 0.1;
     }
   }
   EXPECT_GT(tokens, 1.4 * kRollouts);
   EXPECT_GT(far, tokens * 9 / 10);
   EXPECT_LT(logp, 1e-4);
   std::printf("  log-probs of %ld tokens and of a full forward pass are apart by %s\n", static_cast<long>(tokens),
-              in_short(logp).c_str());
-  RecordProperty("full_forward", in_short(logp));
+              format_short(logp).c_str());
+  RecordProperty("full_forward", format_short(logp));
 }
 
 }  // namespace

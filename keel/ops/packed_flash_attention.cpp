@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
@@ -72,7 +73,9 @@ struct SequenceBatchBuilder {
     max_keys = std::max(max_keys, keys);
   }
   SequenceBatch build(at::Device device, bool causal) const {
-    const auto tensor = [&](const std::vector<int32_t>& begins) { return to_device_async(at::tensor(begins, at::kInt), device); };
+    const auto tensor = [&](const std::vector<int32_t>& begins) {
+      return to_device_async(at::tensor(begins, at::kInt), device);
+    };
     return {tensor(query_begins), tensor(key_begins), max_queries, max_keys, causal};
   }
 };
@@ -95,18 +98,14 @@ FlashResult flash_forward(const SequenceBatch& batch, double scale, const Tensor
   return {out, log_sum, rng_state, unused};
 }
 
-struct FlashGradients {
-  Tensor q, k, v;
-};
-
-/// Gradients through the keys of one pass. They are exact, because `merged` has the outputs and log-sum-exps over all
-/// keys of each query.
-FlashGradients flash_backward(const SequenceBatch& batch, double scale, const Tensor& dout, const Tensor& q,
-                              const Tensor& k, const Tensor& v, const FlashResult& merged) {
-  auto [dq, dk, dv] = at::_flash_attention_backward(
-      dout, q, k, v, merged.out, merged.log_sum, batch.query_begins, batch.key_begins, batch.max_queries,
-      batch.max_keys, /*dropout_p=*/0.0, batch.causal, merged.rng_state, merged.unused, scale);
-  return {dq, dk, dv};
+/// Gradients of q, k and v through the keys of one pass. They are exact, because `merged` has the outputs and
+/// log-sum-exps over all keys of each query.
+std::tuple<Tensor, Tensor, Tensor> flash_backward(const SequenceBatch& batch, double scale, const Tensor& dout,
+                                                  const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const FlashResult& merged) {
+  return at::_flash_attention_backward(dout, q, k, v, merged.out, merged.log_sum, batch.query_begins, batch.key_begins,
+                                       batch.max_queries, batch.max_keys, /*dropout_p=*/0.0, batch.causal,
+                                       merged.rng_state, merged.unused, scale);
 }
 
 /// Merges the attention of `rows` to their shared prompts into `own`.
@@ -139,18 +138,18 @@ struct PackedFlash : torch::autograd::Function<PackedFlash> {
     const double scale = context->saved_data["scale"].toDouble();
     const auto holder = context->saved_data["layout"].toCapsule();
     const Layout& layout = *static_cast<const SavedLayout&>(*holder).layout;
-    const FlashGradients own = flash_backward(layout.own, scale, dout, q, k, v, merged);
+    const auto [dq, dk, dv] = flash_backward(layout.own, scale, dout, q, k, v, merged);
     if (layout.shared_queries.count > 0) {
       const RowSet &queries = layout.shared_queries, &keys = layout.shared_keys;
       const FlashResult selected{queries.select(merged.out), queries.select(merged.log_sum, 1).contiguous(),
                                  merged.rng_state, merged.unused};
-      const FlashGradients shared = flash_backward(layout.shared, scale, queries.select(dout), queries.select(q),
-                                                   keys.select(k), keys.select(v), selected);
-      queries.add_to(own.q, shared.q);
-      keys.add_to(own.k, shared.k);
-      keys.add_to(own.v, shared.v);
+      const auto [shared_dq, shared_dk, shared_dv] = flash_backward(
+          layout.shared, scale, queries.select(dout), queries.select(q), keys.select(k), keys.select(v), selected);
+      queries.add_to(dq, shared_dq);
+      keys.add_to(dk, shared_dk);
+      keys.add_to(dv, shared_dv);
     }
-    return {own.q, own.k, own.v, Tensor(), Tensor()};
+    return {dq, dk, dv, Tensor(), Tensor()};
   }
 };
 

@@ -33,7 +33,7 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
 }
 
 // Needed to link: the readers' sources also contain writers.
-DurableFile::DurableFile(std::filesystem::path) { std::abort(); }
+DurableFile::DurableFile(std::filesystem::path, Existing) { std::abort(); }
 void DurableFile::write(std::span<const std::byte>) { std::abort(); }
 void DurableFile::commit() { std::abort(); }
 void DurableFile::discard() noexcept { std::abort(); }

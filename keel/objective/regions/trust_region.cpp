@@ -9,7 +9,7 @@ namespace {
 
 void check_inputs(const Requirements& needs, const LossInputs& p) {
   const auto require = [](bool needed, const Tensor& given, const char* name) {
-    if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region requires ", name, ", which is missing");
+    if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region needs ", name, ", which is missing");
   };
   require(needs.recomputed_logp, p.old_logp, "old_logp");
   require(needs.top_k > 0, p.topk_behavior_logp, "topk_behavior_logp");

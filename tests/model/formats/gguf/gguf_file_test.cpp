@@ -274,7 +274,7 @@ TEST_F(GgufTest, EveryValueTypeIsRead) {
   expect(message_of([&] { metadata.integer("f64"); }), "the key \"f64\" is 0.1; expected a whole number");
   expect(message_of([&] { metadata.number("infinite"); }), "expected a finite number");
   expect(message_of([&] { metadata.flag("u8"); }), "is 255; expected true or false");
-  expect(message_of([&] { metadata.text("texts"); }), "is a list of 2; expected a text");
+  expect(message_of([&] { metadata.text("texts"); }), "is a list of 2; expected a string");
   expect(message_of([&] { metadata.required_integer("missing"); }), "has no key \"missing\"");
 }
 

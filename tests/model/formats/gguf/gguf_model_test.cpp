@@ -289,7 +289,7 @@ TEST_F(GgufModelTest, AnInconsistentTokenizerIsRejectedByName) {
            {"tokenizer.ggml.model", text_key("tokenizer.ggml.model", "llama"), ""},
            {"tokenizer.ggml.pre", text_key("tokenizer.ggml.pre", "new"),
             "tokenizer.ggml.pre is \"new\"; known are gpt-2"},
-           {"tokenizer.ggml.tokens", u32_key("tokenizer.ggml.tokens", 1), "tokens is not a list of texts"},
+           {"tokenizer.ggml.tokens", u32_key("tokenizer.ggml.tokens", 1), "tokens is not a list of strings"},
            {"tokenizer.ggml.tokens", texts_key("tokenizer.ggml.tokens", {}), "it has no tokenizer.ggml.tokens"},
            {"tokenizer.ggml.tokens", texts_key("tokenizer.ggml.tokens", {"a"}),
             "has 6 elements; expected one per token, 1"},

@@ -30,7 +30,7 @@ std::optional<std::string> refresh_report(const std::filesystem::path& run) {
 
 }  // namespace
 
-void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode how) {
+void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode mode) {
   wait();
   Checkpoint checkpoint = collect();
   folder_.write([&] {
@@ -47,7 +47,7 @@ void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode
       result.seconds = watch.lap();
       return result;
     };
-    if (how == SaveMode::kBlocking || !try_copy(checkpoint)) return record(write(checkpoint));
+    if (mode == SaveMode::kBlocking || !try_copy(checkpoint)) return record(write(checkpoint));
     // If no thread can be started, async() defers the write to wait(). The shared_ptr makes `later` copyable, because a
     // failed thread start would consume a moved argument.
     const auto later = [write, copy = std::make_shared<const Checkpoint>(std::move(checkpoint))] {

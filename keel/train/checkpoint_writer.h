@@ -34,7 +34,7 @@ class CheckpointWriter {
   bool due(int64_t step) const { return config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0; }
 
   /// Waits for the save in progress, then saves the result of `collect`.
-  void save(const std::function<Checkpoint()>& collect, SaveMode how);
+  void save(const std::function<Checkpoint()>& collect, SaveMode mode);
   /// Waits for the save in progress, if any.
   void wait();
   /// Records the result of the save in progress if it has ended.

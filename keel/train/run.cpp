@@ -219,7 +219,7 @@ void Run::check_logprobs() {
   const at::ScalarType dtype = policy_.model.compute_type();
   const double limit = config_.rollout.mismatch_limit;
   const auto mismatch = find_logprob_mismatch(check, limit, dtype);
-  if (mismatch && trainer_->sampled_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
+  if (mismatch && trainer_->sampler_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
     log_.warning("self-test: with the adapter merged " + *mismatch +
                  "; the sampler now keeps the adapter separate, which is slower");
     state_.rl.adapter_apart = true;
@@ -238,9 +238,9 @@ void Run::record_step(const char* phase, Json metrics, double seconds) {
   watcher_.add_metrics(phase, metrics);
 }
 
-void Run::save(SaveMode how) {
+void Run::save(SaveMode mode) {
   Stopwatch watch(policy_.model.device());
-  checkpoints_.save([this] { return checkpoint(); }, how);
+  checkpoints_.save([this] { return checkpoint(); }, mode);
   checkpoint_seconds_ += watch.lap();
 }
 

@@ -62,7 +62,7 @@ class Run {
   void check_logprobs();
   void record_step(const char* phase, Json metrics, double seconds);
 
-  void save(SaveMode how = SaveMode::kBlocking);
+  void save(SaveMode mode = SaveMode::kBlocking);
   Checkpoint checkpoint() const;
   bool save_if_stopped();
 

@@ -29,7 +29,7 @@ StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
 RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
-  const SamplerWeights weights = sampled_weights(state.rl);
+  const SamplerWeights weights = sampler_weights(state.rl);
   RolloutBatch batch = stale ? past_policies_.next_batch(state, weights, watcher.meters)
                              : sampler_.sample(state.rl.prompts, weights, static_cast<uint64_t>(state.updates),
                                                {watcher.meters->sampling});
@@ -192,9 +192,9 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(const Experience& experie
   std::vector<std::vector<int64_t>> result;
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     const auto epoch_index = static_cast<uint64_t>(state.steps * config_.train.epochs + epoch);
-    for (const std::vector<int64_t>& planned :
-         keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
-                           config_.rollouts_kept_together(), RandomSequence(config_.run.seed, Stream::kShuffle, epoch_index)))
+    for (const std::vector<int64_t>& planned : keel::minibatches(
+             config_.rollouts_per_step(), config_.sequences_per_update(), config_.rollouts_kept_together(),
+             RandomSequence(config_.run.seed, Stream::kShuffle, epoch_index)))
       if (auto minibatch = remap_indices(planned, experience.trained_index); !minibatch.empty())
         result.push_back(std::move(minibatch));
   }
@@ -221,7 +221,7 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   // Uses exact weights and no noise: rollout.weights and rollout.logit_noise differ from the trainer on purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
-  return check_sampler_matches_trainer(sampled_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
+  return check_sampler_matches_trainer(sampler_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
                                        request, config_.train.tokens_per_batch);
 }
 
@@ -253,7 +253,7 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
                   critic_optimizer_options(config.critic, config.optimizer));
 }
 
-SamplerWeights Trainer::sampled_weights(const RlState& state) const {
+SamplerWeights Trainer::sampler_weights(const RlState& state) const {
   return {policy_.model, masters(), execution_options(config_, state.adapter_apart)};
 }
 
@@ -273,7 +273,7 @@ void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const TrainS
                              const std::string& path) {
   optimizer_.load(state, path);
   if (critic_) critic_->load(state, path);
-  past_policies_.load(state, progress, sampled_weights(progress.rl), path);
+  past_policies_.load(state, progress, sampler_weights(progress.rl), path);
 }
 
 }  // namespace keel

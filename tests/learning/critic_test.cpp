@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "tests/learning/trained.h"
+#include "tests/learning/train_run.h"
 #include "tests/support/effort.h"
 
 namespace keel {
@@ -30,7 +30,7 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   }
   config.train.steps = count(40, 50);
   config.eval.prompts = count(250, 500);
-  const Trained result = trained(config);
+  const TrainedRun result = train_run(config);
   EXPECT_LT(result.before, 0.7);  // there is room to improve
   EXPECT_GE(result.after - result.before, 0.2);
   const std::vector<ChartPoint> explained = metric_curve(result.run, "rl", "critic/explained_variance");

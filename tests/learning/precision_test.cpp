@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/learning/trained.h"
+#include "tests/learning/train_run.h"
 #include "tests/support/effort.h"
 
 namespace keel {
@@ -20,7 +20,7 @@ TEST(TrainingInBf16, RaisesHeldOutAccuracy) {
   config.train.steps = 25;
   config.eval.prompts = 200;
   config.record.certificate_every = 0;
-  const Trained result = trained(config);
+  const TrainedRun result = train_run(config);
   EXPECT_LT(result.before, 0.7);  // there is room to improve
   EXPECT_GE(result.after - result.before, 0.1);
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/learning/trained.h"
+#include "tests/learning/train_run.h"
 
 namespace keel {
 namespace {
@@ -11,7 +11,7 @@ TEST(Quickstart, RaisesHeldOutAccuracyByTheDocumentedMargin) {
   Config config = quickstart_config();
   config.run.seed = 1;
   ASSERT_GE(config.eval.prompts, 500);
-  const Trained result = trained(config);
+  const TrainedRun result = train_run(config);
   EXPECT_GE(result.after, 0.75);
   EXPECT_GE(result.after - result.before, 0.35);
   EXPECT_LT(result.before, 0.6);  // there is room to improve

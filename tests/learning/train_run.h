@@ -9,13 +9,13 @@
 namespace keel {
 
 /// Held-out accuracy before and after RL, and the run's metrics.
-struct Trained {
+struct TrainedRun {
   double before, after;
   RunData run;
 };
 
 /// Trains a whole run in its own folder.
-inline Trained trained(Config config) {
+inline TrainedRun train_run(Config config) {
   const TestFolder folder;
   config.run.dir = (folder.path / "run").string();
   config.checkpoint.every = 0;

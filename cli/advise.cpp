@@ -95,7 +95,8 @@ void print_json(const Advice& advice, const MethodSpec& asked, const std::string
 void print_csv(const Advice& advice) {
   std::printf("threshold,%s\r\n", kDecisionFields);
   for (size_t i = 0; i < advice.by_threshold.size(); ++i)
-    std::printf("%s,%s\r\n", csv_number(advice.thresholds[i]).c_str(), csv_fields(advice.by_threshold[i].decisions).c_str());
+    std::printf("%s,%s\r\n", csv_number(advice.thresholds[i]).c_str(),
+                csv_fields(advice.by_threshold[i].decisions).c_str());
 }
 
 ExitCode advise_command(const AdviseArguments& arguments) {

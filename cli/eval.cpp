@@ -102,12 +102,12 @@ std::string describe_with_adapter(const std::string& model, const std::string& a
 
 /// Warns if the chat template variables differ from those of the model's training run.
 void warn_other_template_kwargs(const std::string& model, const Config& config, Console& messages) {
-  const std::vector<std::string> words = read_chat_settings(model).chat_template_kwargs;
-  if (words.empty() || words == config.data.chat_template_kwargs) return;
-  const std::string ours = joined(config.data.chat_template_kwargs), of_run = joined(words, ",");
-  messages.warning("the run of " + model + " set the chat template variables " + joined(words) +
-                   ", but this configuration " + (ours.empty() ? "sets none" : "sets " + ours) +
-                   "; data.chat_template_kwargs=[" + of_run + "] gives the prompts of training");
+  const std::vector<std::string> kwargs = read_chat_settings(model).chat_template_kwargs;
+  if (kwargs.empty() || kwargs == config.data.chat_template_kwargs) return;
+  const std::string own = joined(config.data.chat_template_kwargs);
+  messages.warning("the run of " + model + " set the chat template variables " + joined(kwargs) +
+                   ", but this configuration " + (own.empty() ? "sets none" : "sets " + own) +
+                   "; data.chat_template_kwargs=[" + joined(kwargs, ",") + "] gives the prompts of training");
 }
 
 /// Loads a model by name, with the adapter of --adapter.

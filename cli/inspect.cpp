@@ -8,9 +8,9 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/atomic_directory.h"
 #include "keel/core/json.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/gguf/gguf_model.h"
@@ -97,7 +97,7 @@ Contents inspect_safetensors(const fs::path& path) {
 /// Adds these keys of a JSON file to the summary.
 void add_summary(const fs::path& path, std::span<const char* const> keys, Contents& contents) {
   const Json json = read_json_file(path);
-  if (!json.is_object()) fail(ExitCode::kBadInput, path, " is not a JSON object; fetch it again");
+  if (!json.is_object()) fail(ExitCode::kBadInput, path, " is not a JSON object; download it again");
   for (const char* key : keys)
     if (json.contains(key)) contents.summary[key] = json[key];
 }

@@ -23,14 +23,14 @@ namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20, kBatchLines = 1024, kBatchBytes = size_t{64} << 20;
 
-Json read_row(const std::string& line, const std::string& place) {
+Json read_row(const std::string& line, const std::string& location) {
   Json row;
   try {
     row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
   } catch (const JsonParseError& fault) {
-    fail(ExitCode::kBadInput, place, ": ", fault.what(), "; expected one object per line");
+    fail(ExitCode::kBadInput, location, ": ", fault.what(), "; expected one object per line");
   }
-  if (!row.is_object()) fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; expected an object");
+  if (!row.is_object()) fail(ExitCode::kBadInput, location, ": got ", row.type_name(), "; expected an object");
   return row;
 }
 
@@ -77,7 +77,7 @@ void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::funct
   };
   parallel_for(lines.size(), threads, [&](size_t i) {
     try {
-      if (stop_requested()) fail(ExitCode::kInterrupted, "stopped before ", lines[i].place);
+      if (stop_requested()) fail(ExitCode::kInterrupted, "stopped before ", lines[i].location);
       work(lines[i]);
     } catch (...) {
       failures[i] = std::current_exception();
@@ -106,12 +106,12 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
     }
   };
   for (uint64_t number = 1; has_line(); ++number) {
-    const std::string place = name + ":" + std::to_string(number);
+    const std::string location = name + ":" + std::to_string(number);
     if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes, the maximum");
+      fail(ExitCode::kBadInput, location, ": the line has more than ", kMaxLine, " bytes, the maximum");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      lines.push_back({.value = read_row(line, place), .number = number, .place = place});
+      lines.push_back({.value = read_row(line, location), .number = number, .location = location});
     } catch (const Error&) {
       finish_batch(lines, threads, work);  // processes the rows before the invalid one
       throw;

@@ -11,8 +11,8 @@ namespace keel::cli {
 /// One row of a JSONL file: an object.
 struct JsonLine {
   Json value;
-  uint64_t number = 0;  // from 1
-  std::string place;    // "rows.jsonl:7"
+  uint64_t number = 0;   // from 1
+  std::string location;  // "rows.jsonl:7"
 };
 
 /// Reads the rows of a file ("-" is standard input) in batches, lets `work` modify each on up to `threads` threads (0:

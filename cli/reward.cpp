@@ -51,10 +51,11 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
   if (!rows.note().empty()) Console(stderr).line(rows.note());
   for_each_line(path, options.worker_count(), [&](JsonLine& line) {
     Json& row = line.value;
-    RewardRow read = rows.read(row, line.number, line.place);
+    RewardRow read = rows.read(row, line.number, line.location);
     const Prompt& prompt = read.prompt;
     const std::string answer_error = reward.answer_error(prompt.answer, prompt.source);
-    if (!answer_error.empty() && options.on_error == "stop") fail(ExitCode::kBadInput, line.place, ": ", answer_error);
+    if (!answer_error.empty() && options.on_error == "stop")
+      fail(ExitCode::kBadInput, line.location, ": ", answer_error);
     const RewardSample sample{.prompt = prompt,
                               .completion = read.completion,
                               .with_special_tokens = read.completion,

@@ -12,19 +12,18 @@ namespace keel::cli {
 namespace {
 
 constexpr const char* kTokens = "completion_ids";
-constexpr const char* kGold =
-    "gold";  // the correct answer in files of `keel eval --samples`, whose "answer" is the model's
+constexpr const char* kGold = "gold";        // in files of `keel eval --samples`, whose "answer" is the model's
 constexpr const char* kNoPrompt = "(none)";  // replaces a missing prompt
 
 /// The completion's column: Keel and TRL, verl, OpenRLHF.
 constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
 
-[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* expected) {
-  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; expected ", expected);
+[[noreturn]] void refuse(const std::string& location, const char* key, const Json& value, const char* expected) {
+  fail(ExitCode::kBadInput, location, ": \"", key, "\" is ", printable(json_line(value)), "; expected ", expected);
 }
 
 /// The text of an assistant message; std::nullopt for other values.
-std::optional<std::string> reply_of(const Json& message) {
+std::optional<std::string> assistant_text(const Json& message) {
   if (!message.is_object() || message.value("role", Json()) != "assistant") return std::nullopt;
   const Json content = message.value("content", Json());
   return content.is_string() ? std::optional(content.get<std::string>()) : std::nullopt;
@@ -35,43 +34,43 @@ struct Completion {
 };
 
 /// Reads a string, a list of one string or, as in TRL's conversations, a list of one message.
-Completion completion_of(const Json& row, const std::string& place) {
+Completion read_completion(const Json& row, const std::string& location) {
   for (const char* column : kCompletions) {
     const auto found = row.find(column);
     if (found == row.end()) continue;
     const Json& value = found->is_array() && found->size() == 1 ? (*found)[0] : *found;
     if (value.is_string()) return {column, value.get<std::string>()};
-    if (const std::optional<std::string> reply = reply_of(value)) return {column, *reply};
-    refuse(place, column, *found, "a string, or a list of one assistant message");
+    if (const std::optional<std::string> reply = assistant_text(value)) return {column, *reply};
+    refuse(location, column, *found, "a string, or a list of one assistant message");
   }
   const auto messages = row.find("messages");
   if (messages != row.end() && messages->is_array() && !messages->empty())
-    if (const std::optional<std::string> reply = reply_of(messages->back())) return {"", *reply};
-  fail(ExitCode::kBadInput, place, ": the row has no \"completion\"; add it, as a string");
+    if (const std::optional<std::string> reply = assistant_text(messages->back())) return {"", *reply};
+  fail(ExitCode::kBadInput, location, ": the row has no \"completion\"; add it, as a string");
 }
 
-std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string& place) {
+std::optional<std::vector<int32_t>> read_token_ids(const Json& row, const std::string& location) {
   if (!row.contains(kTokens) || row[kTokens].is_null()) return std::nullopt;
   const Json& ids = row[kTokens];
   const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
   if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
-    refuse(place, kTokens, ids, "a list of token ids");
+    refuse(location, kTokens, ids, "a list of token ids");
   return ids.get<std::vector<int32_t>>();
 }
 
 /// Returns whether a completion ended with a stop token or string (true if the row has no finish reason).
-bool stopped_of(const Json& row, const std::string& place) {
+bool read_stopped(const Json& row, const std::string& location) {
   for (const char* key : {"finish", "finish_reason"}) {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) continue;
-    if (!found->is_string()) refuse(place, key, *found, "a string, such as stop or length");
+    if (!found->is_string()) refuse(location, key, *found, "a string, such as stop or length");
     return *found != "length";
   }
   return true;
 }
 
 /// Returns whether a row is from `keel eval --samples`, whose "answer" is the one in the completion.
-bool is_sample_of_eval(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
+bool is_eval_sample(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
 
 bool has_prompt(const Json& row) {
   for (const Schema& schema : schemas(RowKind::kPrompts))
@@ -88,7 +87,7 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
   bool any_prompt = !keys_.prompt_key.empty();
   const auto on_row = [&](const Row& row) {
     any_prompt = any_prompt || has_prompt(row.value);
-    if (!columns_) columns_ = columns_of(row.value, row.place);
+    if (!columns_) columns_ = find_columns(row.value, row.place);
     names_.add(row.value);
   };
   const RowFile file = RowFile::open(path);
@@ -108,12 +107,12 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
   }
 }
 
-Columns RewardRows::columns_of(const Json& row, const std::string& place) const {
-  Row known{row, place};
+Columns RewardRows::find_columns(const Json& row, const std::string& location) const {
+  Row known{row, location};
   if (keys_.prompt_key.empty() && !has_prompt(row)) known.value["prompt"] = kNoPrompt;
   try {
     Columns columns = detect_columns(known, keys_);
-    const bool gold = row.contains(kGold) && (columns.answer.empty() || is_sample_of_eval(row));
+    const bool gold = row.contains(kGold) && (columns.answer.empty() || is_eval_sample(row));
     if (keys_.answer_key.empty() && gold) {
       columns.answers = {columns.answer = kGold};
       columns.answer_after_hashes = false;
@@ -124,14 +123,14 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
   }
 }
 
-RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& place) const {
-  const Completion completion = completion_of(row, place);
-  std::optional<std::vector<int32_t>> tokens = tokens_of(row, place);
-  const bool stopped = stopped_of(row, place);
-  Columns columns = columns_ ? *columns_ : columns_of(row, place);
-  const bool promptless = keys_.prompt_key.empty() && !has_prompt(row);
-  Row known{row, place};
-  if (promptless) known.value[columns.prompt] = kNoPrompt;
+RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& location) const {
+  const Completion completion = read_completion(row, location);
+  std::optional<std::vector<int32_t>> tokens = read_token_ids(row, location);
+  const bool stopped = read_stopped(row, location);
+  Columns columns = columns_ ? *columns_ : find_columns(row, location);
+  const bool lacks_prompt = keys_.prompt_key.empty() && !has_prompt(row);
+  Row known{row, location};
+  if (lacks_prompt) known.value[columns.prompt] = kNoPrompt;
   Example example;
   try {
     example = make_example(std::move(known), columns);
@@ -149,7 +148,7 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
                    .stopped = stopped};
   if (example.prompt.is_array())
     result.prompt.messages = std::move(example.prompt);
-  else if (!promptless)
+  else if (!lacks_prompt)
     result.prompt.text = example.prompt;
   names_.complete(result.prompt.extra);
   for (const std::string& known_column : {columns.prompt, completion.column, std::string(kTokens)})

@@ -27,13 +27,13 @@ class RewardRows {
   RewardRows(const std::string& path, DataOptions keys);
 
   /// Throws an Error (kBadInput) with the line of an invalid row.
-  RewardRow read(const Json& row, uint64_t id, const std::string& place) const;
+  RewardRow read(const Json& row, uint64_t id, const std::string& location) const;
 
   /// "read as: verl; ..."; empty for rows {prompt, completion, answer, source}.
   const std::string& note() const { return note_; }
 
  private:
-  Columns columns_of(const Json& row, const std::string& place) const;
+  Columns find_columns(const Json& row, const std::string& location) const;
 
   DataOptions keys_;
   std::optional<Columns> columns_;

@@ -40,7 +40,9 @@ StepRange step_range(const std::string& text) {
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json fractions_of(const BySign& by_sign) {
-  return {{"all", by_sign.all.fraction()}, {"positive", by_sign.positive.fraction()}, {"negative", by_sign.negative.fraction()}};
+  return {{"all", by_sign.all.fraction()},
+          {"positive", by_sign.positive.fraction()},
+          {"negative", by_sign.negative.fraction()}};
 }
 
 }  // namespace
@@ -113,9 +115,9 @@ std::string csv_number(double value) { return std::isfinite(value) ? shortest_ex
 
 std::string csv_fields(const Decisions& d) {
   std::string text = std::to_string(d.blocked.all.tokens);
-  for (const double number :
-       {d.blocked.all.fraction(), d.blocked.positive.fraction(), d.blocked.negative.fraction(), d.outside.all.fraction(),
-        d.outside.positive.fraction(), d.outside.negative.fraction(), d.mu.mean(), d.entropy.mean()})
+  for (const double number : {d.blocked.all.fraction(), d.blocked.positive.fraction(), d.blocked.negative.fraction(),
+                              d.outside.all.fraction(), d.outside.positive.fraction(), d.outside.negative.fraction(),
+                              d.mu.mean(), d.entropy.mean()})
     text += "," + csv_number(number);
   return text;
 }

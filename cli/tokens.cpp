@@ -30,7 +30,7 @@ struct TokensArguments {
 };
 
 /// Writes the text, which may contain NUL bytes.
-void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void write_raw(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 /// A CSV field; control characters are escaped on a terminal only.
 std::string text_field(const std::string& text, bool on_terminal = isatty(STDOUT_FILENO) == 1) {
@@ -81,7 +81,7 @@ class TokenCsv {
   }
   void print(const std::string& text) {
     if (file_) return file_->write(text);
-    write_out(text);
+    write_raw(text);
   }
 
   const bool on_terminal_;
@@ -89,8 +89,8 @@ class TokenCsv {
 };
 
 std::vector<std::string> fraction_cells(const Decisions& d) {
-  return {percent(d.blocked.all.fraction()), percent(d.blocked.positive.fraction()), percent(d.blocked.negative.fraction()),
-          percent(d.outside.all.fraction())};
+  return {percent(d.blocked.all.fraction()), percent(d.blocked.positive.fraction()),
+          percent(d.blocked.negative.fraction()), percent(d.outside.all.fraction())};
 }
 
 void print_methods(Console& console, const TokenComparison& answers, size_t top) {
@@ -137,9 +137,9 @@ void print_own(Console& console, const TokenComparison& answers, size_t top) {
     std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
     for (const RunTokenType& type : answers.own_types)
       if (type.positive == positive && types.size() <= top)
-        types.push_back({quote_token(type.token), format_count(type.outside.count),
-                         format_count(type.outside.tokens), percent(type.outside.fraction()),
-                         number_or_dash(type.mu.mean()), number_or_dash(type.entropy.mean())});
+        types.push_back({quote_token(type.token), format_count(type.outside.count), format_count(type.outside.tokens),
+                         percent(type.outside.fraction()), number_or_dash(type.mu.mean()),
+                         number_or_dash(type.entropy.mean())});
     const std::string sign = positive ? "A > 0" : "A < 0";
     console.result(types.size() == 1 ? "No token with " + sign + " is outside\n"
                                      : "Most often outside, " + sign + "\n" + text_table(types, {0}));
@@ -205,7 +205,7 @@ ExitCode tokens_command(const TokensArguments& arguments) {
   const auto top = static_cast<size_t>(arguments.top);
   const bool asked = !question.methods.empty();
   if (arguments.records.csv) {
-    write_out(csv_of(answers, asked));
+    write_raw(csv_of(answers, asked));
   } else if (arguments.records.json) {
     Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
                  {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},

@@ -29,12 +29,12 @@ int64_t count_digits(const Json& number) {
 void check_row(const JsonLine& line) {
   for (const char* key : {"gold", "answer"}) {
     if (!line.value.contains(key))
-      fail(ExitCode::kBadInput, line.place, ": the row has no \"", key, "\"; add it, as a string");
+      fail(ExitCode::kBadInput, line.location, ": the row has no \"", key, "\"; add it, as a string");
     const Json& value = line.value[key];
     if (!value.is_string() && !value.is_number())
-      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; expected a string");
+      fail(ExitCode::kBadInput, line.location, ": \"", key, "\" is ", value.type_name(), "; expected a string");
     if (value.is_number_float() && count_digits(value) > std::numeric_limits<double>::digits10)
-      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is a number with more digits than a double holds (got ",
+      fail(ExitCode::kBadInput, line.location, ": \"", key, "\" is a number with more digits than a double holds (got ",
            value.dump(), "). Fix: write it as a string");
   }
 }

@@ -222,7 +222,7 @@ class ImpossibleSettings(support.Test):
         self.refused("objective.delta", "1e+300", objective={"delta": "1e300"})
         self.refused("objective.parameters", "gap_low is 4", "gap_high is 3",
                      objective={"method": "mis", "parameters": '["gap_low=4"]'})
-        self.refused("objective.parameters", "dual", "from 1 on", objective={"method": "ppo", "parameters": '["dual=0.5"]'})
+        self.refused("objective.parameters", "dual", "from 1 to 1e20", objective={"method": "ppo", "parameters": '["dual=0.5"]'})
         self.refused("objective.parameters", "horizon is 2", "tokens",
                      objective={"method": "cppo", "parameters": '["horizon=2","w_min=0"]'})
 

@@ -209,7 +209,7 @@ TEST(MakeObjective, RejectsContradictoryParametersAndNamesTheKey) {
       {by_name("icepop_direct", {"ratio_high=0.1"}), {"objective.parameters", "ratio_low is 0.2", "ratio_high is 0.1"}},
       {by_name("maspo", {"sigma=20"}), {"objective.parameters", "sigma is 20", "sigma_high is 10"}},
       {by_name("maspo", {"factor_high=0.05"}), {"objective.parameters", "factor_low is 0.1"}},
-      {by_name("ppo", {"dual=0.5"}), {"objective.parameters", "dual", "from 1 on"}},
+      {by_name("ppo", {"dual=0.5"}), {"objective.parameters", "dual", "from 1 to 1e20"}},
       {by_name("pg_tis", {"C=2", "ratio_cap=3"}), {"objective.parameters", "ratio_cap=3", "keep one"}},
       {by_name("dppo_tv", {"divergence=k3"}), {"objective.parameters", "divergence is k3", "binary_tv"}},
       {by_name("drpo", {"divergence=k1"}), {"objective.parameters", "divergence is k1"}},
@@ -281,7 +281,7 @@ TEST(MakeObjective, AdaptsOnlyThresholdsOfMasks) {
   }
   options.method = "dppo_tv";
   options.parameters = {"low=null", "target_kept=0.99"};  // an infinite threshold cannot adapt
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("above 0 and finite"), std::string::npos);
+  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("a finite number above 0"), std::string::npos);
 }
 
 TEST(MakeObjective, RequiresReferenceLogProbsOnlyWithAReferenceKl) {

@@ -274,7 +274,7 @@ def judge_ends(folder, source):
     for ends, keys, told in (([eos, q], {"eos": eos, "eom": q}, []),
                              ([q, turn, eos], {"eos": eos, "eot": turn, "eom": q}, []),
                              ([eos, q, z], {"eos": eos, "eot": z, "eom": q}, []),
-                             ([turn, q, z, eos], {"eos": eos, "eot": turn, "eom": q}, ["end at Z, ", "no place", "temperature 0.7, top_k 5"])):
+                             ([turn, q, z, eos], {"eos": eos, "eot": turn, "eom": q}, ["at most three: Z", "temperature 0.7, top_k 5"])):
         model = shutil.copytree(source, folder / "ends" / str(ends))
         settings = {"eos_token_id": ends, **({"temperature": 0.7, "top_k": 5} if told else {})}
         (model / "generation_config.json").write_text(json.dumps(settings))

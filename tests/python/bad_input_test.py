@@ -167,7 +167,7 @@ def none_means_no_limit_only_for_limits():
     keel.token_coefficients("dppo_tv", {"high": None}, **tokens())
     keel.token_coefficients("cppo", {"quantile": None}, **tokens())
     for region, name in (("mis", "gap_low"), ("dro", "beta"), ("ipo", "tau"), ("icepop_direct", "ratio_low")):
-        refused([name, "from 0 on"], keel.token_coefficients, region, {name: None}, old_logp=tokens()["logp"], **tokens())
+        refused([name, "from 0 to 1e20"], keel.token_coefficients, region, {name: None}, old_logp=tokens()["logp"], **tokens())
 
 
 def whole_rows_must_be_distributions():

@@ -202,7 +202,7 @@ TEST_F(GgufModelTest, MissingExtraAndMisshapenTensorsAreNamed) {
               f.keys.push_back(f32_key("llama.rope.scaling.factor", 2));
               f.keys.push_back(f32_key("llama.rope.scaling.yarn_ext_factor", 0));
             }},
-           {"unknown key of rope", "the key \"llama.rope.scaling.alpha\" is not known",
+           {"unknown key of rope", "the key \"llama.rope.scaling.alpha\" is unknown",
             [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.alpha", 1000)); }},
            {"rope stretched twice", "frequency factors (rope_freqs.weight) and linear rope scaling",
             [](File& f) {

@@ -92,7 +92,7 @@ RolloutBatch PastPolicies::next_batch(const TrainState& state, const SamplerWeig
   const int64_t step = state.rl.steps, staleness = config_.rollout.staleness;
   const int64_t end = std::max(config_.train.steps, step + 1);  // steps of the run
   if (past_.empty()) add_current();
-  if (sampler_->pending() == 0) sampler_->seek(state.rl.prompts);  // the run was just started or resumed
+  if (sampler_->pending() == 0) sampler_->seek(state.rl.prompt_position);  // the run was just started or resumed
   request_batches(step, std::min(step + staleness, end), meters);
   RolloutBatch batch = sampler_->take();
   if (past_.back().step < step)

@@ -41,7 +41,7 @@ void RunWatcher::on_scored(const ScoreReport& report, size_t completions) {
 
 void RunWatcher::on_experience(const Experience& experience) {
   samples_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
-  trained_on = str_cat("prompts ", state_.rl.prompts, " to ", experience.position);
+  trained_on = str_cat("prompts ", state_.rl.prompt_position, " to ", experience.position);
   constexpr int64_t kRecordInterval = 10;  // steps
   const std::string& tokens = config_.record.tokens;
   if (tokens == "every_step" || (tokens != "none" && state_.rl.steps % kRecordInterval == 0)) record_tokens(experience);

@@ -31,7 +31,7 @@ RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& met
   Stopwatch watch(policy_.model.device());
   const SamplerWeights weights = sampler_weights(state.rl);
   RolloutBatch batch = stale ? past_policies_.next_batch(state, weights, watcher.meters)
-                             : sampler_.sample(state.rl.prompts, weights, static_cast<uint64_t>(state.updates),
+                             : sampler_.sample(state.rl.prompt_position, weights, static_cast<uint64_t>(state.updates),
                                                {watcher.meters->sampling});
   if (stale) metrics.wait_seconds = watch.lap();
   record_rollout_metrics(batch, state, metrics, watcher);
@@ -157,7 +157,7 @@ void Trainer::record(const Experience& experience, const Objective& objective, T
                      StepMetrics& metrics) const {
   certify(experience, state.rl, metrics);
   adapt(objective, experience, state.rl, metrics);
-  state.rl.prompts = experience.position;
+  state.rl.prompt_position = experience.position;
   state.rl.steps++;
 }
 
@@ -217,7 +217,7 @@ SamplingRequest Trainer::sampling_request() const {
 LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   constexpr int64_t kPrompts = 4;
   PromptStream stream = prompt_sources_.training();
-  stream.seek(state.rl.prompts);
+  stream.seek(state.rl.prompt_position);
   // Uses exact weights and no noise: rollout.weights and rollout.logit_noise differ from the trainer on purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;

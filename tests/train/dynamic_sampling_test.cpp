@@ -63,7 +63,7 @@ TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {
   EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(1, 3, 5));
   EXPECT_EQ(result.experience.rollouts.size(), 12);
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(result.experience.rollouts[i].prompt, static_cast<int64_t>(i / 4));
-  EXPECT_EQ(run.state().rl.prompts, 6);
+  EXPECT_EQ(run.state().rl.prompt_position, 6);
   Json row = metrics_row(result.metrics);
   EXPECT_EQ(row.at("rollout/batches"), 2);
   EXPECT_EQ(row.at("rollout/groups_sampled"), 6);
@@ -74,7 +74,7 @@ TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {
   // It keeps two of 6 7 8, and 9 of 9 10 11: the next step gets 10 and 11.
   result = run.step();
   EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(6, 8, 9));
-  EXPECT_EQ(run.state().rl.prompts, 10);
+  EXPECT_EQ(run.state().rl.prompt_position, 10);
   EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups_dropped"), 1);
   result = run.step();
   EXPECT_THAT(ids_of(result.experience.prompts), ElementsAre(10, 11, 12));
@@ -123,9 +123,9 @@ TEST(DynamicSampling, CountsASkippedRowOnceThoughItIsReadTwice) {
   // The step keeps two prompts of rows 0 2 4 and that of row 6. It also read rows 7 to 10, which the next step reads
   // again, and keeps 8 10 12.
   run.step(watcher);
-  EXPECT_EQ(run.state().rl.prompts, 7);
+  EXPECT_EQ(run.state().rl.prompt_position, 7);
   run.step(watcher);
-  EXPECT_EQ(run.state().rl.prompts, 13);
+  EXPECT_EQ(run.state().rl.prompt_position, 13);
   EXPECT_THAT(watcher.bad_rows, ElementsAre(3, 3));  // 1 3 5, and 7 9 11
 }
 
@@ -145,7 +145,7 @@ TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
   EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups"), 1);
   EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups_dropped"), 5);
   EXPECT_EQ(run.state().rl.updates, 1);  // one of three groups is left
-  EXPECT_EQ(run.state().rl.prompts, 6);
+  EXPECT_EQ(run.state().rl.prompt_position, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
   EXPECT_THAT(warned.sentences[0], HasSubstr("only 1 of 6 groups have differing rewards; expected 3"));
   // No group is left: no update, and the next step begins after these prompts.
@@ -155,7 +155,7 @@ TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
     EXPECT_TRUE(result.experience.rollouts.empty());
     EXPECT_EQ(metrics_row(result.metrics).at("rollout/groups"), 0);
     EXPECT_EQ(metrics_row(result.metrics).at("reward/mean"), 0);
-    EXPECT_EQ(run.state().rl.prompts, 6 * static_cast<uint64_t>(step));
+    EXPECT_EQ(run.state().rl.prompt_position, 6 * static_cast<uint64_t>(step));
   }
   EXPECT_EQ(run.state().rl.updates, 1);
   EXPECT_TRUE(same_weights(run.masters(), before.weights));

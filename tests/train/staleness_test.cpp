@@ -153,7 +153,7 @@ TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
         }
       }
       EXPECT_TRUE(same_weights(resumed.masters(), whole.masters()));
-      EXPECT_EQ(resumed.state().rl.prompts, whole.state().rl.prompts);
+      EXPECT_EQ(resumed.state().rl.prompt_position, whole.state().rl.prompt_position);
     }
   }
 }
@@ -206,7 +206,7 @@ TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
   // Prompt 9 would be in the fourth step, which is never requested.
   ResumedTraining run(config, {warm_model()}, failing_prompt(9));
   for (int step = 0; step < 3; ++step) run.step();
-  EXPECT_EQ(run.state().rl.prompts, 9);
+  EXPECT_EQ(run.state().rl.prompt_position, 9);
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
 }
 

@@ -20,7 +20,7 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("updates", s.updates);
   visitor("rl_steps", s.rl.steps);
   visitor("rl_updates", s.rl.updates);
-  visitor("prompts", s.rl.prompts);
+  visitor("prompts", s.rl.prompt_position);
   visitor("skipped", s.skipped);
   visitor("skipped_in_a_row", s.skipped_in_a_row);
   visitor("last_evaluation", s.rl.last_evaluation);

@@ -37,7 +37,7 @@ struct SftState {
 struct RlState {
   int64_t steps = 0;
   int64_t updates = 0;                        // of the policy, skipped ones included: keys of dropout
-  uint64_t prompts = 0;                       // position in the prompt stream where the next step begins
+  uint64_t prompt_position = 0;               // in the prompt stream where the next step begins
   std::optional<Thresholds> thresholds = {};  // of an adaptive trust region, once they have changed
   std::optional<double> kl_coefficient = {};  // of an adaptive reward KL, once it has changed
   HealthCounts health = {};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 24;  // elements whose 8-bit moments are updated together
 
-double decay_of(const OptimizerOptions& options, const Tensor& master) {
+double select_weight_decay(const OptimizerOptions& options, const Tensor& master) {
   return master.dim() > 1 ? options.weight_decay : 0;
 }
 
@@ -24,8 +24,8 @@ double decay_of(const OptimizerOptions& options, const Tensor& master) {
 void require_valid_state(const NamedTensor& tensor, const std::string& path) {
   constexpr double kMaxUpdates = 1 << 24;                                      // largest exact count in float32
   if (!tensor.value.is_floating_point() || tensor.value.numel() == 0) return;  // 8-bit codes
-  const auto [least, most] = at::aminmax(tensor.value);                        // NaN if any element is NaN
-  const double low = least.item<double>(), high = most.item<double>();
+  const auto [min_value, max_value] = at::aminmax(tensor.value);               // NaN if any element is NaN
+  const double low = min_value.item<double>(), high = max_value.item<double>();
   const bool is_count = tensor.name.ends_with(".updates"), may_be_negative = tensor.name.ends_with(".first_moment");
   const bool valid = std::isfinite(low) && std::isfinite(high) && (may_be_negative || low >= 0) &&
                      (!is_count || (high <= kMaxUpdates && high == std::floor(high)));
@@ -178,7 +178,8 @@ void Optimizer::update_float32(const Update& update, bool matrices) {
     second.push_back(moments.second);
     updates.push_back(moments.updates);
   }
-  if (!weights.empty()) adamw(update, decay_of(options_, weights[0]), weights, gradients, first, second, updates);
+  if (!weights.empty())
+    adamw(update, select_weight_decay(options_, weights[0]), weights, gradients, first, second, updates);
 }
 
 void Optimizer::update_8bit(const Update& update) {
@@ -190,8 +191,8 @@ void Optimizer::update_8bit(const Update& update) {
     for (int64_t begin = 0; begin < master.numel(); begin += kChunk) {
       const int64_t count = std::min(kChunk, master.numel() - begin);
       const Tensor first = moments.first_8bit->read(begin, count), second = moments.second_8bit->read(begin, count);
-      adamw(update, decay_of(options_, master), weights.narrow(0, begin, count), gradients.narrow(0, begin, count),
-            first, second, moments.updates);
+      adamw(update, select_weight_decay(options_, master), weights.narrow(0, begin, count),
+            gradients.narrow(0, begin, count), first, second, moments.updates);
       moments.first_8bit->write(begin, first);
       moments.second_8bit->write(begin, second);
     }

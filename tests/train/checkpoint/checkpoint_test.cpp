@@ -41,7 +41,7 @@ class CheckpointTest : public testing::Test {
     checkpoint.state.rl.steps = step;
     checkpoint.state.sft.loss_average = 0.1 + 0.2;  // must be restored bitwise
     checkpoint.state.rl.thresholds = {0.15 * 1.1, 1e-4 / 3};
-    checkpoint.state.rl.prompts = (uint64_t{1} << 53) + 1;
+    checkpoint.state.rl.prompt_position = (uint64_t{1} << 53) + 1;
     return checkpoint;
   }
 
@@ -78,7 +78,7 @@ TEST_F(CheckpointTest, IsRestoredBitwise) {
   EXPECT_EQ(loaded.state.sft.loss_average, 0.1 + 0.2);
   EXPECT_EQ(loaded.state.rl.thresholds.value().low, 0.15 * 1.1);
   EXPECT_EQ(loaded.state.rl.thresholds.value().high, 1e-4 / 3);
-  EXPECT_EQ(loaded.state.rl.prompts, 9007199254740993u);  // 2^53 + 1 is not a double
+  EXPECT_EQ(loaded.state.rl.prompt_position, 9007199254740993u);  // 2^53 + 1 is not a double
   EXPECT_THAT(loaded.lines.metrics, ElementsAre(0x0000000a, 0xffffffff));
   EXPECT_THAT(loaded.lines.samples, IsEmpty());
   EXPECT_THAT(loaded.lines.log, ElementsAre(0x12345678));

@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// Bytes as text (RFC 4648, with padding).
+/// Encodes bytes as base64 (RFC 4648, with padding).
 std::string base64(std::span<const std::byte> bytes);
 
 }  // namespace keel

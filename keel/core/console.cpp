@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "keel/core/untrusted_text.h"
 #include "keel/core/steady_clock.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -20,22 +20,22 @@ struct Range {
 };
 
 template <size_t N>
-bool inside(const std::array<Range, N>& ranges, uint32_t value) {
+bool in_ranges(const std::array<Range, N>& ranges, uint32_t value) {
   return std::any_of(ranges.begin(), ranges.end(), [&](Range r) { return r.first <= value && value <= r.last; });
 }
 
-// The joiners U+200C and U+200D are left alone: Persian, Indic scripts and emoji need them to be read.
-constexpr std::array<Range, 11> kHidden{{{0x00, 0x1F},
-                                         {0x7F, 0x9F},
-                                         {0x61C, 0x61C},
-                                         {0x200B, 0x200B},
-                                         {0x200E, 0x200F},
-                                         {0x2028, 0x202E},
-                                         {0x2060, 0x2060},
-                                         {0x2066, 0x2069},
-                                         {0xFEFF, 0xFEFF},
-                                         {0xFFF9, 0xFFFB},
-                                         {0xE0000, 0xE007F}}};
+// The joiners U+200C and U+200D are not escaped: Persian, Indic scripts and emoji need them.
+constexpr std::array<Range, 11> kControlOrInvisible{{{0x00, 0x1F},
+                                                     {0x7F, 0x9F},
+                                                     {0x61C, 0x61C},
+                                                     {0x200B, 0x200B},
+                                                     {0x200E, 0x200F},
+                                                     {0x2028, 0x202E},
+                                                     {0x2060, 0x2060},
+                                                     {0x2066, 0x2069},
+                                                     {0xFEFF, 0xFEFF},
+                                                     {0xFFF9, 0xFFFB},
+                                                     {0xE0000, 0xE007F}}};
 constexpr std::array<Range, 5> kZeroWidth{
     {{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}}};
 constexpr std::array<Range, 9> kWide{{{0x1100, 0x115F},
@@ -48,29 +48,28 @@ constexpr std::array<Range, 9> kWide{{{0x1100, 0x115F},
                                       {0x1F300, 0x1FAFF},
                                       {0x20000, 0x3FFFD}}};
 
-int width_of(uint32_t value) { return inside(kZeroWidth, value) ? 0 : inside(kWide, value) ? 2 : 1; }
+int character_width(uint32_t value) { return in_ranges(kZeroWidth, value) ? 0 : in_ranges(kWide, value) ? 2 : 1; }
 
 template <class... Arguments>
-std::string print_to_string(const char* format, Arguments... arguments) {
+std::string format_string(const char* format, Arguments... arguments) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, format, arguments...);
   return buffer;
 }
 
-std::string escaped(const CodePoint& point) {
-  if (!point.valid) return print_to_string("\\x%02x", point.value);
+std::string escape_character(const CodePoint& point) {
+  if (!point.valid) return format_string("\\x%02x", point.value);
   if (point.value == '\n') return "\\n";
   if (point.value == '\t') return "\\t";
   if (point.value == '\r') return "\\r";
-  if (point.value < 0x80) return print_to_string("\\x%02x", point.value);
-  return print_to_string(point.value > 0xFFFF ? "\\U%08x" : "\\u%04x", point.value);
+  if (point.value < 0x80) return format_string("\\x%02x", point.value);
+  return format_string(point.value > 0xFFFF ? "\\U%08x" : "\\u%04x", point.value);
 }
 
-// Stand in a text for the beginning of a colour, the colour and its end. No UTF-8 has these bytes, and where colours
-// are off they mean nothing.
+// Mark the start and the end of a colour in a text; the colour's digit follows the start. They are not valid UTF-8.
 constexpr std::string_view kBeginPaint = "\xFF\xFE\xFF", kEndPaint = "\xFE\xFF\xFE";
 
-const char* sequence(Paint paint) {
+const char* escape_sequence(Paint paint) {
   switch (paint) {
     case Paint::kBold:
       return "\x1b[1m";
@@ -105,13 +104,13 @@ ConsoleOptions detect_console(std::FILE* out, bool quiet) {
 void Console::progress(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (options_.quiet) return;
-  progress_ = escape_controls(text);  // a newline inside would leave half of it behind at the next rewrite
+  progress_ = escape_controls(text);  // after a newline, the next rewrite would replace only the last line
   if (options_.terminal) {
     rewrite_line(progress_);
     live_shown_ = false;
     return;
   }
-  progress_waits_ = true;
+  progress_pending_ = true;
   if (!ever_printed_ || now() - printed_at_ >= options_.plain_interval) print_plain_progress();
 }
 
@@ -131,14 +130,14 @@ void Console::live(std::string_view text) {
 void Console::keep(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (options_.quiet) return;
-  progress_waits_ = false;
+  progress_pending_ = false;
   const std::string plain = escape_controls(text);
   print_line(options_.terminal ? clip_to_width(plain, width() - 1) : plain);
   ever_printed_ = true;
   printed_at_ = now();
 }
 
-/// One column short of the edge: a full line makes some terminals wrap.
+/// Uses one column less than the width, because some terminals wrap a full line.
 void Console::rewrite_line(std::string_view text) {
   std::fprintf(out_, "\r%s\x1b[K", clip_to_width(text, width() - 1).c_str());
   std::fflush(out_);
@@ -148,7 +147,7 @@ void Console::rewrite_line(std::string_view text) {
 void Console::end_progress() {
   const std::lock_guard lock(mutex_);
   if (progress_shown_) std::fputs(live_shown_ ? "\r\x1b[K" : "\n", out_);
-  if (progress_waits_) print_plain_progress();
+  if (progress_pending_) print_plain_progress();
   std::fflush(out_);
   progress_shown_ = false;
   ever_printed_ = false;
@@ -180,7 +179,7 @@ std::string Console::paint(Paint paint, std::string_view text) const {
          std::string(kEndPaint);
 }
 
-std::string Console::visible(std::string_view text) const {
+std::string Console::escape_except_paint(std::string_view text) const {
   if (!options_.color) return escape_controls(text, Newlines::kKeep);
   std::string out;
   while (!text.empty()) {
@@ -192,7 +191,7 @@ std::string Console::visible(std::string_view text) const {
       text.remove_prefix(kEndPaint.size());
     } else if (text.starts_with(kBeginPaint)) {
       const int paint = text.size() > kBeginPaint.size() ? text[kBeginPaint.size()] - '0' : -1;
-      if (paint >= 0 && paint <= static_cast<int>(Paint::kBlue)) out += sequence(static_cast<Paint>(paint));
+      if (paint >= 0 && paint <= static_cast<int>(Paint::kBlue)) out += escape_sequence(static_cast<Paint>(paint));
       text.remove_prefix(std::min(kBeginPaint.size() + 1, text.size()));
     }
   }
@@ -210,8 +209,8 @@ double Console::now() const { return options_.clock ? options_.clock() : steady_
 
 void Console::print_line(std::string_view text) {
   if (progress_shown_) std::fputs("\r\x1b[K", out_);
-  if (progress_waits_) print_plain_progress();
-  std::fprintf(out_, "%s\n", visible(text).c_str());
+  if (progress_pending_) print_plain_progress();
+  std::fprintf(out_, "%s\n", escape_except_paint(text).c_str());
   std::fflush(out_);
   progress_shown_ = false;
   last_print_ = now();
@@ -220,7 +219,7 @@ void Console::print_line(std::string_view text) {
 void Console::print_plain_progress() {
   std::fprintf(out_, "%s\n", progress_.c_str());
   std::fflush(out_);
-  progress_waits_ = false;
+  progress_pending_ = false;
   ever_printed_ = true;
   printed_at_ = last_print_ = now();
 }
@@ -231,8 +230,9 @@ std::string escape_controls(std::string_view text, Newlines newlines) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);
     const bool layout = point.value == '\n' || point.value == '\t';
-    const bool keep = point.valid && (!inside(kHidden, point.value) || (layout && newlines == Newlines::kKeep));
-    out += keep ? std::string(text.substr(at, point.bytes)) : escaped(point);
+    const bool keep =
+        point.valid && (!in_ranges(kControlOrInvisible, point.value) || (layout && newlines == Newlines::kKeep));
+    out += keep ? std::string(text.substr(at, point.bytes)) : escape_character(point);
     at += point.bytes;
   }
   return out;
@@ -245,14 +245,14 @@ std::string escape_json_controls(std::string_view json) {
     const CodePoint point = code_point_at(json, at);
     const bool layout = point.value == '\n' || point.value == '\t';
     if (point.value == '\r') {
-      out += ' ';  // between tokens: inside a string it is escaped already
-    } else if (!point.valid || layout || !inside(kHidden, point.value)) {
+      out += ' ';  // strings cannot contain it, so it is between tokens
+    } else if (!point.valid || layout || !in_ranges(kControlOrInvisible, point.value)) {
       out += json.substr(at, point.bytes);
     } else if (point.value <= 0xFFFF) {
-      out += print_to_string("\\u%04x", point.value);
+      out += format_string("\\u%04x", point.value);
     } else {
       const uint32_t rest = point.value - 0x10000;
-      out += print_to_string("\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+      out += format_string("\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
     }
     at += point.bytes;
   }
@@ -263,7 +263,7 @@ int display_width(std::string_view utf8) {
   int width = 0;
   for (size_t at = 0; at < utf8.size();) {
     const CodePoint point = code_point_at(utf8, at);
-    width += width_of(point.value);
+    width += character_width(point.value);
     at += point.bytes;
   }
   return width;
@@ -276,8 +276,8 @@ std::string clip_to_width(std::string_view utf8, int columns) {
   size_t at = 0;
   while (at < utf8.size()) {
     const CodePoint point = code_point_at(utf8, at);
-    if (width + width_of(point.value) > columns - 1) break;  // one column is for the ellipsis
-    width += width_of(point.value);
+    if (width + character_width(point.value) > columns - 1) break;  // the ellipsis takes one column
+    width += character_width(point.value);
     at += point.bytes;
   }
   return std::string(utf8.substr(0, at)) + "…";
@@ -292,15 +292,15 @@ std::string shorten(std::string_view utf8, size_t bytes) {
 
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "unknown time";
-  if (seconds < 0.9995) return print_to_string("%.0f ms", seconds * 1000);
-  if (seconds < 59.95) return print_to_string("%.1f s", seconds);
+  if (seconds < 0.9995) return format_string("%.0f ms", seconds * 1000);
+  if (seconds < 59.95) return format_string("%.1f s", seconds);
   if (seconds >= 1e12) return "more than 30,000 years";
   const auto whole = static_cast<long long>(std::llround(seconds));
-  if (whole < 3600) return print_to_string("%lld min %lld s", whole / 60, whole % 60);
+  if (whole < 3600) return format_string("%lld min %lld s", whole / 60, whole % 60);
   const long long minutes = (whole + 30) / 60;
-  if (minutes < 24 * 60) return print_to_string("%lld h %lld min", minutes / 60, minutes % 60);
+  if (minutes < 24 * 60) return format_string("%lld h %lld min", minutes / 60, minutes % 60);
   const long long hours = (whole + 1800) / 3600;
-  return print_to_string("%lld d %lld h", hours / 24, hours % 24);
+  return format_string("%lld d %lld h", hours / 24, hours % 24);
 }
 
 std::string format_count(int64_t count) {
@@ -319,18 +319,18 @@ std::string format_count(int64_t count) {
   }
   value /= 1000;
   const int decimals = std::fabs(value) < 9.995 ? 2 : std::fabs(value) < 99.95 ? 1 : 0;
-  return print_to_string("%.*f %s", decimals, value, unit);
+  return format_string("%.*f %s", decimals, value, unit);
 }
 
 std::string format_bytes(int64_t bytes) {
   const char* unit = "KiB";
   double value = static_cast<double>(bytes) / 1024;
   for (const char* larger : {"MiB", "GiB", "TiB"}) {
-    if (value < 1023.95) break;  // what rounds to at most 1023.9 of its unit
+    if (value < 1023.95) break;  // below this the number rounds to at most 1023.9 of its unit
     value /= 1024;
     unit = larger;
   }
-  return print_to_string("%.1f %s", value, unit);
+  return format_string("%.1f %s", value, unit);
 }
 
 }  // namespace keel

@@ -9,22 +9,22 @@
 
 namespace keel {
 
-/// How a console behaves; `detect_console` fills it from the stream and the environment.
+/// Settings of a console. `detect_console` fills them from the stream and the environment.
 struct ConsoleOptions {
-  bool terminal = false;               // progress rewrites one line; otherwise it becomes occasional plain lines
+  bool terminal = false;               // true: progress rewrites one line; false: it prints a plain line now and then
   bool color = false;                  // escape sequences for bold and colours
-  int width = 0;                       // columns; 0 asks the terminal each time, so that a resized window is noticed
+  int width = 0;                       // columns; 0: queried from the terminal at each use, so that resizing works
   bool quiet = false;                  // only warnings and results are printed
-  double plain_interval = 10;          // seconds between progress lines where there is no terminal
-  std::function<double()> clock = {};  // seconds; empty is the steady clock
+  double plain_interval = 10;          // seconds between progress lines without a terminal
+  std::function<double()> clock = {};  // seconds; empty: the steady clock
 };
 
-/// Terminal or not (a dumb one counts as not), and colours unless NO_COLOR is set.
+/// Detects whether `out` is a terminal (TERM=dumb is not). Enables colours unless NO_COLOR is set.
 ConsoleOptions detect_console(std::FILE* out, bool quiet = false);
 
 enum class Paint { kBold, kDim, kRed, kGreen, kYellow, kBlue };
 
-/// Where commands print: finished lines, and one line of progress that never gets between them.
+/// Prints the output of commands: complete lines, and below them one progress line that is rewritten.
 class Console {
  public:
   explicit Console(std::FILE* out = stdout, bool quiet = false) : Console(out, detect_console(out, quiet)) {}
@@ -33,34 +33,34 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Shows where things stand: rewrites the progress line, or prints it now and then where there is no terminal.
+  /// Rewrites the progress line. Without a terminal, prints it every `plain_interval` seconds.
   void progress(std::string_view text);
-  /// The same of what is under way, which is soon no longer true: without a terminal it is printed only where nothing
-  /// else was for a while, and it never stays on a terminal.
+  /// Shows transient progress, which is erased from a terminal at the end. Without a terminal, it is printed only after
+  /// `plain_interval` seconds without other output.
   void live(std::string_view text);
-  /// A progress line that stays, in the place of the one before.
+  /// Replaces the progress line by one that stays.
   void keep(std::string_view text);
-  /// Leaves the last progress line standing and starts a new one next time.
+  /// Keeps the last progress line on the screen. The next progress starts a new line.
   void end_progress();
-  /// Prints the text and a newline. Newlines and tabs in it stay; what could steer the terminal becomes visible, as by
-  /// `escape_controls`, but for the colours of `paint`.
+  /// Prints the text and a newline. Newlines, tabs and the colours of `paint` stay; `escape_controls` escapes other
+  /// control characters.
   void line(std::string_view text = "");
-  /// The same of what a command was called for: also printed where the console is quiet.
+  /// Prints a command's result like line(), even if the console is quiet.
   void result(std::string_view text);
-  /// Prints a line that starts with "warning: "; also where the console is quiet.
+  /// Prints a line that starts with "warning: ", even if the console is quiet.
   void warning(std::string_view text);
   /// Prints a bold line with an empty line above it.
   void heading(std::string_view text);
 
-  /// The text in a colour where colours are on, else the text itself; for the functions above.
+  /// Returns the text in a colour for the functions above, or the text itself if colours are off.
   std::string paint(Paint paint, std::string_view text) const;
-  /// Columns to fill: the terminal's width, or 80 where there is none.
+  /// Returns the terminal's width in columns, or 80 without a terminal.
   int width() const;
   bool terminal() const { return options_.terminal; }
 
  private:
   double now() const;
-  std::string visible(std::string_view text) const;
+  std::string escape_except_paint(std::string_view text) const;
   void print_line(std::string_view text);
   void print_plain_progress();
   void rewrite_line(std::string_view text);
@@ -68,40 +68,40 @@ class Console {
   std::FILE* out_;
   ConsoleOptions options_;
   std::mutex mutex_;
-  std::string progress_;         // the latest text given to progress()
-  bool progress_shown_ = false;  // terminal: a progress line stands at the cursor
-  bool live_shown_ = false;      // terminal: and it is one of live()
-  bool progress_waits_ = false;  // no terminal: progress_ has not been printed yet
-  bool ever_printed_ = false;    // no terminal: printed_at_ holds a time
-  double printed_at_ = 0;
-  double last_print_ = 0;  // of anything
+  std::string progress_;           // the latest text given to progress()
+  bool progress_shown_ = false;    // terminal: the cursor is on a progress line
+  bool live_shown_ = false;        // terminal: that line was printed by live()
+  bool progress_pending_ = false;  // no terminal: progress_ has not been printed yet
+  bool ever_printed_ = false;      // no terminal: printed_at_ is valid
+  double printed_at_ = 0;          // time of the last progress line
+  double last_print_ = 0;          // time of the last output of any kind
 };
 
 enum class Newlines { kEscape, kKeep };
 
-/// Makes what could steer a terminal or reorder a line visible: C0 and C1 controls, DEL, bidi controls, invisible
-/// marks and bytes that are not UTF-8 become \n, \x1b, \u202e and so on. kKeep leaves newlines and tabs as they are.
+/// Escapes characters that could control a terminal or reorder a line: C0 and C1 controls, DEL, bidi controls,
+/// invisible marks and invalid UTF-8 become \n, \x1b, \u202e and so on. kKeep leaves newlines and tabs unchanged.
 std::string escape_controls(std::string_view text, Newlines newlines = Newlines::kEscape);
 
-/// The same of JSON, which stays JSON of the same value: they become \u009b, \u202e and so on inside its strings.
+/// Escapes the same characters in JSON as \u009b, \u202e and so on. The result parses to the same value.
 std::string escape_json_controls(std::string_view json);
 
-/// Columns the text takes on a terminal: combining marks take none, East Asian wide characters and emoji two.
+/// Counts the columns of the text on a terminal: 0 for combining marks, 2 for wide East Asian characters and emoji.
 int display_width(std::string_view utf8);
 
-/// The longest beginning of the text that fits into `columns`, ending in an ellipsis when something was cut.
+/// Truncates the text to `columns` columns, with an ellipsis at the end if something was cut.
 std::string clip_to_width(std::string_view utf8, int columns);
 
-/// The beginning of a text, cut at a character so that at most `bytes` bytes remain, with a note of what was left out.
+/// Truncates the text to at most `bytes` bytes of whole characters and appends how many bytes were cut.
 std::string shorten(std::string_view utf8, size_t bytes);
 
-/// A duration for people: "12 ms", "3.4 s", "1 min 15 s", "2 h 5 min", "1 d 3 h".
+/// Formats a duration: "12 ms", "3.4 s", "1 min 15 s", "2 h 5 min", "1 d 3 h".
 std::string format_duration(double seconds);
 
-/// A count for people: exact with separators below a million ("12,345"), then three digits ("1.23 M").
+/// Formats a count: exact with separators below a million ("12,345"), then with three digits ("1.23 M").
 std::string format_count(int64_t count);
 
-/// Memory for people: "12.3 KiB", "4.0 MiB", "1.5 GiB".
+/// Formats a memory size: "12.3 KiB", "4.0 MiB", "1.5 GiB".
 std::string format_bytes(int64_t bytes);
 
 }  // namespace keel

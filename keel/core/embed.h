@@ -1,7 +1,7 @@
 #pragma once
 
-/// A file of the build that travels inside the program: NAME_begin and NAME_end are the ends of its bytes. `file` is a
-/// text that is known to the compiler; the build names the file as one that the source depends on.
+/// Embeds a file of the build into the executable, between the symbols NAME_begin and NAME_end. `file` is a string
+/// literal. The build lists the file as a dependency of the source file.
 #define KEEL_EMBED(name, file)                                                       \
   asm(".section .rodata\n.balign 16\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
       "_end:\n"                                                                      \

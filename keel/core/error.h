@@ -8,20 +8,19 @@
 
 namespace keel {
 
-/// What a process of Keel's says when it ends. Documented in docs/exit-codes.md; 0 means that everything planned
-/// happened.
+/// Exit codes of Keel's processes, documented in docs/exit-codes.md.
 enum class ExitCode : int {
-  kDone = 0,
-  kCheckFailed = 1,           // a check (verify, inspect) answered no
+  kDone = 0,                 // everything planned was done
+  kCheckFailed = 1,           // a check (verify, inspect) failed
   kBadConfiguration = 2,     // command line or configuration
   kBadInput = 3,             // an input file
-  kHealthGuard = 4,          // non-finite numbers, sampler and trainer disagree, disk full
+  kHealthGuard = 4,          // NaN or infinity, sampler and trainer differ, disk full
   kRewardProgramFailed = 5,  // an external reward program
   kInternal = 70,
   kInterrupted = 75,  // saved and resumable
 };
 
-/// An error a user can act on: it names the place, the value got, the value wanted and the way out.
+/// An error that a user can fix. The message names the location, the actual and the expected value, and a fix.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -33,7 +32,7 @@ class Error : public std::runtime_error {
 
 [[noreturn]] void throw_error(ExitCode code, std::initializer_list<StrCatPart> parts);
 
-/// Throws an Error whose message is the parts written one after the other.
+/// Throws an Error whose message is the concatenation of the parts.
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {
   throw_error(code, {parts...});

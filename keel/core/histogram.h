@@ -8,8 +8,8 @@
 
 namespace keel {
 
-/// How often numbers fell between limits: counts[i] of them are above limits[i - 1] and at most limits[i]; those of the
-/// first have no other bound than `smallest`. Buckets at either end that nothing fell into are left out.
+/// Counts of values per bucket: counts[i] values are above limits[i - 1] and at most limits[i]. The first bucket has no
+/// lower limit. Empty buckets at both ends are omitted.
 struct Histogram {
   std::vector<double> limits = {};
   std::vector<int64_t> counts = {};
@@ -18,7 +18,7 @@ struct Histogram {
 };
 
 Json to_json(const Histogram& histogram);
-/// Nothing where it is none: what a file says may be anything.
+/// Parses the JSON of an untrusted file. Returns nullopt if it is not a valid histogram.
 std::optional<Histogram> parse_histogram(const Json& json);
 
 }  // namespace keel

@@ -14,63 +14,62 @@
 namespace keel {
 namespace {
 
-constexpr unsigned kPatience = 3;  // seconds
+constexpr unsigned kGracePeriod = 3;  // seconds
 
-volatile sig_atomic_t requested = 0;  // the signal that asked to stop
+volatile sig_atomic_t stop_signal = 0;  // the first signal that requested a stop; 0: none
 volatile sig_atomic_t command_begun = 0, saving = 0, resumable = 0;
-int stop_event = -1;  // can be read from once someone asked to stop, by any number of threads: nobody does read
+int stop_event = -1;  // becomes readable at a stop request; never read, so that all polling threads wake
 
-// poll(), write(), open(), dup2(), alarm() and raise() are among the few calls that a signal handler may make.
+// The handlers call only async-signal-safe functions: poll(), write(), open(), dup2(), alarm() and raise().
 
-/// Whether something can be written there without waiting for a reader.
-bool has_room(int descriptor) {
+/// Returns whether a write would not block.
+bool is_writable(int descriptor) {
   pollfd end{.fd = descriptor, .events = POLLOUT, .revents = 0};
   return poll(&end, 1, /*timeout=*/0) == 1;
 }
 
 template <size_t size>
-void say(const char (&note)[size]) {
-  if (!has_room(STDERR_FILENO)) return;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note, size - 1);
+void write_to_stderr(const char (&message)[size]) {
+  if (!is_writable(STDERR_FILENO)) return;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, size - 1);
 }
 
-/// A terminal that was halted, a reader that is stuck: a write to it would wait for ever. It goes to nobody from now
-/// on, and so does one that waits already, for it is begun again when the handler returns.
-void give_up_on_readers() {
+/// Redirects blocked output (a halted terminal, a stuck reader) to /dev/null. A write that is already blocked is
+/// restarted when the handler returns, and goes there as well.
+void discard_blocked_output() {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (has_room(descriptor)) continue;
-    const int nobody = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    dup2(nobody, descriptor);
-    close(nobody);
+    if (is_writable(descriptor)) continue;
+    const int null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(null_device, descriptor);
+    close(null_device);
   }
 }
 
-/// Inside the handler of that very signal it comes when the handler returns.
-void die_of(int number) {
+/// In the handler of the same signal, the signal is delivered when the handler returns.
+void end_by_signal(int number) {
   signal(number, SIG_DFL);
   raise(number);
 }
 
-/// The patience is at its end: that with a program that does not stop by itself, or with readers, whom a run that has
-/// something to save waits for no longer.
-void give_up(int) {
-  if (requested == 0) return;  // somebody else's alarm
+/// The grace period is over. Ends the program, unless it is saving a run: then only blocked output is discarded.
+void handle_alarm(int) {
+  if (stop_signal == 0) return;  // an alarm from elsewhere
   if (saving == 0) end_interrupted();
-  give_up_on_readers();
+  discard_blocked_output();
   alarm(1);
 }
 
 void request_stop(int number) {
-  if (requested != 0) {
+  if (stop_signal != 0) {
     if (number == SIGXCPU) return;  // the kernel sends it every second
     if (resumable != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
-    return die_of(number);  // nothing is saved
+    return end_by_signal(number);  // nothing is saved
   }
-  requested = number;
+  stop_signal = number;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(stop_event, &one, sizeof(one));
-  alarm(kPatience);
-  say("\nstopping; once more to stop at once\n");
+  alarm(kGracePeriod);
+  write_to_stderr("\nstopping; send the signal again to stop at once\n");
 }
 
 }  // namespace
@@ -80,15 +79,15 @@ void install_signal_handlers() {
   struct sigaction action = {};
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART;
-  sigset_t handled;  // by whoever started the program they may be blocked
+  sigset_t handled;  // the parent process may have blocked them
   sigemptyset(&handled);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) sigaddset(&handled, signal);
   sigprocmask(SIG_UNBLOCK, &handled, nullptr);
-  signal(SIGCHLD, SIG_DFL);  // ignored, programs would end without telling how
+  signal(SIGCHLD, SIG_DFL);  // if it were ignored, child processes would have no exit status
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) sigaction(signal, &action, nullptr);
   if (struct sigaction before = {}; sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
-  action.sa_handler = give_up;
+  action.sa_handler = handle_alarm;
   sigaction(SIGALRM, &action, nullptr);
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
@@ -107,7 +106,7 @@ void wait_for_saving() { saving = 1; }
 
 void set_resumable() { resumable = 1; }
 
-bool stop_requested() { return requested != 0; }
+bool stop_requested() { return stop_signal != 0; }
 
 void throw_if_stopped() {
   if (stop_requested()) throw Interrupted();
@@ -124,12 +123,12 @@ int poll_unless_stopped(std::span<pollfd> files, int milliseconds) {
 
 void end_interrupted() {
   if (resumable != 0) {
-    say("keel: stopped before the run went on; it can be resumed from its last checkpoint as before\n");
+    write_to_stderr("keel: stopped before the run continued; it can still be resumed from its last checkpoint\n");
   } else if (command_begun != 0) {
-    say("keel: stopped before it was done\n");
+    write_to_stderr("keel: stopped before it was done\n");
   } else {
-    say("keel: stopped before it began; nothing was written. Start it again with the same command\n");
-    die_of(requested);
+    write_to_stderr("keel: stopped before it began; nothing was written. Start it again with the same command\n");
+    end_by_signal(stop_signal);
   }
   _exit(static_cast<int>(ExitCode::kInterrupted));
 }

@@ -7,46 +7,47 @@
 
 namespace keel {
 
-/// From here on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as by nohup), SIGUSR1 and SIGXCPU (a scheduler's early
-/// notices) ask the program to stop, a second one ends it at once, and a file-size limit is an error, not a death
-/// (SIGXFSZ). What has not stopped by itself a few seconds after it was asked ends as end_interrupted() does; where
-/// wait_for_saving() was called it goes on to its end, but waits no longer for readers of its output.
+/// Installs the signal handlers. SIGINT, SIGTERM, SIGHUP (unless ignored, as under nohup), and the scheduler's SIGUSR1
+/// and SIGXCPU request a stop; a second signal ends the program at once. SIGXFSZ is ignored, so that the file-size
+/// limit is an error. A program that has not stopped after a few seconds ends as by end_interrupted(). After
+/// wait_for_saving() it continues instead, but no longer blocks on the readers of its output.
 void install_signal_handlers();
 
-/// For a program that has nothing to do but print: a reader that is gone (`keel inspect ... | head -1`) ends it without
-/// a word, as any other. Before, SIGPIPE is ignored.
+/// Restores the default SIGPIPE for a program that only prints: a closed pipe (`keel inspect ... | head -1`) ends it
+/// silently. Before this call, SIGPIPE is ignored.
 void exit_on_closed_pipe();
 
-/// Whether this is the end of a pipe that has no reader any more.
+/// Returns whether the descriptor is a pipe without a reader.
 bool is_closed_pipe(int descriptor);
 
-/// A command that makes no run begins: stopped from now on it leaves what is whole, and ends with 75. Before, and as
-/// long as there is no run to resume, nothing was written and the program ends by the signal, as any other would.
+/// Marks the start of a command that creates no run. After this call a stopped program keeps its complete files and
+/// exits with 75. Before it, and before set_resumable(), nothing has been written, and the signal itself ends the
+/// program.
 void begin_command();
 
-/// There is something to be saved: asked to stop, the run has the time that this takes.
+/// Lets a stopped run take as long as it needs to save its state.
 void wait_for_saving();
 
-/// There is a checkpoint from now on, and the exit code of a run that was stopped says so (75).
+/// Marks that a checkpoint exists. A stopped run then exits with 75.
 void set_resumable();
 
-/// Whether someone asked to stop. Read between steps.
+/// Returns whether a stop was requested. Callers check it between steps.
 bool stop_requested();
 
-/// Someone asked to stop, and what was being done was given up. Not an Error: nothing failed, so nothing is to be
-/// reported, counted or tried again on the way to whoever saves.
+/// Thrown after a stop request, to abandon the current work. It is not an Error: nothing failed, so no handler reports,
+/// counts or retries it.
 struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-/// Throws Interrupted when someone asked to stop.
+/// Throws Interrupted if a stop was requested.
 void throw_if_stopped();
 
-/// poll(2), on any thread, that ends with Interrupted as soon as someone asks to stop. Without files, a pause.
+/// Calls poll(2) and throws Interrupted as soon as a stop is requested. Without files, it sleeps. Thread-safe.
 int poll_unless_stopped(std::span<pollfd> files, int milliseconds);
 
-/// Ends the program that was stopped before it was done: with 75, or, where nothing has begun, by the signal itself.
-/// Says so on standard error.
+/// Ends a stopped program and prints the reason on standard error: with exit code 75, or by the signal itself if
+/// nothing has begun.
 [[noreturn]] void end_interrupted();
 
 }  // namespace keel

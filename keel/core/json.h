@@ -3,6 +3,6 @@
 #include <nlohmann/json.hpp>
 
 namespace keel {
-/// The one tree type for configuration, metrics and files. Keeps the order in which keys were written.
+/// The tree type for configurations, metrics and files. Keeps keys in insertion order.
 using Json = nlohmann::ordered_json;
 }  // namespace keel

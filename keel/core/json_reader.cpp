@@ -10,11 +10,11 @@
 namespace keel {
 namespace {
 
-constexpr size_t kManyKeys = 32;  // from here on a search through all earlier keys would take too long
+constexpr size_t kIndexedKeys = 32;  // from here on, an index replaces the linear search
 
-/// Walks over text and keeps `line` at the line of the last character read, because the SAX interface of nlohmann-json
-/// says nothing about places. The character after a newline moves it on, not the newline itself: a number is only known
-/// to be complete after the character behind it, often a newline, has been read.
+/// Iterates over text and keeps `line` at the line of the last character read, because nlohmann's SAX interface does
+/// not report positions. The character after a newline increments it, not the newline itself: the parser reads one
+/// character past the end of a number, often a newline.
 struct LineCounter {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -41,8 +41,8 @@ struct LineCounter {
   bool operator!=(const LineCounter& other) const { return at != other.at; }
 };
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 3: WHAT" as "column 3: WHAT". WHAT quotes the text,
-/// which can be long.
+/// Shortens "[json.exception.parse_error.101] parse error at line 1, column 3: WHAT" to "column 3: WHAT". WHAT quotes
+/// the text, which can be long.
 std::string without_library_name(std::string message) {
   constexpr size_t kShown = 300;
   if (const size_t end = message.find("] "); end != std::string::npos) message.erase(0, end + 2);
@@ -51,9 +51,9 @@ std::string without_library_name(std::string message) {
   return message.size() > kShown ? message.substr(0, kShown) + "..." : message;
 }
 
-class TreeListener final : public JsonSaxHandler {
+class TreeHandler final : public JsonSaxHandler {
  public:
-  explicit TreeListener(const JsonRules& rules) : JsonSaxHandler(rules.depth), rules_(rules) {}
+  explicit TreeHandler(const JsonRules& rules) : JsonSaxHandler(rules.depth), rules_(rules) {}
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -71,8 +71,8 @@ class TreeListener final : public JsonSaxHandler {
   bool key(string_t& name) override {
     check_text(name);
     Level& level = levels_.back();
-    level.place = level.place_of(name);
-    if (level.place < level.entries().size() && !rules_.repeated_keys)
+    level.entry_index = level.find_or_reserve(name);
+    if (level.entry_index < level.entries().size() && !rules_.repeated_keys)
       refuse("duplicate key " + printable(name) + "; keep one of them");
     level.name = std::move(name);
     return true;
@@ -82,23 +82,23 @@ class TreeListener final : public JsonSaxHandler {
 
  private:
   struct Level {
-    Json* node;  // stays where it is: its parent gets no new child before this level ends
+    Json* node;  // stays valid: its parent gets no new child before this level ends
     std::string name;
-    size_t place = 0;                                // of the entry that the next value is for
-    std::unordered_map<std::string, size_t> places;  // of an object with many keys
+    size_t entry_index = 0;                                // of the next value
+    std::unordered_map<std::string, size_t> index_of_key;  // only for objects with many keys
 
-    /// In the order they came: the library's map is such a list.
+    /// In insertion order: nlohmann's ordered map is a vector of entries.
     std::vector<Json::object_t::value_type>& entries() { return node->get_ref<Json::object_t&>(); }
 
-    /// Where the entry of this name is, or is to be.
-    size_t place_of(const std::string& key) {
+    /// Returns the index of the key's entry, or the index of a new one.
+    size_t find_or_reserve(const std::string& key) {
       const auto& all = entries();
-      if (all.size() < kManyKeys)
+      if (all.size() < kIndexedKeys)
         return static_cast<size_t>(
             std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == key; }) - all.begin());
-      if (places.empty())
-        for (size_t i = 0; i < all.size(); ++i) places.emplace(all[i].first, i);
-      return places.emplace(key, all.size()).first->second;
+      if (index_of_key.empty())
+        for (size_t i = 0; i < all.size(); ++i) index_of_key.emplace(all[i].first, i);
+      return index_of_key.emplace(key, all.size()).first->second;
     }
   };
 
@@ -112,27 +112,27 @@ class TreeListener final : public JsonSaxHandler {
     if (!rules_.nul && text.find('\0') != std::string::npos) refuse("a NUL character in " + printable(text));
   }
 
-  Json* place_value(Json value) {
+  Json* insert(Json value) {
     if (levels_.empty()) return &(root_ = std::move(value));
     Level& level = levels_.back();
     if (level.node->is_array()) {
       level.node->push_back(std::move(value));
       return &level.node->back();
     }
-    // Straight to its place: the usual insertion would search all earlier keys again.
+    // Inserts by index: the usual insertion would search all earlier keys again.
     auto& entries = level.entries();
-    if (level.place == entries.size())
+    if (level.entry_index == entries.size())
       entries.emplace_back(level.name, std::move(value));
     else
-      entries[level.place].second = std::move(value);
-    return &entries[level.place].second;
+      entries[level.entry_index].second = std::move(value);
+    return &entries[level.entry_index].second;
   }
   bool put(Json value) {
-    place_value(std::move(value));
+    insert(std::move(value));
     return true;
   }
   bool begin(Json empty) {
-    levels_.push_back({place_value(std::move(empty)), "", 0, {}});
+    levels_.push_back({insert(std::move(empty)), "", 0, {}});
     return true;
   }
   bool finish() {
@@ -148,25 +148,24 @@ class TreeListener final : public JsonSaxHandler {
 }  // namespace
 
 void JsonSaxHandler::enter() {
-  if (++depth_ > most_) refuse(std::string(JsonParseError::kTooDeep) + std::to_string(most_) + " levels");
+  if (++depth_ > max_depth_) refuse(std::string(JsonParseError::kTooDeep) + std::to_string(max_depth_) + " levels");
 }
 
 bool JsonSaxHandler::parse_error(size_t, const std::string&, const Json::exception& error) {
   return refuse("not valid JSON: " + without_library_name(error.what())), false;
 }
 
-void parse_json_sax(std::string_view text, JsonSaxHandler& listener) {
-  if (text.find('\0') != std::string_view::npos)  // the parser would take it for the end
-    listener.refuse("a NUL character at byte " + std::to_string(text.find('\0') + 1) + "; JSON has none");
+void parse_json_sax(std::string_view text, JsonSaxHandler& handler) {
+  if (text.find('\0') != std::string_view::npos)  // the parser would treat it as the end
+    handler.refuse("a NUL character at byte " + std::to_string(text.find('\0') + 1) + "; JSON has none");
   const char* end = text.data() + text.size();
-  Json::sax_parse(LineCounter{text.data(), false, &listener.line_}, LineCounter{end, false, &listener.line_},
-                  &listener);
+  Json::sax_parse(LineCounter{text.data(), false, &handler.line_}, LineCounter{end, false, &handler.line_}, &handler);
 }
 
 Json parse_json(std::string_view text, const JsonRules& rules) {
-  TreeListener listener(rules);
-  parse_json_sax(text, listener);
-  return listener.take();
+  TreeHandler handler(rules);
+  parse_json_sax(text, handler);
+  return handler.take();
 }
 
 std::optional<Json> try_parse_json(std::string_view text, const JsonRules& rules) {

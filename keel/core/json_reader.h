@@ -1,8 +1,7 @@
 #pragma once
 
-// The one door for JSON from outside: files of models, rows, answers, replies, runs. Trees are copied, compared and
-// printed by recursion, so nesting is bounded while a text is read, before there is a tree; no other file calls the
-// library's parser.
+// Parses all JSON input: model files, dataset rows, replies, runs. No other file calls the library's parser. The parser
+// limits nesting while it reads, because trees are copied, compared and printed recursively.
 
 #include <cstddef>
 #include <optional>
@@ -14,14 +13,14 @@
 
 namespace keel {
 
-constexpr size_t kFileDepth = 64;   // lists and objects in each other: more than any model's or run's files have
-constexpr size_t kDataDepth = 512;  // for rows, answers and replies, which hold data of any form
+constexpr size_t kFileDepth = 64;   // maximum nesting of model and run files, more than any of them has
+constexpr size_t kDataDepth = 512;  // maximum nesting of rows, answers and replies, which hold arbitrary data
 
-/// Hears what a JSON text says, part by part, for readers that build no tree of it.
+/// SAX handler with limited nesting, for readers that do not build a tree.
 class JsonSaxHandler : public nlohmann::json_sax<Json> {
  public:
-  explicit JsonSaxHandler(size_t depth) : most_(depth) {}
-  /// Where the reader is, from 1.
+  explicit JsonSaxHandler(size_t max_depth) : max_depth_(max_depth) {}
+  /// Returns the current line, from 1.
   int line() const { return line_; }
 
   bool binary(binary_t&) final { return refuse("JSON text has no binary values"), false; }
@@ -36,35 +35,35 @@ class JsonSaxHandler : public nlohmann::json_sax<Json> {
   virtual bool begin_array() = 0;
   virtual bool finish_object() = 0;
   virtual bool finish_array() = 0;
-  /// Throws what the caller of the reader expects.
+  /// Throws the exception type that the caller expects.
   [[noreturn]] virtual void refuse(const std::string& reason) const = 0;
 
  private:
-  friend void parse_json_sax(std::string_view text, JsonSaxHandler& listener);
+  friend void parse_json_sax(std::string_view text, JsonSaxHandler& handler);
   void enter();
 
-  size_t most_, depth_ = 0;
+  size_t max_depth_, depth_ = 0;
   int line_ = 1;
 };
 
-void parse_json_sax(std::string_view text, JsonSaxHandler& listener);
+void parse_json_sax(std::string_view text, JsonSaxHandler& handler);
 
-/// What a tree may hold beyond what JSON says.
+/// Limits on JSON input in addition to the grammar.
 struct JsonRules {
   size_t depth = kFileDepth;
-  bool repeated_keys = true;  // the last one counts, as in Python
-  bool exact = false;         // no integer beyond 64 bits, which would be rounded
-  bool nul = true;            // NUL in texts
+  bool repeated_keys = true;  // allows them; the last one counts, as in Python
+  bool exact = false;         // rejects integers beyond 64 bits, which would be rounded
+  bool nul = true;            // allows NUL in strings
 };
 
-/// Why a text was not read.
+/// A parse error with its line.
 class JsonParseError : public std::runtime_error {
  public:
   JsonParseError(const std::string& reason, int line) : std::runtime_error(reason), line_(line) {}
   int line() const { return line_; }
-  /// Whether it may well be JSON, and is only nested deeper than is read.
+  /// Returns whether the text exceeds the nesting limit. It may be valid JSON.
   bool is_depth() const { return std::string_view(what()).starts_with(kTooDeep); }
-  /// Whether it may well be JSON, and only has an integer that would be rounded.
+  /// Returns whether the text has an integer that would be rounded. It may be valid JSON.
   bool is_inexact() const { return std::string_view(what()).starts_with(kTooLarge); }
   static constexpr std::string_view kTooDeep = "nested deeper than ", kTooLarge = "the integer ";
 
@@ -72,10 +71,10 @@ class JsonParseError : public std::runtime_error {
   int line_;
 };
 
-/// The tree of a text; a JsonParseError where it has none under these rules. Takes time in proportion to the text.
+/// Parses the text in linear time. Throws JsonParseError if it is not JSON under these rules.
 Json parse_json(std::string_view text, const JsonRules& rules = {});
 
-/// The same for texts that need not be JSON: nothing where there is a fault.
+/// Parses a text that may not be JSON. Returns nullopt on an error.
 std::optional<Json> try_parse_json(std::string_view text, const JsonRules& rules = {});
 
 }  // namespace keel

@@ -9,10 +9,10 @@ namespace keel {
 
 double StageMeter::now() const { return clock_ ? clock_() : steady_seconds(); }
 
-void StageMeter::begin(std::string name, int64_t all) {
+void StageMeter::begin(std::string name, int64_t total) {
   const std::scoped_lock lock(mutex_);
   name_ = std::move(name);
-  all_ = all;
+  total_ = total;
   done_ = tokens_ = 0;
   began_ = now();
 }
@@ -31,7 +31,7 @@ void StageMeter::end() {
 std::string StageMeter::text() const {
   const std::scoped_lock lock(mutex_);
   if (name_.empty()) return "";
-  std::string text = name_ + " " + std::to_string(done_) + "/" + std::to_string(all_);
+  std::string text = name_ + " " + std::to_string(done_) + "/" + std::to_string(total_);
   const double seconds = now() - began_;
   if (tokens_ > 0 && seconds > 0)
     text += ", " + format_count(static_cast<int64_t>(static_cast<double>(tokens_) / seconds + 0.5)) + " tokens/s";
@@ -39,7 +39,7 @@ std::string StageMeter::text() const {
 }
 
 LiveLine::LiveLine(Console& console, std::function<std::string()> text)
-    : console_(console), text_(std::move(text)), thread_(begin_threads(1, [this] { work(); })) {}
+    : console_(console), text_(std::move(text)), thread_(begin_threads(1, [this] { refresh(); })) {}
 
 LiveLine::~LiveLine() {
   {
@@ -49,7 +49,7 @@ LiveLine::~LiveLine() {
   changed_.notify_all();
 }
 
-void LiveLine::work() {
+void LiveLine::refresh() {
   const auto pause = std::chrono::milliseconds(console_.terminal() ? 200 : 1000);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, pause, [&] { return ended_; })) {

@@ -12,18 +12,17 @@
 
 namespace keel {
 
-/// How far the stage of a longer work is that is under way. Whoever does the work sets it, whoever shows it reads it,
-/// on any threads.
+/// Progress of the current stage of a longer task. Thread-safe: the worker sets it, and the display reads it.
 class StageMeter {
  public:
-  /// `clock` in seconds; empty is the steady one.
+  /// `clock` returns seconds; empty: the steady clock.
   explicit StageMeter(std::function<double()> clock = {}) : clock_(std::move(clock)) {}
 
-  void begin(std::string name, int64_t all);
+  void begin(std::string name, int64_t total);
   void set(int64_t done, int64_t tokens = 0);
   void end();
 
-  /// "rollout 37/128, 410 tokens/s"; empty where no stage is under way.
+  /// Returns "rollout 37/128, 410 tokens/s", or an empty string outside a stage.
   std::string text() const;
 
  private:
@@ -32,14 +31,14 @@ class StageMeter {
   std::function<double()> clock_;
   mutable std::mutex mutex_;
   std::string name_;
-  int64_t done_ = 0, all_ = 0, tokens_ = 0;
+  int64_t done_ = 0, total_ = 0, tokens_ = 0;
   double began_ = 0;
 };
 
-/// A stage from here to the end of the block, however that is left.
+/// RAII guard: begins a stage and ends it at the end of the scope.
 class Stage {
  public:
-  Stage(StageMeter& meter, std::string name, int64_t all) : meter_(meter) { meter_.begin(std::move(name), all); }
+  Stage(StageMeter& meter, std::string name, int64_t total) : meter_(meter) { meter_.begin(std::move(name), total); }
   ~Stage() { meter_.end(); }
   Stage(const Stage&) = delete;
   void set(int64_t done, int64_t tokens = 0) { meter_.set(done, tokens); }
@@ -48,17 +47,17 @@ class Stage {
   StageMeter& meter_;
 };
 
-/// Shows a text again and again on a console, from a thread of its own, so that a stage which takes minutes is seen to
-/// go on. Where there can be no thread nothing is shown.
+/// Refreshes a text on a console from its own thread, to show the progress of long stages. If the thread cannot be
+/// created, nothing is shown.
 class LiveLine {
  public:
-  /// An empty text shows nothing. The console must outlive it.
+  /// An empty text is not printed. The console must outlive this object.
   LiveLine(Console& console, std::function<std::string()> text);
   ~LiveLine();
   LiveLine(const LiveLine&) = delete;
 
  private:
-  void work();
+  void refresh();
 
   Console& console_;
   std::function<std::string()> text_;

@@ -17,7 +17,7 @@ std::string normalized(std::string_view name) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: row i needs i - 1, and a swap of neighbours looks back to i - 2.
+  // Three rows of the usual table: row i needs row i - 1, and a swap of neighbours needs row i - 2.
   std::vector<size_t> two_above(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -35,33 +35,35 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 bool is_misspelling_of(std::string_view name, std::string_view known) {
-  constexpr size_t kSlips = 2;
-  const std::string written = normalized(name), meant = normalized(known);
-  const bool cut_short = meant.starts_with(written) && meant.find_first_of("_.", written.size()) == std::string::npos;
-  return cut_short || edit_distance(written, meant) <= kSlips;
+  constexpr size_t kMaxEdits = 2;
+  const std::string typed = normalized(name), expected = normalized(known);
+  const bool is_truncated =
+      expected.starts_with(typed) && expected.find_first_of("_.", typed.size()) == std::string::npos;
+  return is_truncated || edit_distance(typed, expected) <= kMaxEdits;
 }
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  const std::string wanted = normalized(name);
-  // A word for a thing is nearer to it than a word that only looks alike: a GPU is no CPU.
+  const std::string query = normalized(name);
+  // The edit distance would suggest "cpu" for "gpu".
   const auto is_cuda = [](const std::string& candidate) { return candidate == "cuda"; };
-  if (wanted == "gpu" && std::any_of(known.begin(), known.end(), is_cuda)) return "cuda";
-  // The beginning of a name is that name, cut short: --temp, dppo.
-  constexpr size_t kTelling = 4;
-  const auto begins = [&](const std::string& candidate) { return normalized(candidate).starts_with(wanted); };
-  const auto exact = [&](const std::string& candidate) { return normalized(candidate) == wanted; };
-  if (const auto same = std::find_if(known.begin(), known.end(), exact); same != known.end()) return *same;
-  const size_t last_part = wanted.size() - (wanted.find_last_of('.') + 1);  // npos + 1 is 0: no dot, all of it
-  if (const auto whole = std::find_if(known.begin(), known.end(), begins);
-      last_part >= kTelling && whole != known.end())
-    return *whole;
-  size_t limit = std::max<size_t>(1, last_part / 3) + 1;  // the first distance that is too far
+  if (query == "gpu" && std::any_of(known.begin(), known.end(), is_cuda)) return "cuda";
+  // A prefix of a name is an abbreviation: --temp, dppo.
+  constexpr size_t kMinPrefix = 4;
+  const auto has_prefix = [&](const std::string& candidate) { return normalized(candidate).starts_with(query); };
+  const auto exact = [&](const std::string& candidate) { return normalized(candidate) == query; };
+  if (const auto exact_match = std::find_if(known.begin(), known.end(), exact); exact_match != known.end())
+    return *exact_match;
+  const size_t last_part =
+      query.size() - (query.find_last_of('.') + 1);  // npos + 1 is 0: without a dot, the whole name
+  if (const auto completed = std::find_if(known.begin(), known.end(), has_prefix);
+      last_part >= kMinPrefix && completed != known.end())
+    return *completed;
+  size_t limit = std::max<size_t>(1, last_part / 3) + 1;  // the smallest distance that is too large
   std::optional<std::string> best;
   for (const std::string& candidate : known) {
-    const size_t longer = std::max(candidate.size(), wanted.size()),
-                 shorter = std::min(candidate.size(), wanted.size());
+    const size_t longer = std::max(candidate.size(), query.size()), shorter = std::min(candidate.size(), query.size());
     if (longer - shorter >= limit) continue;
-    const size_t distance = edit_distance(wanted, normalized(candidate));
+    const size_t distance = edit_distance(query, normalized(candidate));
     if (distance >= limit) continue;
     best = candidate;
     limit = distance;

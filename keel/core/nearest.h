@@ -8,17 +8,15 @@
 
 namespace keel {
 
-/// Smallest number of characters to insert, delete, replace or swap with their neighbour to turn `a` into `b`.
+/// Edit distance: insertions, deletions, replacements and swaps of neighbours (Damerau-Levenshtein).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The known name that `name` begins, or else the one that it is most likely a slip of (the first of equals), or
-/// nothing when none is close. Upper case and '-' for '_' cost nothing; of a dotted path, only the length of the last
-/// part says how many slips are plausible.
+/// Returns the known name that starts with `name`, or else the closest one (the first of equals), or nullopt if none is
+/// close. Case and '-' instead of '_' do not count. The length of the last part of a dotted path limits the distance.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-/// Whether a name is another one that was mistyped: at most two characters off, or cut short within its last word. A
-/// word that is missing, or another one, makes it the name of another thing (grad_clip, dual_clip; policy,
-/// policy_loss_type).
+/// Returns whether `name` is a misspelling of `known`: at most two edits, or truncated within the last word. A missing
+/// or different word makes it another name (grad_clip, dual_clip; policy, policy_loss_type).
 bool is_misspelling_of(std::string_view name, std::string_view known);
 
 }  // namespace keel

@@ -18,7 +18,7 @@ std::vector<std::jthread> begin_threads(size_t count, const std::function<void()
   threads.reserve(count);
   try {
     while (threads.size() < count) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // a limit of the user's or the container's
+  } catch (const std::system_error&) {  // the user or the container has a limit
   } catch (const std::bad_alloc&) {
   }
   return threads;
@@ -42,8 +42,8 @@ void parallel_for(size_t count, size_t threads, const std::function<void(size_t)
     }
   };
   {
-    const size_t wanted = std::min(thread_count(threads), count);
-    const std::vector<std::jthread> helpers = begin_threads(wanted > 0 ? wanted - 1 : 0, run);
+    const size_t thread_limit = std::min(thread_count(threads), count);
+    const std::vector<std::jthread> helpers = begin_threads(thread_limit > 0 ? thread_limit - 1 : 0, run);
     run();
   }
   if (failure) std::rethrow_exception(failure);

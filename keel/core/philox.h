@@ -1,8 +1,9 @@
 #pragma once
 
 // Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
-// 2011). A draw is a pure function of a key and a counter, so nothing has a generator state to save or to share between
-// threads. No includes: this header is also compiled by nvcc into the CUDA kernels, which must draw the same numbers.
+// 2011). A draw is a pure function of a key and a counter, so there is no generator state to save or to share between
+// threads. This header has no includes because nvcc compiles it into the CUDA kernels, which must draw the same
+// numbers.
 
 #ifdef __CUDACC__
 #define KEEL_HOST_DEVICE __host__ __device__
@@ -16,10 +17,10 @@ struct PhiloxBlock {
   unsigned int word[4];
 };
 
-/// The upper half of a product of 64 bits.
-KEEL_HOST_DEVICE inline unsigned int high_product(unsigned int a, unsigned int b) {
+/// Returns the upper 32 bits of the 64-bit product.
+KEEL_HOST_DEVICE inline unsigned int multiply_high(unsigned int a, unsigned int b) {
 #ifdef __CUDA_ARCH__
-  return __umulhi(a, b);  // of the other way nvcc makes products of 64 bits, which are three
+  return __umulhi(a, b);  // nvcc compiles the other branch to three multiplications
 #else
   return static_cast<unsigned int>(static_cast<unsigned long long>(a) * b >> 32);
 #endif
@@ -29,14 +30,14 @@ KEEL_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, unsigned int key
   constexpr unsigned int kFirst = 0xD2511F53u, kSecond = 0xCD9E8D57u;
   for (int round = 0; round < 10; ++round) {
     const auto [a, b, c, d] = counter.word;
-    counter = {{high_product(kSecond, c) ^ b ^ key0, kSecond * c, high_product(kFirst, a) ^ d ^ key1, kFirst * a}};
+    counter = {{multiply_high(kSecond, c) ^ b ^ key0, kSecond * c, multiply_high(kFirst, a) ^ d ^ key1, kFirst * a}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
   return counter;
 }
 
-/// What a stream of randomness is for; streams with the same seed never meet.
+/// The purpose of a random stream. Streams with the same seed never share draws.
 enum class Stream : unsigned int {
   kSampling = 1,
   kInitialWeights = 2,
@@ -50,8 +51,8 @@ enum class Stream : unsigned int {
   kTokenRecords = 10,
 };
 
-/// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers
-/// groups of four words at one position. Streams below 2^8, blocks below 2^24.
+/// Returns four random words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter;
+/// `block` numbers groups of four words at one position. Streams are below 2^8, blocks below 2^24.
 KEEL_HOST_DEVICE inline PhiloxBlock random_block(unsigned long long seed, Stream stream, unsigned long long id,
                                                  unsigned int position, unsigned int block) {
   const PhiloxBlock counter{{static_cast<unsigned int>(id), static_cast<unsigned int>(id >> 32), position,
@@ -59,8 +60,8 @@ KEEL_HOST_DEVICE inline PhiloxBlock random_block(unsigned long long seed, Stream
   return philox(counter, static_cast<unsigned int>(seed), static_cast<unsigned int>(seed >> 32));
 }
 
-/// A word as a number strictly between 0 and 1, from all its bits: the middle of one of 2^32 intervals, as near as
-/// float32 comes to it. Next to 0 that has every digit; next to 1 it is held at the largest number below it.
+/// Maps a word to a number strictly between 0 and 1: the middle of one of 2^32 intervals, rounded to float32. Values
+/// that would round to 1 become the largest float32 below 1.
 KEEL_HOST_DEVICE inline float uniform(unsigned int word) {
   const float middle = (static_cast<float>(word) + 0.5f) * (1.0f / 4294967296.0f);
   return middle < 1.0f ? middle : 1.0f - 1.0f / 16777216.0f;

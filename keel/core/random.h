@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// A short sequence of draws for one object (one example, one shuffle): the counter is the position in the sequence.
+/// A short sequence of draws for one object (an example, a shuffle). The counter is the position in the sequence.
 class RandomSequence {
  public:
   RandomSequence(uint64_t seed, Stream stream, uint64_t id) : seed_(seed), stream_(stream), id_(id) {}
@@ -17,7 +17,7 @@ class RandomSequence {
     return block_.word[index % 4];
   }
 
-  /// Uniform in 0..n-1, without bias (words in the incomplete last interval are drawn again).
+  /// Uniform in 0..n-1 without bias: words in the incomplete last interval are rejected.
   uint32_t below(uint32_t n) {
     const uint32_t reject_below = (0u - n) % n;
     uint64_t product = static_cast<uint64_t>(word()) * n;

@@ -2,7 +2,7 @@
 
 namespace keel {
 
-/// No response can get a reward below or above these.
+/// The lowest and highest possible reward of a response.
 struct RewardRange {
   double lowest = 0, highest = 0;
 

@@ -7,8 +7,8 @@
 namespace keel {
 
 std::string shell_word(const std::string& text) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) || c > 0x7F || std::strchr("/._-+=,:@%", c); };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
+  const auto is_safe = [](unsigned char c) { return std::isalnum(c) || c > 0x7F || std::strchr("/._-+=,:@%", c); };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_safe)) return text;
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
@@ -16,16 +16,16 @@ std::string shell_word(const std::string& text) {
 
 std::optional<std::vector<std::string>> shell_words(std::string_view text) {
   std::vector<std::string> words;
-  bool inside = false;  // a word
-  char quote = 0;       // the open one
+  bool in_word = false;
+  char quote = 0;  // the open quote, or 0
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quote == 0 && c == ' ') {
-      inside = false;
+      in_word = false;
       continue;
     }
-    if (!inside) words.emplace_back();
-    inside = true;
+    if (!in_word) words.emplace_back();
+    in_word = true;
     const bool escapes = c == '\\' && i + 1 < text.size() &&
                          (quote == 0 || (quote == '"' && (text[i + 1] == '"' || text[i + 1] == '\\')));
     if (escapes)

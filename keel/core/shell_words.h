@@ -7,11 +7,11 @@
 
 namespace keel {
 
-/// A text as one word of a command line: in single quotes where it needs them.
+/// Quotes the text as one word of a shell command, with single quotes if needed.
 std::string shell_word(const std::string& text);
 
-/// The words of a command line: split at spaces, but not inside '...' or "...", nor behind a backslash. Nothing where a
-/// quote is not closed.
+/// Splits a command line at spaces, except inside '...' or "..." or after a backslash. Returns nullopt for an unclosed
+/// quote.
 std::optional<std::vector<std::string>> shell_words(std::string_view text);
 
 }  // namespace keel

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-/// Seconds on a clock that is never set, from some moment on.
+/// Returns the monotonic time in seconds.
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Text out of files that strangers wrote, before it is shown or believed.
+// Handles text from untrusted files.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace keel {
 
-/// The text made safe to print: cut short, in quotes, everything but plain ASCII escaped.
+/// Returns the text for messages: truncated, in quotes, with all but printable ASCII escaped.
 std::string printable(std::string_view text);
 
 struct CodePoint {
@@ -19,10 +19,10 @@ struct CodePoint {
   bool valid = false;
 };
 
-/// Decodes the character that begins at a byte; a byte that begins none (Unicode, table 3-7) is one that is not valid.
+/// Decodes the UTF-8 character that starts at byte `at` (Unicode, table 3-7). An invalid byte has `valid` false.
 CodePoint code_point_at(std::string_view text, size_t at);
 
-/// The place of the first byte that is not well-formed UTF-8 (Unicode, table 3-7).
+/// Returns the index of the first byte that is not well-formed UTF-8 (Unicode, table 3-7).
 std::optional<size_t> first_bad_utf8(std::string_view text);
 
 }  // namespace keel

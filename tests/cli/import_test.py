@@ -234,7 +234,7 @@ class Import(own_files.Test):
         self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all are reported
         self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
         self.assertIn("train_grpo.py: Python scripts are not supported. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
-        for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "this is no configuration"),
+        for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "not a configuration"),
                               (["algorithm.adv_estimator=remax", "actor_rollout_ref.rollout.n=4"], 'got "remax"')):
             self.assertIn(wanted, self.refused(*words))
         script = self.refused(RECIPES / "verl_grpo.sh")

@@ -65,7 +65,7 @@ class OwnDataStart(own_files.Test):
                                     ("rows.jsonl.xz", lzma.compress(b"{}"), "packed with xz")):
             (self.folder / name).write_bytes(content)
             self.assert_refused(self.train("packed", data={"files": [str(self.folder / name)], "eval_files": []}), 3, name, part, "unpack it")
-        self.assert_refused(self.train("shell", data={"files": ["$HOME/rows.jsonl"], "eval_files": []}), 3, "only a shell knows")
+        self.assert_refused(self.train("shell", data={"files": ["$HOME/rows.jsonl"], "eval_files": []}), 3, "expanded only by a shell")
         self.assert_refused(self.train("shell", model={"path": "$HOME/model"}), 3, "expanded only by a shell")
 
     def test_a_file_of_two_functions_is_one_file(self):

@@ -31,7 +31,7 @@ class AskedToStop(support.Test):
         process = start_train(run, sft={"steps": 1000000, "noisy_steps": 0, "batch": 16384}, checkpoint={"every": 0})
         self.assertTrue(wait_for(process, lambda: (run / "metrics.jsonl").exists()))
         process.send_signal(signal.SIGINT)
-        self.assertTrue(wait_for(process, lambda: "once more to stop at once" in process.output.read_text()))
+        self.assertTrue(wait_for(process, lambda: "send the signal again to stop at once" in process.output.read_text()))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(), -signal.SIGTERM)
         self.assertEqual(support.checkpoints(run), [])

@@ -28,17 +28,17 @@ std::string checksum_of(const InputFile& file) {
 
 constexpr const char* kOwnChecksum = "crc32c";
 
-/// Of everything in a manifest but itself.
+/// Computes the checksum of a manifest without its own checksum field.
 std::string checksum_of(Json manifest) {
   manifest.erase(kOwnChecksum);
   return hex(crc32c(manifest.dump()));
 }
 
-bool is_sound(const Json& manifest) {
+bool matches_own_checksum(const Json& manifest) {
   return manifest.is_object() && manifest.value(kOwnChecksum, Json()) == checksum_of(manifest);
 }
 
-/// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
+/// Adds the files of a folder and its subfolders. `below` is the folder's path relative to the top folder.
 void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
   for (const std::string& name : list_directory(folder)) {
     if (is_folder(folder / name)) {
@@ -57,8 +57,8 @@ void write_manifest(const std::filesystem::path& folder, Json manifest) {
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
 
-/// Gives the finished folder its name. When the name is taken (the same step, saved again after an evaluation), the two
-/// are exchanged in one move, so that at every moment one of them has the name; the other stays.
+/// Renames the finished folder to its final name. If that name exists (a step that is saved again after an evaluation),
+/// one call exchanges the two names, so that the final name always exists. The other folder is kept.
 void publish(const std::filesystem::path& partial, const std::filesystem::path& final_name) {
   if (path_exists(final_name) && exchange_directories(partial, final_name)) return;
   if (path_exists(final_name))
@@ -74,7 +74,7 @@ void write_folder(const std::filesystem::path& folder, const std::filesystem::pa
     try {
       remove_tree(partial);  // on a full disk this gives the space back
     } catch (const Error&) {
-      // The first error is the one to tell.
+      // Report the first error.
     }
     throw;
   }
@@ -86,24 +86,24 @@ void write_folder(const std::filesystem::path& folder, const std::filesystem::pa
 void write_directory_atomically(const std::filesystem::path& folder, const FillFolder& fill) {
   const std::filesystem::path partial = free_partial_name(folder);
   write_folder(folder, partial, fill);
-  for (const char* ending : {".partial", ".replaced"})  // the empty folder that had the name
+  for (const char* ending : {".partial", ".replaced"})  // remove the replaced folder if it is empty
     remove_if_empty(std::filesystem::path(partial).replace_extension(ending));
 }
 
 void write_directory_atomically(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
                         const FillFolder& fill) {
-  write_folder(folder, partial, [&](const std::filesystem::path& half) {
-    fill(half);
-    write_manifest(half, heading);
+  write_folder(folder, partial, [&](const std::filesystem::path& directory) {
+    fill(directory);
+    write_manifest(directory, heading);
   });
 }
 
 namespace {
 
-bool holds_only(const std::filesystem::path& folder, const std::string& below, const Json& files) {
+bool contains_only(const std::filesystem::path& folder, const std::string& below, const Json& files) {
   const std::vector<std::string> names = list_directory(folder);
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return is_folder(folder / name) ? holds_only(folder / name, below + name + "/", files)
+    return is_folder(folder / name) ? contains_only(folder / name, below + name + "/", files)
                                     : files.contains(below + name) || below + name == "manifest.json";
   });
 }
@@ -111,24 +111,24 @@ bool holds_only(const std::filesystem::path& folder, const std::string& below, c
 }  // namespace
 
 bool matches_manifest_exactly(const std::filesystem::path& folder) {
-  return holds_only(folder, "", valid_manifest(folder).value("files", Json::object()));
+  return contains_only(folder, "", valid_manifest(folder).value("files", Json::object()));
 }
 
 Json valid_manifest(const std::filesystem::path& folder) {
   const Json manifest = json_if_any(folder / "manifest.json");
-  return is_sound(manifest) ? manifest : Json::object();
+  return matches_own_checksum(manifest) ? manifest : Json::object();
 }
 
 std::optional<std::string> find_manifest_mismatch(const std::filesystem::path& folder, std::span<const char* const> required) {
   try {
     const Json manifest = read_json_file(folder / "manifest.json");
-    if (!is_sound(manifest)) return "manifest.json has another checksum than it says";
+    if (!matches_own_checksum(manifest)) return "manifest.json does not match its own checksum";
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const uint64_t size = entry.at("bytes");
       if (!path_exists(folder / name)) return name + " is missing";
       const InputFile file = InputFile::open(folder / name);
       if (file.size() != size)
-        return name + " has " + std::to_string(file.size()) + " bytes, the manifest says " + std::to_string(size);
+        return name + " has " + std::to_string(file.size()) + " bytes, expected " + std::to_string(size) + " by the manifest";
       if (checksum_of(file) != entry.at("crc32c").get<std::string>())
         return name + " has another checksum than the manifest says";
     }

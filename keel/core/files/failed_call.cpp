@@ -12,10 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string words(int error) { return std::generic_category().message(error); }
+std::string error_message(int error) { return std::generic_category().message(error); }
 
-/// The way out of a lack that is the machine's and not the disk's; null for any other error.
-const char* way_out_of_lack(int error) {
+/// Returns the fix if the machine lacks descriptors or memory; null for other errors.
+const char* resource_fix(int error) {
   return error == EMFILE   ? "raise the limit of open files (ulimit -n)"
          : error == ENFILE ? "raise the system's limit of open files (fs.file-max) or end other programs"
          : error == ENOMEM ? "free some memory"
@@ -26,39 +26,39 @@ const char* way_out_of_lack(int error) {
 
 void fail_to_read(const fs::path& path, int error) {
   const bool is_absent = error == ENOENT || error == ENOTDIR;
-  const char* way_out =
-      is_absent && path.string().find('$') != std::string::npos
-          ? "only a shell knows what a $NAME stands for, and it leaves it alone in a file and between "
-            "single quotes: write the whole path"
-      : is_absent                         ? "check the path"
-      : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
-      : error == EISDIR                   ? "give a file, not a folder"
-      : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
-      : error == ELOOP                    ? "check the path, and where its links lead"
-                                          : nullptr;
-  constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
-  const std::string what = str_cat("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
-  const char* lack = way_out_of_lack(error);
-  if (way_out == nullptr) throw ReadFailure(what + (lack ? lack : "check the disk and the path"));
-  fail(ExitCode::kBadInput, what, way_out);
+  const char* fix = is_absent && path.string().find('$') != std::string::npos
+                        ? "a $NAME is expanded only by a shell, not in a file and not between single quotes: write the "
+                          "whole path"
+                    : is_absent                         ? "check the path"
+                    : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
+                    : error == EISDIR                   ? "give a file, not a folder"
+                    : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
+                    : error == ELOOP                    ? "check the path, and where its links lead"
+                                                        : nullptr;
+  constexpr size_t kMaxShownPath = 400;  // the path may be longer than the system allows
+  const std::string what =
+      str_cat("cannot read \"", shorten(path.string(), kMaxShownPath), "\": ", error_message(error), "; ");
+  const char* machine_fix = resource_fix(error);
+  if (fix == nullptr) throw ReadFailure(what + (machine_fix ? machine_fix : "check the disk and the path"));
+  fail(ExitCode::kBadInput, what, fix);
 }
 
 void fail_to_write(std::string_view action, const fs::path& path, int error) {
   constexpr ExitCode kPath = ExitCode::kBadConfiguration, kMachine = ExitCode::kHealthGuard;
-  const auto where = [&](std::initializer_list<int> errors, ExitCode code, const char* way_out) {
+  const auto fail_if_in = [&](std::initializer_list<int> errors, ExitCode code, const char* fix) {
     if (std::find(errors.begin(), errors.end(), error) != errors.end())
-      fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
+      fail(code, "cannot ", action, " ", path, ": ", error_message(error), "; ", fix);
   };
-  where({EACCES, EPERM, EROFS}, kPath, "change the permissions or choose a folder that may be written to");
-  where({ENOENT, ENOTDIR}, kPath, "create the folder first or correct the path");
-  where({EEXIST, ENOTEMPTY}, kPath, "remove what is there or choose another name");
-  where({EISDIR, ELOOP, ENAMETOOLONG, EXDEV, EINVAL}, kPath, "choose another path");
-  where({ENOSPC, EDQUOT}, kMachine, "free some space or choose a folder on another disk");
-  where({EFBIG}, kMachine, "raise the file-size limit (ulimit -f) or choose another filesystem");
-  // EIO, ESTALE ...: the machine's condition too, and not the user's path
-  const char* lack = way_out_of_lack(error);
-  fail(kMachine, "cannot ", action, " ", path, ": ", words(error), "; ",
-       lack ? lack : "check the disk and the system log");
+  fail_if_in({EACCES, EPERM, EROFS}, kPath, "change the permissions or choose a folder that may be written to");
+  fail_if_in({ENOENT, ENOTDIR}, kPath, "create the folder first or correct the path");
+  fail_if_in({EEXIST, ENOTEMPTY}, kPath, "remove what is there or choose another name");
+  fail_if_in({EISDIR, ELOOP, ENAMETOOLONG, EXDEV, EINVAL}, kPath, "choose another path");
+  fail_if_in({ENOSPC, EDQUOT}, kMachine, "free some space or choose a folder on another disk");
+  fail_if_in({EFBIG}, kMachine, "raise the file-size limit (ulimit -f) or choose another filesystem");
+  // EIO, ESTALE ... are the machine's fault too, not the path's
+  const char* machine_fix = resource_fix(error);
+  fail(kMachine, "cannot ", action, " ", path, ": ", error_message(error), "; ",
+       machine_fix ? machine_fix : "check the disk and the system log");
 }
 
 }  // namespace keel

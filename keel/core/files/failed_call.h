@@ -8,18 +8,17 @@
 
 namespace keel {
 
-/// The machine could not read what is there (EIO, ESTALE ...): nothing is wrong with the path, and what the file says
-/// is not known. What bears a file that somebody removed, spoiled or locked away must not take this for the same.
+/// An I/O failure of the machine (EIO, ESTALE ...). The path may be right, and the file's content is unknown. Code that
+/// tolerates missing, damaged or unreadable files must not treat this failure like those.
 class ReadFailure : public Error {
  public:
   explicit ReadFailure(const std::string& message) : Error(ExitCode::kBadInput, message) {}
 };
 
-/// Throws the Error of a call that failed to read, where the machine is at fault a ReadFailure: "cannot read PATH: ..."
-/// and the way out.
+/// Throws an Error, or a ReadFailure if the machine is at fault, for a failed read: "cannot read PATH: ..." and a fix.
 [[noreturn]] void fail_to_read(const std::filesystem::path& path, int error);
 
-/// Throws the Error of a call that failed to write: "cannot ACTION PATH: ..." and the way out.
+/// Throws an Error for a failed write: "cannot ACTION PATH: ..." and a fix.
 [[noreturn]] void fail_to_write(std::string_view action, const std::filesystem::path& path, int error);
 
 }  // namespace keel

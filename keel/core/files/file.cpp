@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
+const char* special_file_type(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
 
-/// Writes everything; returns 0 or the error number.
+/// Writes all bytes. Returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, size_t size) {
   while (size > 0) {
     const ssize_t written = retry_on_eintr([&] { return ::write(descriptor, bytes, size); });
@@ -55,7 +55,7 @@ int sync_descriptor(int descriptor) {
   return retry_on_eintr([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
 }
 
-int cut_descriptor(int descriptor, uint64_t size) {
+int truncate_descriptor(int descriptor, uint64_t size) {
   return retry_on_eintr([&] { return ::ftruncate(descriptor, static_cast<off_t>(size)); }) == 0 ? 0 : errno;
 }
 
@@ -64,31 +64,31 @@ FileHandle open_file(const fs::path& path, int flags) {
   return FileHandle(retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
-/// What has this name; returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
-int look_at(const fs::path& path, struct stat& status, int flags = 0) {
+/// Fills in the path's status. Returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
+int get_status(const fs::path& path, struct stat& status, int flags = 0) {
   const DirectoryPath at = directory_path(path);
   return ::fstatat(at.directory, at.name.c_str(), &status, flags) == 0 ? 0 : errno;
 }
 
-/// Whether something has this name, be it a link to nothing.
-bool has_name(const fs::path& path) {
+/// Returns whether the path exists, even as a dangling link.
+bool entry_exists(const fs::path& path) {
   struct stat status {};
-  return look_at(path, status, AT_SYMLINK_NOFOLLOW) == 0;
+  return get_status(path, status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/// The name itself, to be removed or changed: a locked directory cannot be reached by its own handle.
-DirectoryPath name_of(const fs::path& path) {
+/// Returns the path of the directory entry, for removing or renaming. A locked directory's own handle cannot do that.
+DirectoryPath entry_path(const fs::path& path) {
   const DirectoryPath at = directory_path(path);
   return at.name == "." ? DirectoryPath{AT_FDCWD, path.native()} : at;
 }
 
 int remove_name(const fs::path& path, int flags = 0) {
-  const DirectoryPath at = name_of(path);
+  const DirectoryPath at = entry_path(path);
   return ::unlinkat(at.directory, at.name.c_str(), flags) == 0 ? 0 : errno;
 }
 
 int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
-  const DirectoryPath source = name_of(from), target = name_of(to);
+  const DirectoryPath source = entry_path(from), target = entry_path(to);
   const bool done =
       flags == 0
           ? ::renameat(source.directory, source.name.c_str(), target.directory, target.name.c_str()) == 0
@@ -100,21 +100,21 @@ fs::path without_trailing_slash(const fs::path& path) {
   return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
 }
 
-fs::path folder_of(const fs::path& path) {
+fs::path parent_folder(const fs::path& path) {
   const fs::path parent = without_trailing_slash(path).parent_path();
   return parent.empty() ? fs::path(".") : parent;
 }
 
-/// The mode of what a name leads to; 0 where there is nothing.
-mode_t kind_of(const fs::path& path) {
+/// Returns the mode of the file that a path leads to; 0 if there is none.
+mode_t file_mode(const fs::path& path) {
   struct stat status {};
-  const int error = look_at(path, status);
+  const int error = get_status(path, status);
   if (error == 0) return status.st_mode;
   if (error != ENOENT && error != ENOTDIR) fail_to_read(path, error);
   return 0;
 }
 
-/// The length of the part that ends with the file's last newline.
+/// Returns the length of the file up to its last newline.
 uint64_t size_of_whole_lines(int descriptor, uint64_t size, const fs::path& path) {
   std::vector<char> block(64 * 1024);
   while (size > 0) {
@@ -144,13 +144,13 @@ std::string full_path(const fs::path& path) {
 InputFile InputFile::open(const fs::path& path) {
   InputFile file;
   file.path_ = path;
-  file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // a named pipe must be refused below, not waited for
+  file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // opening a named pipe must not block; it is refused below
   struct stat status {};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_read(path, errno);
   if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR);
   if (!S_ISREG(status.st_mode))
-    fail(ExitCode::kBadInput, "cannot read ", path, ": it is not a regular file, but a ", special_kind(status.st_mode),
-         "; give a file");
+    fail(ExitCode::kBadInput, "cannot read ", path, ": it is not a regular file, but a ",
+         special_file_type(status.st_mode), "; give a file");
   file.size_ = static_cast<uint64_t>(status.st_size);
   file.modified_ = nanoseconds(status.st_mtim);
   return file;
@@ -167,7 +167,7 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   if (got < 0) fail_to_read(path_, errno);
   if (static_cast<uint64_t>(got) != to.size()) {
     fail(ExitCode::kBadInput, "cannot read ", path_, ": expected ", to.size(), " bytes at ", offset,
-         ", but it ends at ", offset + static_cast<uint64_t>(got), " (it had ", size_,
+         ", but the file ends at ", offset + static_cast<uint64_t>(got), " (it had ", size_,
          " bytes when it was opened); do not change files that are being read");
   }
 }
@@ -191,32 +191,31 @@ std::string read_file(const fs::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
-bool path_exists(const fs::path& path) { return kind_of(path) != 0; }
-bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
+bool path_exists(const fs::path& path) { return file_mode(path) != 0; }
+bool is_folder(const fs::path& path) { return S_ISDIR(file_mode(path)); }
 
 fs::path free_partial_name(const fs::path& path) {
   const std::string usual = path.string() + ".partial";
-  if (!has_name(usual) || (directory_path(path).directory != AT_FDCWD && remove_name(usual) == 0)) return usual;
+  if (!entry_exists(usual) || (directory_path(path).directory != AT_FDCWD && remove_name(usual) == 0)) return usual;
   const std::string own = usual + "-" + std::to_string(::getpid()) + "-";
   int number = 1;
-  while (has_name(own + std::to_string(number))) ++number;
+  while (entry_exists(own + std::to_string(number))) ++number;
   return own + std::to_string(number);
 }
 
 DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(path)), existing_(existing) {
   struct stat status {};
-  if (existing_ == Existing::kStays && has_name(path_))
-    fail_to_write("write", path_, EEXIST);  // be it a link to nothing
-  // Renaming onto /dev/null would replace the device by a file, and onto /dev/stdout, which may lead to a file, the
-  // link.
+  if (existing_ == Existing::kStays && entry_exists(path_))
+    fail_to_write("write", path_, EEXIST);  // dangling links included
+  // Renaming onto /dev/null would replace the device by a file. Renaming onto /dev/stdout would replace the link.
   std::error_code no_link;
   const bool is_stream = fs::read_symlink(path_, no_link).string().starts_with("/proc/");
-  if (look_at(path_, status) == 0 && (is_stream || !S_ISREG(status.st_mode))) {
+  if (get_status(path_, status) == 0 && (is_stream || !S_ISREG(status.st_mode))) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
          S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
   }
   const fs::path partial = free_partial_name(path_);
-  handle_ = open_file(partial, O_WRONLY | O_CREAT | O_EXCL);  // no link is written through
+  handle_ = open_file(partial, O_WRONLY | O_CREAT | O_EXCL);  // does not write through links
   if (!handle_.is_open()) fail_to_write("write", path_, errno);
   partial_ = partial;
 }
@@ -229,15 +228,15 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 
 void DurableFile::commit() {
   if (!handle_.is_open()) fail(ExitCode::kInternal, "commit of ", path_, " after it was committed or had failed");
-  // A failed fsync is final: the kernel may have dropped the unwritten pages, so that trying again would seem to work.
+  // A failed fsync is final: the kernel may have dropped the unwritten pages, so that a retry would wrongly succeed.
   if (const int error = sync_descriptor(handle_.get()); error != 0) abandon("sync", error);
   if (const int error = handle_.close(); error != 0) abandon("close", error);
   int error = rename_to(partial_, path_, existing_ == Existing::kStays ? RENAME_NOREPLACE : 0);
-  if (existing_ == Existing::kStays && error == EINVAL)  // some network filesystems know no such move
-    error = has_name(path_) ? EEXIST : rename_to(partial_, path_);
+  if (existing_ == Existing::kStays && error == EINVAL)  // some network filesystems do not support the flag
+    error = entry_exists(path_) ? EEXIST : rename_to(partial_, path_);
   if (error != 0) abandon("rename the partial file to", error);
   partial_.clear();
-  sync_directory(folder_of(path_));
+  sync_directory(parent_folder(path_));
 }
 
 void DurableFile::discard() noexcept {
@@ -270,7 +269,7 @@ AppendFile AppendFile::open(const fs::path& path) {
   file.size_ = size_of_whole_lines(file.handle_.get(), size, path);
   file.torn_ = file.size_ != size;
   if (const int error = file.cut_torn_line(); error != 0) fail_to_write("cut the torn last line of", path, error);
-  sync_directory(folder_of(path));
+  sync_directory(parent_folder(path));
   return file;
 }
 
@@ -285,7 +284,7 @@ void AppendFile::append_line(std::string_view line) {
 }
 
 void AppendFile::append(std::string_view bytes) {
-  // A cut that failed before is tried again, so that a line never follows half of another.
+  // Retry a truncation that failed before, so that a line never follows half of another.
   int error = cut_torn_line();
   if (error == 0) {
     error = write_all(handle_.get(), bytes.data(), bytes.size());
@@ -305,12 +304,12 @@ void AppendFile::sync() {
 bool AppendFile::has_its_name() const {
   struct stat named {
   }, open{};
-  return look_at(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
+  return get_status(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
          named.st_ino == open.st_ino;
 }
 
 int AppendFile::cut_torn_line() {
-  const int error = torn_ ? cut_descriptor(handle_.get(), size_) : 0;
+  const int error = torn_ ? truncate_descriptor(handle_.get(), size_) : 0;
   if (error == 0) torn_ = false;
   return error;
 }
@@ -328,9 +327,9 @@ void cut_to_size(const fs::path& path, uint64_t size) {
   const auto has = static_cast<uint64_t>(status.st_size);
   if (has < size) {
     fail(ExitCode::kBadInput, "cannot cut ", path, " to ", size, " bytes: it has only ", has,
-         "; bytes that were recorded are missing, so restore the file or start a new run");
+         "; recorded bytes are missing, so restore the file or start a new run");
   }
-  if (const int error = cut_descriptor(handle.get(), size); error != 0) fail_to_write("cut", path, error);
+  if (const int error = truncate_descriptor(handle.get(), size); error != 0) fail_to_write("cut", path, error);
   if (const int error = sync_descriptor(handle.get()); error != 0) fail_to_write("sync", path, error);
 }
 
@@ -345,24 +344,24 @@ void sync_directory(const fs::path& path) {
 void rename_directory(const fs::path& from, const fs::path& to) {
   sync_directory(from);
   if (const int error = rename_to(from, to); error != 0) fail_to_write("rename " + from.string() + " to", to, error);
-  const fs::path source = folder_of(from), target = folder_of(to);
+  const fs::path source = parent_folder(from), target = parent_folder(to);
   sync_directory(target);
   if (source != target) sync_directory(source);
 }
 
 void move_aside(const fs::path& path) {
-  if (!has_name(path)) return;
+  if (!entry_exists(path)) return;
   const std::string name = path.string() + ".other";
   fs::path aside = name;
-  for (int number = 2; has_name(aside); ++number) aside = name + std::to_string(number);
+  for (int number = 2; entry_exists(aside); ++number) aside = name + std::to_string(number);
   if (const int error = rename_to(path, aside); error != 0)
     fail_to_write("rename " + path.string() + " to", aside, error);
-  sync_directory(folder_of(path));
+  sync_directory(parent_folder(path));
 }
 
 bool exchange_directories(const fs::path& one, const fs::path& other) {
   if (rename_to(one, other, RENAME_EXCHANGE) != 0) return false;
-  sync_directory(folder_of(other));
+  sync_directory(parent_folder(other));
   return true;
 }
 
@@ -371,10 +370,10 @@ void CreateDirectories::operator()(const fs::path& path) const {
   fs::path folder;
   for (const fs::path& part : path) {
     folder /= part;
-    // What is above a locked directory was left behind when the directory moved.
+    // A moved locked directory no longer has the parents in this path.
     if (is_redirected && directory_path(folder).directory == AT_FDCWD) continue;
     struct stat status {};
-    const int missing = look_at(folder, status);
+    const int missing = get_status(folder, status);
     if (missing == 0 && !S_ISDIR(status.st_mode)) {
       fail(ExitCode::kBadConfiguration, "cannot create the folder ", path, ": a file is in the way at ", folder,
            "; remove it or choose another folder");
@@ -384,21 +383,21 @@ void CreateDirectories::operator()(const fs::path& path) const {
     const DirectoryPath at = directory_path(folder);
     const int error = ::mkdirat(at.directory, at.name.c_str(), 0777) == 0 ? 0 : errno;
     // Another process may have made the same folder at the same time.
-    const bool there = error == 0 || (error == EEXIST && look_at(folder, status) == 0 && S_ISDIR(status.st_mode));
+    const bool there = error == 0 || (error == EEXIST && get_status(folder, status) == 0 && S_ISDIR(status.st_mode));
     if (!there) fail_to_write("create the folder", folder, error);
-    sync_directory(folder_of(folder));
+    sync_directory(parent_folder(folder));
   }
 }
 
-// By POSIX calls, here and in remove_tree: torch packages built with another standard library export parts of
-// std::filesystem, and their remove_all and directory iterators, bound in place of ours, crash.
+// list_directory and remove_tree use POSIX calls. Torch packages built with another standard library export parts of
+// std::filesystem, and their remove_all and directory iterators crash when they are bound in place of ours.
 std::vector<std::string> list_directory(const fs::path& path) {
   FileHandle handle = open_file(path, O_RDONLY | O_DIRECTORY);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(handle.is_open() ? fdopendir(handle.get()) : nullptr, closedir);
   if (folder == nullptr) fail_to_read(path, errno);
   handle.release();  // the stream closes it
   std::vector<std::string> names;
-  errno = 0;  // only by it is a folder that cannot be read on known from its end
+  errno = 0;  // readdir() reports the end and an error both as null; only errno distinguishes them
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
@@ -411,10 +410,10 @@ std::vector<std::string> list_directory(const fs::path& path) {
 
 namespace {
 
-/// Removes a file, a link (without following it) or a folder with its content; one that does not exist is fine.
+/// Removes a file, a link (without following it) or a folder with its content. Ignores a missing path.
 void remove_entry(const fs::path& path) {
   struct stat status = {};
-  int error = look_at(path, status, AT_SYMLINK_NOFOLLOW);
+  int error = get_status(path, status, AT_SYMLINK_NOFOLLOW);
   if (error == ENOENT) return;
   if (error != 0) fail_to_write("remove", path, error);
   if (S_ISDIR(status.st_mode))

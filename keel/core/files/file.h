@@ -1,10 +1,10 @@
 #pragma once
 
-// Files that survive a crash, a full disk and a power cut. Every call is checked; an Error names the path, the system's
-// words and the way out. Reading fails with kBadInput. Writing fails with kHealthGuard where the machine is at fault
-// (disk full, quota, file-size limit, I/O error) and with kBadConfiguration where the path is (missing folder,
-// permission). A process must ignore SIGXFSZ (the program does at start-up): only then does a write beyond the
-// file-size limit return EFBIG, which is handled here, instead of killing the process.
+// Files that survive a crash, a full disk and a power cut. Every call is checked. An Error names the path, the system's
+// message and a fix. Reading fails with kBadInput. Writing fails with kHealthGuard if the machine is at fault (disk
+// full, quota, file-size limit, I/O error) and with kBadConfiguration if the path is (missing folder, permission). The
+// process must ignore SIGXFSZ (the program does at start-up), so that a write beyond the file-size limit returns EFBIG,
+// which is handled here, instead of killing the process.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace keel {
 
-/// Owns one file descriptor and closes it at the end.
+/// Owns a file descriptor and closes it in the destructor.
 class FileHandle {
  public:
   FileHandle() = default;
@@ -35,26 +35,26 @@ class FileHandle {
   bool is_open() const { return descriptor_ >= 0; }
   /// Closes now; returns 0 or the error number.
   int close();
-  /// Lets go of the descriptor, which someone else closes.
+  /// Gives up ownership of the descriptor.
   int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
 };
 
-/// The path from the root folder on, without . and .. in it and without a slash at its end; links stay.
+/// Returns the absolute path without ., .. and a trailing slash. Links are not resolved.
 std::string full_path(const std::filesystem::path& path);
 
-/// A regular file read at chosen places, never mapped: a file that shrinks gives an Error, not a SIGBUS.
+/// A regular file for reading at any offset. It is never mapped, so a file that shrinks gives an Error, not a SIGBUS.
 class InputFile {
  public:
   static InputFile open(const std::filesystem::path& path);
   const std::filesystem::path& path() const { return path_; }
   /// The size when it was opened.
   uint64_t size() const { return size_; }
-  /// Whether its time or size is another than when it was opened.
+  /// Returns whether the file's time or size has changed since it was opened.
   bool was_changed() const;
-  /// Fills all of `to` with the bytes from `offset` on.
+  /// Fills `to` with the bytes from `offset` on.
   void read_at(uint64_t offset, std::span<std::byte> to) const;
   /// Reads the whole file in pieces of at most 1 MiB.
   void for_each_piece(const std::function<void(std::span<const std::byte>)>& work) const;
@@ -67,23 +67,22 @@ class InputFile {
   int64_t modified_ = 0;  // in nanoseconds
 };
 
-/// The whole of a regular file of at most `max_bytes`.
+/// Returns the content of a regular file of at most `max_bytes`.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
 
-/// Whether there is something of this name, and whether it is a folder. A name that cannot be looked up (too long,
-/// links in a circle, a folder that may not be searched) is an Error (kBadInput), where std::filesystem has an
-/// exception of its own. (Nor would it follow a locked directory that was moved.)
+/// Returns whether the path exists, and whether it is a folder. Throws an Error (kBadInput) if it cannot be resolved:
+/// too long, circular links, no search permission. Unlike std::filesystem, this follows a locked directory that was
+/// moved.
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// What becomes of that which has the name of a new file already.
+/// What happens to an existing file with the name of a new one.
 enum class Existing {
   kReplaced,
-  kStays,  // the new file is an Error (kBadConfiguration), also where the name is taken while it is written
+  kStays,  // creating the new file throws an Error (kBadConfiguration), even if the name appears during the writing
 };
 
-/// A file that appears under its name whole or not at all: it grows under a partial name until commit(). One writer
-/// per path.
+/// A file that is written under a partial name and appears under its own at commit(). One writer per path.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path path, Existing existing = Existing::kReplaced);
@@ -94,7 +93,7 @@ class DurableFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
-  /// Syncs the file, gives it its name and syncs the folder; after this it survives a power cut.
+  /// Syncs the file, renames it and syncs the folder. After this the file survives a power cut.
   void commit();
 
  private:
@@ -106,25 +105,24 @@ class DurableFile {
   FileHandle handle_;
 };
 
-/// Replaces the file's content so that a reader, even after a power cut, sees the old bytes or the new, never a
-/// mixture.
+/// Replaces the file's content. A reader gets the old bytes or the new ones, never a mixture, even after a power cut.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes,
                       Existing existing = Existing::kReplaced);
 
-/// A growing file of whole lines, or of records of another kind, for one writer.
+/// A file that one writer appends complete lines or other records to.
 class AppendFile {
  public:
-  /// Opens or creates; a last line without its newline was torn by a crash and is cut off. A link is not followed.
+  /// Opens or creates the file. Removes a last line without a newline, which a crash has torn. Does not follow links.
   static AppendFile open(const std::filesystem::path& path);
-  /// Adds `line` and a newline; on failure the file ends with the last whole line again.
+  /// Appends `line` and a newline. After a failure, the file ends with the last complete line.
   void append_line(std::string_view line);
-  /// Adds bytes as they are, to a file that is new: open() takes what it finds for lines. On failure none are added.
+  /// Appends bytes to a new file (open() expects lines). After a failure, none of them are in the file.
   void append(std::string_view bytes);
-  /// Returns when everything appended is on the disk.
+  /// Waits until everything appended is on the disk.
   void sync();
-  /// Bytes in the file; what cut_to_size() takes to come back to this moment.
+  /// Returns the size of the file, with which cut_to_size() can restore this state.
   uint64_t size() const { return size_; }
-  /// Whether it is still found under its name: if not, what is appended reaches nobody.
+  /// Returns whether the path still leads to this file. If not, readers do not get what is appended.
   bool has_its_name() const;
 
  private:
@@ -134,44 +132,44 @@ class AppendFile {
   std::filesystem::path path_;
   FileHandle handle_;
   uint64_t size_ = 0;
-  bool torn_ = false;  // bytes of a failed line may lie beyond size_
+  bool torn_ = false;  // the file may have bytes of a failed line after size_
 };
 
-/// Cuts a file back to its first `size` bytes, durably; a file that has fewer is an Error (kBadInput).
+/// Truncates a file to `size` bytes, durably. Throws an Error (kBadInput) if it has fewer.
 void cut_to_size(const std::filesystem::path& path, uint64_t size);
 
-/// Writes a copy of a file, which appears whole or not at all.
+/// Copies a file atomically and durably.
 void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Makes created, renamed and removed names in a folder survive a power cut.
+/// Syncs a folder, so that created, renamed and removed names survive a power cut.
 void sync_directory(const std::filesystem::path& path);
 
-/// Gives a folder another name, durably; the new name must be free or an empty folder.
+/// Renames a folder, durably. The new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Renames a file or folder, whatever it is, to NAME.other; one that does not exist is fine.
+/// Renames a file or folder to NAME.other. Does nothing if it does not exist.
 void move_aside(const std::filesystem::path& path);
 
-/// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.
+/// Exchanges the names of two folders atomically and durably. Returns false if the filesystem does not support it.
 bool exchange_directories(const std::filesystem::path& one, const std::filesystem::path& other);
 
-/// Creates a folder and those above it, durably; a folder that exists is fine. An object rather than a function: for a
-/// path argument the compiler would find std::filesystem's function of this name as well and call the choice ambiguous.
+/// Creates a folder and its parents, durably, unless they exist. It is an object because a function would be ambiguous
+/// with std::filesystem::create_directories, which argument-dependent lookup finds for a path.
 struct CreateDirectories {
   void operator()(const std::filesystem::path& path) const;
 };
 inline constexpr CreateDirectories create_directories;
 
-/// The names in a folder, sorted.
+/// Returns the sorted names in a folder.
 std::vector<std::string> list_directory(const std::filesystem::path& path);
 
-/// Removes a file or a folder with all it holds (links are removed, not followed); one that does not exist is fine.
+/// Removes a file or a folder with its content. Removes links without following them. Ignores a missing path.
 void remove_tree(const std::filesystem::path& path);
 
-/// Removes a file or a link; one that does not exist is fine, and a folder stays.
+/// Removes a file or a link. Ignores a missing path and a folder.
 void remove_file(const std::filesystem::path& path);
 
-/// Removes a folder that is empty; any other stays.
+/// Removes a folder if it is empty.
 void remove_if_empty(const std::filesystem::path& folder);
 
 }  // namespace keel

@@ -17,14 +17,14 @@ std::optional<uint64_t> free_space(const std::filesystem::path& folder) {
       retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   struct statvfs disk {};
   if (!handle.is_open() || retry_on_eintr([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return {};
-  if (disk.f_blocks == 0) return {};  // some filesystems of other machines count nothing
+  if (disk.f_blocks == 0) return {};  // some network filesystems report no blocks
   return uint64_t{disk.f_bavail} * disk.f_frsize;
 }
 
 void require_free_space(const std::filesystem::path& folder, uint64_t bytes) {
   const std::optional<uint64_t> free = free_space(folder);
   if (free && *free < bytes)
-    fail(ExitCode::kHealthGuard, "cannot write to ", folder, ": No space left on device, for it takes ",
+    fail(ExitCode::kHealthGuard, "cannot write to ", folder, ": No space left on device: this needs ",
          format_bytes(static_cast<int64_t>(bytes)), " and the disk has ", format_bytes(static_cast<int64_t>(*free)),
          " left; free some space or choose a folder on another disk");
 }

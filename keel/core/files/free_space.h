@@ -6,11 +6,11 @@
 
 namespace keel {
 
-/// What is left of a folder's disk, in bytes; nothing where the disk does not tell.
+/// Returns the free bytes on a folder's disk, or nullopt if the filesystem does not report them.
 std::optional<uint64_t> free_space(const std::filesystem::path& folder);
 
-/// Refuses (kHealthGuard, as a full disk) to begin what a folder's disk has no room for: so many bytes at least. Where
-/// the disk does not tell, nothing is refused.
+/// Throws an Error (kHealthGuard, like a full disk) if a folder's disk has less than `bytes` free. Does nothing if the
+/// filesystem does not report its free space.
 void require_free_space(const std::filesystem::path& folder, uint64_t bytes);
 
 }  // namespace keel

@@ -10,12 +10,12 @@
 
 namespace keel {
 
-/// SHA-256 (FIPS 180-4) of bytes that come in pieces.
+/// Incremental SHA-256 (FIPS 180-4).
 class Sha256 {
  public:
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes) { update(std::as_bytes(std::span(bytes))); }
-  /// The digest of everything so far, as 64 hexadecimal digits; more may be added afterwards.
+  /// Returns the digest of all bytes so far as 64 hexadecimal digits. update() may be called afterwards.
   std::string hex() const;
 
  private:
@@ -23,7 +23,7 @@ class Sha256 {
 
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, 64> pending_{};  // the bytes of an incomplete block: the first length_ % 64
+  std::array<std::byte, 64> pending_{};  // the first length_ % 64 bytes are an incomplete block
   uint64_t length_ = 0;
 };
 
@@ -34,12 +34,12 @@ std::string sha256_hex(std::string_view bytes);
 /// The SHA-256 of a file's content, read in pieces.
 std::string sha256_of_file(const std::filesystem::path& path);
 
-/// CRC-32C (Castagnoli, as in RFC 3720) of bytes that come in pieces: finds accidents, not attacks.
+/// Incremental CRC-32C (Castagnoli, as in RFC 3720). It detects accidental changes, not attacks.
 class Crc32c {
  public:
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes) { update(std::as_bytes(std::span(bytes))); }
-  /// The checksum of everything so far; more may be added afterwards.
+  /// Returns the checksum of all bytes so far. update() may be called afterwards.
   uint32_t value() const { return ~state_; }
 
  private:

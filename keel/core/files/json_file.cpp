@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-constexpr uint64_t kMaxJsonFile = uint64_t{32} << 20;  // a tree takes some ten times its text
+constexpr uint64_t kMaxJsonFile = uint64_t{32} << 20;  // a tree takes about ten times the memory of its text
 
 }  // namespace
 
@@ -19,18 +19,18 @@ Json read_json_file(const std::filesystem::path& path, const JsonRules& rules) {
 Json json_if_any(const std::filesystem::path& path) {
   try {
     if (!path_exists(path) || is_folder(path)) return Json::object();
-  } catch (const Error&) {  // a link to itself, say
+  } catch (const Error&) {  // for example a link to itself
     return Json::object();
   }
   const std::optional<Json> json = try_parse_json(read_file(path, kMaxJsonFile));
   return json && json->is_object() ? *json : Json::object();
 }
 
-Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules) {
+Json parse_json_file(std::string_view content, const std::string& file_name, const JsonRules& rules) {
   try {
     return parse_json(content, rules);
   } catch (const JsonParseError& fault) {
-    fail(ExitCode::kBadInput, place, ":", fault.line(), ": ", fault.what(), "; fetch it or write it again");
+    fail(ExitCode::kBadInput, file_name, ":", fault.line(), ": ", fault.what(), "; fetch it or write it again");
   }
 }
 

@@ -9,22 +9,21 @@
 
 namespace keel {
 
-/// The tree in a JSON file; one that is not JSON under these rules is an Error (kBadInput) that names the file and the
-/// line.
+/// Parses a JSON file. Throws an Error (kBadInput) with file and line if it is not JSON under these rules.
 Json read_json_file(const std::filesystem::path& path, const JsonRules& rules = {});
 
-/// The object in a JSON file that may be missing: empty if there is no file, or no JSON object in it. A file that cannot
-/// be read is an error all the same.
+/// Parses a JSON object from a file. Returns an empty object if the file is missing or not a JSON object. Throws if it
+/// cannot be read.
 Json json_if_any(const std::filesystem::path& path);
 
-/// The same of a file's content; `place` names the file.
-Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules = {});
+/// Parses the content of a JSON file like read_json_file(). Errors name it `file_name`.
+Json parse_json_file(std::string_view content, const std::string& file_name, const JsonRules& rules = {});
 
-/// A tree for a message: its JSON in plain ASCII, cut short.
+/// Formats JSON for a message: truncated, in ASCII.
 std::string format_short_json(const Json& json);
 
-/// The tree on one line, without its end. U+0085, U+2028 and U+2029 are escaped, since Python's splitlines() and others
-/// take them for the end of a line; bytes that are not UTF-8 are replaced.
+/// Formats JSON as one line without a newline. Escapes U+0085, U+2028 and U+2029, which Python's splitlines() and others
+/// treat as line ends. Replaces invalid UTF-8.
 std::string json_line(const Json& json);
 
 }  // namespace keel

@@ -29,16 +29,17 @@ LineReader LineReader::of(FileHandle handle, std::string name) {
   });
 }
 
-bool LineReader::next(std::string& line, size_t most) {
+bool LineReader::next(std::string& line, size_t max_bytes) {
   line.clear();
   whole_ = false;
-  while (line.size() <= most) {
+  while (line.size() <= max_bytes) {
     if (at_ == end_) {
-      end_ = read_(piece_);
+      end_ = read_(buffer_);
       at_ = 0;
       if (end_ == 0) return !line.empty();
     }
-    const std::string_view rest = std::string_view(piece_).substr(at_, std::min(end_ - at_, most + 1 - line.size()));
+    const std::string_view rest =
+        std::string_view(buffer_).substr(at_, std::min(end_ - at_, max_bytes + 1 - line.size()));
     const size_t newline = rest.find('\n');
     line.append(rest.substr(0, newline));
     if (newline != std::string_view::npos) {

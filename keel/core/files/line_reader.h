@@ -10,29 +10,29 @@
 
 namespace keel {
 
-/// The lines of a file, a pipe or standard input. A read that fails is an Error (kBadInput) with path and reason; a
-/// stream of the standard library would only end.
+/// Reads the lines of a file, a pipe or standard input. A failed read throws an Error (kBadInput) with path and reason;
+/// a std::istream would only end.
 class LineReader {
  public:
-  /// Of a regular file, up to where it ends now.
+  /// Reads a regular file up to its present size.
   static LineReader open(const std::filesystem::path& path);
-  /// Of what is open and may be a pipe; `name` is for messages.
+  /// Reads an open descriptor, which may be a pipe. `name` is for messages.
   static LineReader of(FileHandle handle, std::string name);
 
-  /// Reads the next line, without its newline; false at the end. A line of more than `most` bytes is cut off after one
-  /// more, so that a file without newlines takes no more memory.
-  bool next(std::string& line, size_t most);
-  /// Whether the last line that was read had a newline at its end.
+  /// Reads the next line without its newline. Returns false at the end. A longer line is cut after `max_bytes` + 1
+  /// bytes, which limits the memory for a file without newlines.
+  bool next(std::string& line, size_t max_bytes);
+  /// Returns whether the last line read ended with a newline.
   bool was_whole() const { return whole_; }
 
  private:
-  /// Fills some of `to` and returns how many bytes that were, 0 at the end.
+  /// Reads up to to.size() bytes and returns their number, 0 at the end.
   using ReadSome = std::function<size_t(std::span<char> to)>;
   explicit LineReader(ReadSome read) : read_(std::move(read)) {}
 
   ReadSome read_;
-  std::string piece_ = std::string(size_t{64} << 10, '\0');
-  size_t at_ = 0, end_ = 0;  // of what is left in it
+  std::string buffer_ = std::string(size_t{64} << 10, '\0');
+  size_t at_ = 0, end_ = 0;  // the unread part of buffer_
   bool whole_ = false;
 };
 

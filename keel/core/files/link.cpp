@@ -22,12 +22,12 @@ std::optional<std::string> link_target(const std::filesystem::path& link) {
 }
 
 bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  const auto real = [](const std::filesystem::path& each) {
-    std::error_code unseen;
-    const std::filesystem::path followed = std::filesystem::weakly_canonical(full_path(each), unseen);
-    return (unseen ? full_path(each) : followed.string()) + "/";
+  const auto resolve = [](const std::filesystem::path& each) {
+    std::error_code failed;
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(full_path(each), failed);
+    return (failed ? full_path(each) : resolved.string()) + "/";
   };
-  return real(path).starts_with(real(folder));
+  return resolve(path).starts_with(resolve(folder));
 }
 
 void point_link(const std::filesystem::path& link, const std::string& target) {

@@ -6,14 +6,14 @@
 
 namespace keel {
 
-/// Makes a link to a name in its own folder, durably and in one move: a reader sees where it led before, or this. What
-/// has its name and is no link is moved aside.
+/// Sets a symbolic link to a name in its own folder, atomically and durably: a reader gets the old target or the new
+/// one. An existing file that is not a link is moved aside.
 void point_link(const std::filesystem::path& link, const std::string& target);
 
-/// Where a link leads; nothing where there is none.
+/// Returns the target of a link, or nullopt if it is not a link.
 std::optional<std::string> link_target(const std::filesystem::path& link);
 
-/// Whether a path leads to a folder or to what lies in it, by whatever links.
+/// Returns whether a path, with its links resolved, is the folder or inside it.
 bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder);
 
 }  // namespace keel

@@ -12,7 +12,7 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
                                                                         arrow::MemoryPool& memory,
                                                                         int64_t rows_at_once) {
   parquet::ReaderProperties properties(&memory);
-  properties.enable_buffered_stream();  // pages as they are needed, not whole column chunks
+  properties.enable_buffered_stream();  // reads pages on demand, not whole column chunks
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
   arrow_properties.set_batch_size(rows_at_once);
@@ -25,7 +25,7 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
 
 std::string arrow_message(const std::string& message) {
   const std::string line = shorten(message.substr(0, message.find('\n')), 300);
-  return line.empty() ? "for no reason that the library gives" : line;
+  return line.empty() ? "the library gives no reason" : line;
 }
 
 }  // namespace keel

@@ -1,6 +1,6 @@
 #pragma once
 
-// How a Parquet file is opened and read, whoever wrote it; sees Arrow, which may be missing.
+// Opens untrusted Parquet files. Includes Arrow, which is an optional dependency.
 
 #include <arrow/memory_pool.h>
 #include <arrow/result.h>
@@ -15,18 +15,19 @@
 
 namespace keel {
 
-inline constexpr int64_t kMaxParquetMemory = int64_t{1} << 30;  // for pages and values at hand, whatever a file claims
+inline constexpr int64_t kMaxParquetMemory = int64_t{1}
+                                             << 30;  // limit for decoded pages and values, whatever a file claims
 
-/// So many rows at a time, page by page, in that memory; checksums of pages are verified.
+/// Opens a file that reads `rows_at_once` rows at a time, page by page, from `memory`. Verifies page checksums.
 arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const std::filesystem::path& path,
                                                                         arrow::MemoryPool& memory,
                                                                         int64_t rows_at_once);
 
-/// One line of a message of the library's, which can have several.
+/// Returns the first line of an Arrow message.
 std::string arrow_message(const std::string& message);
 
-/// What goes wrong in a call of the library, in one line; empty where nothing does. The library throws inside, and not
-/// all of that is caught there; Errors, which are ours, pass.
+/// Runs a call of the library and returns its error in one line, or an empty string. Converts the library's exceptions,
+/// which it does not all catch itself. Keel's Errors are rethrown.
 template <class Call>
 std::string arrow_problem(const Call& call) {
   arrow::Status status;

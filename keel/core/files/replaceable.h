@@ -6,8 +6,8 @@
 
 namespace keel {
 
-/// Refuses (exit code 2) the name of a file that would be lost: of any but an empty one, and those that `is_own` knows
-/// for what this command of the program wrote earlier.
+/// Throws an Error (exit code 2) if a file would be lost: one that is not empty and for which `is_own`, which
+/// recognizes earlier output of this command, returns false.
 void require_replaceable(const std::filesystem::path& path, std::string_view command,
                          const std::function<bool(const std::filesystem::path&)>& is_own);
 

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-/// The result of a system call, made again while a signal interrupts it.
+/// Repeats a system call while signals interrupt it. Returns its result.
 template <class Call>
 auto retry_on_eintr(Call call) {
   auto result = call();

@@ -4,8 +4,8 @@
 
 namespace keel {
 
-/// Refuses a folder to be made of a name that begins with ~, in whose place no shell has put the home folder, as of
-/// run.dir=~/runs: it would be one that is called ~, in the folder where one stands.
+/// Throws an Error for a folder whose name starts with ~ that no shell has expanded, as in run.dir=~/runs. It would be
+/// created as a folder called ~ in the working directory.
 void check_tilde(const std::string& setting, const std::string& folder);
 
 }  // namespace keel

@@ -59,7 +59,7 @@ void erase_value(ConfigTree& tree, const std::string& path) {
 
 std::string place_of(const ConfigTree& tree, const std::string& path) {
   const auto line = tree.lines.find(path);
-  if (line == tree.lines.end()) return tree.file.empty() ? "configuration" : tree.file;  // a tree made by a program
+  if (line == tree.lines.end()) return tree.file.empty() ? "configuration" : tree.file;  // a tree built by code
   return line->second == 0 ? kCommandLine : tree.file + ":" + std::to_string(line->second);
 }
 

@@ -9,37 +9,37 @@
 
 namespace keel {
 
-constexpr const char* kCommandLine = "command line";  // what errors call it, where a file has its name
+constexpr const char* kCommandLine = "command line";  // the location in errors
 
-/// What becomes of YAML's anchors and aliases: our configurations have none, those of other programs may.
+/// How YAML anchors and aliases are handled. Keel's configurations have none, those of other programs may.
 enum class Anchors { kRefused, kResolved };
 
-/// A configuration as it was written: the values, and where each of them stands.
+/// A parsed configuration: the values and their line numbers.
 struct ConfigTree {
   Json value = Json::object();
-  std::map<std::string, int> lines;  // of every dotted path ("rollout.stop.0"), from 1; 0 is the command line
+  std::map<std::string, int> lines;  // by dotted path ("rollout.stop.0"), from 1; 0: the command line
   std::string file;
 };
 
-/// The names of a dotted path: "rollout.stop.0" is rollout, stop and 0.
+/// Splits a dotted path: "rollout.stop.0" into rollout, stop and 0.
 std::vector<std::string> split_path(std::string_view path);
 
-/// The value at a dotted path, or nullptr.
+/// Returns the value at a dotted path, or nullptr.
 const Json* find_value(const ConfigTree& tree, std::string_view path);
 
-/// The value at a dotted path, or nullptr if there is none or it is null.
+/// Returns the value at a dotted path, or nullptr if it is missing or null.
 const Json* find_non_null(const ConfigTree& tree, std::string_view path);
 
-/// Whether a path was given on the command line.
+/// Returns whether a path was set on the command line.
 bool on_command_line(const ConfigTree& tree, const std::string& path);
 
-/// A string as it is, anything else as JSON; empty for null.
+/// Returns a string unchanged, null as an empty string, and other values as JSON.
 std::string word_of(const Json& value);
 
-/// Takes away what stands at a dotted path, and the sections that it leaves empty.
+/// Erases the value at a dotted path and the sections that become empty.
 void erase_value(ConfigTree& tree, const std::string& path);
 
-/// Where a path was written: "run.yaml:3" or "command line".
+/// Returns the location of a path: "run.yaml:3" or "command line".
 std::string place_of(const ConfigTree& tree, const std::string& path);
 
 }  // namespace keel

@@ -7,11 +7,11 @@
 
 namespace keel {
 
-/// What an option's value must obey beyond its type; written as above(0).at_most(100). Bounds and choices hold for
-/// every element of a list, not_empty for the list itself.
+/// Constraints on an option's value, written as above(0).at_most(100). Bounds and choices apply to every element of a
+/// list, not_empty to the list itself.
 class Limits {
  public:
-  // Not written by the compiler wherever an option is described.
+  // Defined in limits.cpp, so that they are not inlined at every option.
   Limits();
   Limits(const Limits& other);
   Limits(Limits&& other) noexcept;
@@ -19,7 +19,7 @@ class Limits {
   Limits& operator=(Limits&& other) noexcept;
   ~Limits();
 
-  /// `why`: said of a number that is too low, with a way out.
+  /// `why` is added to the error for a number that is too low. It includes a fix.
   Limits at_least(double bound, std::string why = "") const;
   Limits above(double bound, std::string why = "") const;
   Limits at_most(double bound) const;
@@ -27,14 +27,14 @@ class Limits {
   Limits one_of(std::vector<std::string> choices) const;
   Limits not_empty() const;
 
-  /// What holds for each element of a list with these limits.
+  /// Returns the limits of each element of a list with these limits.
   Limits of_elements() const;
 
   bool allow(double number) const;
   bool allow(const std::string& text) const;
   bool allow_size(size_t size) const { return size > 0 || !not_empty_; }
 
-  /// Why a number that is too low is, where there is something to say.
+  /// Returns `why` of the lower bound if the number is too low, else an empty string.
   std::string why_too_low(double number) const;
 
   bool has_bounds() const { return lower_ || upper_; }
@@ -42,9 +42,9 @@ class Limits {
   bool is_not_empty() const { return not_empty_; }
   const std::vector<std::string>& choices() const { return choices_; }
 
-  /// "above 0 and at most 100"; empty without bounds.
+  /// Returns "above 0 and at most 100"; empty without bounds.
   std::string bounds_text() const;
-  /// "one of exact, fp8"; empty without choices.
+  /// Returns "one of exact, fp8"; empty without choices.
   std::string choices_text() const;
 
  private:

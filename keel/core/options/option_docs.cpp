@@ -10,7 +10,7 @@ std::string section_of(const Option& option) {
   return dot == std::string::npos ? "" : option.path.substr(0, dot);
 }
 
-/// Options by section, those outside of any first.
+/// Groups the options by section. Options without a section come first.
 std::vector<std::pair<Section, std::vector<Option>>> grouped(const OptionTable& table) {
   std::vector<std::pair<Section, std::vector<Option>>> groups{{Section{"", ""}, {}}};
   for (const Section& section : table.sections()) groups.push_back({section, {}});
@@ -23,7 +23,7 @@ std::vector<std::pair<Section, std::vector<Option>>> grouped(const OptionTable& 
   return groups;
 }
 
-/// Text that stays in its cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

@@ -25,14 +25,15 @@ std::string parent_of(const std::string& path) {
 
 std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
-/// A sentence up to its first stop, without it: enough to tell a setting from another of its name.
-std::string first_words(const std::string& help) {
+/// Returns the first clause of a help text, to distinguish settings of the same name.
+std::string first_clause(const std::string& help) {
   size_t end = help.find_first_of(".;:");
-  while (end + 1 < help.size() && help[end + 1] != ' ') end = help.find_first_of(".;:", end + 1);  // rollout.seed
+  while (end + 1 < help.size() && help[end + 1] != ' ')
+    end = help.find_first_of(".;:", end + 1);  // not at the dot of "rollout.seed"
   return help.substr(0, end);
 }
 
-/// One load: walks over the tree, assigns what it finds and collects what is wrong.
+/// Assigns the values of a tree to the options and collects the errors.
 class Loader {
  public:
   Loader(const ConfigTree& tree, const OptionTable& table) : tree_(tree), table_(table) {
@@ -49,8 +50,6 @@ class Loader {
   }
 
  private:
-  // The walk --------------------------------------------------------------------------------------------------------
-
   void walk_children(const std::string& path, const Json& mapping) {
     for (const auto& [key, value] : mapping.items()) walk(path.empty() ? key : path + "." + key, value);
   }
@@ -60,81 +59,81 @@ class Loader {
     if (is_section && value.is_object()) return walk_children(path, value);
     if (const Option* option = table_.find(path)) return assign(*option, path, value);
     for (const Refusal& refusal : table_.refusals())
-      if (refusal.name == path) return complain(path, refusal.fix);
-    if (!is_section) return unknown(path, value);
+      if (refusal.name == path) return add_error(path, refusal.fix);
+    if (!is_section) return add_unknown_key(path, value);
     const Option* shorthand = value.is_string() ? table_.find(path + ".path") : nullptr;
     if (shorthand != nullptr) return assign(*shorthand, path, value);
-    const bool is_empty = value.is_null();  // every key is commented out
-    if (!is_empty) complain(path, "got " + shown(value) + ", expected a section with keys " + joined(leaves_in(path)));
+    const bool is_empty = value.is_null();  // all its keys are commented out
+    if (!is_empty) add_error(path, "got " + shown(value) + ", expected a section with keys " + joined(leaves_in(path)));
   }
 
   void assign(const Option& option, const std::string& name, const Json& value) {
-    const auto complaint = assign_value(option.target, option.limits, value);
-    if (!complaint) return;
-    const std::string element = complaint->element ? "." + std::to_string(*complaint->element) : "";
+    const auto problem = assign_value(option.target, option.limits, value);
+    if (!problem) return;
+    const std::string element = problem->element ? "." + std::to_string(*problem->element) : "";
     const std::string hint = value.is_null() ? "; leave the key out to get the default" : "";
-    complain(name + element, complaint->text + hint);
+    add_error(name + element, problem->text + hint);
   }
 
-  // Complaints ------------------------------------------------------------------------------------------------------
-
-  /// "run.yaml:3: rollout.temperature" or "command line: rollout.temperature=hot".
+  /// Returns "run.yaml:3: rollout.temperature" or "command line: rollout.temperature=hot".
   std::string subject(const std::string& path) const {
-    const std::string place = place_of(tree_, path);
+    const std::string location = place_of(tree_, path);
     const Json* value = find_value(tree_, path);
-    if (!on_command_line(tree_, path) || !value) return place + ": " + path;
-    return place + ": " + path + "=" + value_text(*value, /*quoted=*/false);
+    if (!on_command_line(tree_, path) || !value) return location + ": " + path;
+    return location + ": " + path + "=" + value_text(*value, /*quoted=*/false);
   }
 
-  void complain(const std::string& path, const std::string& text) {
+  void add_error(const std::string& path, const std::string& text) {
     if (errors_.size() < kMaxErrors)
       errors_.push_back(subject(path) + ": " + text);
     else
       ++unlisted_;
   }
 
-  void unknown(const std::string& path, const Json& value) {
-    if (errors_.size() >= kMaxErrors) return complain(path, "");  // counted only: looking for names takes time
+  void add_unknown_key(const std::string& path, const Json& value) {
+    if (errors_.size() >= kMaxErrors)
+      return add_error(path, "");  // only counts the error, because suggestions take time
     const auto child = value.is_object() ? value.begin() : value.end();
     if (child != value.end() && !hint_about(path + "." + child.key()).empty())
-      return unknown(path + "." + child.key(), child.value());
-    complain(path, (value.is_object() ? "unknown section; " : "unknown key; ") + suggestion(path));
+      return add_unknown_key(path + "." + child.key(), child.value());
+    add_error(path, (value.is_object() ? "unknown section; " : "unknown key; ") + suggestion(path));
   }
 
-  /// Only what was mistyped is corrected. A name that is known elsewhere is shown with its meaning.
+  /// Corrects a misspelling, or shows the settings with the same name in other sections, or the known names.
   std::string suggestion(const std::string& path) const {
     const std::string section = parent_of(path), leaf = leaf_of(path), elsewhere = settings_called(leaf);
     if (const std::string hint = hint_about(path); !hint.empty()) return hint;
     if (section.empty() && !elsewhere.empty()) return elsewhere;
-    if (const std::string slip = slip_of_one(path, paths_in(section)); !slip.empty()) return slip;
+    if (const std::string correction = suggest_correction(path, paths_in(section)); !correction.empty())
+      return correction;
     if (!elsewhere.empty()) return elsewhere;
-    if (const std::string slip = slip_of_one(path, known_); !slip.empty()) return slip;
+    if (const std::string correction = suggest_correction(path, known_); !correction.empty()) return correction;
     if (const std::string hint = hint_about(leaf); !hint.empty()) return hint;
     if (sections_.contains(section)) return "keys of " + section + " are " + joined(leaves_in(section));
     return "sections are " + joined(leaves_in(""));
   }
 
-  /// "did you mean rollout.temperature?"; empty where the name is a slip of none.
-  static std::string slip_of_one(const std::string& path, const std::vector<std::string>& names) {
-    constexpr size_t kGuessable = 3;  // in no section, any two single letters are one slip apart
-    if (parent_of(path).empty() && path.size() < kGuessable) return "";
+  /// Returns "did you mean rollout.temperature?", or an empty string if the name is not a misspelling.
+  static std::string suggest_correction(const std::string& path, const std::vector<std::string>& names) {
+    constexpr size_t kMinTopLevelName = 3;  // shorter names outside sections are close to too many names
+    if (parent_of(path).empty() && path.size() < kMinTopLevelName) return "";
     const auto near = nearest_name(path, names);
     return near && is_misspelling_of(path, *near) ? "did you mean " + *near + "?" : "";
   }
 
-  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none. What is
-  /// of the data comes first: elsewhere epochs are passes over them.
+  /// Returns "this name exists as rollout.temperature (Softmax temperature of sampling)", or an empty string. Settings
+  /// of the data come first: `data_epochs` before other settings called `epochs`.
   std::string settings_called(const std::string& leaf) const {
     std::vector<std::string> texts;
     for (const std::string& name : {"data_" + leaf, leaf})
       for (const Option& option : table_.options())
-        if (leaf_of(option.path) == name) texts.push_back(option.path + " (" + first_words(option.help) + ")");
+        if (leaf_of(option.path) == name) texts.push_back(option.path + " (" + first_clause(option.help) + ")");
     for (const Section& section : table_.sections())
-      if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_words(section.help) + ")");
-    return texts.empty() ? "" : "what has that name is " + joined(texts, "; ");
+      if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_clause(section.help) + ")");
+    return texts.empty() ? "" : "this name exists as " + joined(texts, "; ");
   }
 
-  /// Options and sections directly below `section`.
+  /// Returns the options, sections and removed names directly below `section`.
   std::vector<std::string> paths_in(const std::string& section) const {
     std::vector<std::string> paths;
     for (const std::string& path : known_)
@@ -158,7 +157,7 @@ class Loader {
   const ConfigTree& tree_;
   const OptionTable& table_;
   std::set<std::string> sections_;
-  std::vector<std::string> known_;  // options, in the order of the table
+  std::vector<std::string> known_;  // paths of options, in the order of the table
   std::vector<std::string> errors_;
   size_t unlisted_ = 0;
 };

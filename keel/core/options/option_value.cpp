@@ -38,40 +38,38 @@ constexpr bool kIsString = std::is_same_v<T, std::string>;
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
-// Words -------------------------------------------------------------------------------------------------------------
-
 template <class T>
-std::string one_word() {
+std::string type_with_article() {
   if constexpr (std::is_same_v<T, bool>) return "a boolean";
   if constexpr (kIsString<T>) return "a string";
   return std::is_same_v<T, double> ? "a number" : "an integer";
 }
 
 template <class T>
-std::string many_word() {
-  return one_word<T>().substr(one_word<T>().find(' ') + 1) + "s";
+std::string plural_type() {
+  return type_with_article<T>().substr(type_with_article<T>().find(' ') + 1) + "s";
 }
 
 template <class T>
-std::string wanted(const Limits& limits) {
+std::string describe_expected(const Limits& limits) {
   if constexpr (kIsOptional<T>) {
-    return wanted<Element<T>>(limits) + ", or null";
+    return describe_expected<Element<T>>(limits) + ", or null";
   } else if constexpr (kIsList<T>) {
     const std::string each = limits.bounds_text() + limits.choices_text();  // an element is a number or a string
-    return (limits.is_not_empty() ? "a non-empty list of " : "a list of ") + many_word<Element<T>>() +
+    return (limits.is_not_empty() ? "a non-empty list of " : "a list of ") + plural_type<Element<T>>() +
            (each.empty() ? "" : ", each " + each);
   } else if constexpr (std::is_same_v<T, uint64_t>) {
-    return wanted<int64_t>(limits.has_lower_bound() ? limits : limits.at_least(0));
+    return describe_expected<int64_t>(limits.has_lower_bound() ? limits : limits.at_least(0));
   } else if constexpr (kIsString<T>) {
     if (!limits.choices().empty()) return limits.choices_text();
     return limits.is_not_empty() ? "a string that is not empty" : "a string";
   } else {
-    return one_word<T>() + (limits.has_bounds() ? " " + limits.bounds_text() : "");
+    return type_with_article<T>() + (limits.has_bounds() ? " " + limits.bounds_text() : "");
   }
 }
 
-/// A list as someone meant it who wrote one value: a text with commas is several, and of numbers one with spaces.
-std::string list_meant(const Json& value, bool of_numbers) {
+/// Suggests a list for a single value: splits a string at commas, and one of numbers also at spaces.
+std::string suggested_list(const Json& value, bool of_numbers) {
   if (!value.is_string()) return yaml_inline(Json::array({value}));
   std::vector<std::string> parts;
   const std::string& text = value.get_ref<const std::string&>();
@@ -85,20 +83,20 @@ std::string list_meant(const Json& value, bool of_numbers) {
   return yaml_inline(parts.empty() ? Json::array({value}) : Json(parts));
 }
 
-/// float16 is no slip of float32.
+/// Distinguishes choices by their digits: float16 is not a misspelling of float32.
 std::string digits_in(std::string text) {
   std::erase_if(text, [](char c) { return c < '0' || c > '9'; });
   return text;
 }
 
-/// What to do about a value that is refused, where there is something simple to do.
+/// Returns the fix for a rejected value ("; write true or false"), or an empty string.
 template <class T>
-std::string way_out(const Json& value, const Limits& limits) {
+std::string fix_for(const Json& value, const Limits& limits) {
   if (value.is_null() || value.is_object()) return "";
   if constexpr (kIsOptional<T>) {
-    return way_out<Element<T>>(value, limits);
+    return fix_for<Element<T>>(value, limits);
   } else if constexpr (kIsList<T>) {
-    return value.is_array() ? "" : "; write " + list_meant(value, kIsNumber<Element<T>>);
+    return value.is_array() ? "" : "; write " + suggested_list(value, kIsNumber<Element<T>>);
   } else if constexpr (kIsString<T>) {
     const auto& choices = limits.choices();
     if (!value.is_string()) {
@@ -107,8 +105,8 @@ std::string way_out(const Json& value, const Limits& limits) {
     }
     const std::string& text = value.get_ref<const std::string&>();
     const auto choice = nearest_name(text, choices);
-    const bool other_number = choice && !digits_in(*choice).empty() && digits_in(text) != digits_in(*choice);
-    return choice && !other_number ? "; did you mean " + *choice + "?" : "";
+    const bool has_other_digits = choice && !digits_in(*choice).empty() && digits_in(text) != digits_in(*choice);
+    return choice && !has_other_digits ? "; did you mean " + *choice + "?" : "";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "; write true or false";
   } else {
@@ -124,8 +122,6 @@ std::string way_out(const Json& value, const Limits& limits) {
   }
 }
 
-// Values ------------------------------------------------------------------------------------------------------------
-
 template <class T>
 std::optional<T> integer_value(const Json& value) {
   if (value.is_number_unsigned()) {
@@ -135,7 +131,7 @@ std::optional<T> integer_value(const Json& value) {
     const auto number = value.get<int64_t>();
     if (std::in_range<T>(number)) return static_cast<T>(number);
   } else if (value.is_number_float()) {
-    // People write 1e4. The upper end is a power of two, exact in a double, unlike max() itself.
+    // Accepts 1e4. The exclusive upper limit is a power of two, which a double represents exactly, unlike max().
     const double number = value, end = std::ldexp(1.0, std::numeric_limits<T>::digits);
     const double first = std::is_signed_v<T> ? -end : 0;
     if (number == std::floor(number) && number >= first && number < end) return static_cast<T>(number);
@@ -158,7 +154,7 @@ std::optional<T> typed_value(const Json& value) {
 }
 
 template <class T>
-bool obeys(const T& value, const Limits& limits) {
+bool within_limits(const T& value, const Limits& limits) {
   if constexpr (kIsString<T>) return limits.allow(value) && limits.allow_size(value.size());
   if constexpr (kIsNumber<T>) return limits.allow(static_cast<double>(value));
   return true;
@@ -168,8 +164,9 @@ template <class T>
 using Converted = std::variant<T, ValueProblem>;
 
 template <class T>
-ValueProblem complaint(const Json& value, const Limits& limits) {
-  return {"got " + shown(value) + ", expected " + wanted<T>(limits) + way_out<T>(value, limits), std::nullopt};
+ValueProblem make_problem(const Json& value, const Limits& limits) {
+  return {"got " + shown(value) + ", expected " + describe_expected<T>(limits) + fix_for<T>(value, limits),
+          std::nullopt};
 }
 
 template <class T>
@@ -177,10 +174,10 @@ Converted<T> convert(const Json& value, const Limits& limits) {
   if constexpr (kIsOptional<T>) {
     if (value.is_null()) return T();
     Converted<Element<T>> inner = convert<Element<T>>(value, limits);
-    if (std::holds_alternative<ValueProblem>(inner)) return complaint<T>(value, limits);
+    if (std::holds_alternative<ValueProblem>(inner)) return make_problem<T>(value, limits);
     return T(std::get<0>(std::move(inner)));
   } else if constexpr (kIsList<T>) {
-    if (!value.is_array() || !limits.allow_size(value.size())) return complaint<T>(value, limits);
+    if (!value.is_array() || !limits.allow_size(value.size())) return make_problem<T>(value, limits);
     T list;
     for (const Json& element : value) {
       Converted<Element<T>> inner = convert<Element<T>>(element, limits.of_elements());
@@ -190,12 +187,12 @@ Converted<T> convert(const Json& value, const Limits& limits) {
     return list;
   } else {
     std::optional<T> typed = typed_value<T>(value);
-    if (!typed || !obeys(*typed, limits)) return complaint<T>(value, limits);
+    if (!typed || !within_limits(*typed, limits)) return make_problem<T>(value, limits);
     return std::move(*typed);
   }
 }
 
-std::string type_word(const Json& value) {
+std::string type_name(const Json& value) {
   if (value.is_string()) return "string";
   if (value.is_boolean()) return "boolean";
   if (value.is_number_integer()) return "integer";
@@ -237,8 +234,9 @@ std::optional<ValueProblem> assign_value(const OptionTarget& target, const Limit
 }
 
 std::string expected_text(const OptionTarget& target, const Limits& limits) {
-  return std::visit([&](const auto* variable) { return wanted<std::remove_cvref_t<decltype(*variable)>>(limits); },
-                    target);
+  return std::visit(
+      [&](const auto* variable) { return describe_expected<std::remove_cvref_t<decltype(*variable)>>(limits); },
+      target);
 }
 
 bool limits_fit(const OptionTarget& target, const Limits& limits) {
@@ -253,17 +251,17 @@ bool limits_fit(const OptionTarget& target, const Limits& limits) {
 }
 
 std::string value_text(const Json& value, bool quoted) {
-  constexpr size_t kLongest = 80;
+  constexpr size_t kMaxShown = 80;
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (value.is_string() && !quoted) text = text.substr(1, text.size() - 2);
-  if (text.size() <= kLongest) return text;
-  size_t end = kLongest;
+  if (text.size() <= kMaxShown) return text;
+  size_t end = kMaxShown;
   while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not in the middle of a character
   return text.substr(0, end) + "...";
 }
 
 std::string shown(const Json& value) {
-  return value.is_null() ? "null" : value_text(value) + " (" + type_word(value) + ")";
+  return value.is_null() ? "null" : value_text(value) + " (" + type_name(value) + ")";
 }
 
 }  // namespace keel

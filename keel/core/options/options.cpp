@@ -18,7 +18,8 @@ std::string OptionTable::path_of(std::string_view key) const {
 void OptionTable::add_option(std::string_view key, OptionTarget target, std::string_view help, const Limits& limits) {
   const std::string path = path_of(key);
   if (find(path)) fail(ExitCode::kInternal, "option table: ", path, " is described twice");
-  if (!limits_fit(target, limits)) fail(ExitCode::kInternal, "option table: ", path, " has limits of another type");
+  if (!limits_fit(target, limits))
+    fail(ExitCode::kInternal, "option table: ", path, " has limits that do not apply to its type");
   options_.push_back({path, std::string(help), limits, target, read_target(target)});
 }
 
@@ -42,7 +43,7 @@ const Option* OptionTable::find(std::string_view path) const {
 
 Json OptionTable::get(std::string_view path) const {
   const Option* option = find(path);
-  if (!option) fail(ExitCode::kInternal, "option table: there is no option ", path);
+  if (!option) fail(ExitCode::kInternal, "option table: unknown option ", path);
   return read_target(option->target);
 }
 
@@ -80,12 +81,12 @@ void OptionTable::check() const {
   }
   for (const Refusal& refusal : refusals_) {
     if (!names.insert(refusal.name).second) {
-      fail(ExitCode::kInternal, "option table: refused name ", refusal.name, " is already a name");
+      fail(ExitCode::kInternal, "option table: removed name ", refusal.name, " is still in use");
     }
   }
   for (const Option& option : options_) {
-    const auto complaint = check_value(option.target, option.limits, option.default_value);
-    if (complaint) fail(ExitCode::kInternal, "option table: default of ", option.path, ": ", complaint->text);
+    const auto problem = check_value(option.target, option.limits, option.default_value);
+    if (problem) fail(ExitCode::kInternal, "option table: default of ", option.path, ": ", problem->text);
   }
 }
 

@@ -27,24 +27,23 @@ struct Option {
   Json default_value;
 };
 
-/// A setting that was removed or renamed.
+/// A setting that was removed or renamed, and what to use instead.
 struct Refusal {
   std::string name, fix;
 };
 
-/// Explains a key that is not an option, or returns an empty text; asked when an error names an unknown key.
+/// Explains an unknown key in an error, or returns an empty string.
 using KeyHint = std::function<std::string(const std::string& path)>;
 void explain_unknown_keys(KeyHint hint);
 
-/// One table from which options are read, checked, explained and written down. A struct of options describes itself:
+/// A table of options that loads, checks, documents and dumps them. A struct of options describes itself:
 ///
 ///   void RolloutOptions::describe(OptionTable& t) {
 ///     t.add("temperature", temperature, "Softmax temperature of sampling.", above(0).at_most(100));
 ///   }
 ///
-/// Texts are views: they stand here by the hundred, and each would be a std::string made and destroyed by its own code.
-/// The value a variable has at that moment is its default. The table points into the structs: they must outlive it and
-/// stay where they are.
+/// Texts are std::string_view, because each std::string argument of hundreds of calls would add code. The variable's
+/// value at that call is the default. The table points into the structs, which must outlive it and must not move.
 class OptionTable {
  public:
   /// Adds an option to the section being described.
@@ -56,7 +55,7 @@ class OptionTable {
     add_option(key, &variable, help, limits);
   }
 
-  /// Adds a section and everything its struct describes; sections nest.
+  /// Adds a section and the options that its struct describes. Sections can nest.
   template <class Options>
   void section(std::string_view key, std::string_view help, Options& options) {
     const std::string outer = begin_section(key, help);
@@ -64,35 +63,35 @@ class OptionTable {
     open_section_ = outer;
   }
 
-  /// Refuses a name (and everything below it); the error says what to do instead.
+  /// Rejects a name and everything below it. The error contains `fix`.
   void refuse(std::string_view name, std::string_view fix);
 
-  /// Assigns what the tree says. All mistakes are thrown together as one Error; the structs are then half assigned and
-  /// of no use. A text for a section that has a `path` is that (`model: FOLDER` is model.path).
+  /// Assigns the values of the tree. Throws one Error with all mistakes; then the structs are only partly assigned. A
+  /// string for a section with a `path` sets it (`model: FOLDER` sets model.path).
   void load(const ConfigTree& tree);
 
-  /// The present value of an option.
+  /// Returns the current value of an option.
   Json get(std::string_view path) const;
-  /// The present values of all options, in the order of description.
+  /// Returns the current values of all options, in the order of description.
   Json dump() const;
-  /// The same as a YAML document that loads to the same values, under `heading` as a comment.
+  /// Returns the current values as a YAML document, with `heading` as a comment above.
   std::string dump_yaml(const std::string& heading) const;
-  /// The table as plain text, for --help.
+  /// Formats the table as plain text, for --help.
   std::string help() const;
-  /// The table as Markdown, for the documentation.
+  /// Formats the table as Markdown, for the documentation.
   std::string markdown() const;
 
   const std::vector<Section>& sections() const { return sections_; }
   const std::vector<Option>& options() const { return options_; }
   const std::vector<Refusal>& refusals() const { return refusals_; }
-  /// The option at a path, or nullptr.
+  /// Returns the option at a path, or nullptr.
   const Option* find(std::string_view path) const;
 
  private:
   void add_option(std::string_view key, OptionTarget target, std::string_view help, const Limits& limits);
   std::string begin_section(std::string_view key, std::string_view help);
   std::string path_of(std::string_view key) const;
-  /// Fails (kInternal) when a default breaks its own limits or a name stands for two things.
+  /// Fails (kInternal) if a default violates its limits or two entries have the same name.
   void check() const;
 
   std::string open_section_;  // path of the section being described; empty at the top

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
-/// Length of the UTF-8 character that `text` starts with; 0 if it is none (overlong forms and surrogates included).
+/// Returns the length of the UTF-8 character at the start of `text`; 0 if it is invalid, overlong or a surrogate.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   const unsigned lead = byte(0);
@@ -30,8 +30,8 @@ size_t utf8_length(std::string_view text) {
   return overlong || beyond ? 0 : length;
 }
 
-/// Refuses text that is not UTF-8 and control characters: yaml-cpp takes byte 4 for the end of the file and text with
-/// zeros for UTF-16.
+/// Rejects invalid UTF-8 and control characters: yaml-cpp treats byte 4 as the end of the file and text with zero bytes
+/// as UTF-16.
 void check_characters(std::string_view text, const TreeBuilder& builder, int line) {
   while (!text.empty()) {
     const size_t length = utf8_length(text);
@@ -44,8 +44,8 @@ void check_characters(std::string_view text, const TreeBuilder& builder, int lin
   }
 }
 
-/// 'it''s' without its quotes; JSON knows only the double ones.
-std::string single_quoted(std::string_view text, const TreeBuilder& builder) {
+/// Unquotes 'it''s'. JSON has only double quotes.
+std::string unquote_single(std::string_view text, const TreeBuilder& builder) {
   std::string value;
   for (size_t i = 1; i < text.size(); ++i) {
     const bool is_last = i + 1 == text.size();
@@ -56,7 +56,7 @@ std::string single_quoted(std::string_view text, const TreeBuilder& builder) {
   builder.refuse(0, "the closing quote is missing");
 }
 
-/// [a.jsonl, 3]: a list without quotes, which YAML has and JSON has not.
+/// Returns whether the text is a list without quotes ([a.jsonl, 3]), which is YAML but not JSON.
 bool is_plain_list(std::string_view text) {
   return text.size() >= 2 && text.front() == '[' && text.back() == ']' &&
          text.substr(1, text.size() - 2).find_first_of("\"'[]{}") == std::string_view::npos;
@@ -68,21 +68,21 @@ void read_plain_list(std::string_view text, TreeBuilder& builder) {
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = trimmed(text.substr(0, comma));
-    if (item.empty()) builder.refuse(0, "there is nothing between two commas of the list");
+    if (item.empty()) builder.refuse(0, "an element of the list is empty");
     builder.scalar(plain_scalar(item, builder.place(0)), 0);
     text = trimmed(text.substr(std::min(comma + 1, text.size())));
   }
   builder.end();
 }
 
-void forget_lines_below(ConfigTree& tree, const std::string& path) {
+void erase_lines_below(ConfigTree& tree, const std::string& path) {
   const auto first = tree.lines.lower_bound(path + ".");
   auto last = first;
   while (last != tree.lines.end() && last->first.starts_with(path + ".")) ++last;
   tree.lines.erase(first, last);
 }
 
-/// The mapping that holds the last part of `parts`, made where it is missing.
+/// Returns the mapping that contains the last part of `parts`. Creates missing mappings.
 Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, const TreeBuilder& builder) {
   Json* node = &tree.value;
   std::string path;
@@ -100,22 +100,22 @@ Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, co
   return *node;
 }
 
-/// JSON; where it is none, its writer may have meant YAML.
+/// Parses JSON. Adds to an error that YAML is not accepted here.
 void read_typed_mapping(std::string_view text, TreeBuilder& builder) {
   try {
     read_json(text, 0, builder);
   } catch (const Error& error) {
     if (try_parse_json(text, {.depth = kDataDepth})) throw;
     fail(error.code(), error.what(),
-         "; a mapping is typed as JSON, its names and texts in double quotes: {\"enable_thinking\": false}");
+         "; write a mapping as JSON, with its keys and strings in double quotes: {\"enable_thinking\": false}");
   }
 }
 
-/// A file that cannot be read is a bad configuration here, whatever it is elsewhere.
-std::string content_of(const std::filesystem::path& path) {
+/// Reads the file. Every error has exit code kBadConfiguration.
+std::string read_config_bytes(const std::filesystem::path& path) {
   try {
     const InputFile file = InputFile::open(path);
-    // One byte more than allowed, so that too large is seen without reading it all.
+    // One byte more than allowed is enough to detect a file that is too large.
     std::string text(std::min<uint64_t>(file.size(), kMaxConfigBytes + 1), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(text)));
     return text;
@@ -147,9 +147,9 @@ std::string read_config_text(const std::filesystem::path& path) {
   if (!exists) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
   for (const char* ending : {".jsonl", ".parquet", ".gz", ".zst", ".gguf", ".safetensors"})
     if (name.ends_with(ending))
-      fail(ExitCode::kBadConfiguration, name, ": this is no configuration, but data or a model; name it in a ",
-           "configuration file, as data.files or model.path");
-  return content_of(path);
+      fail(ExitCode::kBadConfiguration, name, ": this is data or a model, not a configuration; set it in a ",
+           "configuration file as data.files or model.path");
+  return read_config_bytes(path);
 }
 
 std::string read_config_text(std::istream& stream) {
@@ -161,7 +161,7 @@ std::string read_config_text(std::istream& stream) {
 
 void check_config_text(std::string_view text, const std::string& file_name) {
   const TreeBuilder builder(file_name);
-  if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is no configuration");
+  if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is not a configuration");
   check_characters(text, builder, 1);
 }
 
@@ -193,10 +193,10 @@ void read_typed_value(std::string_view typed, TreeBuilder& builder) {
   } else if (first == '[' || first == '"') {
     read_json(text, 0, builder);
   } else if (first == '\'') {
-    builder.scalar(single_quoted(text, builder), 0);
+    builder.scalar(unquote_single(text, builder), 0);
   } else {
     const Json value = plain_scalar(text, builder.place(0));
-    builder.scalar(value.is_string() ? Json(typed) : value, 0);  // a shell's quotes keep the blanks of a text
+    builder.scalar(value.is_string() ? Json(typed) : value, 0);  // keeps the spaces that a shell's quotes kept
   }
 }
 
@@ -207,7 +207,7 @@ void apply_override(ConfigTree& tree, std::string_view assignment, const ValueRe
   check_characters(assignment.substr(0, equals), builder, 0);
   const std::string path(trimmed(assignment.substr(0, equals)));
   if (path.starts_with('+') || path.starts_with('~'))
-    builder.refuse(0, "Hydra's + and ~ say nothing here, where every key is known; expected key=value");
+    builder.refuse(0, "Hydra's + and ~ are not supported; expected key=value");
   const std::vector<std::string> parts = split_path(path);
   for (const std::string& part : parts) {
     if (part.empty())
@@ -218,7 +218,7 @@ void apply_override(ConfigTree& tree, std::string_view assignment, const ValueRe
   read(assignment.substr(equals + 1), own);
   ConfigTree value = std::move(own).finish();
   parent_mapping(tree, parts, builder)[parts.back()] = std::move(value.value);
-  forget_lines_below(tree, path);
+  erase_lines_below(tree, path);
   tree.lines[path] = 0;
   for (const auto& entry : value.lines) tree.lines[path + "." + entry.first] = 0;
 }

@@ -39,7 +39,7 @@ Json* TreeBuilder::put(Json value, int line) {
   }
   path_ = join(level.path, level.name);
   level.expects_key = true;
-  // Straight to the back: key() has refused duplicates, and the usual insertion would search all earlier keys again.
+  // Appends directly: key() has rejected duplicates, and the usual insertion would search all earlier keys again.
   auto& entries = level.node->get_ref<Json::object_t&>();
   entries.emplace_back(level.name, std::move(value));
   return &entries.back().second;

@@ -11,13 +11,13 @@ namespace keel {
 
 constexpr size_t kMaxConfigDepth = 64;
 
-/// Turns the events of a YAML or JSON reader into a ConfigTree. Refuses what both formats must refuse: duplicate keys,
-/// keys that would make dotted paths ambiguous, and nesting deeper than kMaxConfigDepth.
+/// Builds a ConfigTree from the events of a YAML or JSON reader. Rejects duplicate keys, keys with dots, and nesting
+/// deeper than kMaxConfigDepth.
 class TreeBuilder {
  public:
   explicit TreeBuilder(std::string file) : tree_{nullptr, {}, std::move(file)} {}
 
-  /// Whether the next scalar is the key of a mapping.
+  /// Returns whether the next scalar is the key of a mapping.
   bool expects_key() const { return !levels_.empty() && levels_.back().expects_key; }
   void key(std::string_view name, int line);
   void scalar(Json value, int line) { put(std::move(value), line); }
@@ -25,7 +25,7 @@ class TreeBuilder {
   void begin_list(int line) { begin(Json::array(), line); }
   void end() { levels_.pop_back(); }
 
-  /// "FILE:LINE"; FILE alone when the line is 0.
+  /// Returns "FILE:LINE", or FILE if the line is 0.
   std::string place(int line) const { return line > 0 ? tree_.file + ":" + std::to_string(line) : tree_.file; }
 
   template <class... Parts>
@@ -37,9 +37,9 @@ class TreeBuilder {
 
  private:
   struct Level {
-    Json* node;        // stays where it is: its parent gets no new child before this level ends
+    Json* node;        // stays valid: its parent gets no new child before this level ends
     std::string path;  // of the node
-    std::string name;  // of the child that comes next, in a mapping
+    std::string name;  // of the next child, in a mapping
     bool expects_key;  // false in a list
   };
 
@@ -48,13 +48,13 @@ class TreeBuilder {
 
   ConfigTree tree_;
   std::vector<Level> levels_;
-  std::string path_;  // of what put() put last
+  std::string path_;  // of the last value that put() added
 };
 
-/// Feeds JSON text to the builder. Lines count from `first_line`.
+/// Parses JSON text into the builder. Lines count from `first_line`; 0: no line numbers.
 void read_json(std::string_view text, int first_line, TreeBuilder& builder);
 
-/// Feeds the one YAML document in `text` to the builder; a clear error in builds without yaml-cpp.
+/// Parses one YAML document into the builder. Fails in builds without yaml-cpp.
 void read_yaml(std::string_view text, TreeBuilder& builder, Anchors anchors);
 
 }  // namespace keel

@@ -44,7 +44,7 @@ class YamlEvents : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     begin_anchor(mark, anchor);
-    take({Event::kNull, "", line_of(mark)});
+    add_event({Event::kNull, "", line_of(mark)});
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (!resolves_) refuse_anchor(mark);
@@ -54,20 +54,20 @@ class YamlEvents : public YAML::EventHandler {
                 const std::string& value) override {
     begin_anchor(mark, anchor);
     if (tag != kQuoted && tag != kUnquoted) refuse_tag(mark, tag);
-    take({tag == kQuoted ? Event::kQuotedScalar : Event::kPlainScalar, value, line_of(mark)});
+    add_event({tag == kQuoted ? Event::kQuotedScalar : Event::kPlainScalar, value, line_of(mark)});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     check_container(mark, tag, anchor);
-    take({Event::kList, "", line_of(mark)});
+    add_event({Event::kList, "", line_of(mark)});
   }
-  void OnSequenceEnd() override { take({Event::kEnd, "", 0}); }
+  void OnSequenceEnd() override { add_event({Event::kEnd, "", 0}); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     check_container(mark, tag, anchor);
-    take({Event::kMapping, "", line_of(mark)});
+    add_event({Event::kMapping, "", line_of(mark)});
   }
-  void OnMapEnd() override { take({Event::kEnd, "", 0}); }
+  void OnMapEnd() override { add_event({Event::kEnd, "", 0}); }
 
  private:
   struct Event {
@@ -76,13 +76,13 @@ class YamlEvents : public YAML::EventHandler {
     int line;
   };
 
-  // What yaml-cpp calls the tags of scalars that were written without one.
+  // yaml-cpp's tags for scalars without an explicit tag.
   static constexpr const char* kQuoted = "!";
   static constexpr const char* kUnquoted = "?";
-  static constexpr size_t kMaxEvents = 100'000;  // of a configuration whose aliases of aliases grow without bounds
+  static constexpr size_t kMaxEvents = 100'000;  // nested aliases can grow exponentially
   static constexpr size_t kMaxBytes = size_t{4} << 20;
 
-  void take(Event event) {
+  void add_event(Event event) {
     const int line = event.line;
     switch (event.kind) {
       case Event::kNull:
@@ -91,7 +91,7 @@ class YamlEvents : public YAML::EventHandler {
         break;
       case Event::kPlainScalar:
       case Event::kQuotedScalar:
-        take_scalar(event);
+        add_scalar(event);
         break;
       case Event::kList:
       case Event::kMapping:
@@ -110,7 +110,7 @@ class YamlEvents : public YAML::EventHandler {
     events_.push_back(std::move(event));
   }
 
-  void take_scalar(const Event& event) {
+  void add_scalar(const Event& event) {
     if (builder_.expects_key()) {
       if (resolves_ && event.value == "<<") {
         builder_.refuse(event.line, "YAML's merge key (<<) is not read; write the keys out");
@@ -123,15 +123,15 @@ class YamlEvents : public YAML::EventHandler {
     builder_.scalar(plain_scalar(plain, builder_.place(event.line)), event.line);
   }
 
-  /// The node that began at an event once more, where an alias stands.
+  /// Repeats the events of the node that starts at event `first`, for an alias.
   void replay(size_t first, int line) {
     int depth = 0;
     for (size_t i = first;; ++i) {
-      if (i >= events_.size()) builder_.refuse(line, "an alias (*name) stands inside of what it names; write it out");
+      if (i >= events_.size()) builder_.refuse(line, "an alias (*name) is inside its own anchor; write it out");
       Event event = events_[i];
       depth += event.kind == Event::kEnd ? -1 : event.kind == Event::kList || event.kind == Event::kMapping ? 1 : 0;
       event.line = line;
-      take(std::move(event));
+      add_event(std::move(event));
       if (depth == 0) return;
     }
   }
@@ -155,13 +155,13 @@ class YamlEvents : public YAML::EventHandler {
   TreeBuilder& builder_;
   bool resolves_;
   int documents_ = 0;
-  std::vector<Event> events_;  // where aliases are resolved: all so far
+  std::vector<Event> events_;  // all so far, if aliases are resolved
   size_t bytes_ = 0;
-  std::map<YAML::anchor_t, size_t> anchors_;  // the event that each begins with
+  std::map<YAML::anchor_t, size_t> anchors_;  // index of the anchor's first event
 };
 
-/// Refuses at the start of lines what yaml-cpp passes over in silence: some tabs, after which it misjudges the
-/// indentation, and lines with a %, which it takes for directives anywhere.
+/// Rejects what yaml-cpp silently misreads at the start of lines: tabs, which confuse its indentation, and %, which it
+/// treats as a directive anywhere.
 void check_line_starts(std::string_view text, const TreeBuilder& builder) {
   for (int line = 1; !text.empty(); ++line) {
     const size_t indentation = std::min(text.find_first_not_of(' '), text.size());
@@ -173,8 +173,7 @@ void check_line_starts(std::string_view text, const TreeBuilder& builder) {
   }
 }
 
-/// The text with an explicit end, without which yaml-cpp lets a quote that is never closed swallow the rest of the
-/// file.
+/// Adds an explicit document end. Without it, yaml-cpp accepts an unclosed quote that extends to the end of the file.
 std::string with_explicit_end(std::string_view text) {
   return std::string(text) + (text.ends_with('\n') ? "...\n" : "\n...\n");
 }

@@ -14,7 +14,7 @@ namespace keel {
 namespace {
 
 template <size_t N>
-bool among(std::string_view text, const std::array<std::string_view, N>& words) {
+bool contains(std::string_view text, const std::array<std::string_view, N>& words) {
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 3> kFalse{"false", "False", "FALSE"};
 constexpr std::array<std::string_view, 3> kInfinity{".inf", ".Inf", ".INF"};
 constexpr std::array<std::string_view, 3> kNotANumber{".nan", ".NaN", ".NAN"};
 
-/// Drops the digits that `text` starts with and says how many they were.
+/// Removes the digits at the start of `text` and returns their number.
 size_t skip_digits(std::string_view& text) {
   const size_t count = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
   text.remove_prefix(count);
@@ -58,7 +58,7 @@ bool is_float(std::string_view text) {
   return skip_digits(text) > 0 && text.empty();
 }
 
-/// The number in `text` if all of it is one that a T can hold; from_chars knows no '+', so that is dropped.
+/// Parses all of `text` as a T. Removes a leading '+', which from_chars does not accept.
 template <class T, class... Base>
 bool read_number(std::string_view text, T& number, Base... base) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -66,48 +66,48 @@ bool read_number(std::string_view text, T& number, Base... base) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-Json integer(std::string_view text, const std::string& place) {
+Json integer(std::string_view text, const std::string& location) {
   std::string_view digits = text;
   skip_sign(digits);
   const bool octal = digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos;
   if (octal)
-    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", which is a number to base 8 for readers of YAML 1.1, ",
-         "TRL's and verl's among them, and one to base 10 for others; write it without the leading zero, or 0o ",
-         "before one to base 8");
+    fail(ExitCode::kBadConfiguration, location, ": got ", text,
+         ", which is octal in YAML 1.1 (TRL, verl) and decimal in YAML 1.2; ",
+         "write it without the leading zero, or with 0o if it is octal");
   if (int64_t number = 0; read_number(text, number)) return number;
   if (uint64_t number = 0; read_number(text, number)) return number;
-  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected an integer that fits 64 bits");
+  fail(ExitCode::kBadConfiguration, location, ": got ", text, ", expected an integer that fits 64 bits");
 }
 
-Json floating_point(std::string_view text, const std::string& place) {
+Json floating_point(std::string_view text, const std::string& location) {
   if (double number = 0; read_number(text, number) && std::isfinite(number)) return number;
-  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected a number that fits 64-bit floating point");
+  fail(ExitCode::kBadConfiguration, location, ": got ", text, ", expected a number that fits 64-bit floating point");
 }
 
 }  // namespace
 
 bool is_number_text(std::string_view text) { return is_integer(text) || is_float(text); }
 
-Json plain_scalar(std::string_view text, const std::string& place) {
-  if (among(text, kNull)) return nullptr;
-  if (among(text, kTrue)) return true;
-  if (among(text, kFalse)) return false;
-  if (is_integer(text)) return integer(text, place);
-  if (is_float(text)) return floating_point(text, place);
+Json plain_scalar(std::string_view text, const std::string& location) {
+  if (contains(text, kNull)) return nullptr;
+  if (contains(text, kTrue)) return true;
+  if (contains(text, kFalse)) return false;
+  if (is_integer(text)) return integer(text, location);
+  if (is_float(text)) return floating_point(text, location);
   uint64_t number = 0;
   if (text.starts_with("0x") && read_number(text.substr(2), number, 16)) return number;
   if (text.starts_with("0o") && read_number(text.substr(2), number, 8)) return number;
   std::string_view unsigned_text = text;
   skip_sign(unsigned_text);
-  if (among(unsigned_text, kInfinity) || among(text, kNotANumber)) {
-    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", expected a finite number");
+  if (contains(unsigned_text, kInfinity) || contains(text, kNotANumber)) {
+    fail(ExitCode::kBadConfiguration, location, ": got ", text, ", expected a finite number");
   }
   return std::string(text);
 }
 
 namespace {
 
-/// Only what is a string to every YAML reader, that of YAML 1.1 included (`yes`, `1:30`), goes without quotes.
+/// Quotes all but strings that every YAML reader reads as strings, YAML 1.1 included (`yes`, `1:30`).
 bool needs_quotes(const std::string& text) {
   static constexpr std::array<std::string_view, 6> kYaml11Booleans{"y", "n", "yes", "no", "on", "off"};
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -116,11 +116,11 @@ bool needs_quotes(const std::string& text) {
   if (!std::all_of(text.begin(), text.end(), is_safe)) return true;
   std::string lower = text;
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return among(lower, kYaml11Booleans) || !plain_scalar(lower, "").is_string();
+  return contains(lower, kYaml11Booleans) || !plain_scalar(lower, "").is_string();
 }
 
-/// A JSON string is a double-quoted YAML string, and so is one whose controls are written as YAML knows them, too.
-/// Bytes that are not UTF-8 become U+FFFD instead of an exception.
+/// Formats a string. A JSON string is a valid double-quoted YAML string, also with the escapes of escape_controls().
+/// Invalid UTF-8 becomes U+FFFD instead of an exception.
 std::string yaml_string(const std::string& text) {
   return needs_quotes(text) ? escape_controls(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)) : text;
 }

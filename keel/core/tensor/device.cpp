@@ -25,15 +25,15 @@ namespace keel {
 
 namespace {
 
-/// Freed tensors up to 32 MiB (the most glibc allows) stay in the process. By default glibc gives them back, and the
-/// next tensor of that size pays for fresh, zeroed pages: up to four times the cost of an elementwise operation.
+/// Keeps freed tensors of up to 32 MiB (glibc's maximum) in the process. By default glibc returns them to the system,
+/// and the next tensor of that size needs new, zeroed pages: up to four times the cost of an elementwise operation.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-/// The number behind a name ("MemAvailable:") in a file of lines "NAME NUMBER"; none: -1.
+/// Returns the number after a name ("MemAvailable:") in a file of lines "NAME NUMBER", or -1.
 int64_t number_in_file(const char* path, const std::string& name) {
   std::ifstream file(path);
   std::string found;
@@ -45,9 +45,9 @@ int64_t number_in_file(const char* path, const std::string& name) {
   return -1;
 }
 
-/// On ARM, LibTorch's oneDNN tells a profiler of every kernel it makes, in a file /tmp/perf-PID.map that nobody takes
-/// away. Whoever wants to profile sets one of the two variables himself.
-void leave_no_profiler_files() {
+/// Stops oneDNN on ARM from writing /tmp/perf-PID.map files for profilers, which are never removed. To profile, set one
+/// of the two variables.
+void disable_profiler_files() {
   if (std::getenv("DNNL_JIT_PROFILE") == nullptr) setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);
 }
 
@@ -55,12 +55,12 @@ void leave_no_profiler_files() {
 
 at::Device open_device(const std::string& name, const std::string& setting) {
   keep_freed_memory();
-  leave_no_profiler_files();
+  disable_profiler_files();
   if (name == "cpu") return at::Device(at::kCPU);
 #ifdef KEEL_HAS_CUDA
   if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
-    fail(ExitCode::kBadConfiguration, setting, " is ", name,
-         ", but no CUDA device is visible; check nvidia-smi, or set ", setting, "=cpu");
+    fail(ExitCode::kBadConfiguration, setting, " is ", name, ", but CUDA finds no device; check nvidia-smi, or set ",
+         setting, "=cpu");
   at::globalContext().lazyInitDevice(at::kCUDA);
   return at::Device(at::kCUDA, 0);
 #else
@@ -78,15 +78,16 @@ int64_t use_threads(int64_t threads) {
 
 void use_deterministic_reductions(bool always) {
   at::globalContext().setDeterministicAlgorithms(always, /*warn_only=*/false);
-  // Without clearing memory that is about to be written.
+  // Does not fill new tensors, which would only cost time.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
-  if (always) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // what cuBLAS asks for
+  if (always) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS requires it for determinism
 }
 
 void synchronize(at::Device device) {
   if (!device.is_cuda()) return;
   const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
-  cuda.synchronizeStream(cuda.getStream(device));  // the whole device may not be waited for while a thread records work
+  cuda.synchronizeStream(
+      cuda.getStream(device));  // synchronizing the device would break another thread's graph capture
 }
 
 Tensor to_device_async(const Tensor& tensor, at::Device device) {
@@ -108,22 +109,22 @@ int64_t machine_memory_bytes() {
   int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
-    if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is no number
+    if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is not parsed
   }
   return bytes;
 }
 
 int64_t resident_memory_bytes() {
   std::ifstream file("/proc/self/statm");
-  int64_t whole = 0, resident = 0;
-  return file >> whole >> resident ? resident * sysconf(_SC_PAGE_SIZE) : 0;
+  int64_t total = 0, resident = 0;
+  return file >> total >> resident ? resident * sysconf(_SC_PAGE_SIZE) : 0;
 }
 
 int64_t available_memory_bytes() {
   const int64_t machine = number_in_file("/proc/meminfo", "MemAvailable:");
   int64_t bytes = machine >= 0 ? machine * 1024 : machine_memory_bytes();
   struct Group {
-    const char *limit, *used, *statistics, *of_files;
+    const char *limit, *used, *statistics, *page_cache_key;
   };
   for (const Group& group :
        {Group{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
@@ -132,13 +133,14 @@ int64_t available_memory_bytes() {
               "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"}}) {
     int64_t limit = 0, used = 0;
     if (!(std::ifstream(group.limit) >> limit) || !(std::ifstream(group.used) >> used)) continue;
-    bytes = std::min(bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics, group.of_files), 0));
+    bytes =
+        std::min(bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics, group.page_cache_key), 0));
   }
   return std::max<int64_t>(bytes, 0);
 }
 
 bool is_out_of_memory(const std::exception& error) {
-  // LibTorch has a type of its own for a GPU that is full, and none for the CPU, where words differ by machine.
+  // LibTorch has an exception type for a full GPU but not for the CPU, where the message depends on the machine.
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;

@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// The same numbers in host memory that nobody else holds, without gradients.
+/// Copies a tensor to new host memory, without gradients.
 inline Tensor copy_to_host_memory(const Tensor& tensor) {
   return tensor.detach().to(at::Device(at::kCPU), tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }

@@ -6,14 +6,13 @@
 
 namespace keel {
 
-/// The type that a network computes in by a word: float32, bf16, fp16 or auto, which is bf16 on a GPU and float32 on a
-/// CPU.
+/// Parses a network's compute type: float32, bf16, fp16 or auto (bf16 on a GPU, float32 on a CPU).
 at::ScalarType compute_type(const std::string& precision, at::Device device);
 
-/// The word for it; never auto.
+/// Returns the name of the type; never auto.
 std::string precision_name(at::ScalarType type);
 
-/// Whether a type has fewer digits than float32.
+/// Returns whether a type has 16 bits.
 bool is_narrow(at::ScalarType type);
 
 }  // namespace keel

@@ -11,28 +11,28 @@
 
 namespace keel {
 
-/// What ended a completion: a stop token, a stop string, or the longest length.
+/// What ended a completion: a stop token, a stop string, or the maximum length.
 enum class Finish { kStop, kStopString, kLength };
 
-/// As in OpenAI's, vLLM's and transformers' answers, which do not tell a token from a string.
+/// Returns the finish reason of the OpenAI API and vLLM, which do not distinguish a stop token from a stop string.
 inline const char* finish_name(Finish finish) { return finish == Finish::kLength ? "length" : "stop"; }
 
-/// The tokens of a rollout, prompt and completion, with one column for each thing that is known about them. The rows of
-/// the prompt are stored once and shared by its group; a completion owns its rows.
+/// The tokens of a prompt or a completion as columns: ids, log-probs and so on, with one row per token. A group shares
+/// its prompt's rows. Each completion owns its rows.
 struct TokenColumns {
-  std::shared_ptr<const TokenColumns> prompt;  // the rows before these; null in a prompt's own columns
+  std::shared_ptr<const TokenColumns> prompt;  // the preceding rows; null in a prompt's own columns
 
   // One row for each of T tokens.
-  std::vector<int32_t> ids;      // [T] the stop token included
-  std::vector<uint8_t> trained;  // [T] 1: the policy sampled the token, and it is trained; 0: it was given
+  std::vector<int32_t> ids;      // [T] including the stop token
+  std::vector<uint8_t> trained;  // [T] 1: sampled by the policy and trained; 0: input
 
   // One row for each of the M trained tokens, in their order.
-  std::vector<float> behavior_logp;        // [M] log mu of each token, of the tempered distribution it was drawn from
+  std::vector<float> behavior_logp;        // [M] log mu of each token under the tempered sampling distribution
   std::vector<float> behavior_other_logp;  // [M] log(1 - mu), from the logits: exact where log mu rounds to 0
   std::vector<float> behavior_entropy;     // [M] of that distribution
 
-  // The same, where the method's Requirements ask for it.
-  std::vector<int64_t> topk_ids;             // [M * K] the sampler's K likeliest tokens, likeliest first
+  // Filled if the method's Requirements include them.
+  std::vector<int64_t> topk_ids;             // [M * K] the sampler's K most likely tokens, in descending order
   std::vector<float> topk_behavior_logp;     // [M * K] their log mu
   Tensor hidden_states;                      // [M, H] the sampler's states that predicted each token
   std::vector<float> recomputed_logp;        // [M] the trainer's log-probability at the sampling parameters
@@ -43,7 +43,7 @@ struct TokenColumns {
   size_t size() const { return ids.size(); }
   int64_t trained_count() const { return std::ranges::count(trained, 1); }
 
-  /// The rows of the trained tokens.
+  /// Returns the row indices of the trained tokens.
   std::vector<int64_t> trained_positions() const {
     std::vector<int64_t> positions;
     for (size_t i = 0; i < size(); ++i)
@@ -57,7 +57,7 @@ struct TokenColumns {
   }
 };
 
-/// The rows of a prompt, for its group to share.
+/// Creates the rows of a prompt, which its group shares.
 inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_t> tokens) {
   const auto columns = std::make_shared<TokenColumns>();
   columns->append(tokens, /*are_trained=*/false);
@@ -68,10 +68,10 @@ inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_
 struct Rollout {
   uint64_t id = 0;      // keys the sampling noise: the same id draws the same noise in any batch
   int64_t prompt = 0;   // index into the step's prompts; rollouts of one prompt form a group
-  TokenColumns tokens;  // of the completion, after those of the prompt
-  std::string text;     // the completion without its stop token, or before its stop string
+  TokenColumns tokens;  // of the completion; tokens.prompt has the prompt
+  std::string text;     // the completion without its stop token or stop string
   Finish finish = Finish::kStop;
-  uint64_t policy_version = 0;  // number of updates the sampling weights had seen
+  uint64_t policy_version = 0;  // number of updates of the sampling weights
   double reward = 0;
   bool has_reward = true;  // unscored rollouts are left out of statistics and updates
 };

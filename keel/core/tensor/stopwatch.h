@@ -6,7 +6,7 @@
 
 namespace keel {
 
-/// Seconds between laps, with the device's pending work counted in.
+/// Measures seconds between laps. Each lap waits for the device's pending work.
 class Stopwatch {
  public:
   explicit Stopwatch(at::Device device) : device_(device), last_(now()) {}

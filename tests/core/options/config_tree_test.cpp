@@ -378,7 +378,7 @@ TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
   EXPECT_EQ(tree.value, Json::parse(R"({"a":["rows.jsonl"],"b":["math","tags:think",1.5,true,null],"c":[]})"));
   EXPECT_EQ(place_of(tree, "b.1"), "command line");
   EXPECT_TRUE(contains(tree_override_error("a=[x.jsonl"), "command line: a=[x.jsonl: the list is not closed"));
-  EXPECT_EQ(tree_override_error("a=[x,,y]"), "command line: a=[x,,y]: there is nothing between two commas of the list");
+  EXPECT_EQ(tree_override_error("a=[x,,y]"), "command line: a=[x,,y]: an element of the list is empty");
 }
 
 TEST(Override, ForgetsThePlacesOfWhatItReplaces) {
@@ -398,7 +398,7 @@ TEST(Override, SaysWhatIsWrongWithIt) {
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,"), "command line: a={\"b\":1,: not valid JSON: "));
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,}"), "unexpected '}'"));
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1e999}"), "number overflow parsing '1e999'"));
-  EXPECT_TRUE(contains(tree_override_error("a={b: 1}"), "; a mapping is typed as JSON, its names and texts in double"));
+  EXPECT_TRUE(contains(tree_override_error("a={b: 1}"), "; write a mapping as JSON, with its keys and strings in double"));
   EXPECT_TRUE(contains(tree_override_error("a={\"b\":1,\"b\":2}"), "b: duplicate key"));
   EXPECT_EQ(tree_override_error("a='x"), "command line: a='x: the closing quote is missing");
   EXPECT_TRUE(contains(tree_override_error("a='x'y'"), "a single quote inside single quotes is written ''"));

@@ -75,7 +75,8 @@ TEST(Options, AreNotConvertedOtherwise) {
       "run.json:1: train.name: got null, expected a string that is not empty; leave the key out to get the default");
   EXPECT_EQ(override_error("optimizer.fused=yes"),
             "command line: optimizer.fused=yes: got \"yes\" (string), expected a boolean; write true or false");
-  EXPECT_TRUE(contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
+  EXPECT_TRUE(
+      contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
   EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), expected a number"));
   EXPECT_TRUE(contains(override_error("rollout.delta=big"), "expected a number above 0, or null"));
   EXPECT_EQ(override_error("rollout.stop=x"),
@@ -127,11 +128,11 @@ TEST(UnknownKeys, AreNamedWithTheNearestKnownKey) {
 }
 
 TEST(UnknownKeys, AreSentToTheSectionTheyBelongTo) {
-  EXPECT_TRUE(contains(override_error("temperature=1"), "unknown key; what has that name is rollout.temperature ("));
+  EXPECT_TRUE(contains(override_error("temperature=1"), "unknown key; this name exists as rollout.temperature ("));
   for (const char* part : {"optimizer.lr (", "; train.inner.lr ("})
     EXPECT_TRUE(contains(override_error("rollout.lr=1"), part));
   EXPECT_TRUE(contains(load_error(R"({"train": {"rollout": {"temperature": 1}}})"),
-                       "run.json:1: train.rollout: unknown section; what has that name is rollout ("));
+                       "run.json:1: train.rollout: unknown section; this name exists as rollout ("));
 }
 
 TEST(UnknownKeys, GetAListOfWhatThereIs) {
@@ -157,7 +158,7 @@ TEST(UnknownKeys, AreExplainedByWhoeverKnowsThem) {
   explain_unknown_keys([](const std::string& key) { return key == "num_generations" ? "TRL's" : ""; });
   EXPECT_EQ(override_error("num_generations=1"), "command line: num_generations=1: unknown key; TRL's");
   EXPECT_TRUE(contains(override_error("rollout.num_generations=1"), "unknown key; TRL's"));
-  EXPECT_TRUE(contains(override_error("temperature=1"), "what has that name is rollout.temperature ("));
+  EXPECT_TRUE(contains(override_error("temperature=1"), "this name exists as rollout.temperature ("));
   explain_unknown_keys(nullptr);
 }
 
@@ -196,8 +197,8 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
             "option table: default of n: got 0 (integer), expected an integer at least 1");
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", one_of({"a", "b"})); }), "default of s"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits of another type"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits of another type"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits that do not apply"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits that do not apply"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("a.b", s, "S."); }), "is not a key"));
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
                          t.add("s", s, "S.");
@@ -208,8 +209,8 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
                          t.add("s", s, "S.");
                          t.refuse("s", "no");
                        }),
-                       "is already a name"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "there is no option nothing"));
+                       "is still in use"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "unknown option nothing"));
 }
 
 TEST(Table, DumpsEverythingInOrder) {

@@ -333,7 +333,7 @@ TEST(ConfigConsistency, InvalidSamplingSettingsAreErrors) {
       refusal_of({"eval.temperature=0.00001"}),
       testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("expected 0"), HasSubstr("0.0001 to 100")));
   for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5"})
-    EXPECT_THAT(refusal_of({truncation}), HasSubstr("unknown key; what has that name is eval.")) << truncation;
+    EXPECT_THAT(refusal_of({truncation}), HasSubstr("unknown key; this name exists as eval.")) << truncation;
   EXPECT_THAT(refusal_of({"rollout.stop_strings=[\"a\", \"\"]"}),
               testing::AllOf(HasSubstr("command line: rollout.stop_strings has an empty string"),
                              HasSubstr("end every completion; remove it")));

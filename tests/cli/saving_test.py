@@ -140,7 +140,7 @@ class TheBest(support.Test):
         for checkpoint, evaluation, parts in (
                 ({"best_metric": "auto"}, {"prompts": 0}, ("checkpoint.best_metric", "eval.prompts")),
                 ({"best_metric": "reward/mean"}, {"prompts": 4}, ("checkpoint.best_metric", "eval/accuracy")),
-                ({"best_metric": "eval/truncated"}, {"prompts": 4}, ("checkpoint.best_metric", "more is better"))):
+                ({"best_metric": "eval/truncated"}, {"prompts": 4}, ("checkpoint.best_metric", "higher is better"))):
             result = train(run, **{**RUN, "checkpoint": checkpoint, "eval": evaluation})
             self.assert_refused(result, 2, *parts)
         result = train(run, **{**RUN, "checkpoint": {"best_metric": "eval/reward"}})

@@ -179,7 +179,7 @@ class Sft(own_rows.Test):
         files = f"data.files=[{self.rows}]"
         for settings, sentence in [
                 ((), "needs training rows"),
-                ((files, "train.steps=5"), "`keel sft` has no RL phase"),
+                ((files, "train.steps=5"), "`keel sft` does not run"),
                 ((files, "optimizer.lr=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
                 ((files, "sft.epochs=2"), "sft.data_epochs"),

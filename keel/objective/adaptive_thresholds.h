@@ -5,7 +5,6 @@
 
 namespace keel {
 
-/// Step size and bounds of an adaptive threshold.
 struct AdaptOptions {
   double rate = 1;    // change of log delta per unit of error of the kept fraction
   double min = 1e-4;  // lower bound of the threshold

@@ -52,7 +52,6 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
          like.device().str(), "; expected one device for all tensors");
 }
 
-/// Requires the shape and device of `like`.
 void check_shape_and_device(const char* name, const Tensor& flags, const Tensor& like) {
   check_dense(name, flags);
   if (flags.sizes() != like.sizes())

@@ -7,7 +7,6 @@
 namespace keel {
 namespace {
 
-/// Appends the rows of one family to the table.
 template <class Family>
 void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>& rows) {
   for (const MethodRow<Family>& row : rows) {

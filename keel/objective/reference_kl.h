@@ -34,7 +34,6 @@ struct RewardKlPenalty {
 /// beta (1 + clip(observed / target - 1, -0.2, 0.2) completions / horizon).
 double next_kl_coefficient(const RewardKlPenalty& kl, double observed, int64_t completions);
 
-/// The KL estimate of each token.
 Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp, const Tensor& mask = {});
 
 /// The gradient coefficient of the objective term -beta k: -beta dk/dlog pi, which is -beta for k1, -beta d for k2 and

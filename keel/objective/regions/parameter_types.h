@@ -15,7 +15,6 @@ namespace keel {
 enum class Anchor { kBehavior, kRecomputed };
 /// Whether a correction weight is per token or the product over the sequence.
 enum class Level { kToken, kSequence };
-/// The set of sequences that an average covers.
 enum class AverageOver { kGroup, kBatch };
 /// A measure of the distance between pi and mu; divergence.h has the definitions.
 enum class Divergence { kBinaryTv, kBinaryKl, kTopKTv, kTopKKl, kFullTv, kFullKl, kK1, kK2, kK3 };

@@ -10,7 +10,6 @@
 namespace keel {
 namespace {
 
-/// Calls one of the two functions for every parameter.
 template <class Number, class Choice>
 void for_each_parameter(TrustRegion& region, Number number, Choice choice) {
   const ParameterVisitor visitor{number, choice};

@@ -101,20 +101,20 @@ TokenScores scores_from_merges(std::span<const std::string_view> tokens, const T
     ++group.tokens;
     result.scores[static_cast<size_t>(token.id)] = -static_cast<double>(group.begin);
   }
-  const std::optional<std::vector<TokenMerge>> back = merges_from_scores(tokens, ids, result.scores);
-  if (!back || back->size() != merges.size()) {
+  const std::optional<std::vector<TokenMerge>> restored = merges_from_scores(tokens, ids, result.scores);
+  if (!restored || restored->size() != merges.size()) {
     result.error = "its " + std::to_string(merges.size()) +
                    " merges are not all possible merges of two tokens, of which there are " +
-                   (back ? std::to_string(back->size()) : "too many");
+                   (restored ? std::to_string(restored->size()) : "too many");
     return result;
   }
   // The order of merges into one token does not matter: SentencePiece merges the leftmost pair.
   for (const Group& group : groups) {
-    auto ours = back->begin() + static_cast<ptrdiff_t>(group.begin);
-    const auto theirs = merges.begin() + static_cast<ptrdiff_t>(group.begin);
+    auto actual = restored->begin() + static_cast<ptrdiff_t>(group.begin);
+    const auto expected = merges.begin() + static_cast<ptrdiff_t>(group.begin);
     const auto count = static_cast<ptrdiff_t>(group.end - group.begin);
-    const bool same =
-        group.tokens == 1 ? std::is_permutation(ours, ours + count, theirs) : std::equal(ours, ours + count, theirs);
+    const bool same = group.tokens == 1 ? std::is_permutation(actual, actual + count, expected)
+                                        : std::equal(actual, actual + count, expected);
     if (same) continue;
     result.error = "no score per token gives the order of its merges from index " + std::to_string(group.begin) +
                    " on, " + quote_merge(merges[group.begin]);

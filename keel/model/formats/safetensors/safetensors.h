@@ -1,7 +1,7 @@
 #pragma once
 
-// The safetensors format: eight bytes of header length, a JSON header, the tensors' bytes. Files are
-// untrusted: every number is checked against the file size before memory is allocated for it.
+// The safetensors format: eight bytes of header length, a JSON header, the tensor data. Files are untrusted: every
+// number is checked against the file size before memory is allocated for it.
 
 #include <cstdint>
 #include <filesystem>

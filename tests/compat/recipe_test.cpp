@@ -21,7 +21,7 @@ std::string refusal(const std::string& file, const Words& words = {}) {
   return error_of(2, [&] { import_recipe(read_recipe(file, words)); });
 }
 
-TEST(Recipe, WordsOfVerlFollowHydrasGrammar) {
+TEST(Recipe, VerlArgumentsFollowTheHydraGrammar) {
   struct Case {
     Words words;
     const char* tree;
@@ -49,7 +49,7 @@ TEST(Recipe, WordsOfVerlFollowHydrasGrammar) {
     EXPECT_THAT(error_of(2, [&, &words = words] { read_recipe("", words); }), HasSubstr(problem));
 }
 
-TEST(Recipe, WordsOfTrlFollowItsParser) {
+TEST(Recipe, TrlArgumentsFollowItsParser) {
   const TestFolder folder;
   const std::string file = folder.write("r.yaml", "beta: 0.1\nlearning_rate: 1e-5\n");
   EXPECT_EQ(
@@ -63,7 +63,7 @@ TEST(Recipe, WordsOfTrlFollowItsParser) {
   EXPECT_THAT(error_of(2, [&] { read_recipe(file, {"--config", file}); }), HasSubstr("names a second recipe"));
 }
 
-TEST(Recipe, SectionsOfClassesBecomeOneLevel) {
+TEST(Recipe, ClassSectionsAreFlattened) {
   const TestFolder folder;
   const std::string file =
       folder.write("r.json", R"({"GRPOConfig": {"beta": 0.1, "model_init_kwargs": {"dtype": "bfloat16"}},
@@ -76,7 +76,7 @@ TEST(Recipe, SectionsOfClassesBecomeOneLevel) {
               HasSubstr("are the same key"));
 }
 
-TEST(Recipe, ReferencesOfARunOfVerlAreResolved) {
+TEST(Recipe, ReferencesOfVerlRunsAreResolved) {
   const TestFolder folder;
   const auto value = [&](const std::string& reference) {
     const std::string text =
@@ -98,18 +98,18 @@ TEST(Recipe, ReferencesOfARunOfVerlAreResolved) {
               AllOf(HasSubstr("t.yaml:2: learning_rate"), HasSubstr("--cfg job --resolve")));
 }
 
-TEST(Recipe, ScriptsAreRefusedWithTheWayToImportThem) {
+TEST(Recipe, ScriptsAreRejectedWithInstructions) {
   const TestFolder folder;
   for (const auto& [name, text] :
        std::vector<std::pair<std::string, std::string>>{{"run.sh", "X=1\n"},
                                                         {"run", "#!/bin/bash\npython3 -m verl.trainer.main_ppo a=b\n"},
                                                         {"run.txt", "trl grpo --config x.yaml\n"}})
-    EXPECT_THAT(refusal(folder.write(name, text)),
-                AllOf(HasSubstr("keep only the variables and the program call"), HasSubstr("`keel import -o keel.yaml`")));
+    EXPECT_THAT(refusal(folder.write(name, text)), AllOf(HasSubstr("keep only the variables and the program call"),
+                                                         HasSubstr("`keel import -o keel.yaml`")));
   EXPECT_THAT(refusal(folder.write("train.py", "GRPOConfig(beta=0)\n")), HasSubstr("Python scripts are not supported"));
 }
 
-TEST(Recipe, UnknownKeysAreErrorsUnlessTheyAreIgnored) {
+TEST(Recipe, UnknownKeysAreErrorsUnlessIgnored) {
   const TestFolder folder;
   const std::string file = folder.write(
       "r.yaml", "num_generations: 4\nper_device_train_batch_size: 4\ndataset_name: a.jsonl\nflux_capacity: 3\n");
@@ -122,7 +122,7 @@ TEST(Recipe, UnknownKeysAreErrorsUnlessTheyAreIgnored) {
   EXPECT_THAT(refusal(folder.write("k.yaml", "train: {steps: 5}\n")), HasSubstr("`keel train`"));
 }
 
-TEST(Import, SaysWhereEachLineComesFrom) {
+TEST(Import, WritesTheOriginOfEachLine) {
   const std::string yaml = import_recipe(read_recipe("", {"--num_generations", "4", "--dataset_name", "a.jsonl",
                                                           "--per_device_train_batch_size", "16", "run.seed=3"}))
                                .yaml;
@@ -131,12 +131,12 @@ TEST(Import, SaysWhereEachLineComesFrom) {
                           HasSubstr("# per_device_train_batch_size 16: per_device_train_batch_size x")));
 }
 
-TEST(Import, ErrorsAboutOurSettingsNameTheKeysTheyComeFrom) {
+TEST(Import, ErrorsAboutSettingsNameTheirKeys) {
   EXPECT_THAT(refusal("", {"--num_generations", "8", "--dataset_name", "a.jsonl", "--temperature", "-1"}),
               AllOf(HasSubstr("rollout.temperature"), HasSubstr("comes from temperature -1")));
 }
 
-TEST(KeyTables, EveryRowLeadsToSettingsAndSaysWhatItMeans) {
+TEST(KeyTables, EveryRowHasAValidSettingAndADescription) {
   Config config;
   OptionTable options;
   config.describe(options);

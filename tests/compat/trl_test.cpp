@@ -57,7 +57,7 @@ void expect_trl_refused(const std::string& before, const std::vector<TrlRefused>
     EXPECT_THAT(error_of(2, [&, &words = words] { trl_import(before + words); }), HasSubstr(problem)) << words;
 }
 
-TEST(TrlGrpo, AbsentKeysMeanTrlsDefaults) {
+TEST(TrlGrpo, MissingKeysHaveTrlDefaults) {
   expect_trl_meanings(kTrlGrpo, {{"", R"({"objective.method": "dapo", "objective.aggregation": "token_mean",
       "objective.delta_low": 0.2, "objective.delta_high": 0.2, "objective.parameters": null, "objective.advantage": "grpo",
       "objective.advantage_eps": 1e-4, "objective.entropy_coefficient": 0, "reference.kl_coefficient": 0,
@@ -69,7 +69,7 @@ TEST(TrlGrpo, AbsentKeysMeanTrlsDefaults) {
       "run.precision": null})"}});
 }
 
-TEST(TrlGrpo, LossesHaveTheirBoundsAndParameters) {
+TEST(TrlGrpo, LossesSetBoundsAndParameters) {
   expect_trl_meanings(
       kTrlGrpo,
       {{"--loss_type grpo --epsilon 0.1",
@@ -104,7 +104,7 @@ TEST(TrlGrpo, LossesHaveTheirBoundsAndParameters) {
                                 {"--scale_rewards batch", "expected one of group, true"}});
 }
 
-TEST(TrlGrpo, BatchesAreCountedInCompletionsOfAllProcesses) {
+TEST(TrlGrpo, BatchesCountCompletionsOfAllProcesses) {
   expect_trl_meanings(
       kTrlGrpo,
       {{"--per_device_train_batch_size 4 --num_processes 2 --gradient_accumulation_steps 4",
@@ -120,7 +120,7 @@ TEST(TrlGrpo, BatchesAreCountedInCompletionsOfAllProcesses) {
                       {"--gradient_accumulation_steps 4 --steps_per_generation 6", "expected a divisor of the 6"}});
 }
 
-TEST(TrlGrpo, LengthAndIntervalsAreCountedInUpdates) {
+TEST(TrlGrpo, LengthAndIntervalsCountUpdates) {
   const std::string four = std::string(kTrlGrpo) + "--gradient_accumulation_steps 2 --steps_per_generation 8 ";
   expect_trl_meanings(four, {{"--max_steps 12 --save_steps 10",
                               R"({"train.steps": 3, "train.data_epochs": null, "checkpoint.every": 3})"},
@@ -136,7 +136,7 @@ TEST(TrlGrpo, LengthAndIntervalsAreCountedInUpdates) {
                             {"--save_strategy sometimes", "expected no, steps or epoch"}});
 }
 
-TEST(TrlGrpo, TheLearningRateFollowsTransformersSchedules) {
+TEST(TrlGrpo, LearningRateFollowsTransformersSchedules) {
   expect_trl_meanings(
       kTrlGrpo, {{"--lr_scheduler_type constant --warmup_steps 5",
                   R"({"optimizer.schedule": "constant", "optimizer.warmup_updates": null})"},
@@ -157,7 +157,7 @@ TEST(TrlGrpo, TheLearningRateFollowsTransformersSchedules) {
                  {"--lr_scheduler_kwargs {\"power\":2}", "ignoring it would change the training"}});
 }
 
-TEST(TrlGrpo, AnAdapterHasTheDefaultsOfWhatAsksForIt) {
+TEST(TrlGrpo, AdaptersHaveTheDefaultsOfTheirClass) {
   expect_trl_meanings(
       kTrlGrpo,
       {{"--use_peft",
@@ -201,18 +201,18 @@ TEST(TrlGrpo, OtherKeysAreConverted) {
                                 {"--top_p 0.9 --sync_ref_model", "sync_ref_model: got true"},
                                 {"--max_completion_length null", "(no limit) is not supported"},
                                 {"--reward_funcs code", "got code. Fix: add reward.functions"}});
-  expect_trl_refused("--num_generations 8 ", {{"--dataset_name trl-lib/tldr", "a data set of the Hub"},
-                                              {"--max_steps 4", "is missing"}});
+  expect_trl_refused("--num_generations 8 ",
+                     {{"--dataset_name trl-lib/tldr", "a data set of the Hub"}, {"--max_steps 4", "is missing"}});
 }
 
-TEST(TrlGrpo, ValuesThatChangeNothingAreAccepted) {
+TEST(TrlGrpo, HarmlessValuesAreAccepted) {
   const Imported recipe = trl_import(
       std::string(kTrlGrpo) +
       "--top_p 1.0 --top_k 0 --sync_ref_model False --repetition_penalty 1 --use_vllm --push_to_hub --deepspeed null");
   EXPECT_THAT(recipe.ignored_keys, testing::UnorderedElementsAre("push_to_hub", "use_vllm"));
 }
 
-TEST(TrlGrpo, SettingsInKeelsKeysWin) {
+TEST(TrlGrpo, KeelSettingsTakePrecedence) {
   expect_trl_meanings(kTrlGrpo,
                       {{"rollout.staleness=1 optimizer.lr=2e-6", R"({"rollout.staleness": 1, "optimizer.lr": 2e-6})"},
                        {"objective.method=dppo_tv objective.delta=0.1 --epsilon 0.3",
@@ -222,7 +222,7 @@ TEST(TrlGrpo, SettingsInKeelsKeysWin) {
       "", {{"--num_generations 8 --dataset_name trl-lib/tldr data.files=[b.jsonl]", R"({"data.files": ["b.jsonl"]})"}});
 }
 
-TEST(TrlSft, KeysMeanSupervisedSettings) {
+TEST(TrlSft, KeysBecomeSftSettings) {
   expect_trl_meanings(
       kTrlSft,
       {{"", R"({"sft.files": ["a.jsonl"], "sft.lr": 2e-5, "sft.beta2": 0.999, "sft.schedule": "linear", "sft.batch": 8,
@@ -248,7 +248,7 @@ TEST(TrlSft, KeysMeanSupervisedSettings) {
                                {"--packng True", "write packing"}});
 }
 
-TEST(TrlSft, PublishedRecipesMeanWhatTheirAuthorsMeant) {
+TEST(TrlSft, PublishedRecipesAreConverted) {
   struct Recipe {
     const char *file, *settings;
     std::vector<std::string> words;
@@ -274,7 +274,7 @@ TEST(TrlSft, PublishedRecipesMeanWhatTheirAuthorsMeant) {
   }
 }
 
-TEST(TrlSft, WhichTrainerItIs) {
+TEST(TrlSft, DetectsTheTrainer) {
   EXPECT_FALSE(trl_import("GRPOConfig={} --dataset_name a.jsonl --learning_rate 1e-6").supervised);
   expect_trl_refused("--dataset_name a.jsonl ", {{"--learning_rate 1e-4", "the keys belong to several programs"}});
 }

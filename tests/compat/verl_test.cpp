@@ -68,7 +68,7 @@ void expect_refused(const std::vector<Refused>& cases) {
         << testing::PrintToString(words);
 }
 
-TEST(Verl, AbsentKeysMeanVerlsDefaults) {
+TEST(Verl, MissingKeysHaveVerlDefaults) {
   expect_meanings({{with_groups({"data.train_files=a.jsonl"}),
                     {{"train.prompts_per_step", 1024},
                      {"train.sequences_per_update", 1024},
@@ -97,7 +97,7 @@ TEST(Verl, AbsentKeysMeanVerlsDefaults) {
   EXPECT_EQ(setting(import_recipe(read_recipe("", absent)), "rollout.samples_per_prompt"), 1);
 }
 
-TEST(Verl, LossesHaveTheirBoundsAndParameters) {
+TEST(Verl, LossesSetBoundsAndParameters) {
   const std::string low = kActor + "clip_ratio_low", high = kActor + "clip_ratio_high";
   const auto loss = [](const std::string& mode, Words more = {}) {
     more.insert(more.begin(), {kGrpo, kLoss + mode});
@@ -134,7 +134,7 @@ TEST(Verl, LossesHaveTheirBoundsAndParameters) {
                   {loss("sapo", {kActor + "use_kl_loss=true"}), "loss_agg_mode", "set it to seq-mean-token-mean"}});
 }
 
-TEST(Verl, AdvantagesAndTheKl) {
+TEST(Verl, ConvertsAdvantagesAndKl) {
   const auto advantage = [](const std::string& word) { return Words{"algorithm.adv_estimator=" + word}; };
   expect_meanings(
       {{advantage("grpo"), {{"objective.advantage", "grpo"}}},
@@ -160,7 +160,7 @@ TEST(Verl, AdvantagesAndTheKl) {
        {with_groups({kKl, "algorithm.kl_ctrl.type=cosine"}), "kl_ctrl.type", "expected one of"}});
 }
 
-TEST(Verl, SizesAndSchedulesAreInOurUnits) {
+TEST(Verl, SizesAndSchedulesAreConverted) {
   const std::string optim = kActor + "optim.", batch = "data.train_batch_size=8",
                     mini = kActor + "ppo_mini_batch_size=2", epochs = kActor + "ppo_epochs=3";
   expect_meanings(
@@ -201,7 +201,7 @@ TEST(Verl, SizesAndSchedulesAreInOurUnits) {
                   {with_groups({optim + "lr_decay_style=cosine"}), "lr_decay_style", "FSDP engine"}});
 }
 
-TEST(Verl, RewardsAndFilteredGroups) {
+TEST(Verl, ConvertsRewardsAndGroupFilters) {
   const Words dapo = {kGrpo, kDapo, "data.max_response_length=64", kPenalty + "enable=true", kPenalty + "len=16"};
   const auto with = [](Words words, const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -232,8 +232,7 @@ TEST(Verl, RewardsAndFilteredGroups) {
       {{with(dapo, {"reward.reward_manager.name=naive"}), kPenalty + "enable", "only with the reward manager dapo"},
        {with(dapo, {"reward.reward_kwargs.max_resp_len=32"}), "max_resp_len", "expected 64"},
        {with_groups({kPenalty + "enable=true", kDapo}), kPenalty + "len", "from 1 to"},
-       {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs",
-        "in the function"},
+       {with_groups({path, "reward.custom_reward_function.reward_kwargs={a: 1}"}), "reward_kwargs", "in the function"},
        {with_groups({"reward.reward_manager.name=gdpo"}), "reward_manager.name", "naive or dapo"},
        {with_groups({"reward_manager.name=prime"}), "reward_manager.name", "naive or dapo"},
        {with_groups({"reward.reward_model.enable=true"}), "reward_model.enable", "are servers"},
@@ -247,7 +246,7 @@ TEST(Verl, RewardsAndFilteredGroups) {
 }
 
 // verl 0.9.1, trainer/ppo/utils.py: need_critic.
-TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
+TEST(Verl, CriticFollowsThePolicyOrIsRejected) {
   const std::string gae = "algorithm.adv_estimator=gae", decay = "critic.optim.weight_decay=0.1";
   expect_meanings(
       {{{gae, "critic.cliprange_value=0.2", "algorithm.lam=0.95", "trainer.critic_warmup=3",
@@ -265,7 +264,7 @@ TEST(Verl, ACriticIsTrainedAsThePolicyOrRefused) {
        {{gae, kActor + "loss_agg_mode=seq-mean-token-sum"}, "critic.loss_agg_mode=token-mean", "expected token-mean"}});
 }
 
-TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
+TEST(Verl, EveryRejectedKeyHasHarmlessValues) {
   const std::string rollout = "actor_rollout_ref.rollout.";
   expect_refused(
       {{with_groups({rollout + "top_k=1"}), rollout + "top_k", "truncated"},  // it is greedy
@@ -288,7 +287,7 @@ TEST(Verl, EveryRefusedKeyHasHarmlessValues) {
   EXPECT_GT(keys, 50u);
 }
 
-TEST(Verl, ARecipeHasRowsAndAModel) {
+TEST(Verl, RecipesNeedDataAndAModel) {
   EXPECT_THAT(
       error_of(2,
                [] {
@@ -299,14 +298,14 @@ TEST(Verl, ARecipeHasRowsAndAModel) {
               HasSubstr("import .hydra/config.yaml"));
 }
 
-TEST(Verl, KeelsOwnLossesKeepTheirRow) {
+TEST(Verl, KeelLossesKeepTheirMethod) {
   expect_meanings(
       {{with_groups({kLoss + "keel_drpo", kActor + "policy_loss.parameters={delta: 0.2}"}),
         {{"objective.method", "drpo"}, {"objective.parameters", {"delta=0.2"}}, {"objective.delta_low", nullptr}}}});
   expect_refused({{with_groups({"+keel=dppo_tv"}), "keel", "--cfg job --resolve"}});
 }
 
-TEST(Verl, KeysOfNoRowAreErrorsUntilTheyAreLeftOut) {
+TEST(Verl, UnknownKeysAreErrorsUntilIgnored) {
   const Words words =
       with_groups({"task.name=chains", "actor_rollout_ref.rollout.n=4", "trainer.colour=red",
                    "actor_rollout_ref.rollout.tmperature=2", "data.truncation=left", "rollout.max_new_tokns=8"});
@@ -324,7 +323,7 @@ TEST(Verl, KeysOfNoRowAreErrorsUntilTheyAreLeftOut) {
               Not(HasSubstr("tensor")));
 }
 
-TEST(Verl, WordsWinOverAFileAndItsReferencesFollow) {
+TEST(Verl, ArgumentsOverrideTheFileAndItsReferences) {
   const TestFolder folder;
   const std::string file = folder.write("v.yaml", R"(
 defaults: [ppo_trainer, _self_]

@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class GrowingFileTest : public testing::Test {
+class ChecksummedFileTest : public testing::Test {
  protected:
   LineChecksums written(const std::vector<std::string>& lines) const {
     ChecksummedFile file = ChecksummedFile::open(path_);
@@ -34,14 +34,14 @@ class GrowingFileTest : public testing::Test {
   const std::filesystem::path &folder_ = made_.path, path_ = folder_ / "metrics.jsonl";
 };
 
-TEST_F(GrowingFileTest, ChecksumsAreThoseOfTheLines) {
+TEST_F(ChecksummedFileTest, HasTheChecksumOfEachLine) {
   // CRC-32C of "123456789", the check value of the algorithm, and of nothing.
   EXPECT_THAT(written({"123456789", ""}), ElementsAre(0xe3069283u, 0u));
   EXPECT_THAT(written({"123456789"}), ElementsAre(0xe3069283u, 0u, 0xe3069283u));  // opened again
   EXPECT_EQ(read_file(path_), "123456789\n\n123456789\n");
 }
 
-TEST_F(GrowingFileTest, EveryFlippedBitIsFoundInItsLine) {
+TEST_F(ChecksummedFileTest, FindsEveryFlippedBit) {
   const std::vector<std::string> lines{R"({"step": 1})", R"({"step": 2, "x": "line"})", "", R"({"step": 3})"};
   const LineChecksums remembered = written(lines);
   const std::string bytes = read_file(path_);
@@ -61,7 +61,7 @@ TEST_F(GrowingFileTest, EveryFlippedBitIsFoundInItsLine) {
     }
 }
 
-TEST_F(GrowingFileTest, MissingAndShorterFilesAreFound) {
+TEST_F(ChecksummedFileTest, FindsMissingAndShorterFiles) {
   const LineChecksums remembered = written({"a", "b"});
   write_atomically(path_, "a\n");
   EXPECT_EQ(change(remembered), "it ends after line 1 of 2");
@@ -72,7 +72,7 @@ TEST_F(GrowingFileTest, MissingAndShorterFilesAreFound) {
   EXPECT_EQ(change({}), "none");
 }
 
-TEST_F(GrowingFileTest, LinesLongerThanABlockAreReadWhole) {
+TEST_F(ChecksummedFileTest, ReadsLinesLongerThanABuffer) {
   const LineChecksums remembered = written({std::string(3 << 20, 'a'), "b", std::string((1 << 20) - 1, 'c'), "d"});
   EXPECT_EQ(remembered.size(), 4u);
   EXPECT_EQ(ChecksummedFile::open(path_).checksums(), remembered);
@@ -81,7 +81,7 @@ TEST_F(GrowingFileTest, LinesLongerThanABlockAreReadWhole) {
   EXPECT_EQ(std::filesystem::file_size(path_), (3u << 20) + 3);
 }
 
-TEST_F(GrowingFileTest, IsCutBackToItsFirstLines) {
+TEST_F(ChecksummedFileTest, TruncatesToItsFirstLines) {
   written({"a", "bc", "d"});
   truncate_to_lines(path_, 2);
   EXPECT_EQ(read_file(path_), "a\nbc\n");
@@ -92,7 +92,7 @@ TEST_F(GrowingFileTest, IsCutBackToItsFirstLines) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(GrowingFileTest, SoundLinesStayAndTheDamagedFileIsKept) {
+TEST_F(ChecksummedFileTest, RestoresUnchangedLinesAndCopiesTheDamagedFile) {
   const LineChecksums remembered = written({"a", "b", "c", "d"});
   write_atomically(path_, "a\nX\nd\nlater\n");  // b changed, c gone
   EXPECT_EQ(restore_unchanged_lines(path_, remembered), path_.string() + ".damaged");
@@ -106,7 +106,7 @@ TEST_F(GrowingFileTest, SoundLinesStayAndTheDamagedFileIsKept) {
   EXPECT_EQ(read_file(path_), "");
 }
 
-TEST_F(GrowingFileTest, ChecksumsComeBackFromHexadecimal) {
+TEST_F(ChecksummedFileTest, ParsesItsHexadecimalChecksums) {
   const LineChecksums checksums{0, 1, 0xdeadbeef, 0xffffffff};
   EXPECT_EQ(to_hex(checksums), "0000000000000001deadbeefffffffff");
   EXPECT_EQ(from_hex(to_hex(checksums)), checksums);
@@ -114,7 +114,7 @@ TEST_F(GrowingFileTest, ChecksumsComeBackFromHexadecimal) {
   for (const char* text : {"0", "0000000g", "000000001", "-0000001", "        "}) EXPECT_FALSE(from_hex(text)) << text;
 }
 
-TEST_F(GrowingFileTest, ARunTellsThatItsFolderOrItsRowsAreGone) {
+TEST_F(ChecksummedFileTest, ReportsARemovedFolderOrRows) {
   const std::filesystem::path run = folder_ / "run", moved = folder_ / "moved";
   RunFolder folder = RunFolder::create(run, /*replace=*/false, "config\n");
   folder.add_metrics({{"step", 1}});

@@ -22,7 +22,7 @@ constexpr const char* kRows =
     R"({"phase":"eval","step":1,"updates":2,"eval/accuracy":0.75,"time/clock":21.5})"
     "\n";
 
-TEST(ReadForExport, AStepAndItsEvaluationAreOne) {
+TEST(ReadForExport, MergesAStepWithItsEvaluation) {
   const TestFolder folder;
   folder.write("metrics.jsonl", kRows);
   folder.write("used.json", R"({"run.seed": 3, "data.files": ["a"], "run.id": "0123abcd"})");
@@ -38,7 +38,7 @@ TEST(ReadForExport, AStepAndItsEvaluationAreOne) {
                 {"updates", 2}, {"reward/mean", 0.25}, {"eval/accuracy", 0.75}, {"time/clock", 20.5}}));
 }
 
-TEST(ReadForExport, TakesNamedMetricsAndRefusesOthers) {
+TEST(ReadForExport, SelectsNamedMetricsAndRejectsUnknownOnes) {
   const TestFolder folder;
   folder.write("metrics.jsonl", kRows);
   const ExportedRun run = read_for_export(folder.path, {"reward/mean"});
@@ -48,7 +48,7 @@ TEST(ReadForExport, TakesNamedMetricsAndRefusesOthers) {
               AllOf(HasSubstr("reward/maen"), HasSubstr("did you mean reward/mean?")));
 }
 
-TEST(ReadForExport, AnIdThatIsNoPartOfANameIsReplaced) {
+TEST(ReadForExport, ReplacesAnIdThatIsNotAlphanumeric) {
   const TestFolder folder;
   folder.write("metrics.jsonl", kRows);
   folder.write("used.json", R"({"run.id": "../../x"})");
@@ -57,7 +57,7 @@ TEST(ReadForExport, AnIdThatIsNoPartOfANameIsReplaced) {
   EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-TEST(ExportRun, RefusesWhatIsThereAlready) {
+TEST(ExportRun, RejectsExistingTargets) {
   const TestFolder folder, made;
   folder.write("metrics.jsonl", kRows);
   const ExportedRun run = read_for_export(folder.path);

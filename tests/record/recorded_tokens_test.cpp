@@ -65,7 +65,7 @@ std::vector<TokenRow> step_three() {
           row(3, 1, 8, 0, "a", 0.5, 0.3, -1, false), row(3, 1, 8, 1, "c", 0.125, 0.1, -1, true)};
 }
 
-TEST_F(RecordedTokensTest, AreSummedUpOverAllRows) {
+TEST_F(RecordedTokensTest, AreAccumulatedOverAllRows) {
   write(3, step_three());
   write(9, {row(9, 0, 20, 0, "a", 0.75, 0.75, 1, true), row(9, 0, 20, 1, "b", 0.75, 0.95, 1, false)});
   const RecordedTokens tokens = read_recorded_tokens(run());
@@ -100,7 +100,7 @@ TEST_F(RecordedTokensTest, AreSummedUpOverAllRows) {
   EXPECT_NEAR(tokens.divergences.largest, 0.35, 1e-6);
 }
 
-TEST_F(RecordedTokensTest, KnowTheMismatchFromTheFirstUpdateOrFromWhatWasRecomputed) {
+TEST_F(RecordedTokensTest, TakeTheMismatchFromFirstUpdatesOrRecomputation) {
   std::vector<TokenRow> rows = step_three();
   write(3, rows);
   RecordedMismatch mismatch = read_recorded_tokens(run()).mismatch;
@@ -116,7 +116,7 @@ TEST_F(RecordedTokensTest, KnowTheMismatchFromTheFirstUpdateOrFromWhatWasRecompu
   EXPECT_NEAR(mismatch.sizes.sum / 8, 0.01, 1e-6);
 }
 
-TEST_F(RecordedTokensTest, KeepWholeCompletionsOfTheSameIdsWhereThereAreTooMany) {
+TEST_F(RecordedTokensTest, KeepWholeCompletionsSelectedById) {
   std::vector<TokenRow> rows;
   for (int update = 0; update < 2; ++update)
     for (int rollout = 0; rollout < 100; ++rollout)
@@ -138,7 +138,7 @@ TEST_F(RecordedTokensTest, KeepWholeCompletionsOfTheSameIdsWhereThereAreTooMany)
   EXPECT_EQ(read_recorded_tokens(run(), 500).rows.completions.size(), some.rows.completions.size());
 }
 
-TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
+TEST_F(RecordedTokensTest, AreEqualIfReadIncrementally) {
   constexpr size_t kMost = 300;
   LiveTokenRecords so_far(run(), kMost);
   EXPECT_FALSE(so_far.read_new_files(1));
@@ -179,7 +179,7 @@ TEST_F(RecordedTokensTest, ReadStepByStepAreThoseReadAtOnce) {
   EXPECT_EQ(so_far.tokens().pending_steps, 0);
 }
 
-TEST_F(RecordedTokensTest, NameDamagedFilesAndReadTheOthers) {
+TEST_F(RecordedTokensTest, ReportDamagedFilesAndReadOthers) {
   write(3, step_three());
   write(9, {row(9, 0, 20, 0, "a", 0.75, 0.75, 1, true)});
   const std::filesystem::path cut = run() / "tokens" / TokenFile::name(3);
@@ -192,14 +192,14 @@ TEST_F(RecordedTokensTest, NameDamagedFilesAndReadTheOthers) {
   EXPECT_EQ(tokens.tokens, 1);
 }
 
-TEST_F(RecordedTokensTest, OfARunWithoutAnyAreEmpty) {
+TEST_F(RecordedTokensTest, AreEmptyWithoutFiles) {
   const RecordedTokens tokens = read_recorded_tokens(run());
   EXPECT_TRUE(tokens.was_read);
   EXPECT_EQ(tokens.tokens, 0);
   EXPECT_TRUE(tokens.rows.completions.empty());
 }
 
-TEST_F(RecordedTokensTest, ShowHostileTextsAsTexts) {
+TEST_F(RecordedTokensTest, EscapeUntrustedTexts) {
   std::vector<TokenRow> rows = step_three();
   rows[0].token =
       "a\xe2\x80\xae"
@@ -213,7 +213,7 @@ TEST_F(RecordedTokensTest, ShowHostileTextsAsTexts) {
   EXPECT_LT(shown.texts[shown.text[2]].size(), 300u);
 }
 
-TEST_F(RecordedTokensTest, HaveThePromptsOfTheirCompletions) {
+TEST_F(RecordedTokensTest, IncludeThePromptsOfCompletions) {
   std::vector<TokenRow> rows = step_three();
   const int64_t first = rows[0].rollout;
   for (TokenRow& row : rows) row.prompt = row.rollout == first ? 7 : 8;
@@ -227,7 +227,7 @@ TEST_F(RecordedTokensTest, HaveThePromptsOfTheirCompletions) {
     EXPECT_EQ(completion.prompt_index, completion.step == 3 && completion.prompt == 7 ? 0 : -1);
 }
 
-TEST_F(RecordedTokensTest, CutManyLongPromptsUntilAllFit) {
+TEST_F(RecordedTokensTest, ShortenPromptsToTheSizeLimit) {
   std::vector<TokenRow> rows;
   Json prompts = Json::object();
   for (int i = 0; i < 1000; ++i) {
@@ -244,14 +244,15 @@ TEST_F(RecordedTokensTest, CutManyLongPromptsUntilAllFit) {
   EXPECT_NE(shown.prompts[0].find(" more bytes)"), std::string::npos);
 }
 
-TEST_F(RecordedTokensTest, AreRefusedWithPromptsThatAreNoTexts) {
+TEST_F(RecordedTokensTest, RejectPromptsThatAreNotTexts) {
   write(3, step_three(), {{"7", 7}});
   const RecordedTokens tokens = read_recorded_tokens(run());
   ASSERT_EQ(tokens.damage.size(), 1u);
-  EXPECT_NE(tokens.damage[0].find("\"prompts\" of keel.step is not an object of texts"), std::string::npos) << tokens.damage[0];
+  EXPECT_NE(tokens.damage[0].find("\"prompts\" of keel.step is not an object of texts"), std::string::npos)
+      << tokens.damage[0];
 }
 
-TEST(LogHistogram, HasEightClassesADecade) {
+TEST(LogHistogram, HasEightBinsPerDecade) {
   LogHistogram sizes;
   sizes.add(0.1);
   sizes.add(0.0999);

@@ -55,7 +55,7 @@ TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
           {"run.seed", "3"}, {"data.files", "a.jsonl, b.jsonl"}, {"model.path", "m"}, {"critic.whiten", "true"}}));
 }
 
-TEST_F(RunDataTest, RatesAreOfAllTokensAndAllTime) {
+TEST_F(RunDataTest, RatesAreTotalTokensPerTotalTime) {
   // 100 tokens in 0.1 s, then 200 in 1.9 s: 300 in 2 s. The mean of the steps' rates, 552.6, is nobody's speed.
   write("metrics.jsonl",
         R"({"phase":"rl","step":1,"throughput/rollout_tokens_per_s":1000,"time/rollout":0.1,)"
@@ -69,23 +69,24 @@ TEST_F(RunDataTest, RatesAreOfAllTokensAndAllTime) {
   EXPECT_NEAR(summary.train_tokens_per_s, 75, 1e-9);
 }
 
-TEST_F(RunDataTest, IgnoresATornLastLine) {
+TEST_F(RunDataTest, IgnoresAnIncompleteLastLine) {
   write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1,\"reward/mean\":1}\n{\"phase\":\"rl\",\"step\":2,\"rew");
   EXPECT_EQ(read_run(folder_).metrics.size(), 1u);
 }
 
-TEST_F(RunDataTest, NamesFileAndLineOfABrokenLine) {
-  for (const char* broken : {"{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n", "{\"phase\":\"rl\",\"step\":NaN}\n"}) {
+TEST_F(RunDataTest, NamesFileAndLineOfAnInvalidLine) {
+  for (const char* broken :
+       {"{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n", "{\"phase\":\"rl\",\"step\":NaN}\n"}) {
     write("metrics.jsonl", std::string("{\"phase\":\"rl\",\"step\":1}\n") + broken);
     EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl:2:"), std::string::npos) << broken;
   }
 }
 
-TEST_F(RunDataTest, RefusesAFolderThatIsNoRun) {
+TEST_F(RunDataTest, RejectsAFolderThatIsNotARun) {
   EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl"), std::string::npos);
 }
 
-TEST_F(RunDataTest, ThinsMoreSamplesThanItKeepsEvenlyAndKeepsFirstAndLast) {
+TEST_F(RunDataTest, KeepsEvenlySpacedSamplesWithFirstAndLast) {
   write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n");
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "{\"phase\":\"rl\",\"step\":" + std::to_string(i) + "}\n";
@@ -104,7 +105,7 @@ MetricRow row(const char* phase, int64_t step, std::map<std::string, double, std
   return {phase, step, std::move(values)};
 }
 
-TEST(MetricCurve, HasAGapWhereARowLacksTheMetric) {
+TEST(MetricCurve, HasAGapForAMissingMetric) {
   RunData run;
   run.metrics = {row("rl", 1, {{"a", 5}}), row("eval", 1, {{"a", 9}}), row("rl", 2, {}), row("rl", 3, {{"a", 7}})};
   const std::vector<ChartPoint> curve = metric_curve(run, "rl", "a");
@@ -115,7 +116,7 @@ TEST(MetricCurve, HasAGapWhereARowLacksTheMetric) {
   EXPECT_TRUE(metric_curve(run, "rl", "b").empty());
 }
 
-TEST(Summarize, TellsAnAccuracyFromAMeanReward) {
+TEST(Summarize, DistinguishesAccuracyFromMeanReward) {
   RunData run;
   run.metrics = {row("eval", 0, {{"eval/reward", -3}, {"eval/low", -4}}), row("rl", 1, {}),
                  row("eval", 1, {{"eval/accuracy", 0.5}})};
@@ -153,7 +154,7 @@ TEST(Summarize, TakesTheLastEvaluationBeforeRlAsBeforeAndTheLastOfAllAsAfter) {
   EXPECT_EQ(summary.sft_steps, 1);
 }
 
-TEST(Summarize, TellsASingleEvaluationBeforeRlFromOneAfterIt) {
+TEST(Summarize, DistinguishesASingleEvaluationBeforeRlFromOneAfterIt) {
   RunData before, after;
   before.metrics = {row("eval", 0, {{"eval/accuracy", 0.3}}), row("rl", 1, {})};
   after.metrics = {row("rl", 1, {}), row("eval", 1, {{"eval/accuracy", 0.3}})};

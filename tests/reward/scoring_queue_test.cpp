@@ -42,7 +42,7 @@ class ScoringQueueTest : public testing::Test {
   SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 30, .seed = 5};
 };
 
-TEST_F(ScoringQueueTest, GivesTheRewardsThatScoringAfterwardsGives) {
+TEST_F(ScoringQueueTest, MatchesSequentialScoring) {
   const RewardSum reward = sum_of(check_sum);
   std::vector<Rollout> want = sampled();
   const ScoreReport after = score_in_order(want, prompts_, tokenizer_, reward);
@@ -60,7 +60,7 @@ TEST_F(ScoringQueueTest, GivesTheRewardsThatScoringAfterwardsGives) {
   }
 }
 
-TEST_F(ScoringQueueTest, WithoutThreadsItIsScoredAtTheEnd) {
+TEST_F(ScoringQueueTest, ScoresInFinishWithoutThreads) {
   const RewardSum reward = sum_of(check_sum);
   std::vector<Rollout> rollouts = sampled();
   const NoThreads limit;
@@ -72,7 +72,7 @@ TEST_F(ScoringQueueTest, WithoutThreadsItIsScoredAtTheEnd) {
     EXPECT_EQ(rollout.reward, check_sum(prompts_[rollout.prompt], tokenizer_.decode(rollout.tokens.ids, false)));
 }
 
-TEST_F(ScoringQueueTest, GroupsArriveWholeAndWhileOthersAreDecoded) {
+TEST_F(ScoringQueueTest, ReceivesCompleteGroupsDuringDecoding) {
   std::set<int64_t> arrived;
   size_t tokens_at_first = 0, tokens_at_last = 0;
   sampled([&](std::span<Rollout> group) {
@@ -94,7 +94,7 @@ TEST_F(ScoringQueueTest, GroupsArriveWholeAndWhileOthersAreDecoded) {
   EXPECT_LT(tokens_at_first, tokens_at_last);
 }
 
-TEST_F(ScoringQueueTest, AFailureEndsTheScoringAndNamesTheSample) {
+TEST_F(ScoringQueueTest, StopsAtAFailureAndNamesTheSample) {
   const RewardSum reward = sum_of([](const Prompt& prompt, std::string_view) { return prompt.id == 49 ? NAN : 1.0; });
   ScoringQueue queue(reward, prompts_, tokenizer_, 2);
   std::vector<Rollout> rollouts = sampled([&](std::span<Rollout> group) { queue.add(group); });
@@ -102,7 +102,7 @@ TEST_F(ScoringQueueTest, AFailureEndsTheScoringAndNamesTheSample) {
   EXPECT_NE(error.find("of prompt 49 (test)"), std::string::npos) << error;
 }
 
-TEST_F(ScoringQueueTest, BeginsNoGroupThatNobodyWantsAnyMore) {
+TEST_F(ScoringQueueTest, ScoresNoGroupAfterCancellation) {
   std::atomic<int> scored = 0;
   const RewardSum reward = sum_of([&](const Prompt&, std::string_view) { return static_cast<double>(++scored); });
   std::vector<Rollout> rollouts = sampled();
@@ -114,7 +114,7 @@ TEST_F(ScoringQueueTest, BeginsNoGroupThatNobodyWantsAnyMore) {
   EXPECT_EQ(scored, 8);
 }
 
-TEST_F(ScoringQueueTest, CanBeAbandoned) {
+TEST_F(ScoringQueueTest, DiscardsPendingGroupsOnDestruction) {
   std::atomic<int> scored = 0;
   const RewardSum reward = sum_of([&](const Prompt&, std::string_view) { return static_cast<double>(++scored); });
   std::vector<Rollout> rollouts = sampled();
@@ -125,7 +125,7 @@ TEST_F(ScoringQueueTest, CanBeAbandoned) {
   EXPECT_LE(scored, 28);
 }
 
-TEST_F(ScoringQueueTest, WhatNobodyJudgedSaysSoAndGetsNoReward) {
+TEST_F(ScoringQueueTest, MarksUnscoredRollouts) {
   const RewardSum reward =
       sum_of([](const Prompt&,
                 std::string_view text) { return text.starts_with("a") ? NAN : static_cast<double>(text.size()); },

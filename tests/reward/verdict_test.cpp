@@ -26,7 +26,7 @@ std::vector<bool> solved(const std::vector<Verdict>& verdicts) {
   return result;
 }
 
-TEST(RewardSum, AMeanIsAnAccuracyWhereOneJudgeOfAnswersHasEachPromptToItself) {
+TEST(RewardSum, IsBinaryIfEachPromptHasOneAnswerFunction) {
   const auto is_accuracy = [](std::vector<std::string> functions, std::vector<double> weights = {}) {
     RewardOptions options;
     options.functions = std::move(functions);
@@ -44,7 +44,7 @@ TEST(RewardSum, AMeanIsAnAccuracyWhereOneJudgeOfAnswersHasEachPromptToItself) {
   EXPECT_FALSE(is_accuracy({"math"}, {0.5}));
 }
 
-TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
+TEST(Verdict, ExtractsTheAnswerWithTheFunctionThatScoresIt) {
   SampleBatch batch;
   for (const char* text : {"So it is\n\\boxed{(B)}", "#### 1,200.50", "The answer is \\frac{1}{2}.", " \n"})
     batch.add(text, "B");
@@ -56,13 +56,13 @@ TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
   EXPECT_EQ(answers_by("stopped", batch), answers_by("math", batch));
 }
 
-TEST(Verdict, SpellsEqualNumbersEqually) {
+TEST(Verdict, NormalisesEqualNumbers) {
   SampleBatch batch;
   for (const char* text : {"12", "12.0", "$12", "1.2e1", "-0", "0"}) batch.add(text, "12");
   EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"12", "12", "12", "12", "0", "0"}));
 }
 
-TEST(Verdict, IsTheJudgesAloneWhateverTheWeights) {
+TEST(Verdict, DependsOnlyOnAnswerFunctionsForAnyWeights) {
   SampleBatch batch;
   batch.add("<t>\\boxed{7}</t>", "7").add("<t>\\boxed{8}</t>", "7").add("\\boxed{7}", "7").add("\\boxed{8}", "7");
   RewardOptions options;
@@ -80,7 +80,7 @@ TEST(Verdict, IsTheJudgesAloneWhateverTheWeights) {
 }
 
 // A penalty that training adds says nothing about what is right, and is not in an evaluation's mean.
-TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
+TEST(Verdict, ExcludesLengthPenalties) {
   SampleBatch batch;
   batch.add("\\boxed{7}", "7", "test", 20).add("\\boxed{8}", "7", "test", 20).add("\\boxed{7}", "7", "test", 2);
   RewardOptions options;
@@ -109,7 +109,7 @@ TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
   EXPECT_EQ(verdicts_of(batch, options)[0].reward, -1);
 }
 
-TEST(Verdict, IsThatOfAnyJudgeThatAppliesToTheSource) {
+TEST(Verdict, AcceptsAnyAnswerFunctionOfTheSource) {
   SampleBatch batch;
   batch.add("B", "B", "quiz").add("1/2", "0.5", "sums").add("C", "B", "quiz").add("0.5", "0.25", "sums");
   batch.add("hello", Json(), "talk");
@@ -123,7 +123,7 @@ TEST(Verdict, IsThatOfAnyJudgeThatAppliesToTheSource) {
   EXPECT_TRUE(result[4].answer.is_math);
 }
 
-TEST(Verdict, IsMissingWhereItsJudgesSayNothing) {
+TEST(Verdict, IsUnscoredWithoutAnAnswerReward) {
   SampleBatch batch;
   batch.add("7", "7").add("7", Json::object());  // the second answer is none that math could judge
   RewardOptions options;

@@ -1,6 +1,6 @@
 #pragma once
 
-// A completion in, a number out. docs/rewards.md is the user's page.
+// The interface of reward functions (docs/rewards.md).
 
 #include <cstdint>
 #include <map>
@@ -13,43 +13,44 @@
 
 namespace keel {
 
-/// One completion to be judged.
+/// A completion to score.
 struct RewardSample {
   const Prompt& prompt;
-  std::string completion;                      // without its stop token and other special tokens
-  std::string with_special_tokens;             // with them
-  std::optional<std::vector<int32_t>> tokens;  // nothing where only the text is known
-  bool stopped = true;                         // it ended by itself and was not cut off
-  uint64_t id = 0;                             // of its rollout
-  uint64_t policy_version = 0;                 // number of updates the sampling weights had seen
+  std::string completion;                      // without special tokens
+  std::string with_special_tokens;             // including the stop token and other special tokens
+  std::optional<std::vector<int32_t>> tokens;  // std::nullopt if only the text is known
+  bool stopped = true;                         // it ended with a stop token or string
+  uint64_t id = 0;                             // id of the rollout
+  uint64_t policy_version = 0;                 // number of updates of the sampling weights
 };
 
-/// What a reward function said about a batch.
+/// The result of a reward function for a batch.
 struct Scores {
-  std::vector<std::optional<double>> rewards;  // one per sample; nothing: it does not apply to this sample, or failed
-  std::map<size_t, std::string> failures;      // sample to reason: it should have judged this one and could not
-  std::map<size_t, std::string> notes = {};    // sample to what there is to say about its reward
+  std::vector<std::optional<double>> rewards;  // one per sample; std::nullopt: not applicable, or failed
+  std::map<size_t, std::string> failures;      // sample to reason of the failure
+  std::map<size_t, std::string> notes = {};    // sample to a remark about its reward
 };
 
-/// The final answer of a completion, as a function reads it.
+/// The final answer of a completion.
 struct FinalAnswer {
-  std::string text;      // empty: there is none
-  bool is_math = false;  // two are the same where the math verifier says so; else only equal texts are
+  std::string text;      // empty if there is none
+  bool is_math = false;  // compared by the math verifier, else as text
 };
 
-/// A reward function. Batches are the completions of one prompt, so that results do not depend on who finished when.
+/// A reward function. A batch has the completions of one prompt, so that results do not depend on the order of
+/// finishing.
 class Reward {
  public:
   virtual ~Reward() = default;
   /// May be called from several threads at once.
   virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
-  /// Why it cannot judge completions by this answer of a prompt; empty: it can.
+  /// Returns why it cannot use this answer of a prompt; empty if it can.
   virtual std::string answer_error(const Json& /*answer*/) const { return ""; }
-  /// Why no completion could be right by this answer, which it can judge; empty: one could.
+  /// Returns why no completion can match this answer; empty if one can.
   virtual std::string unsolvable_reason(const Json& /*answer*/) const { return ""; }
-  /// How a function that judges final answers reads one; nothing: it judges something else.
+  /// Extracts the final answer; std::nullopt if the function does not score final answers.
   virtual std::optional<FinalAnswer> answer(const RewardSample& /*sample*/) const { return std::nullopt; }
-  /// Whether it judges final answers and knows two rewards only, 1 for a right one and 0 for a wrong one.
+  /// Whether it scores final answers with 1 (correct) or 0 only.
   virtual bool is_binary() const { return false; }
 };
 

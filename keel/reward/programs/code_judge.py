@@ -1,7 +1,7 @@
-# The judge: runs the tests, with the program's names as stand-ins. A call goes to the program's process and a value comes back, which
-# is rebuilt here as a plain one; what is compared is compared here. Its first line of input is {"checks": [...]}; it prints
-#   ask MESSAGE      for the program; the next line of input is its answer behind "=" or, behind "!", why there will be none
-#   pass, fail WHY, cannot WHY      about the next check: passed; not passed; the test itself is at fault
+# The judge: runs the tests with proxies for the program's names. A call goes to the program's process; its result is rebuilt here as a
+# plain value and compared here. The first line of input is {"checks": [...]}. The judge prints
+#   ask MESSAGE      for the program; the next line of input is "=REPLY" or "!ERROR"
+#   pass, fail REASON, cannot REASON      for the next check: passed; failed; the test itself is invalid
 #   done
 
 import ast
@@ -16,16 +16,16 @@ import types
 
 
 def error_class(name, base):
-    """For one of the program's classes of exceptions. What was raised there says the same here, and has the same attributes."""
-    def said(self):
-        return self.__dict__["said"] if "said" in self.__dict__ else base.__str__(self)
+    """Creates a proxy for an exception class of the program. Its instances have the text and attributes of the original."""
+    def message(self):
+        return self.__dict__["message"] if "message" in self.__dict__ else base.__str__(self)
 
     def attribute(self, name):
         if "original" not in self.__dict__ or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.__dict__["original"], name)
 
-    return type(name, (base,), {"__str__": said, "__getattr__": attribute})
+    return type(name, (base,), {"__str__": message, "__getattr__": attribute})
 
 
 class JudgeWriter(Writer):
@@ -34,8 +34,8 @@ class JudgeWriter(Writer):
 
 
 class JudgeReader(Reader):
-    """NumPy compares a number of the test's in the type of the program's: every number from 65520 on would be np.float16("inf"). So
-    floating numbers have 64 bits here, and single integers too, which wrap in sums otherwise; both as in what Python computes."""
+    """Widens floats and integer scalars to 64 bits, as in Python. Otherwise NumPy would compare in the type of the program's value:
+    every number from 65520 on equals np.float16("inf"), and small integers overflow."""
 
     def read_array(self, held):
         array = super().read_array(held)
@@ -52,22 +52,22 @@ class Program:
 
     def __init__(self, channel):
         self.channel, self.functions, self.errors, self.lock, self.shared = channel, [], {}, threading.RLock(), Shared(0)
-        self.plains = {}  # of objects, by number: what comparisons take
-        self.defined = {}  # of a library's names, whether the program has one of its own
-        self.texts, self.names_called, self.modules = set(), set(), set()  # what stands in the tests: texts, names called, modules
-        self.gone = ""  # why it answers no more
-        self.answered = False  # it has given a value, so that what a test holds may be its doing
+        self.plains = {}  # plain values of objects for comparisons, by number
+        self.defined = {}  # library name: whether the program defines it
+        self.texts, self.names_called, self.modules = set(), set(), set()  # in the tests
+        self.gone = ""  # why it no longer replies
+        self.answered = False  # it has returned a value, so values of tests may come from it
         self.begin_check()
 
     def begin_check(self):
-        self.broken = ()  # the verdict on the check, and why, where that does not hang on how it ends
-        self.asked = False  # for a value, by the check
-        self.missed = ""  # a name that the check looked for and the program does not have
+        self.broken = ()  # a fixed verdict on the check, and the reason
+        self.asked = False  # the check requested a value
+        self.missed = ""  # a name that the program lacks
 
     def ask(self, do, *positional, **named):
         with self.lock:
-            if do != "plain":  # whatever can change may be another now
-                self.plains = {number: said for number, said in self.plains.items() if type(said[1]) not in WRITTEN_AS}
+            if do != "plain":  # mutable values may have changed
+                self.plains = {number: entry for number, entry in self.plains.items() if type(entry[1]) not in WRITTEN_AS}
             self.asked = self.asked or do not in ("look", "defines")
             reply = self.converse(os.urandom(8).hex(), lambda writer: {
                 "do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
@@ -79,13 +79,13 @@ class Program:
                     return reader(reply["gives"])
                 error = self.error(reply["raises"], reader)
             except Exception as trouble:
-                self.end(f"answered what is no answer ({type(trouble).__name__})")
-        if isinstance(error, (StopIteration, StopAsyncIteration)) and do != "next":  # it would end a loop of the test's early
-            error = RuntimeError(f"not judgeable: the program raised {type(error).__name__}")
+                self.end(f"sent an invalid reply ({type(trouble).__name__})")
+        if isinstance(error, (StopIteration, StopAsyncIteration)) and do != "next":  # it would end a loop of the test
+            error = RuntimeError(f"not testable: the program raised {type(error).__name__}")
         raise error
 
     def say(self, key, message):
-        """What `message` makes with a writer."""
+        """Sends what `message` returns for a writer."""
         writer = JudgeWriter(self.write_other, self.shared)
         try:
             line = json.dumps({"id": key, "changed": writer.changes(), **message(writer), "forget": (unheld := self.shared.unheld())})
@@ -97,7 +97,7 @@ class Program:
         self.channel.write("ask " + line)
 
     def converse(self, key, message):
-        """The answer to a message; before it comes, the program may call functions that the test handed to it."""
+        """Returns the reply to a message. Before it, the program may call functions that the test passed to it."""
         while True:
             if self.gone:
                 self.end(self.gone)
@@ -107,17 +107,17 @@ class Program:
                 self.end(line[1:].decode(errors="replace").strip())
             try:
                 reply = json.loads(line[1:])
-                timely = reply["id"] == key
-                if timely and "calls" not in reply:
+                is_current = reply["id"] == key
+                if is_current and "calls" not in reply:
                     return reply
-                function, reader = self.functions[reply["calls"]] if timely else None, JudgeReader(self.read_other, self.shared)
+                function, reader = self.functions[reply["calls"]] if is_current else None, JudgeReader(self.read_other, self.shared)
                 reader.changes(reply["changed"])
                 positional = [reader(x) for x in reply.get("with", ())]
                 named = {k: reader(v) for k, v in reply.get("named", {}).items()}
             except Exception as trouble:
-                self.end(f"answered what is no answer ({type(trouble).__name__})")
-            if not timely:
-                self.end("answered before it was asked")
+                self.end(f"sent an invalid reply ({type(trouble).__name__})")
+            if not is_current:
+                self.end("sent a reply without a request")
             message = self.called(function, positional, named)
 
     def called(self, function, positional, named):
@@ -125,8 +125,8 @@ class Program:
             result = function(*positional, **named)
             return lambda writer: {"gives": writer(result)}
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            return lambda writer: {"raises": said}
+            text = f"{type(error).__name__}: {error}"
+            return lambda writer: {"raises": text}
 
     def end(self, why):
         self.gone = why
@@ -144,10 +144,10 @@ class Program:
             if own or x.__module__ == "builtins":
                 return {"object": own[0]} if own else {"error": x.__name__}
         if not isinstance(x, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)):
-            # A class of the test's own, or what it made before it had anything of the program's, is the test's doing.
+            # Classes of the test, and values from before the first reply of the program, come from the test.
             of_test = "check" in (type(x).__module__, getattr(x, "__module__", "")) or not self.answered
-            self.give_up("cannot" if of_test else "fail", f"not judgeable: the test hands the program an object of the class "
-                         f"{type(x).__name__}; only plain values and functions can be handed over")
+            self.give_up("cannot" if of_test else "fail", f"not testable: the test passes an object of the class "
+                         f"{type(x).__name__} to the program; only plain values and functions are supported")
         self.functions.append(x)
         return {"function": len(self.functions) - 1}
 
@@ -158,7 +158,7 @@ class Program:
             raise ValueError(key)
         kind = self.error_kind(held)
         if issubclass(AssertionError, kind):
-            self.give_up("fail", f"not judgeable: the program gives {kind.__name__} as a class of exceptions, by which a test would also "
+            self.give_up("fail", f"not testable: the program returns {kind.__name__} as an exception class, with which a test would also "
                          "catch its own failures")
         return kind
 
@@ -169,7 +169,7 @@ class Program:
             kind = error_class(name, getattr(importlib.import_module(module), name))
         else:
             kind = getattr(builtins, base)
-            if not issubclass(kind, (Exception, SystemExit)):  # KeyboardInterrupt, say, which ends a program and not a test
+            if not issubclass(kind, (Exception, SystemExit)):  # such as KeyboardInterrupt, which would end the judge
                 kind = RuntimeError
         for number, name in reversed(own):
             kind = self.errors.setdefault(number, error_class(name, kind))
@@ -183,17 +183,17 @@ class Program:
             error = kind.__new__(kind, *arguments)
         if raised.get("cause"):
             error.__cause__ = self.error(raised["cause"], reader)
-        error.__dict__.update(said=str(raised["text"]), original=Remote(int(raised["object"])))
+        error.__dict__.update(message=str(raised["text"]), original=Remote(int(raised["object"])))
         return error
 
     def cannot_tell(self, x, what):
-        """About an object of the program's. Where a test asks it of what it also calls by its name, no program can help it."""
+        """Ends the check because it needs `what` of a program's object. The test is invalid if it also calls the object by name."""
         name = object.__getattribute__(x, "_name")
         self.give_up("cannot" if name in self.names_called else "fail",
-                     f"not judgeable: a test asks {name or 'an object of the program'} for {what}, which only the program could tell")
+                     f"not testable: a test asks {name or 'an object of the program'} for {what}, which only the program knows")
 
     def plain(self, x):
-        """("value", the plain value of an object) or ("none", the name of its class); one that cannot change is asked for once."""
+        """Returns ("value", the plain value of an object) or ("none", its class name). Caches immutable values."""
         number = object.__getattribute__(x, "_number")
         if number not in self.plains:
             kind, value = self.ask("plain", x)
@@ -201,15 +201,15 @@ class Program:
         return self.plains[number]
 
     def own_module(self, name, module):
-        """A module whose name, or a name out of which, a test uses without an import: the judge's own."""
+        """Imports a module that a test uses without an import (by its name or a name in it)."""
         if name not in self.defined:
             self.defined[name] = self.ask("defines", name)
         if self.defined[name] is not False:
-            self.give_up("fail", f"not judgeable: the test uses {name} without an import, and the program defines one of its own")
+            self.give_up("fail", f"not testable: the test uses {name} without an import, but the program defines its own {name}")
         return importlib.import_module(module)
 
     def look(self, name):
-        """What the program calls so, in a list; nothing where there is no such name. Well-known modules are those of the judge."""
+        """Returns [value] for a name of the program, or []. Well-known modules are those of the judge."""
         kind, module, value = self.ask("look", name)
         if kind == "absent":
             self.missed = name
@@ -221,7 +221,7 @@ class Program:
         if kind == "module" and module in MODULES.values():
             try:
                 return [__import__(module)]
-            except ImportError:  # it only says so
+            except ImportError:  # not installed here
                 pass
         return [value]
 
@@ -251,7 +251,7 @@ def value_of(text):
 
 
 def run_call(check):
-    """A function of the program's, or a method of its Solution."""
+    """Checks a function of the program, or a method of its class Solution."""
     arguments, want, name = check["arguments"], check["want"], check["call"]
     if isinstance(arguments, str):
         arguments = [value_of(line) for line in arguments.split("\n") if line]
@@ -262,7 +262,7 @@ def run_call(check):
     function = found[0] if found else getattr(solution[0](), name)
     got = json.loads(json.dumps(function(*arguments)))
     if not (same(got, want) or (isinstance(want, list) and len(want) == 1 and same(got, want[0]))):
-        raise AssertionError(f"{name} gave another value")
+        raise AssertionError(f"{name} returned another value")
 
 
 class SolutionModule(types.ModuleType):
@@ -270,7 +270,7 @@ class SolutionModule(types.ModuleType):
 
     def __getattr__(self, name):
         found, frame = PROGRAM.attribute(name), sys._getframe(1)
-        # A test that finds it there, as by hasattr, has asked for it; one that only imports it has not yet.
+        # Attribute access (such as hasattr) counts as a request to the program; an import does not.
         PROGRAM.asked = PROGRAM.asked or opcode.opname[frame.f_code.co_code[frame.f_lasti]] != "IMPORT_FROM"
         return found
 
@@ -279,26 +279,26 @@ class SolutionModule(types.ModuleType):
 
 
 def run_code(test, scope):
-    """Tests for unittest and pytest do nothing by themselves: what is named test is called, and HumanEval's check."""
+    """Runs a test. Calls functions and classes named test..., as unittest and pytest do, and HumanEval's check."""
     exec(test.code, scope)
     for node in test.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
             if node.args.args or node.args.kwonlyargs or node.args.posonlyargs:
-                PROGRAM.give_up("cannot", f"not judgeable: {node.name} takes arguments, which a runner of tests would give it")
+                PROGRAM.give_up("cannot", f"not testable: {node.name} takes arguments, which a test runner would pass")
             run_function(scope[node.name])
         elif isinstance(node, ast.ClassDef):
             run_class(scope[node.name])
     if test.entry:
         if not dict.__contains__(scope, "check"):
-            PROGRAM.give_up("cannot", "not judgeable: the test has an entry_point and defines no check")
+            PROGRAM.give_up("cannot", "not testable: the test has an entry_point but no check")
         scope["check"](eval(test.entry, EntryScope()))
 
 
 def run_function(function):
-    begun = function()
-    if type(begun) in (types.CoroutineType, types.GeneratorType):
-        begun.close()
-        PROGRAM.give_up("cannot", f"not judgeable: {function.__name__} is a coroutine or a generator, which nobody here goes through")
+    result = function()
+    if type(result) in (types.CoroutineType, types.GeneratorType):
+        result.close()
+        PROGRAM.give_up("cannot", f"not testable: {function.__name__} is a coroutine or a generator, which are not supported")
 
 
 def run_class(kind):
@@ -318,8 +318,8 @@ def run_class(kind):
             run_function(getattr(kind(), name))
 
 
-def is_about_stand_in(error):
-    """Whether Python, and not the program, says of a stand-in that it cannot be used so."""
+def is_proxy_error(error):
+    """Whether Python (not the program) rejects the use of a proxy."""
     if "original" in error.__dict__ or isinstance(error, AssertionError):
         return False
     trace = error.__traceback__
@@ -331,7 +331,7 @@ def is_about_stand_in(error):
 
 
 def verdict_on(run):
-    """pass, fail or cannot, and why."""
+    """Returns pass, fail or cannot, and the reason."""
     PROGRAM.begin_check()
     verdict, why = "pass", ""
     try:
@@ -339,23 +339,23 @@ def verdict_on(run):
             PROGRAM.end(PROGRAM.gone)
         run()
     except BaseException as error:
-        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # here, not in the program
+        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # on the judge's side
             str(error.name).split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
-        unable = "not judgeable: " if is_about_stand_in(error) else ""
+        unable = "not testable: " if is_proxy_error(error) else ""
         verdict, why = "cannot" if missing else "fail", f"{unable}{type(error).__name__}: {error}"
     return PROGRAM.broken or (verdict, why)
 
 
 def idle_verdict(test, later):
-    """On a test that passed and asked the program for nothing: it may prepare others, but every program passes one that tests nothing."""
+    """Returns the verdict on a test that passed without using the program: it may prepare other tests, else it is invalid."""
     if PROGRAM.missed:
         return "fail", f"the program has no {PROGRAM.missed}"
     prepares = test.tree.body and not test.asserts or any(test.binds & other.reads for other in later)
     return ("pass", "") if prepares else ("cannot", IDLE)
 
 
-IDLE = ("not judgeable: the test asks the program for nothing, so that every program would pass it; what it defines must be called "
-        "(functions named test... are; HumanEval's check is, with an entry_point)")
+IDLE = ("not testable: the test does not use the program, so every program would pass it; its functions must be called "
+        "(those named test... are, and HumanEval's check with an entry_point)")
 
 
 def main():
@@ -365,7 +365,7 @@ def main():
     scope = Scope(tests)
     scope["__builtins__"] = BUILTINS
     operator.is_, operator.is_not = identical, lambda a, b: not identical(a, b)
-    PROGRAM.names_called = scope.called.difference(*(test.catches for test in tests))  # classes of exceptions are no stand-ins
+    PROGRAM.names_called = scope.called.difference(*(test.catches for test in tests))  # exception classes are not proxies
     PROGRAM.texts = {text.strip() for test in tests for text in test.texts}
     PROGRAM.modules = {*MODULES.values(), *LENDERS.values()}.union(*(test.imports for test in tests))
     sys.addaudithook(watch)
@@ -376,20 +376,20 @@ def main():
     except BaseException as error:
         PROGRAM.gone = PROGRAM.gone or f"the program does not load: {type(error).__name__}: {error}"
 
-    def run(place):
-        if "call" in checks[place]:
-            return run_call(checks[place])
-        scope.enter(place, tests[place])
-        run_code(tests[place], scope)
+    def run(index):
+        if "call" in checks[index]:
+            return run_call(checks[index])
+        scope.enter(index, tests[index])
+        run_code(tests[index], scope)
 
-    idle = True  # no test has asked for anything, or found fault
-    for place, test in enumerate(tests):
-        verdict, why = ("cannot", test.fault) if test.fault else verdict_on(lambda: run(place))
+    idle = True  # no test has used the program or failed
+    for index, test in enumerate(tests):
+        verdict, why = ("cannot", test.fault) if test.fault else verdict_on(lambda: run(index))
         if verdict == "pass" and not PROGRAM.asked:
-            verdict, why = idle_verdict(test, tests[place + 1:])
+            verdict, why = idle_verdict(test, tests[index + 1:])
         scope.leave(test)
         idle = idle and verdict == "pass" and not PROGRAM.asked
-        if idle and place == len(tests) - 1:
+        if idle and index == len(tests) - 1:
             verdict, why = "cannot", IDLE
         PROGRAM.channel.write(f"{verdict} {ascii(why[:300])[1:-1]}")
     PROGRAM.channel.write("done")

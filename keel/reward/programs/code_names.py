@@ -1,4 +1,4 @@
-# What the judge knows of tests before it runs them, and whose the names in them are. It is read before code_judge.py.
+# Static analysis of tests, and the resolution of their names. It runs before code_judge.py.
 
 import ast
 import builtins
@@ -6,8 +6,8 @@ import itertools
 import operator
 import symtable
 
-# Modules, and names out of them, that tests use without an import: the solutions that they were written for have one. A name that is
-# both is the module's own where it is called.
+# Modules, and names in them, that tests use without an import, because the reference solutions import them. A called name that is both
+# is the name in the module.
 MODULES = {name: name for name in (
     "array base64 bisect calendar cmath collections contextlib copy dataclasses datetime decimal enum fractions functools hashlib heapq "
     "inspect io itertools json math numpy operator os pandas pathlib pytest random re statistics string sys tempfile textwrap threading time "
@@ -25,21 +25,21 @@ LENDERS = {name: module for module, names in {
     "pytest": "approx raises", "random": "randint shuffle", "statistics": "mean median mode stdev",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits", "typing": "Any Callable Dict Iterable List Optional Set Tuple Union",
 }.items() for name in names.split()}
-# Functions of Python's by which a text in a test reaches names that do not stand in it.
+# Python functions by which a test can reach names that it does not mention.
 REACHING = {"__import__", "compile", "eval", "exec", "getattr", "globals", "locals", "vars"}
 
-# What takes classes of exceptions, or of warnings, as its first argument.
+# Functions whose first argument is an exception or warning class.
 CATCHING = {"assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "raises", "suppress", "warns"}
 
 
 def global_names(table):
-    """Names that a test reads and no function of its has as a local one."""
+    """Names that a test reads as globals."""
     names = {x.get_name() for x in table.get_symbols() if x.is_referenced() and (x.is_global() or table.get_type() == "module")}
     return names.union(*map(global_names, table.get_children()))
 
 
 def bound_by(statement):
-    """Names that a statement of a module binds there."""
+    """Names that a statement binds in its module."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
@@ -55,33 +55,33 @@ def bound_by(statement):
 
 
 def read_before_bound(statements):
-    """Names that statements may read before they bind them: also those that both stand in one statement, as in `f = cache(f)`."""
+    """Names that statements may read before they bind them, including in one statement such as `f = cache(f)`."""
     found, bound = set(), set()
     for statement in statements:
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         names |= {node.target.id for node in ast.walk(statement) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
         new = bound_by(statement)
-        defined = new if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else set()  # read when it is called
+        defined = new if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else set()  # read at the call
         found |= names - bound - defined
         bound |= new
     return found
 
 
 def caught_by(node):
-    """Names that can only be of classes of exceptions, by their place in an `except` or a call."""
-    places = []
+    """Names that must be exception classes, because they are used in an `except` or a call of CATCHING."""
+    expressions = []
     if isinstance(node, ast.ExceptHandler):
-        places = [node.type]
+        expressions = [node.type]
     elif isinstance(node, ast.Call):
         function = getattr(node.func, "id", getattr(node.func, "attr", ""))
         last = getattr(node.args[-1], "id", "") if node.args else ""
         if function in CATCHING or function == "issubclass" and last.endswith(("Error", "Exception")):
-            places = node.args[:1]
-    return {part.id for place in places if place for part in ast.walk(place) if isinstance(part, ast.Name)}
+            expressions = node.args[:1]
+    return {part.id for expression in expressions if expression for part in ast.walk(expression) if isinstance(part, ast.Name)}
 
 
 class Rewritten(ast.NodeTransformer):
-    """A test with `is` and `type(x)` as calls of the judge's, which knows what it cannot say."""
+    """Replaces `is` and `type(x)` in a test by calls of the judge, which rejects unsupported uses."""
 
     def visit_Compare(self, node):
         self.generic_visit(node)
@@ -91,19 +91,19 @@ class Rewritten(ast.NodeTransformer):
         if not any(plain):
             return node
         if len(plain) > 1:
-            raise SyntaxError("it has `is` in a chain of comparisons")
+            raise SyntaxError("`is` in a chain of comparisons is not supported")
         call = ast.Call(ast.Name("__is__", ast.Load()), operands, [])
         return call if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), call)
 
     def visit_Call(self, node):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1 and not node.keywords:
-            return ast.Call(ast.Name("__type__", ast.Load()), [node.func, *node.args], [])  # `type` may be the test's own
+            return ast.Call(ast.Name("__type__", ast.Load()), [node.func, *node.args], [])  # the test may define `type`
         return node
 
 
 class Test:
-    """The code of a check; none for a call."""
+    """The parsed code of a check; empty for a call."""
 
     def __init__(self, check):
         self.fault, self.entry = "", None
@@ -115,7 +115,7 @@ class Test:
                 self.entry = compile(check["entry"].strip(), "entry_point", "eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.tree, table = ast.parse(""), symtable.symtable("", "", "exec")
-            self.fault = f"not judgeable: the test is no Python: {error}"
+            self.fault = f"not testable: the test is not valid Python: {error}"
         nodes = list(ast.walk(self.tree))
         self.reads = global_names(table)
         self.binds = {x.get_name() for x in table.get_symbols() if x.is_assigned() or x.is_imported()}
@@ -131,24 +131,24 @@ class Test:
         if any("redirect_stdout" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes) or any(
                 isinstance(node, ast.Attribute) and node.attr == "stdout" and isinstance(node.ctx, ast.Store) for node in nodes) or (
                 "sys.stdout" in self.texts):
-            self.fault = self.fault or "not judgeable: the test reads what the program prints, which is not seen"
+            self.fault = self.fault or "not testable: the test reads the output of the program, which is not captured"
         self.reaches = bool("call" in check or "entry" in check or "solution" in self.imports | self.texts or self.reads & REACHING)
 
 
 class Scope(dict):
-    """The names of the tests, which they share. One that no test has defined when it is read is Python's, also where the program has an
-    `abs`; or a library's (LENDERS), which cannot be told where the program has one of its own; or the program's. The program's is also a
-    name of Python's or of a library's where the tests, or the test, have no other that could be what they are about, as in `sum(1, 2)`."""
+    """The shared namespace of the tests. An undefined name is a Python builtin (even if the program has an `abs`), else a library name
+    (LENDERS; an error if the program defines it, too), else a name of the program. A builtin or library name is the program's if it is
+    the only candidate for what the tests call, as in `sum(1, 2)`."""
 
     def __init__(self, tests):
         super().__init__(__name__="check")
         self.called = set().union(*(test.calls for test in tests))
         self.modules = MODULES.keys() - self.called
-        mine, self.borrowed, self.handed_on = set(), [], []  # by each test, and to it by earlier ones
+        bound, self.borrowed, self.handed_on = set(), [], []  # per test: from outside, and from earlier tests
         for test in tests:
-            self.borrowed.append(test.borrows - mine)
-            self.handed_on.append(test.reads & mine)
-            mine |= test.binds - test.borrows
+            self.borrowed.append(test.borrows - bound)
+            self.handed_on.append(test.reads & bound)
+            bound |= test.binds - test.borrows
         imported = set().union(*(test.imported for test in tests))
         self.handed_on = [names - imported for names in self.handed_on]
         self.reached = list(itertools.accumulate((test.reaches for test in tests), operator.or_))  # by each test or an earlier one
@@ -158,18 +158,18 @@ class Scope(dict):
             of_program |= {name for name in names if not hasattr(builtins, name) and name not in self.modules}
         alone = len(of_python) == 1 and not of_program and not any(test.reaches for test in tests)
         self.pythons = vars(builtins).keys() - (of_python if alone else set())
-        self.bound = set()  # by tests that are over
-        self.given = {}  # by the program, in the present test
-        self.programs = set()  # names that it gave in any
-        self.tested = set()  # names of a library's that the present test is about
+        self.bound = set()  # by finished tests
+        self.given = {}  # by the program, in the current test
+        self.programs = set()  # names from the program in any test
+        self.tested = set()  # library names that the current test is about
 
-    def enter(self, place, test):
-        others = {name for name in self.borrowed[place] if not hasattr(builtins, name) and name not in self.modules}
-        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[place] and not self.reached[place]
+    def enter(self, index, test):
+        others = {name for name in self.borrowed[index] if not hasattr(builtins, name) and name not in self.modules}
+        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[index] and not self.reached[index]
         self.tested = others if alone else set()
 
     def leave(self, test):
-        """A test is over. A name that it took from the program and assigned to is the program's again in the next."""
+        """Ends a test. Names of the program that it reassigned are the program's again in the next test."""
         self.bound |= test.binds
         for name in self.given.keys() - test.defines:
             self.pop(name, None)
@@ -194,7 +194,7 @@ class Scope(dict):
 
 
 class EntryScope(dict):
-    """The names of an entry point: the program's, or else Python's."""
+    """The namespace of an entry point: names of the program, else builtins."""
 
     def __missing__(self, name):
         found = [] if name.startswith("__") else PROGRAM.look(name)

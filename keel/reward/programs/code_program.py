@@ -1,5 +1,5 @@
-# The program under test: loads it and does with its names and objects what the judge asks for. All of this is in the program's hands,
-# and it may answer as it likes: it only ever answers, and never sees what is expected.
+# Runs the program under test: loads it and executes the requests of the judge. The program controls this process and may forge any
+# reply, but it never gets the expected values.
 
 import builtins
 import operator
@@ -32,7 +32,7 @@ class Program:
             exec(compile(file.read(), "main.py", "exec"), self.module.__dict__)
 
     def look(self, name):
-        """A name of the program's; of a module the judge may have one of its own."""
+        """Looks up a name of the program. The judge replaces modules by its own."""
         if name not in self.module.__dict__:
             return "absent", None, None
         value = self.module.__dict__[name]
@@ -42,18 +42,18 @@ class Program:
         self.module.__dict__[name] = value
 
     def defines(self, name):
-        """Whether the name is of something that the program has made, and not imported."""
+        """Whether the program defines the name itself (not by an import)."""
         return getattr(self.module.__dict__.get(name), "__module__", None) == self.module.__name__
 
     def number(self, x):
-        """What is no plain value stays here, and the judge gets its number."""
+        """Returns the number by which the judge refers to an object that is not a plain value."""
         if id(x) not in self.numbers:
             self.numbers[id(x)] = len(self.objects)
             self.objects.append(x)
         return self.numbers[id(x)]
 
     def write_other(self, x, writer):
-        """A class of exceptions is known by its ancestors, up to the first that the judge has."""
+        """Describes an exception class by its ancestors, up to the first that the judge knows."""
         if not (isinstance(x, type) and issubclass(x, BaseException)):
             return {"object": self.number(x)}
         first = next(i for i, ancestor in enumerate(x.__mro__) if self.is_known(ancestor))
@@ -71,7 +71,7 @@ class Program:
         return self.objects[held] if key == "object" else lambda *positional, **named: self.call_judge(held, positional, named)
 
     def call_judge(self, function, positional, named):
-        """A function of the test's that was handed to the program. The judge may ask for more before it answers."""
+        """Calls a function of the test. The judge may send requests before its reply."""
         serving = self.serving
         self.say(lambda writer: {"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
         while "do" in (reply := json.loads(self.channel.read())):
@@ -83,14 +83,14 @@ class Program:
         return reader(reply["gives"])
 
     def reader(self, message):
-        """For a message of the judge's, whose changes are made."""
+        """Returns a reader for a message of the judge and applies its changes."""
         reader = Reader(self.read_other, self.shared)
         reader.changes(message["changed"])
         self.shared.forget(message["forget"])
         return reader
 
     def say(self, message):
-        """What `message` makes with a writer."""
+        """Sends what `message` returns for a writer."""
         writer = Writer(self.write_other, self.shared)
         try:
             line = json.dumps({"id": self.serving, "changed": writer.changes(), **message(writer)})
@@ -109,7 +109,7 @@ class Program:
             result = self.do[request["do"]](*operands, **named)
             self.serving = request["id"]
             self.say(lambda writer: {"gives": writer(result)})
-        except BaseException as error:  # SystemExit among them
+        except BaseException as error:  # including SystemExit
             self.serving, raised = request["id"], error
             self.say(lambda writer: {"raises": self.describe(raised, writer)})
 

@@ -1,8 +1,8 @@
-"""Values between a program under test and its judge, two interpreters that share nothing but lines of JSON.
+"""Serialises values between a program under test and its judge, two interpreters that exchange lines of JSON.
 
-Both read this text first, then their own (code_program.py, code_judge.py). None, booleans, texts, floats, lists and integers of 64 bits
-are JSON as they stand; anything else is an object of one key, which says what it is. The reader builds plain values of its own types:
-whatever the other side has made of equality, classes or this very file, only data arrives.
+Both run this file first, then their own (code_program.py, code_judge.py). None, booleans, strings, floats, lists and 64-bit integers
+are plain JSON; other values are an object with one key, their type. The reader builds plain values of its own types, so that the other
+side can only send data, not redefined equality or classes.
 """
 
 import collections
@@ -12,12 +12,12 @@ import os
 import sys
 from operator import is_
 
-# Containers that change in place. The contents of a dictionary are pairs.
+# Mutable containers. The contents of a dictionary are pairs.
 CONTAINERS = {kind.__name__: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)}
 WRITTEN_AS = {**{kind: name for name, kind in CONTAINERS.items()}, collections.defaultdict: "defaultdict"}
 SCALARS = (int, float, complex, str, bytes)
 TYPES = {kind.__name__: kind for kind in (*SCALARS, bool, tuple, frozenset, range, list, dict, set, bytearray, object, type(None))}
-# Of other modules: how a value is taken apart, into what its class is called with.
+# Types of other modules, with functions that return their constructor arguments.
 STANDARD = {
     "Fraction": ("fractions", lambda x: (x.numerator, x.denominator)),
     "Decimal": ("decimal", lambda x: (str(x),)),
@@ -26,21 +26,21 @@ STANDARD = {
     "datetime": ("datetime", lambda x: (x.year, x.month, x.day, x.hour, x.minute, x.second, x.microsecond)),
     "timedelta": ("datetime", lambda x: (x.days, x.seconds, x.microseconds)),
 }
-ARRAYS = "biufcUS"  # kinds of NumPy's types that are nothing but numbers and texts
+ARRAYS = "biufcUS"  # NumPy dtype kinds of numbers and strings
 
 
 class Channel:
-    """Lines over what were standard input and output. Whoever prints from now on prints to nobody."""
+    """Lines over the original standard input and output. Later output of print is discarded."""
 
     def __init__(self):
         self.lines, self.out = os.fdopen(os.dup(0), "rb"), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0), os.dup2(nothing, 1), os.close(nothing)
+        devnull = os.open(os.devnull, os.O_RDWR)
+        os.dup2(devnull, 0), os.dup2(devnull, 1), os.close(devnull)
 
     def read(self):
         line = self.lines.readline()
         if not line.endswith(b"\n"):
-            raise EOFError("nobody is there any more")
+            raise EOFError("the other side has closed the channel")
         return line
 
     def write(self, text):
@@ -50,7 +50,7 @@ class Channel:
 
 
 def base_value(x):
-    """What an instance of a class derived from a plain type is as that type, or NotImplemented."""
+    """Converts an instance of a subclass of a plain type to that type; else returns NotImplemented."""
     for kind in SCALARS:
         if isinstance(x, kind):
             return kind.__getnewargs__(x)[0] if kind is not complex else complex(x.real, x.imag)
@@ -62,7 +62,7 @@ def base_value(x):
     return next((kind(kind.__iter__(x)) for kind in (set, frozenset) if isinstance(x, kind)), NotImplemented)
 
 
-# Classes of exceptions, beside Python's own, that are the same on both sides.
+# Exception classes of the standard library that both sides know.
 ERRORS = {f"{module}.{name}" for module, names in {
     "asyncio.exceptions": "CancelledError InvalidStateError", "binascii": "Error", "csv": "Error", "dataclasses": "FrozenInstanceError",
     "decimal": "DecimalException DivisionByZero InvalidOperation Inexact Overflow", "graphlib": "CycleError", "json.decoder": "JSONDecodeError",
@@ -70,21 +70,21 @@ ERRORS = {f"{module}.{name}" for module, names in {
 
 
 def views(container):
-    """What it holds, to go through."""
+    """The contents as iterables."""
     return (container, container.values()) if isinstance(container, dict) else (container,)
 
 
 class Shared:
-    """The containers that both sides have, by number: each side its own, which hold the same whenever a message has been read, for it
-    says what was changed since the last one. So one that is changed after it was handed over, by whichever side, is changed for both."""
+    """Mutable containers that both sides have, by number. Each message lists the changes since the last one, so that a change on one
+    side reaches the copy of the other."""
 
     def __init__(self, first):
         self.next, self.containers, self.numbers, self.unsent = first, {}, {}, []
-        self.seen = {}  # what each held when the sides last agreed, and how much
-        self.all_seen = None  # the same of all together, by which many are soon found unchanged
+        self.seen = {}  # contents and size of each after the last message
+        self.all_seen = None  # the same of all containers, for a fast comparison
 
     def add(self, container, number=None):
-        """Under the number that the other side gave it, or a new one; those of the two sides differ by being even and odd."""
+        """Registers a container under the number of the other side, or a new one. One side uses even numbers, the other odd ones."""
         if number is None:
             number, self.next = self.next, self.next + 2
             self.unsent.append(number)
@@ -94,7 +94,7 @@ class Shared:
         return number
 
     def note(self, number):
-        """It is now as the other side knows it."""
+        """Marks the container as synchronised."""
         container = self.containers[number]
         self.seen[number], self.all_seen = (list(itertools.chain(*views(container))), len(container)), None
 
@@ -109,7 +109,7 @@ class Shared:
                 not all(map(is_, itertools.chain(*views(self.containers[number])), seen))]
 
     def unheld(self):
-        """Those that nobody on this side has any more: there are the references of this table and of the call."""
+        """Numbers of containers that only this table references (and the call of getrefcount)."""
         return [number for number in self.containers if sys.getrefcount(self.containers[number]) <= 2]
 
     def forget(self, numbers):
@@ -122,21 +122,21 @@ class Shared:
         self.unsent = []
 
     def not_sent(self):
-        """What was written does not reach the other side."""
+        """Undoes the registrations of a message that was not sent."""
         self.forget(self.unsent)
         self.unsent = []
         self.seen, self.all_seen = dict.fromkeys(self.containers, ([], -1)), None
 
 
 class Writer:
-    """Values to JSON. A container begins with its number, and one that the other side has is {"same": number}, so that what is shared
-    stays shared. `other` writes what is not known here."""
+    """Converts values to JSON. A container starts with its number; a known one is {"same": number}, so that shared containers stay
+    shared. `other` writes unknown values."""
 
     def __init__(self, other, shared):
         self.other, self.shared = other, shared
 
     def changes(self):
-        """Of containers that the other side has; to be written, and read, before anything else in a message."""
+        """Changes of shared containers. They come before the other parts of a message."""
         return {number: self.filled(number)[1:] for number in self.shared.changed()}
 
     def filled(self, number):
@@ -150,7 +150,7 @@ class Writer:
         if x is None or kind in (bool, str, float):
             return x
         if kind is int:
-            return x if -2**63 < x < 2**63 else {"int": hex(x)}  # decimal digits take long, and have a limit
+            return x if -2**63 < x < 2**63 else {"int": hex(x)}  # decimal conversion is slow and limited
         if kind in WRITTEN_AS:
             if id(x) in self.shared.numbers:
                 return {"same": self.shared.numbers[id(x)]}
@@ -171,7 +171,7 @@ class Writer:
         return self.rare(x, kind)
 
     def maker(self, function):
-        """Of values for keys that are missing: a plain type, or else what is called on the side that has it."""
+        """Writes a default_factory: a plain type, or a function that is called on this side."""
         plain = any(function is kind for kind in (None, *TYPES.values()))
         return self(function if plain else lambda: function())
 
@@ -192,7 +192,7 @@ class Writer:
 
 
 class Reader:
-    """JSON to values. `other` reads what only one side writes, from its key and what it holds."""
+    """Converts JSON to values. `other` reads values that only one side writes, by key and content."""
 
     def __init__(self, other, shared):
         self.other, self.shared = other, shared
@@ -221,7 +221,7 @@ class Reader:
         return self.fill(number, contents)
 
     def fill(self, number, contents):
-        """The contents in place of what it held."""
+        """Replaces the contents of a container."""
         container = self.shared.containers[number]
         if isinstance(container, dict):
             pairs = [(self(k), self(v)) for k, v in contents]

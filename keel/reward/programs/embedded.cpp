@@ -14,7 +14,7 @@ KEEL_EMBED(keel_worker, KEEL_REWARD_FOLDER "/worker.py");
 KEEL_EMBED(keel_code_values, KEEL_REWARD_FOLDER "/code_values.py");
 KEEL_EMBED(keel_code_program, KEEL_REWARD_FOLDER "/code_program.py");
 KEEL_EMBED(keel_code_names, KEEL_REWARD_FOLDER "/code_names.py");
-KEEL_EMBED(keel_code_stand_ins, KEEL_REWARD_FOLDER "/code_stand_ins.py");
+KEEL_EMBED(keel_code_proxies, KEEL_REWARD_FOLDER "/code_proxies.py");
 KEEL_EMBED(keel_code_judge, KEEL_REWARD_FOLDER "/code_judge.py");
 KEEL_EMBED(keel_sandbox, KEEL_SANDBOX_FILE);
 
@@ -28,7 +28,7 @@ std::string code_program() {
 std::string code_judge() {
   return std::string(keel_code_values_begin, keel_code_values_end) +
          std::string(keel_code_names_begin, keel_code_names_end) +
-         std::string(keel_code_stand_ins_begin, keel_code_stand_ins_end) +
+         std::string(keel_code_proxies_begin, keel_code_proxies_end) +
          std::string(keel_code_judge_begin, keel_code_judge_end);
 }
 std::string_view sandbox_program() { return {keel_sandbox_begin, keel_sandbox_end}; }

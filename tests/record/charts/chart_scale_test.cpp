@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-TEST(LinearAxis, EndsOnRoundNumbersAroundTheValues) {
+TEST(LinearAxis, EndsAtRoundNumbers) {
   const Axis axis = linear_axis(0.38, 0.83, 5);
   EXPECT_EQ(tick_labels(axis, false), (std::vector<std::string>{"0.2", "0.4", "0.6", "0.8", "1.0"}));
   EXPECT_DOUBLE_EQ(axis.position(0.6), 0.5);
 }
 
-TEST(LinearAxis, GivesAConstantRoomOnBothSides) {
+TEST(LinearAxis, ExtendsAConstantOnBothSides) {
   const Axis half = linear_axis(0.5, 0.5, 5);
   EXPECT_LT(half.low, 0.5);
   EXPECT_GT(half.high, 0.5);
@@ -29,21 +29,21 @@ TEST(LinearAxis, GivesAConstantRoomOnBothSides) {
   EXPECT_GT(negative.high, -3);
 }
 
-TEST(AxisFor, IsLogarithmicOnlyWhenAllowedPositiveAndWide) {
+TEST(ChooseAxis, IsLogarithmicOnlyWhenAllowedPositiveAndWide) {
   EXPECT_TRUE(choose_axis(std::vector<double>{1e-6, 1e-2}, true, 5).logarithmic);
   EXPECT_FALSE(choose_axis(std::vector<double>{1e-6, 1e-2}, false, 5).logarithmic);
   EXPECT_FALSE(choose_axis(std::vector<double>{1, 50}, true, 5).logarithmic);
   EXPECT_FALSE(choose_axis(std::vector<double>{-1, 1e-6, 1e3}, true, 5).logarithmic);
 }
 
-TEST(AxisFor, IgnoresValuesThatCannotBeDrawn) {
+TEST(ChooseAxis, IgnoresValuesThatCannotBePlotted) {
   const Axis axis = choose_axis(std::vector<double>{kNoNumber, 1, INFINITY, 3, 1e300}, false, 3);
   EXPECT_EQ(axis.low, 1);
   EXPECT_EQ(axis.high, 3);
   EXPECT_TRUE(std::isfinite(choose_axis(std::vector<double>{kNoNumber}, true, 5).position(0.5)));
 }
 
-TEST(TickLabels, UseTheShortFormOfTheirSize) {
+TEST(TickLabels, UseUnitPrefixes) {
   EXPECT_EQ(tick_labels(linear_axis(0, 0.04, 5), true), (std::vector<std::string>{"0 %", "1 %", "2 %", "3 %", "4 %"}));
   EXPECT_EQ(tick_labels(linear_axis(0, 60000, 4), false), (std::vector<std::string>{"0", "20 k", "40 k", "60 k"}));
   EXPECT_EQ(tick_labels(logarithmic_axis(2e-6, 0.5e-3), false),
@@ -75,7 +75,7 @@ TEST(Decimate, KeepsEverySpikeOfTenThousandPoints) {
   EXPECT_EQ(values.count(-9), 1u);
 }
 
-TEST(Decimate, KeepsAGapAGapAndShortCurvesAsTheyAre) {
+TEST(Decimate, KeepsGapsAndShortCurves) {
   std::vector<ChartPoint> points(1000, ChartPoint{0, 1});
   for (size_t i = 0; i < points.size(); ++i) points[i].x = static_cast<double>(i);
   points[500].y = kNoNumber;
@@ -85,7 +85,7 @@ TEST(Decimate, KeepsAGapAGapAndShortCurvesAsTheyAre) {
   EXPECT_EQ(decimate(std::vector<ChartPoint>{{1, 2}, {3, kNoNumber}}, 10).size(), 2u);
 }
 
-TEST(MovingAverage, IsTheMeanOfTheWindowAndLeavesGapsOut) {
+TEST(MovingAverage, IsTheMeanOfTheWindowWithoutGaps) {
   const std::vector<ChartPoint> points{{0, 1}, {1, 2}, {2, 6}, {3, kNoNumber}, {4, 4}, {5, 8}, {6, 0}};
   const std::vector<ChartPoint> average = moving_average(points, 3);
   EXPECT_DOUBLE_EQ(average[1].y, 3);  // (1 + 2 + 6) / 3

@@ -22,7 +22,7 @@ TEST(HistogramChart, HasLogarithmicAxes) {
   EXPECT_EQ(occurrences(svg, ">threshold 10<"), 1u);
 }
 
-TEST(HistogramChart, OfNothingIsEmpty) {
+TEST(HistogramChart, IsEmptyWithoutCounts) {
   EXPECT_EQ(svg_histogram({"h", "Title", "", 1, 10}), "");
   HistogramChart zeros{"h", "Title", "", 1, 10};
   zeros.background = {0, 0, 0};

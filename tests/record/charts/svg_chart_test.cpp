@@ -27,14 +27,14 @@ Chart chart_with(std::vector<ChartPoint> points) {
   return chart;
 }
 
-TEST(SvgChart, PutsTheEndsOfALineIntoTheCornersOfThePlot) {
+TEST(SvgChart, DrawsALineFromCornerToCorner) {
   Chart chart = chart_with({{0, 0}, {10, 1}});
   chart.width = 172;   // 100 between the margins of 56 and 16
   chart.height = 148;  // 100 between the margins of 14 and 34
   EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 14");
 }
 
-TEST(SvgChart, DrawsABandFromItsHighEdgeBackAlongItsLowOneInPiecesWhereItHasGaps) {
+TEST(SvgChart, InterruptsABandAtGaps) {
   Chart chart = chart_with({{0, 0.5}, {10, 0.5}});
   chart.width = 172;
   chart.height = 148;
@@ -49,7 +49,7 @@ TEST(SvgChart, DrawsABandFromItsHighEdgeBackAlongItsLowOneInPiecesWhereItHasGaps
   EXPECT_EQ(occurrences(svg_chart(chart), "stroke-dasharray=\"5 4\" d=\"M56 64H156\""), 1u);
 }
 
-TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {
+TEST(SvgChart, SupportsCommonAxesAndFaintLines) {
   Chart chart = chart_with({{0, 0}, {10, 0.5}});
   chart.width = 172;
   chart.height = 148;
@@ -61,13 +61,13 @@ TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {
   EXPECT_EQ(occurrences(svg_chart(chart), "class=\"faint"), 1u);
 }
 
-TEST(SvgChart, BreaksALineAtAGapAndDrawsALonelyValueAsADot) {
+TEST(SvgChart, InterruptsALineAtAGapAndDrawsAnIsolatedValueAsADot) {
   const std::string svg = svg_chart(chart_with({{1, 1}, {2, 2}, {3, kNan}, {4, 3}, {5, INFINITY}, {6, 1}, {7, 2}}));
   EXPECT_EQ(occurrences(path_of(svg), "M"), 2u);
   EXPECT_EQ(occurrences(svg, "<circle"), 1u);
 }
 
-TEST(SvgChart, NeverWritesANumberThatIsNone) {
+TEST(SvgChart, NeverWritesNanOrInfinity) {
   for (const auto& points : std::vector<std::vector<ChartPoint>>{{},
                                                                  {{1, kNan}},
                                                                  {{1, 0}},
@@ -99,7 +99,7 @@ TEST(SvgChart, StaysSmallForTenThousandSteps) {
   EXPECT_LT(svg_chart(chart).size(), 20000u);
 }
 
-TEST(SvgChart, NamesAndDescribesItselfForThoseWhoCannotSeeIt) {
+TEST(SvgChart, HasATitleAndADescription) {
   Chart chart = chart_with({{1, 1}});
   chart.description = "rises";
   const std::string svg = svg_chart(chart);
@@ -108,7 +108,7 @@ TEST(SvgChart, NamesAndDescribesItselfForThoseWhoCannotSeeIt) {
   EXPECT_NE(svg.find("aria-labelledby=\"test-title test-desc\""), std::string::npos);
 }
 
-TEST(LearningCurveSvg, StandsAloneAndShowsTheAccuracyBeforeAndAfter) {
+TEST(LearningCurveSvg, IsStandaloneAndShowsTheAccuracyBeforeAndAfter) {
   RunData run;
   run.name = "<quick & start>";
   run.metrics = {{"eval", 0, {{"eval/accuracy", 0.25}, {"eval/low", 0.2}, {"eval/high", 0.3}}},

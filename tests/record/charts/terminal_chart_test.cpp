@@ -30,7 +30,7 @@ TEST(TerminalChart, DrawsARisingLineFromTheLowerLeftToTheUpperRight) {
             "   1 step 8\n");
 }
 
-TEST(TerminalChart, UsesBrailleDotsUnlessAsciiIsAskedFor) {
+TEST(TerminalChart, UsesBrailleDotsByDefault) {
   const std::vector<double> y{1, 1};
   const std::string chart = terminal_chart(y, {.width = 11, .height = 2, .y_min = 0, .y_max = 1});
   EXPECT_EQ(lines_of(chart)[0], "1 ┤⠉⠉⠉⠉⠉⠉⠉⠉");  // the upper two dots of every cell
@@ -48,14 +48,14 @@ TEST(TerminalChart, StaysWithinItsWidthForAnyNumberOfValues) {
   }
 }
 
-TEST(TerminalChart, LeavesAGapWhereAValueIsMissing) {
+TEST(TerminalChart, LeavesAGapForAMissingValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> y{1, 1, nan, nan, nan, 1, 1};
   const TerminalChartOptions options{.width = 11, .height = 2, .y_min = 0, .y_max = 1, .ascii = true};
   EXPECT_EQ(lines_of(terminal_chart(y, options))[0], "1 +''    ''");
 }
 
-TEST(TerminalChart, SaysSoWhenThereIsNothingToDraw) {
+TEST(TerminalChart, ReportsMissingValues) {
   EXPECT_EQ(terminal_chart({}, {.title = "Reward"}), "Reward\n(no values)\n");
   EXPECT_EQ(terminal_chart(std::vector<double>{NAN, INFINITY}, {}), "(no values)\n");
 }

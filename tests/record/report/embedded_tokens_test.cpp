@@ -24,7 +24,7 @@ RecordedTokens two_completions() {
 }
 
 // Bytes by hand: -1 is 0xbf800000, -2 0xc0000000, -0.5 0xbf000000; 0.25 is 0x3e800000; the lowest byte comes first.
-TEST(EmbeddedTokens, AreLittleEndianNumbersInBase64) {
+TEST(EmbeddedTokens, AreLittleEndianBase64) {
   const Json json = parse_json(embedded_tokens(two_completions()));
   EXPECT_EQ(json["columns"]["log_mu"]["each"], "token");
   EXPECT_EQ(json["columns"]["log_mu"]["data"], "AACAvwAAAMAAAAC/");
@@ -42,7 +42,7 @@ TEST(EmbeddedTokens, AreLittleEndianNumbersInBase64) {
   EXPECT_EQ(json["region_of_step"]["4"], 0);
 }
 
-TEST(EmbeddedTokens, CannotEndTheElementAroundThem) {
+TEST(EmbeddedTokens, CannotCloseTheScriptElement) {
   const std::string text = embedded_tokens(two_completions());
   EXPECT_EQ(text.find_first_of("<>&"), std::string::npos);
   EXPECT_EQ(parse_json(text)["texts"][1], "</script><b>&");

@@ -19,7 +19,7 @@ RunData run_of(int steps, const std::function<void(int, MetricRow&)>& fill) {
 
 // 100 steps: the band is made from the first 20. Of 1, 2, 3, 4, 5 in turn the median is 3 and the median distance from
 // it 1, so that the band ends at 3 + 6 * 1.4826 = 11.8956.
-TEST(Health, MakesABandOfMedianAndMedianDeviation) {
+TEST(Health, UsesMedianAndMedianDeviationForTheBand) {
   const RunData run = run_of(100, [](int step, MetricRow& row) {
     row.values["optimizer/grad_norm"] = step == 30 || step == 31 || (step >= 70 && step < 80) ? 12 : 1 + (step - 1) % 5;
   });
@@ -35,7 +35,7 @@ TEST(Health, MakesABandOfMedianAndMedianDeviation) {
   EXPECT_TRUE(first->departure->recovered);
 }
 
-TEST(Health, NamesTheMetricThatLeftFirst) {
+TEST(Health, ReportsTheFirstMetricThatLeftItsBand) {
   const RunData run = run_of(200, [](int step, MetricRow& row) {
     row.values["optimizer/grad_norm"] = step >= 150 ? 100 : 1;
     row.values["policy/entropy"] = step >= 120 ? 5 : 1;
@@ -54,7 +54,7 @@ TEST(Health, NamesTheMetricThatLeftFirst) {
   EXPECT_FALSE(health.checks[2].departure->recovered);
 }
 
-TEST(Health, LetsARunLearn) {
+TEST(Health, AllowsARisingReward) {
   const RunData run = run_of(100, [](int step, MetricRow& row) {
     row.values["reward/mean"] = step / 100.0;
     row.values["policy/entropy"] = 1.2 - step / 100.0;  // down to a sixth of what it was
@@ -64,7 +64,7 @@ TEST(Health, LetsARunLearn) {
   EXPECT_EQ(check_health(run).first(), nullptr);
 }
 
-TEST(Health, SaysNothingOfAFewSteps) {
+TEST(Health, NeedsEnoughSteps) {
   const RunData run = run_of(19, [](int, MetricRow& row) { row.values["reward/mean"] = 1; });
   EXPECT_EQ(check_health(run).baseline_steps, 0);
   EXPECT_TRUE(check_health(run).checks.empty());

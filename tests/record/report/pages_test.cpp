@@ -43,7 +43,7 @@ RecordedTokens two_tokens() {
   return tokens;
 }
 
-TEST(Pages, OfARunWithoutRecordsSayHowToGetSome) {
+TEST(Pages, ExplainHowToRecordTokens) {
   RunData run = run_of_steps("quick", 3);
   EXPECT_TRUE(contains(render_report({run}), "record.tokens=sample</code>"));
   run.used["record.tokens"] = "sample";  // while it goes on nobody reads them
@@ -55,7 +55,7 @@ TEST(Pages, OfARunWithoutRecordsSayHowToGetSome) {
   EXPECT_FALSE(contains(damaged, "has no token records"));
 }
 
-TEST(Pages, ShowWhichTokensAreHeldBack) {
+TEST(Pages, ShowBlockedTokens) {
   RunData run = run_of_steps("quick", 3);
   run.recorded = two_tokens();
   const std::string html = render_report({run});
@@ -69,7 +69,7 @@ TEST(Pages, ShowWhichTokensAreHeldBack) {
   EXPECT_EQ(occurrences(html, "</script>"), 2u);  // of the data and of the script: a token's text is neither
 }
 
-TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
+TEST(Pages, OfASoftMethodShowTokensOutsideTheRegion) {
   RunData run = run_of_steps("quick", 3);
   run.recorded = two_tokens();
   run.recorded.blocked = 0;
@@ -79,7 +79,7 @@ TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
   EXPECT_TRUE(contains(html, "<td>2</td><td>50.0 %</td>"));
 }
 
-TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
+TEST(Pages, ShowTheMetricThatLeftItsBandWithSamples) {
   RunData run = run_of_steps("quick", 60);
   for (size_t i = 39; i < run.metrics.size(); ++i) run.metrics[i].values["reward/mean"] = 0.1;
   for (const int step : {1, 40, 60}) {
@@ -97,7 +97,7 @@ TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
   EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps for a verdict: 7 of 20."));
 }
 
-TEST(Pages, DrawSeedsAsABand) {
+TEST(Pages, DrawABandForSeeds) {
   RunData first = run_of_steps("grpo-1", 3), second = run_of_steps("grpo-2", 3), other = run_of_steps("drpo-1", 3);
   second.used["run.seed"] = "2";
   other.used["objective.method"] = "drpo";

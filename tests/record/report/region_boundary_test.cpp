@@ -60,7 +60,7 @@ std::vector<Place> places_apart_from(const RegionBoundary& boundary, bool positi
 
 // docs/methods.md, "The picture": at mu = 0.01 PPO's window for a rise ends at 0.012, DPPO's at 0.078 (KL) or 0.16
 // (TV); at mu = 0.99 PPO lets a token fall to 0.792, DPPO to 0.84 (TV) or 0.922 (KL).
-TEST(RegionBoundary, IsWhereThePageOfMethodsDrawsIt) {
+TEST(RegionBoundary, MatchesTheMethodsPage) {
   const RegionBoundary tv = region_boundary("dppo_tv", {{"low", 0.15}, {"high", 0.15}, {"divergence", "binary_tv"}});
   const RegionBoundary kl = region_boundary("dppo_kl", {{"low", 0.05}, {"high", 0.05}, {"divergence", "binary_kl"}});
   const RegionBoundary ppo = region_boundary("ppo", {{"low", 0.2}, {"high", 0.2}, {"dual", nullptr}});
@@ -78,7 +78,7 @@ TEST(RegionBoundary, IsWhereThePageOfMethodsDrawsIt) {
 
 /// Every row that has a boundary decides as its curves say, by the objective's own code: blocked (or, of a soft method,
 /// outside and leading away) on one side of them, and on the other not.
-TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
+TEST(RegionBoundary, MatchesTheDecisionsOfEveryMethod) {
   std::set<std::string> drawn;
   for (const Method& method : methods()) {
     const RegionBoundary boundary = region_boundary(method.name, parameters_of(method.region));
@@ -134,7 +134,7 @@ TEST(RegionBoundary, AgreesWithWhatEveryMethodDecides) {
                                           "up_grpo"}));
 }
 
-TEST(RegionBoundary, SaysWhyAMethodHasNone) {
+TEST(RegionBoundary, ExplainsAMissingBoundary) {
   const auto words = [](const char* method, const Json& parameters = Json::object()) {
     return region_boundary(method, parameters).caption;
   };

@@ -56,7 +56,7 @@ Sample token_sample() {
   return sample;
 }
 
-TEST(Report, SaysNothingOfAnIntervalWhereNoneWasRecorded) {
+TEST(Report, OmitsAMissingInterval) {
   RunData run = small_run("quick"), other = small_run("other");
   for (MetricRow& row : run.metrics) row.values.erase("eval/low"), row.values.erase("eval/high");
   EXPECT_TRUE(has(render_report({run}), ">400 problems<"));
@@ -79,7 +79,7 @@ TEST(Report, ShowsTheHeadlineNumbersOfARun) {
   EXPECT_FALSE(has(html, ">nan"));
 }
 
-TEST(Report, NeedsNoNetworkAndForbidsIt) {
+TEST(Report, UsesNoNetworkAndForbidsIt) {
   const std::string html = render_report({small_run("quick")});
   EXPECT_TRUE(has(html, "content=\"default-src 'none'; style-src 'sha256-"));
   EXPECT_TRUE(has(html, "; script-src 'sha256-"));  // tests/cli/what_a_run_leaves_test.py compares the hashes
@@ -91,7 +91,7 @@ TEST(Report, NeedsNoNetworkAndForbidsIt) {
   EXPECT_EQ(occurrences(html, "http://"), occurrences(html, "http://www.w3.org/2000/svg"));
 }
 
-TEST(Report, NeutralisesWhatAModelMightWrite) {
+TEST(Report, EscapesTextOfModels) {
   RunData run = small_run("<b>name</b>");
   run.config = "x: </pre><script>alert(1)</script>\n";
   run.metrics[2].values["</code><script>"] = 1;
@@ -145,7 +145,7 @@ TEST(Report, ToleratesArraysShorterThanTheTokens) {
   EXPECT_TRUE(has(render_report({run}), "title=\"μ 0.25 · divergence 0.5 of 0.2 allowed\">2</span>"));
 }
 
-TEST(Report, OfTenThousandStepsWithLongSamplesIsBelowAMegabyte) {
+TEST(Report, StaysBelowAMegabyteForTenThousandSteps) {
   RunData run = small_run("long", 10000);
   Sample sample = token_sample();
   for (int i = 0; i < 2000; ++i) {
@@ -163,7 +163,7 @@ TEST(Report, OfTenThousandStepsWithLongSamplesIsBelowAMegabyte) {
   EXPECT_TRUE(has(html, "1,763 more tokens"));  // 2,003 tokens less the 240 shown
 }
 
-TEST(Report, OfSeveralRunsComparesThemAndNamesTheSettingsThatDiffer) {
+TEST(Report, ComparesSeveralRunsAndTheirSettings) {
   RunData other = small_run("other");
   other.used["objective.method"] = "drpo";
   other.metrics.back().values["eval/accuracy"] = 0.9;
@@ -176,7 +176,7 @@ TEST(Report, OfSeveralRunsComparesThemAndNamesTheSettingsThatDiffer) {
   EXPECT_TRUE(has(html, "data-name=\"other\""));
 }
 
-TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
+TEST(Report, ShowsAMeanRewardAsANumberAndCountsSkippedRows) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)
     if (auto accuracy = row.values.extract("eval/accuracy"); !accuracy.empty()) {
@@ -201,7 +201,7 @@ TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
   EXPECT_TRUE(has(render_report({run, small_run("other")}), "accuracy or reward"));
 }
 
-TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
+TEST(Report, WorksForARunWithoutSteps) {
   RunData run;
   run.name = "empty";
   EXPECT_TRUE(has(render_report({run}), "<h1>empty</h1>"));
@@ -228,7 +228,7 @@ std::string header_of(const std::string& html) {
   return html.substr(html.find("<header>"), html.find("</header>") - html.find("<header>"));
 }
 
-TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
+TEST(Report, ShowsModelDataAndRewards) {
   const std::string header = header_of(render_report({named_run("mine")}));
   for (const char* fact : {"data <b>train.jsonl</b>", "model <b>models/tiny</b>", "family <b>qwen2</b>",
                            "layers <b>24</b>", "hidden size <b>896</b>", "parameters <b>494 M</b>",
@@ -236,7 +236,7 @@ TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
     EXPECT_TRUE(has(header, fact)) << fact << " is not in " << header;
 }
 
-TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
+TEST(Report, ShowsSettingsThatChangeTheTraining) {
   RunData run = named_run("mine");
   const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
                                "groups of equal rewards <b>dropped, at most 3 batches per step</b>",
@@ -265,7 +265,7 @@ TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
   for (const char* chip : chips) EXPECT_TRUE(has(header, chip)) << chip << " is not in " << header;
 }
 
-TEST(Report, SaysHowFarTheSamplerIsBehindWhereItComparesItWithTheTrainer) {
+TEST(Report, ShowsTheStalenessNextToTheMismatch) {
   RunData behind = named_run("behind");
   behind.used["rollout.staleness"] = "2";
   const std::string html = render_report({behind});
@@ -277,14 +277,14 @@ TEST(Report, SaysHowFarTheSamplerIsBehindWhereItComparesItWithTheTrainer) {
   EXPECT_EQ(occurrences(both, "</sup>, 2 steps behind</td>"), 1);
 }
 
-TEST(Report, ComparesValuesInForce) {
+TEST(Report, ComparesEffectiveSettings) {
   RunData wide = named_run("wide");
   wide.used["objective.delta_high"] = "0.2";
   const std::string html = render_report({named_run("tight"), wide});
   EXPECT_TRUE(has(html, "<code>objective.delta_high</code></th><td>0.15</td><td>0.2</td>"));
 }
 
-TEST(Report, LayersOfAnAdapterAreTheSameInWhateverOrder) {
+TEST(Report, IgnoresTheOrderOfTargetModules) {
   RunData one = named_run("one"), other = named_run("other");
   one.used["lora.target_modules"] = "q_proj, v_proj, o_proj";
   other.used["lora.target_modules"] = "o_proj, q_proj, v_proj";
@@ -293,7 +293,7 @@ TEST(Report, LayersOfAnAdapterAreTheSameInWhateverOrder) {
   EXPECT_TRUE(has(render_report({one, other}), "<code>lora.target_modules</code></th><td>o_proj, q_proj, v_proj</td>"));
 }
 
-TEST(Report, SmoothsRunsSideBySideAlike) {
+TEST(Report, UsesOneSmoothingWindowForAllRuns) {
   const std::string html = render_report({small_run("short", 100), small_run("long", 1000)});
   EXPECT_GT(occurrences(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5
   EXPECT_EQ(occurrences(html, "data-window="), occurrences(html, "data-window=\"5\""));
@@ -319,7 +319,7 @@ TEST(Report, HasACurveForEachRewardFunction) {
   EXPECT_FALSE(has(render_report({small_run("quick")}), "Reward function"));
 }
 
-TEST(Report, DrawsTheLearningRateWhereItMoves) {
+TEST(Report, DrawsTheLearningRateOnlyIfItChanges) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)
     if (row.phase == "rl") row.values["optimizer/lr"] = 1e-4;
@@ -330,7 +330,7 @@ TEST(Report, DrawsTheLearningRateWhereItMoves) {
   EXPECT_TRUE(has(moved, "policy: from 0.0001 to 0.0001, minimum 5e-5"));
 }
 
-TEST(Report, SaysUnderEachChartWhatItShows) {
+TEST(Report, CaptionsEachChart) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)
     if (row.phase == "rl")
@@ -344,12 +344,14 @@ TEST(Report, SaysUnderEachChartWhatItShows) {
     return html.substr(begin, html.find("</p>", begin) - begin);
   };
   EXPECT_EQ(caption("Truncated completions"), "Fraction of completions truncated at the length limit.");
-  EXPECT_EQ(caption("Groups with equal rewards"), "Fraction of groups whose rewards are all equal. They give no gradient.");
+  EXPECT_EQ(caption("Groups with equal rewards"),
+            "Fraction of groups whose rewards are all equal. They give no gradient.");
   EXPECT_EQ(caption("Blocked tokens with positive advantage"),
             "Fraction of tokens with positive advantage whose update is blocked.");
-  EXPECT_EQ(caption("Reward"),
-            "Mean reward of the completions sampled in each step. Points: fraction of held-out problems solved, with its "
-            "95 % interval.");
+  EXPECT_EQ(
+      caption("Reward"),
+      "Mean reward of the completions sampled in each step. Points: fraction of held-out problems solved, with its "
+      "95 % interval.");
 }
 
 TEST(Report, ShowsTheGoldAnswerOnACard) {
@@ -362,7 +364,7 @@ TEST(Report, ShowsTheGoldAnswerOnACard) {
   EXPECT_FALSE(has(render_report({run}), "gold answer <code>"));
 }
 
-TEST(Report, ShowsNothingButTheLastEvaluationUnderItsName) {
+TEST(Report, ShowsOnlySamplesOfTheLastEvaluation) {
   RunData run = small_run("quick");
   for (const int64_t step : {0, 0, 3, 3}) {
     Sample sample;
@@ -376,7 +378,7 @@ TEST(Report, ShowsNothingButTheLastEvaluationUnderItsName) {
   EXPECT_FALSE(has(html, "evaluation at step 0"));
 }
 
-TEST(Report, ShowsWhereLongSettingsDiffer) {
+TEST(Report, RemovesTheCommonPrefixOfLongSettings) {
   const std::string folder(120, 'a');
   RunData one = small_run("one"), other = small_run("other");
   one.used = {{"model.path", "/models/" + folder + "/first"}};
@@ -386,7 +388,7 @@ TEST(Report, ShowsWhereLongSettingsDiffer) {
   EXPECT_TRUE(has(html, "/second</td>"));
 }
 
-TEST(Report, RanksOnlyWhatWasMeasuredAlike) {
+TEST(Report, RanksOnlyComparableEvaluations) {
   RunData low = small_run("low"), high = small_run("high"), other = small_run("other"), reward = small_run("reward");
   high.metrics.back().values["eval/accuracy"] = 0.8;
   other.metrics.back().values["eval/accuracy"] = 0.95;
@@ -399,7 +401,7 @@ TEST(Report, RanksOnlyWhatWasMeasuredAlike) {
   EXPECT_TRUE(has(html, "runs with the same evaluation problems"));
 }
 
-TEST(Report, RunsOnOtherProblemsOrWithOtherLimitsAreNotRanked) {
+TEST(Report, DoesNotRankRunsWithOtherProblemsOrLimits) {
   RunData low = small_run("low"), high = small_run("high");
   high.metrics.back().values["eval/accuracy"] = 0.8;
   EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
@@ -417,7 +419,7 @@ TEST(Report, RunsOnOtherProblemsOrWithOtherLimitsAreNotRanked) {
   EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
 }
 
-TEST(Report, RunsSideBySideBeginWithRlWhateverCameBefore) {
+TEST(Report, AlignsRunsAtTheStartOfRl) {
   RunData plain = small_run("plain"), warmed = small_run("warmed");
   for (MetricRow& row : warmed.metrics)
     if (row.phase != "sft") row.step += 500;
@@ -427,7 +429,7 @@ TEST(Report, RunsSideBySideBeginWithRlWhateverCameBefore) {
   EXPECT_TRUE(has(alone, ">500<") || has(alone, ">501<"));
 }
 
-TEST(Report, OfAFewStepsSpeaksOfNoTenAndOfNoStepSaysSo) {
+TEST(Report, AdaptsItsTextToFewAndNoSteps) {
   const std::string html = render_report({small_run("quick")});
   EXPECT_FALSE(has(html, "last ten steps"));
   EXPECT_TRUE(has(html, "mean of all steps"));
@@ -440,7 +442,7 @@ TEST(Report, OfAFewStepsSpeaksOfNoTenAndOfNoStepSaysSo) {
   EXPECT_TRUE(has(render_report({run}), "advantage <b>0</b>"));
 }
 
-TEST(Report, UsesEveryIdOnce) {
+TEST(Report, HasUniqueIds) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)
     if (row.phase == "rl") row.values.insert({{"reward/function/a b", 0.5}, {"reward/function/c", 0.25}});

@@ -18,7 +18,7 @@ RunData seeded(const std::string& name, const std::string& seed, const std::stri
   return run;
 }
 
-TEST(Variants, AreRunsThatDifferByTheirSeedAlone) {
+TEST(Variants, GroupRunsThatDifferOnlyByTheirSeed) {
   const std::vector<RunData> runs{seeded("drpo-1", "1", "drpo", {1}), seeded("grpo-1", "1", "grpo", {1}),
                                   seeded("drpo-2", "2", "drpo", {1}), seeded("drpo-3", "3", "drpo", {1})};
   const std::vector<SeedVariant> variants = group_by_seed(runs);
@@ -28,14 +28,14 @@ TEST(Variants, AreRunsThatDifferByTheirSeedAlone) {
   EXPECT_EQ(variants[1].name, "grpo-1");
 }
 
-TEST(Variants, OfRunsWithoutSettingsAreAsManyAsRuns) {
+TEST(Variants, KeepRunsWithoutSettingsSeparate) {
   std::vector<RunData> runs(2);
   runs[0].name = "a";
   runs[1].name = "b";
   EXPECT_EQ(group_by_seed(runs).size(), 2u);
 }
 
-TEST(Variants, TakeEachSeedOnce) {
+TEST(Variants, SeparateRunsWithARepeatedSeed) {
   const std::vector<RunData> runs{seeded("a", "1", "drpo", {1}), seeded("b", "1", "drpo", {1}),
                                   seeded("c", "2", "drpo", {1})};
   const std::vector<SeedVariant> variants = group_by_seed(runs);

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-TEST(TokenFile, NamesSortAsStepsDoAndOnlyTheyAreFilesOfSteps) {
+TEST(TokenFile, NamesSortByStepAndParse) {
   EXPECT_EQ(TokenFile::name(7), "step-00000007.parquet");
   EXPECT_EQ(TokenFile::parse_step("step-00000007.parquet"), 7);
   EXPECT_EQ(TokenFile::parse_step("step-123456789.parquet"), 123456789);
@@ -19,7 +19,7 @@ TEST(TokenFile, NamesSortAsStepsDoAndOnlyTheyAreFilesOfSteps) {
     EXPECT_EQ(TokenFile::parse_step(other), -1) << other;
 }
 
-TEST(TokenFile, AppearsWholeOrNotAtAll) {
+TEST(TokenFile, IsWrittenAtomically) {
   try {
     require_token_files();
   } catch (const Error& error) {

@@ -117,7 +117,7 @@ class TokenReaderTest : public testing::Test {
   const TestFolder made_;
 };
 
-TEST_F(TokenReaderTest, GivesBackTheRowsThatWereWritten) {
+TEST_F(TokenReaderTest, ReadsTheRowsThatWereWritten) {
   const std::vector<TokenRow> rows = some_rows(12, 100);
   const std::filesystem::path file = file_of(made_.path, rows, 33);
   TokenReader reader(file);
@@ -126,7 +126,7 @@ TEST_F(TokenReaderTest, GivesBackTheRowsThatWereWritten) {
   expect_same(all_rows(std::move(reader)), rows);
 }
 
-TEST_F(TokenReaderTest, ReadsAPartOfTheColumns) {
+TEST_F(TokenReaderTest, ReadsSomeColumns) {
   const std::vector<TokenRow> rows = some_rows(12, 100);
   const std::filesystem::path file = file_of(made_.path, rows, 33);
   const std::vector<TokenRow> some = all_rows(TokenReader(file, {"kept", "token"}));
@@ -138,7 +138,7 @@ TEST_F(TokenReaderTest, ReadsAPartOfTheColumns) {
   }
 }
 
-TEST_F(TokenReaderTest, GivesManyRowsInPieces) {
+TEST_F(TokenReaderTest, ReadsManyRowsInBatches) {
   std::vector<TokenRow> rows(40'000);
   for (size_t i = 0; i < rows.size(); ++i) rows[i].step = 3, rows[i].rollout = static_cast<int64_t>(i);
   TokenReader reader(file_of(made_.path, rows, rows.size()), {"step", "rollout"});
@@ -150,7 +150,7 @@ TEST_F(TokenReaderTest, GivesManyRowsInPieces) {
   EXPECT_EQ(next, 40'000);
 }
 
-TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
+TEST_F(TokenReaderTest, RejectsRowsOutOfOrder) {
   const std::vector<TokenRow> rows = some_rows(12, 100);
   for (const auto& [first, second] : {std::pair{3, 4}, {0, 10}, {45, 5}}) {  // tokens, completions, updates
     std::vector<TokenRow> mixed = rows;
@@ -160,13 +160,13 @@ TEST_F(TokenReaderTest, RefusesRowsInAnotherOrder) {
   }
 }
 
-TEST_F(TokenReaderTest, AFileWithoutRowsHasNone) {
+TEST_F(TokenReaderTest, ReadsAFileWithoutRows) {
   TokenFile file(made_.path, 5);
   file.commit({{"step", 5}});
   EXPECT_TRUE(all_rows(TokenReader(made_.path / TokenFile::name(5))).empty());
 }
 
-TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
+TEST_F(TokenReaderTest, RejectsDamagedRecords) {
   const std::string file = file_of(made_.path, some_rows(12, 10), 10).string();
   const std::string bytes = read_file(file);
   error_of(3, [&] { TokenReader{made_.path / "none.parquet"}; });
@@ -196,7 +196,7 @@ TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
 }
 
 /// A page's values have a checksum; its header and the footer, which say where and what they are, have none.
-TEST_F(TokenReaderTest, AFileThatWasCutOffOrChangedIsRefusedOrReadsAsItDid) {
+TEST_F(TokenReaderTest, TruncatedOrChangedFilesAreRejectedOrReadTheSame) {
   const std::vector<TokenRow> rows = some_rows(12, 60);
   const std::string bytes = read_file(file_of(made_.path, rows, 30));
   const auto read = [&](const std::string& content) -> std::optional<std::vector<TokenRow>> {
@@ -230,7 +230,7 @@ TEST_F(TokenReaderTest, AFileThatWasCutOffOrChangedIsRefusedOrReadsAsItDid) {
   EXPECT_LE(changed, flips / 2000);
 }
 
-TEST(TokenFiles, AreARunsInTheOrderOfSteps) {
+TEST(TokenFiles, AreSortedByStep) {
   const TestFolder made;
   const std::filesystem::path run = made.path;
   EXPECT_TRUE(token_files(run).empty());

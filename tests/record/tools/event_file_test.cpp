@@ -33,13 +33,13 @@ std::vector<std::string> records_in(const std::string& bytes) {
 }
 
 // As tensorboard 2.21.0's RecordWriter writes them.
-TEST(TfRecord, HasItsLengthAndMaskedChecksums) {
+TEST(TfRecord, HasLengthAndMaskedChecksums) {
   EXPECT_EQ(to_hex_digits(tfrecord("keel")), "0400000000000000424552046b65656cf28207f2");
   EXPECT_EQ(to_hex_digits(tfrecord("")), "000000000000000029039807d8ea82a2");
 }
 
 // Event(wall_time=1.5, step=300, summary={a: 0.1, b/c: -2}), as protobuf serializes it.
-TEST(EventFile, AStepIsOneEvent) {
+TEST(EventFile, WritesOneEventPerStep) {
   const TestFolder folder;
   EventFile file = EventFile::begin(folder.path / "tb", "", "");
   const size_t head = read_file(file.path()).size();
@@ -48,7 +48,7 @@ TEST(EventFile, AStepIsOneEvent) {
             "2400000000000000422b804d09000000000000f83f10ac022a160a080a016115cdcccc3d0a0a0a03622f6315000000c099c4cf5e");
 }
 
-TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
+TEST(EventFile, WritesAMetricOfAStepOnce) {
   const TestFolder folder;
   EventFile file = EventFile::begin(folder.path, "", "a1");
   file.add({.phase = "rl", .step = 4, .time = 1, .values = {{"updates", 8}}});
@@ -60,7 +60,7 @@ TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
   EXPECT_EQ(has, (std::vector<bool>{false, false, true, false, true}));  // version and start come first
 }
 
-TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
+TEST(EventFile, NewFileSortsLaterAndReplacesOlderOnes) {
   const TestFolder folder;
   const EventFile first = EventFile::begin(folder.path, "", "a1"), other = EventFile::begin(folder.path, "", "b2"),
                   second = EventFile::begin(folder.path, "", ""), third = EventFile::begin(folder.path, "", "a1");
@@ -77,7 +77,7 @@ TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
   EXPECT_EQ(list_directory(folder.path).size(), 4u);
 }
 
-TEST(EventFile, WhatALinkLeadsToStays) {
+TEST(EventFile, DoesNotTruncateTheTargetOfALink) {
   const TestFolder folder;
   const std::filesystem::path tools = folder.path / "tools", mine = folder.path / "mine";
   create_directories(tools);
@@ -88,7 +88,7 @@ TEST(EventFile, WhatALinkLeadsToStays) {
   EXPECT_EQ(list_directory(tools).size(), 1u);
 }
 
-TEST(EventFile, KnowsItsOwnNames) {
+TEST(EventFile, RecognisesItsNames) {
   EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.keel", "a1"));
   EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.a1.keel", "a1"));
   for (const char* name : {"events.out.tfevents.1700000000.host", "events.out.tfevents..keel",

@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-TEST(ExactNumber, IsTheShortestTextThatIsReadBackAsIt) {
+TEST(ShortestExact, IsTheShortestTextThatParsesBack) {
   EXPECT_EQ(shortest_exact(0.1), "0.1");
   EXPECT_EQ(shortest_exact(1.0 / 3), "0.3333333333333333");
   EXPECT_EQ(shortest_exact(100000), "100000");
@@ -14,7 +14,7 @@ TEST(ExactNumber, IsTheShortestTextThatIsReadBackAsIt) {
   EXPECT_EQ(shortest_exact(5e-324), "5e-324");
 }
 
-TEST(CsvTable, HasARowPerStepAndQuotesWhatNeedsIt) {
+TEST(CsvTable, HasARowPerStepAndQuotesFields) {
   ExportedRun run;
   run.steps = {{.phase = "eval", .step = 0, .time = 1, .values = {{"eval/a,b/\"avg\"@1", 0.5}}},
                {.phase = "rl", .step = 1, .time = 2, .values = {{"loss", -0.25}}}};

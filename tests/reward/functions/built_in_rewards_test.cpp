@@ -12,13 +12,13 @@
 namespace keel {
 namespace {
 
-TEST(BuiltInRewards, MathJudgesByTheVerifier) {
+TEST(BuiltInRewards, MathUsesTheVerifier) {
   SampleBatch batch;
   batch.add("so \\boxed{0.5}", "\\frac12").add("#### 41", "#### 42").add("the answer is 7", 7);
   EXPECT_EQ(score(batch, "math"), (Rewards{1, 0, 1}));
 }
 
-TEST(BuiltInRewards, ExactWantsTheSameText) {
+TEST(BuiltInRewards, ExactRequiresTheSameText) {
   SampleBatch batch;
   batch.add("<answer> Paris </answer>", "Paris")
       .add("paris", "Paris")
@@ -28,7 +28,7 @@ TEST(BuiltInRewards, ExactWantsTheSameText) {
   EXPECT_EQ(score(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
 }
 
-TEST(BuiltInRewards, CaseIsThatOfUnicode) {
+TEST(BuiltInRewards, IgnoreCaseFoldsUnicode) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "this build has no utf8proc";
   SampleBatch batch;
   batch
@@ -57,7 +57,7 @@ TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
   EXPECT_EQ(score(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0, 0, 1}));
 }
 
-TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
+TEST(BuiltInRewards, ChoiceReadsCommonSpellingsOfALetter) {
   SampleBatch batch;
   for (const char* right : {"The answer is (B).", "\\boxed{B}", "\\boxed{\\text{B}}", "answer: b",
                             "<answer>B) 12</answer>", "Answer: **B**", "B", "The correct answer is option B."})
@@ -72,13 +72,13 @@ TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
 }
 
 // Values of CSV are texts, so that an index there is one of digits.
-TEST(BuiltInRewards, AnIndexOfAChoiceIsANumberAndNoText) {
+TEST(BuiltInRewards, ChoiceIndexIsANumberNotAString) {
   SampleBatch batch;
   batch.add("C", 2).add("C", "2").add("B", "2").add("A", Json{"2", "A"});
   EXPECT_EQ(score(batch, "choice"), (Rewards{1, 0, 0, 1}));
 }
 
-TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
+TEST(BuiltInRewards, AnswerThatIsNotTextIsAnError) {
   SampleBatch batch;
   batch.add("1", Json{{"a", 1}});
   const std::string error = error_of(5, [&] { score(batch, "math"); });
@@ -86,7 +86,7 @@ TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
   EXPECT_NE(error.find("its answer is \"{\\\"a\\\":1}\""), std::string::npos) << error;
 }
 
-TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
+TEST(BuiltInRewards, TagsRequireEachTagOnceAndInOrder) {
   SampleBatch batch;
   batch.add("<think>a</think>\n<answer>b</answer>\n")
       .add("<think>a</think> so <answer>b</answer>")
@@ -100,21 +100,21 @@ TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
   EXPECT_EQ(score(batch, "tags:think,*"), (Rewards{1, 1, 0, 0, 1, 1, 0, 0}));
 }
 
-TEST(BuiltInRewards, APatternMustMatchTheWholeCompletion) {
+TEST(BuiltInRewards, PatternMustMatchTheWholeCompletion) {
   SampleBatch batch;
   batch.add("<t>one\ntwo</t>").add("<t>one</t> more").add("<t>\xff</t>").add("");
   EXPECT_EQ(score(batch, "pattern:<t>.*</t>"), (Rewards{1, 0, 1, 0}));
   EXPECT_EQ(score(batch, "pattern:.*</t>|"), (Rewards{1, 0, 1, 1}));
 }
 
-TEST(BuiltInRewards, APatternThatWouldBacktrackForYearsGivesUp) {
+TEST(BuiltInRewards, PatternWithExcessiveBacktrackingFails) {
   SampleBatch batch;
   std::string nearly(200, 'a');
   batch.add(nearly += 'b');
   EXPECT_EQ(score(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
 }
 
-TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
+TEST(BuiltInRewards, LengthPenaltyMatchesDapo) {
   SampleBatch batch;
   for (const int tokens : {0, 60, 80, 90, 100, 130}) batch.add("x", Json(), "test", tokens);
   EXPECT_EQ(score(batch, "overlong:100,20"), (Rewards{0, 0, 0, -0.5, -1, -1}));
@@ -129,7 +129,7 @@ TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
 }
 
 // verl 0.9.1, workers/reward_manager/dapo.py: score + min(-(length - (longest - len)) / len * penalty_factor, 0).
-TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPenaltyAsWeight) {
+TEST(BuiltInRewards, OverlongBufferAddsAFunctionWeightedByThePenalty) {
   SampleBatch batch;
   for (const int tokens : {60, 80, 90, 100}) batch.add("3", "3", "test", tokens);
   RewardOptions options;
@@ -144,7 +144,7 @@ TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPe
   EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("add overlong:MAX_LENGTH,BUFFER"), std::string::npos);
 }
 
-TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
+TEST(BuiltInRewards, AnyOfSeveralAnswersIsCorrect) {
   SampleBatch batch;
   const Json words = {"3", "three"}, mixed = {3.5, 4};
   batch.add("3", words)
@@ -161,13 +161,13 @@ TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
   EXPECT_EQ(score(letters, "choice"), (Rewards{1, 0}));
 }
 
-TEST(BuiltInRewards, NumbersAreAnswersToo) {
+TEST(BuiltInRewards, AnswersMayBeNumbers) {
   SampleBatch batch;
   batch.add("3", 3).add("3.0", 3).add("3.5", 3.5).add("7/2", 3.5).add("-2", -2).add("0.1", 0.1).add("10^{22}", 1e22);
   EXPECT_EQ(score(batch, "math"), (Rewards{1, 1, 1, 1, 1, 1, 1}));
 }
 
-TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
+TEST(RewardSum, RejectsAnAnswerThatAFunctionCannotUse) {
   RewardOptions options;
   options.functions = {"math @a", "code @b", "stopped"};
   const RewardSum sum = make_reward(options);
@@ -192,7 +192,7 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
             "the reward \"code @b\" cannot score this row: the prompt's answer holds no tests");
 }
 
-TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
+TEST(RewardSum, RejectsAnAnswerThatNoCompletionCanMatch) {
   RewardOptions options;
   options.functions = {"choice @letters", "numeric @numbers", "exact @texts", "math @texts"};
   const RewardSum sum = make_reward(options);
@@ -221,7 +221,7 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
   EXPECT_NE(make_reward(options).answer_error("Paris", "").find("reward \"numeric\""), std::string::npos);
 }
 
-TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
+TEST(RewardSum, WarnsAboutUnmatchedSources) {
   const auto warnings = [](std::vector<std::string> functions) {
     RewardOptions options;
     options.functions = std::move(functions);
@@ -238,7 +238,7 @@ TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
   EXPECT_NE(error.find("no function scores any row: reward \"math @gsm8k\""), std::string::npos) << error;
 }
 
-TEST(RewardSum, TheSameFunctionTwiceHasTwoNames) {
+TEST(RewardSum, MakesRepeatedNamesDistinct) {
   RewardOptions options;
   options.functions = {"math", "stopped", "math", "math"};
   std::vector<std::string> names;
@@ -247,7 +247,7 @@ TEST(RewardSum, TheSameFunctionTwiceHasTwoNames) {
   EXPECT_EQ(names, (std::vector<std::string>{"math", "stopped", "math (2)", "math (3)"}));
 }
 
-TEST(RewardSum, AddsWhatAppliesWithItsWeight) {
+TEST(RewardSum, SumsApplicableFunctionsByWeight) {
   SampleBatch batch;
   batch.add("4", 4, "gsm8k").add("5", 4, "gsm8k").add("(B)", "B", "mmlu").add("4", 4, "other");
   RewardOptions options;
@@ -258,7 +258,7 @@ TEST(RewardSum, AddsWhatAppliesWithItsWeight) {
   EXPECT_EQ(result.terms[1], (Rewards{std::nullopt, std::nullopt, 1, std::nullopt}));
 }
 
-TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
+TEST(RewardSum, HandlesANanRewardByOnError) {
   SampleBatch batch;
   batch.add("fine").add("bad");
   const RewardFunction task = [](const Prompt&, std::string_view text) {
@@ -280,7 +280,7 @@ TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
   EXPECT_EQ(score_with("skip").failures.size(), 1u);
 }
 
-TEST(RewardOptions, RefuseWhatMeansNothing) {
+TEST(RewardOptions, RejectInvalidFunctions) {
   const auto refused = [](std::vector<std::string> functions, std::vector<double> weights = {}) {
     RewardOptions options;
     options.functions = std::move(functions);
@@ -320,7 +320,7 @@ void in_folder_with(const std::string& name, const std::vector<std::string>& fil
   std::filesystem::current_path(before);
 }
 
-TEST(RewardFiles, AreRecordedByTheirFullPaths) {
+TEST(RewardFiles, HaveAbsolutePaths) {
   in_folder_with("plain", {"my.py", "judge.sh", "words.txt"}, [] {
     const std::string here = std::filesystem::current_path().string() + "/";
     const std::vector<std::pair<std::string, std::string>> cases = {
@@ -343,7 +343,7 @@ TEST(RewardFiles, AreRecordedByTheirFullPaths) {
   });
 }
 
-TEST(RewardFiles, InFoldersWithOddNamesStillMeanTheSame) {
+TEST(RewardFiles, KeepRelativePathsInFoldersWithOddNames) {
   in_folder_with("it's a folder", {"my.py", "judge.sh"}, [] {
     const std::string here = std::filesystem::current_path().string() + "/";
     EXPECT_EQ(with_absolute_paths("python:my.py"), "python:" + here + "my.py");
@@ -355,7 +355,7 @@ TEST(RewardFiles, InFoldersWithOddNamesStillMeanTheSame) {
     in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_absolute_paths("python:my.py"), "python:my.py"); });
 }
 
-TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
+TEST(RewardFiles, HaveShortNamesInAnyFolder) {
   in_folder_with("plain", {"my.py"}, [] {
     RewardOptions options;
     for (const std::string function : {"python:my.py:reward @a", "exec:cat my.py"}) {
@@ -367,7 +367,7 @@ TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
   });
 }
 
-TEST(RewardOptions, DescribeThemselves) {
+TEST(RewardOptions, HaveDescriptions) {
   RewardOptions options;
   OptionTable table;
   table.section("reward", "Reward functions and penalties.", options);

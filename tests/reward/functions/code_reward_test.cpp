@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-TEST(CodeReward, TakesTheLastFencedBlock) {
+TEST(CodeReward, ExtractsTheLastFencedBlock) {
   EXPECT_EQ(extract_program("a\n```python\nx = 1\n```\nb\n```py\nx = 2\n```\nc"), "x = 2\n");
   EXPECT_EQ(extract_program("```\nx = 1\n"), "x = 1\n");
   const std::string documented = "def f():\n    'so:'\n    ```\n    f()\n    ```\n    return 1\n";
@@ -31,7 +31,7 @@ TEST(CodeReward, ComparesOutputsByWordsAndLines) {
   EXPECT_FALSE(same_output("", "1"));
 }
 
-TEST(CodeReward, ReadsTheFormsOfDataSets) {
+TEST(CodeReward, ParsesTheFormatsOfDataSets) {
   const CodeTests apps = read_code_tests(R"({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", 5]})");
   ASSERT_EQ(apps.dialogs.size(), 2u);
   EXPECT_EQ(apps.dialogs[1].input, "2\n3\n");
@@ -78,7 +78,7 @@ class RunCode : public testing::Test {
   }
 };
 
-TEST_F(RunCode, JudgesWhatAProgramPrints) {
+TEST_F(RunCode, ScoresTheOutputOfAProgram) {
   const Json tests = {{"inputs", {"1 2\n", "3 4\n"}}, {"outputs", {"3\n", "7\n"}}};
   EXPECT_EQ(reward("print(sum(map(int, input().split())))", tests), 1);
   EXPECT_EQ(reward("if __name__ == '__main__':\n    print(3)", tests), 0);
@@ -87,7 +87,7 @@ TEST_F(RunCode, JudgesWhatAProgramPrints) {
   EXPECT_EQ(reward("def", tests), 0);
 }
 
-TEST_F(RunCode, JudgesAFunctionByItsResults) {
+TEST_F(RunCode, ScoresAFunctionByItsResults) {
   const Json calls =
       Json::parse(R"({"inputs": [[[1, 2], 3], "[4]\n5"], "outputs": [[1, 2, 3], [[4, 5]]], "fn_name": "f"})");
   EXPECT_EQ(reward("def f(a, b):\n    return tuple(a + [b])", calls), 1);
@@ -95,7 +95,7 @@ TEST_F(RunCode, JudgesAFunctionByItsResults) {
   EXPECT_EQ(reward("def f(a, b):\n    return a + [3]", calls, "code:fraction"), 0.5);
 }
 
-TEST_F(RunCode, ATextIsReadAsJsonOnlyWhereTheArgumentsAreText) {
+TEST_F(RunCode, ParsesStringsAsJsonOnlyIfArgumentsAreStrings) {
   // APPS and TACO hold the values themselves, PRIME's data sets hold both sides as JSON.
   const char *same = "def f(s):\n    return s", *whole = "def f(s):\n    return int(s)";
   const Json values = Json::parse(R"({"inputs": [["12"]], "outputs": ["12"], "fn_name": "f"})");
@@ -106,7 +106,7 @@ TEST_F(RunCode, ATextIsReadAsJsonOnlyWhereTheArgumentsAreText) {
   EXPECT_EQ(reward(whole, json), 1);
 }
 
-TEST_F(RunCode, DecimalFractionsOfCallsMayDifferALittle) {
+TEST_F(RunCode, DecimalFractionsOfCallsHaveATolerance) {
   const Json calls = Json::parse(R"({"inputs": [[3]], "outputs": [{"a": [0.3, [1, "x"]]}], "fn_name": "f"})");
   const auto returned = [&](const std::string& value) { return reward("def f(n):\n    return " + value, calls); };
   EXPECT_EQ(returned("{'a': (n * 0.1, [1, 'x'])}"), 1);
@@ -117,7 +117,7 @@ TEST_F(RunCode, DecimalFractionsOfCallsMayDifferALittle) {
   EXPECT_EQ(returned("{'a': [float('nan'), [1, 'x']]}"), 0);
 }
 
-TEST_F(RunCode, JudgesAFunctionByAssertions) {
+TEST_F(RunCode, ScoresAFunctionByAssertions) {
   const Json checks = {"assert f(1) == 2", "assert f(2) == 3\nassert f(3) == 4"};
   EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);
   EXPECT_EQ(reward("def f(x): return 2", checks), 0);
@@ -127,7 +127,7 @@ TEST_F(RunCode, JudgesAFunctionByAssertions) {
   EXPECT_EQ(reward("def f(x): return x", human_eval), 0);
 }
 
-TEST_F(RunCode, WhetherTheProgramHasANameIsAQuestion) {
+TEST_F(RunCode, TestsMayAskWhetherANameExists) {
   const Json checks = {"import solution\nassert hasattr(solution, 'f')", "import solution as s\nassert callable(s.f)",
                        "assert f(1) == 2"};
   EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);
@@ -135,7 +135,7 @@ TEST_F(RunCode, WhetherTheProgramHasANameIsAQuestion) {
   EXPECT_EQ(reward("def g(x): return x + 1", checks, "code:fraction"), 0);
 }
 
-TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
+TEST_F(RunCode, ExitingEarlyOrPrintingSuccessPassesNoCheck) {
   const Json checks = {"assert f(1) == 2"};
   EXPECT_EQ(reward("import os\nos._exit(0)", checks), 0);
   EXPECT_EQ(reward("raise SystemExit(0)", checks), 0);
@@ -147,12 +147,12 @@ TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
       0);
 }
 
-TEST_F(RunCode, SolutionsPassHoweverTheyAreTested) {
+TEST_F(RunCode, CorrectSolutionsPassInEveryTestFormat) {
   for (const ProgramCase& honest : program_cases("honest.txt"))
     EXPECT_EQ(reward(honest.program, honest.tests), 1) << honest.name;
 }
 
-TEST_F(RunCode, TestsThatRunnersRunCanFail) {
+TEST_F(RunCode, TestFunctionsAndClassesCanFail) {
   const char* program = "def f(x): return x + 1";
   EXPECT_EQ(
       reward(program, {"import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(1), 3)"}),
@@ -164,7 +164,7 @@ TEST_F(RunCode, TestsThatRunnersRunCanFail) {
             0);
 }
 
-TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
+TEST_F(RunCode, ReportsWhyAProgramFailed) {
   const auto note = [](const std::string& program, const Json& tests, const RewardSum& reward = made("code")) {
     SampleBatch batch;
     batch.add(program, tests);
@@ -179,7 +179,7 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
             "code: test 1: the program does not load: SyntaxError: inval");
   const std::string objects =
       note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
-  EXPECT_NE(objects.find("not judgeable: a test compares an object of the program's class P"), std::string::npos)
+  EXPECT_NE(objects.find("not testable: a test compares an object of the program's class P"), std::string::npos)
       << objects;
   RewardOptions hurried;
   hurried.functions = {"code:seconds=1"};
@@ -187,7 +187,7 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
   EXPECT_NE(late.find("took too long"), std::string::npos) << late;
 }
 
-TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
+TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
   RewardOptions lenient = options("code");
   lenient.on_error = "skip";
   const RewardSum reward = make_reward(lenient);
@@ -199,8 +199,8 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
     return result.failures.empty() ? "" : result.failures[0];
   };
   for (const auto& [test, part] : std::vector<std::pair<const char*, const char*>>{
-           {"class Node: pass\nassert f(Node()) == 1", "hands the program an object of the class Node"},
-           {"assert f(1) ==", "the test is no Python"},
+           {"class Node: pass\nassert f(Node()) == 1", "passes an object of the class Node to the program"},
+           {"assert f(1) ==", "the test is not valid Python"},
            {"import there_is_no_such_module", "No module named 'there_is_no_such_module'"},
            {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"},
            {"async def test_it(): assert f(1) == 2", "test_it is a coroutine"},
@@ -217,13 +217,13 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
         "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n"
         "    def test_it(self):\n        self.assertEqual(f(1), 2)",
         "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
-    EXPECT_NE(failure({test}).find("asks the program for nothing"), std::string::npos) << test << failure({test});
+    EXPECT_NE(failure({test}).find("does not use the program"), std::string::npos) << test << failure({test});
   EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
 }
 
 /// Only the program could say how these end: no verdict where the test itself wants it, none in favour where an answer
 /// brought it about; the reason says so.
-TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
+TEST_F(RunCode, AnswersThatOnlyTheProgramKnowsGiveNoReward) {
   struct Case {
     const char *program, *test, *part;
     bool row;  // it is the test's doing
@@ -233,12 +233,12 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
   lenient.on_error = "skip";
   const RewardSum lenient_reward = make_reward(lenient);
   for (const Case& one : std::vector<Case>{
-           {node, "n = N()\nassert n.me is n", "two of the program's objects are the same one", true},
-           {node, "n = N()\nassert g(n) is not n", "two of the program's objects are the same one", true},
-           {node, "import operator\nassert operator.is_(N(), N())", "are the same one", true},
+           {node, "n = N()\nassert n.me is n", "two of the program's objects are identical", true},
+           {node, "n = N()\nassert g(n) is not n", "two of the program's objects are identical", true},
+           {node, "import operator\nassert operator.is_(N(), N())", "are identical", true},
            {node, "import inspect\nassert len(inspect.signature(g).parameters) == 1 and g(1) == 1", "asks g for", true},
            {node, "import functools\ng = functools.lru_cache(g)\nassert g(2) == 2", "asks g for", true},
-           {node, "exec(g('x = ') + '1')\nassert x == 1", "gives to exec a text", true},
+           {node, "exec(g('x = ') + '1')\nassert x == 1", "passes a text to exec", true},
            {node, "import builtins\nassert g(1) and builtins.eval(g('N') + '()')", "runs a text", true},
            {node, "import timeit\nassert timeit.timeit(g('pass'), number=1) >= 0", "runs a text", true},
            {node, "import code\ncode.InteractiveInterpreter().runsource(g('x = ') + '1')", "runs a text", true},
@@ -246,20 +246,20 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
             "runs a text", true},
            {node, "import sys\nopen('/tmp/m.py', 'w').write(g('x = ') + '1')\nsys.path.append('/tmp')\nimport m",
             "runs a text", true},
-           {node, "assert compile(g(b'x = ') + b'1', '', 'exec')", "gives to compile a text", true},
-           {node, "import ast\nassert compile(ast.parse(g('x = 1')), '', 'exec')", "gives to compile a text", true},
+           {node, "assert compile(g(b'x = ') + b'1', '', 'exec')", "passes a text to compile", true},
+           {node, "import ast\nassert compile(ast.parse(g('x = 1')), '', 'exec')", "passes a text to compile", true},
            {node, "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): f(1)",
-            "what the program prints", true},
+            "the output of the program", true},
            {node, "__import__('sys').modules['__main__'].PROGRAM.channel.write('pass ')\nassert g(1) == 2",
             "returned 2 verdicts for 1 tests", true},
            {node, "assert type(f(1)).__name__ == 'N'", "for its class", false},
            {node, "assert isinstance(f(1), list)", "for __class__", false},
-           {node, "assert 3 in f(1)", "whether it holds a value", false},
+           {node, "assert 3 in f(1)", "whether it contains a value", false},
            {node, "import dataclasses\nassert dataclasses.asdict(f(1)) == {}", "asdict()", false},
            {node, "import copy\nassert copy.deepcopy(f(1))", "__deepcopy__", false},
            {node, "assert id(f(1)) != id(f(2))", "its identity", false},
            {node, "t = (1, 2)\nassert g(t) is t", "two equal values of the type tuple", false},
-           {node, "assert eval(g('N') + '()')", "gives to eval a text", false}}) {
+           {node, "assert eval(g('N') + '()')", "passes a text to eval", false}}) {
     SampleBatch batch;
     batch.add(one.program, Json{one.test});
     const RewardResult result = lenient_reward.score(batch.samples());
@@ -271,14 +271,14 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
   }
 }
 
-TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {
+TEST_F(RunCode, UnreadableTestsAreAnError) {
   SampleBatch batch;
   batch.add("print(1)", Json{{"what", 1}});
   const std::string error = error_of(5, [&] { made("code").score(batch.samples()); });
   EXPECT_NE(error.find("neither inputs and outputs"), std::string::npos) << error;
 }
 
-TEST(CodeReward, APythonThatIsNotThereIsRefused) {
+TEST(CodeReward, MissingPythonIsAnError) {
   RewardOptions options;
   options.functions = {"code"};
   options.python = "/nowhere/python3";

@@ -97,7 +97,7 @@ class CodeTricks : public testing::Test {
   std::optional<RewardSum> reward_;
 };
 
-TEST_F(CodeTricks, PassNoTest) {
+TEST_F(CodeTricks, PassNoTests) {
   std::vector<std::string> tricks(std::begin(kProtocols), std::end(kProtocols));
   for (const ProgramCase& trick : program_cases("tricks.txt")) tricks.push_back(trick.program);
   EXPECT_GE(tricks.size(), 60u);
@@ -115,14 +115,14 @@ TEST_F(CodeTricks, PassNoTest) {
   }
 }
 
-TEST_F(CodeTricks, NoNameOfTheProgramsStandsInForTheTests) {
+TEST_F(CodeTricks, ProgramNamesDoNotReplaceTestNames) {
   for (const ProgramCase& lender : program_cases("lenders.txt")) {
     const double tests = static_cast<double>(lender.tests.size());
     EXPECT_EQ(reward(lender.program, lender.tests), (tests - 1) / tests) << lender.name;
   }
 }
 
-TEST_F(CodeTricks, WhatAProgramDoesIsNotTheRowsFault) {
+TEST_F(CodeTricks, ProgramFailuresAreNotBlamedOnTheRow) {
   for (const ProgramCase& blame : program_cases("blames.txt"))
     EXPECT_EQ(reward(blame.program, blame.tests), 0) << blame.name;
 }
@@ -212,13 +212,13 @@ const Json kNarrowComparedWithItsLike = {
     "assert f('np.uint8([1, 2])').dtype == np.uint8 and f('np.complex64(1j)') == 1j and f('np.float32(0.5)') == 0.5",
     "assert f('str') is str and f('lambda x: x.dtype.str')(np.float32([1])) == '<f4'"};  // what is handed over
 
-TEST_F(CodeTricks, NumbersOfFewBitsAreLikeNoOthers) {
+TEST_F(CodeTricks, LowPrecisionNumbersDoNotEqualOthers) {
   if (const std::string why = missing_libraries(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_EQ(reward(kNarrow, kNarrowComparedWithNumbers), 0);
   EXPECT_EQ(reward(kNarrow, kNarrowComparedWithItsLike), 1);
 }
 
-TEST_F(CodeTricks, WhatIsEmptyIsLikeNothingElse) {
+TEST_F(CodeTricks, EmptyValuesEqualOnlyEmptyValues) {
   if (const std::string why = missing_libraries(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_EQ(reward(kEmpty, kEmptyComparedWithNumbers), 0);
   EXPECT_EQ(reward(kEmpty, kComparedWithItsLike), 1);

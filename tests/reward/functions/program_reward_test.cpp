@@ -63,7 +63,7 @@ void expect_part(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
+TEST_F(UserReward, SupportsTrlFunctionsWithColumnsAndNone) {
   python(
       "def reward(prompts, completions, length, answer, completion_ids, trainer_state, **kwargs):\n"
       "    assert prompts[0] == 'Question 0? ' and kwargs['data_source'] == ['test'] * 3 and trainer_state.global_step "
@@ -79,7 +79,7 @@ TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
 }
 
-TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
+TEST_F(UserReward, PassesTextsToTrlFunctionsForTextRows) {
   python(
       "def reward(completions, prompts, **kwargs): return [float(prompts == ['hi'] and completions == ['hello'])]\n");
   batch_.add("hello");
@@ -88,13 +88,13 @@ TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
-TEST_F(UserReward, GivesOpenRlhfsFunctionsWhatTheModelIsGiven) {
+TEST_F(UserReward, PassesTheModelPromptToOpenRlhfFunctions) {
   python("def reward_func(queries, prompts, labels): return [float(queries[0] == prompts[0] + 'hello<eos>')]\n");
   batch_.add("hello").last_prompt().row_text = "hi";
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
-TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
+TEST_F(UserReward, SupportsVerlFunctionsThatReturnDictionaries) {
   python(
       "def helper(x): return x\n"
       "async def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
@@ -105,7 +105,7 @@ TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{11, 20}));
 }
 
-TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
+TEST_F(UserReward, PassesExtraInfoToVerlFunctions) {
   python(
       "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
       "    assert extra_info == {'index': 3, 'num_turns': 2, 'rollout_reward_scores': {}}, extra_info\n"
@@ -114,7 +114,7 @@ TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
-TEST_F(UserReward, TakesVerlsBatchedFunctions) {
+TEST_F(UserReward, SupportsBatchedVerlFunctions) {
   python(
       "def compute_score(data_sources, solution_strs, ground_truths, extra_infos):\n"
       "    rows = zip(data_sources, solution_strs, ground_truths, extra_infos)\n"
@@ -124,7 +124,7 @@ TEST_F(UserReward, TakesVerlsBatchedFunctions) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{12, 20}));
 }
 
-TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
+TEST_F(UserReward, PassesOtherColumnsToTrlFunctions) {
   python(
       "def reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):\n"
       "    log_extra('length', [1] * len(prompts)), log_metric('mean', 0.5)\n"
@@ -136,7 +136,7 @@ TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
 
-TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
+TEST_F(UserReward, RejectsADeeplyNestedReplyAndContinues) {
   const std::string deep = "head -c 100000 /dev/zero | tr '\\0' ";
   for (const std::string reply : {"'['", "'{'"}) {
     shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + reply + "; echo; done\n");
@@ -157,7 +157,7 @@ TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
   expect_part(result.failures[0], "nested deeper than 512 levels");
 }
 
-TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
+TEST_F(UserReward, AcceptsRowsOfMaximumDepth) {
   python(
       "def reward(completions, tree, **kwargs):\n"
       "    depth = 0\n    while tree:\n        tree, depth = tree[0], depth + 1\n    return [depth]\n");
@@ -165,7 +165,7 @@ TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{511}));
 }
 
-TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
+TEST_F(UserReward, RejectsABrokenFileBeforeTheRun) {
   python("def reward(completions)\n  return []\n");
   expect_part(error_of(5, [&] { make_reward(options_); }), "SyntaxError");
   python("def reward(x, y): return 0\n");
@@ -184,7 +184,7 @@ const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError(
                                                              {"return 'one'", "'one' (str)"},
                                                              {"time.sleep(1000)", "did not answer within 1 s"}};
 
-TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
+TEST_F(UserReward, OneBadCompletionDoesNotAffectOthers) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
     const auto& [code, reason] = kMisbehaviour[kind];
     for (const bool is_batched : {false, true}) {
@@ -211,7 +211,7 @@ TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
   }
 }
 
-TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {
+TEST_F(UserReward, WrongCountIsNotRetriedWithSingleCompletions) {
   batch_.add("a").add("b").add("c");
   options_.on_error = "skip";
   const auto expect_failures = [&] {
@@ -226,7 +226,7 @@ TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {
   expect_failures();
 }
 
-TEST_F(UserReward, AProgramSpeaksTheSameLines) {
+TEST_F(UserReward, ProgramsUseTheSameProtocol) {
   shell(
       "while read -r line; do case $line in *'\"good\"'*) echo '{\"rewards\": [0.25, null]}';; *) echo '[true]';; "
       "esac; done\n");
@@ -234,7 +234,7 @@ TEST_F(UserReward, AProgramSpeaksTheSameLines) {
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{0.25, std::nullopt}));
 }
 
-TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
+TEST_F(UserReward, ReportsProtocolErrorsOfPrograms) {
   options_.on_error = "skip";
   batch_.add("x");
   const auto failure = [&](const std::string& script) {
@@ -255,7 +255,7 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
   expect_part(failure("sleep 1000 & cat > /dev/null; wait\n"), "did not answer within 0.5 s");
 }
 
-TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
+TEST_F(UserReward, RejectsErrorsOfUnknownCompletions) {
   batch_.add("a", "");
   for (const auto& [reply, part] : std::vector<std::pair<const char*, const char*>>{
            {R"({"rewards": [1], "errors": {"x": "the judge crashed"}})", R"(the judge crashed" for completion "x")"},
@@ -319,7 +319,7 @@ class Daemons : public UserReward {
   }
 };
 
-TEST_F(Daemons, EndWithTheWorkersThatAnsweredWell) {
+TEST_F(Daemons, EndWithWorkersThatReplied) {
   python(std::string(kDaemon) +
          "def reward(completions, **k):\n    leave_a_daemon()\n    return [1.0] * len(completions)\n");
   batch_.add("x");
@@ -327,7 +327,7 @@ TEST_F(Daemons, EndWithTheWorkersThatAnsweredWell) {
   EXPECT_EQ(count_and_see_that_they_are_gone(), 1u);
 }
 
-TEST_F(Daemons, EndWithAWorkerThatTookTooLong) {
+TEST_F(Daemons, EndWithAWorkerThatTimedOut) {
   python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    time.sleep(1000)\n");
   batch_.add("x");
   options_.timeout = 2;
@@ -347,7 +347,7 @@ TEST_F(Daemons, EndWithAWorkerThatCrashed) {
   EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
 }
 
-TEST_F(Daemons, EndWhenTheProgramKillsWhoKeepsHoldOfIt) {
+TEST_F(Daemons, EndIfTheProgramKillsItsSupervisor) {
   const std::string kill_keeper = "    leave_a_daemon()\n    os.kill(os.getppid(), 9)\n";
   batch_.add("x");
   options_.on_error = "skip";
@@ -365,7 +365,7 @@ TEST_F(Daemons, EndWhenTheProgramKillsWhoKeepsHoldOfIt) {
   EXPECT_EQ(count_and_see_that_they_are_gone(), 4u);
 }
 
-TEST_F(Daemons, ThatKeepMakingMoreEndAsWell) {
+TEST_F(Daemons, EndEvenIfTheyKeepForking) {
   python(std::string(kDaemon) +
          "def breed():\n"
          "    if os.fork() == 0:\n"
@@ -385,7 +385,7 @@ TEST_F(Daemons, ThatKeepMakingMoreEndAsWell) {
   EXPECT_GT(count_and_see_that_they_are_gone(), 3u);
 }
 
-TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
+TEST_F(UserReward, WorkersServeManyThreadsUpToTheirLimit) {
   python(
       "import os, time\n"
       "def reward(completions, **k):\n"
@@ -407,13 +407,13 @@ TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
   EXPECT_LE(workers, 3u);
 }
 
-TEST_F(UserReward, LongTextsAndBadBytesArrive) {
+TEST_F(UserReward, LongTextsAndInvalidBytesArrive) {
   python("def reward(completions, **k): return [len(c) for c in completions]\n");
   batch_.add(std::string(3'000'000, 'x')).add("\xff\xfe").add("\xe2\x82\xac\n\"\\");
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{3'000'000, 2, 4}));
 }
 
-TEST_F(UserReward, AWorkerThatDiedWhileIdleIsReplaced) {
+TEST_F(UserReward, ReplacesAWorkerThatExitedWhileIdle) {
   python(
       "import os, signal, threading, time\n"
       "def reward(completions, **k):\n"

@@ -114,7 +114,7 @@ std::string error_text(Channel& channel) {
   return "";
 }
 
-TEST(HttpReward, PostsWhatOpenRlhfsServersReadAndTakesTheirAnswer) {
+TEST(HttpReward, PostsRequestsInTheFormatOfOpenRlhf) {
   Server server({ok("{\"rewards\": [0.5, 2]}")});
   SampleBatch batch;
   batch.add("yes", "gold").add("no", 3);
@@ -127,7 +127,7 @@ TEST(HttpReward, PostsWhatOpenRlhfsServersReadAndTakesTheirAnswer) {
   EXPECT_EQ(body["labels"], Json({"gold", 3}));
 }
 
-TEST(HttpReward, TakesAnAnswerNestedTooDeepForNoAnswer) {
+TEST(HttpReward, RejectsADeeplyNestedResponse) {
   const std::string deep = ok("{\"rewards\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
   Server server({deep, deep, deep, deep, deep, deep});
   SampleBatch batch;
@@ -149,7 +149,7 @@ TEST(HttpReward, ReadsChunksAndBodiesWithAndWithoutALength) {
   EXPECT_EQ(answer_of(channel), "[1]");
 }
 
-TEST(HttpReward, TheEndOfTheAnswerIsEnough) {
+TEST(HttpReward, DoesNotWaitForTheEndOfTheConnection) {
   const std::string chunked =
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[2]\r\n0\r\nTrailer: x\r\n\r\n";
   Server server({ok("[1]"), chunked, "HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno"}, /*stays=*/true);
@@ -159,13 +159,13 @@ TEST(HttpReward, TheEndOfTheAnswerIsEnough) {
   EXPECT_EQ(error_text(channel), "answered with status 404: \"no\"");
 }
 
-TEST(HttpReward, WaitsForTheAnswerBehindInterimOnes) {
+TEST(HttpReward, SkipsInterimResponses) {
   Server server({"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok("[1]")});
   HttpChannel channel(quick(server));
   EXPECT_EQ(answer_of(channel), "[1]");
 }
 
-TEST(HttpReward, BytesMayComeOneByOne) {
+TEST(HttpReward, AcceptsSingleBytes) {
   for (const std::string& answer : {ok("[0.25]"), std::string("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
                                                               "Transfer-Encoding: chunked\r\n\r\n4\r\n[0.2\r\n"
                                                               "2;x=y\r\n5]\r\n0\r\nTrailer: x\r\n\r\n")}) {
@@ -175,7 +175,7 @@ TEST(HttpReward, BytesMayComeOneByOne) {
   }
 }
 
-TEST(HttpReward, TriesAgainAfterAServersFaultOnly) {
+TEST(HttpReward, RetriesOnlyServerErrors) {
   Server server({"HTTP/1.1 503 Busy\r\n\r\n", "HTTP/1.1 500 Oh\r\n\r\n", ok("[1]"), "HTTP/1.1 404 No\r\n\r\nnothing"});
   HttpChannel channel(quick(server));
   EXPECT_EQ(answer_of(channel), "[1]");
@@ -183,14 +183,14 @@ TEST(HttpReward, TriesAgainAfterAServersFaultOnly) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
-TEST(HttpReward, GivesUpAfterItsTries) {
+TEST(HttpReward, FailsAfterItsRetries) {
   Server server(std::vector<std::string>(5, "HTTP/1.1 503 Busy\r\n\r\n"));
   HttpChannel channel(quick(server));
   EXPECT_NE(error_text(channel).find("status 503"), std::string::npos);
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-TEST(HttpReward, FollowsNoRedirect) {
+TEST(HttpReward, DoesNotFollowRedirects) {
   Server other({ok("[1]")});
   Server server({"HTTP/1.1 302 Found\r\nLocation: " + other.url() + "\r\n\r\n"});
   HttpChannel channel(quick(server));
@@ -198,7 +198,7 @@ TEST(HttpReward, FollowsNoRedirect) {
   EXPECT_TRUE(other.requests().empty());
 }
 
-TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
+TEST(HttpReward, RejectsInvalidAndLongResponses) {
   struct Case {
     std::string answer;
     const char* part;
@@ -232,7 +232,7 @@ TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
   }
 }
 
-TEST(HttpReward, ASilentServerTakesTooLong) {
+TEST(HttpReward, TimesOutOnASilentServer) {
   Server server({"", ""});
   HttpOptions options = quick(server);
   options.timeout = 0.3;
@@ -241,7 +241,7 @@ TEST(HttpReward, ASilentServerTakesTooLong) {
   EXPECT_EQ(error_text(channel), "the response took too long");
 }
 
-TEST(HttpReward, ASilentServerIsAskedAsOftenAsTheSettingSays) {
+TEST(HttpReward, RetriesASilentServerAsConfigured) {
   Server server(std::vector<std::string>(5, ""));
   HttpOptions options = quick(server);
   options.timeout = 0.2;
@@ -251,7 +251,7 @@ TEST(HttpReward, ASilentServerIsAskedAsOftenAsTheSettingSays) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-TEST(HttpReward, ANumberThatIsNoneIsAFailureOfItsSample) {
+TEST(HttpReward, NanRewardIsAFailureOfItsSample) {
   Server server({ok("{\"rewards\": [1, \"two\"]}")});
   SampleBatch batch;
   batch.add("a").add("b");
@@ -263,7 +263,7 @@ TEST(HttpReward, ANumberThatIsNoneIsAFailureOfItsSample) {
   EXPECT_NE(result.failures.at(0).find("prompt 101"), std::string::npos);
 }
 
-TEST(HttpReward, AServerThatIsNotThereFailsEverySampleAtOnce) {
+TEST(HttpReward, UnreachableServerFailsAllSamplesImmediately) {
   std::string url;
   {
     const Server gone({});

@@ -1,4 +1,4 @@
-# What stands in for the program's objects in tests, and for what of Python's could be had to judge by them. It is read before code_judge.py.
+# Proxies for the program's objects, and safe replacements of builtins and library functions. It runs before code_judge.py.
 
 import ast
 import builtins
@@ -10,14 +10,14 @@ import sys
 
 
 class Broken(BaseException):
-    """The check is beyond saving, whatever it catches."""
+    """Ends the check, whatever it catches."""
 
 
 class ObjectOfTheProgram:
-    """An object of the program's that is no plain value. What is asked of it is asked there, but for comparisons: it is compared here, by
-    the plain value that it derives from, or not at all. Nor is a value of the test's an operand there: it may be what is expected."""
+    """A proxy for a program's object that is not a plain value. It forwards operations to the program, except comparisons, which use the
+    plain base value here. It never sends values of the test as operands, which may be expected values."""
 
-    __slots__ = ("_number", "_name", "_maker")  # the name by which a test came to it, or of what the test called for it
+    __slots__ = ("_number", "_name", "_maker")  # the name by which the test got it, or of the function that made it
 
     def __init__(self, number):
         object.__setattr__(self, "_number", number)
@@ -32,9 +32,9 @@ class ObjectOfTheProgram:
 
     def __getattribute__(self, name):
         if name.startswith("__") and name.endswith("__") and name not in FORWARDED:
-            if name.startswith("__array"):  # by which NumPy would have the program compute for it
+            if name.startswith("__array"):  # NumPy would let the program compute
                 raise AttributeError(name)
-            PROGRAM.cannot_tell(self, name)  # isinstance, too, asks for __class__
+            PROGRAM.cannot_tell(self, name)  # isinstance reads __class__, too
         return PROGRAM.ask("get", self, name)
 
     def __setattr__(self, name, value):
@@ -50,7 +50,7 @@ class ObjectOfTheProgram:
         try:
             items = iter(self)
         except TypeError:
-            PROGRAM.give_up("fail", "not judgeable: a test asks an object of the program's class " + value + " whether it holds a value")
+            PROGRAM.give_up("fail", "not testable: a test asks an object of the program's class " + value + " whether it contains a value")
         return any(x is item or x == item for item in items)
 
     def __instancecheck__(self, x):
@@ -68,14 +68,14 @@ class ObjectOfTheProgram:
     def __exit__(self, kind, error, trace):
         if kind is None:
             PROGRAM.ask("get", self, "__exit__")(None, None, None)
-        elif not issubclass(kind, (AssertionError, Broken)):  # these are not the program's to pass over
-            PROGRAM.give_up("fail", f"not judgeable: {kind.__name__} is raised in a `with` of the program's")
+        elif not issubclass(kind, (AssertionError, Broken)):  # the program must not suppress these
+            PROGRAM.give_up("fail", f"not testable: {kind.__name__} is raised in a `with` of the program")
 
     def __reduce_ex__(self, protocol):
         PROGRAM.cannot_tell(self, "a copy")
 
 
-Remote = ObjectOfTheProgram  # the long name is for messages of Python's
+Remote = ObjectOfTheProgram  # Python's messages show the long name
 OPERATORS = ("len", "iter", "next", "reversed", "bool", "str", "repr", "format", "int", "float", "complex", "index", "neg", "pos", "abs",
              "invert", "round", "getitem", "setitem", "delitem")
 FORWARDED = {f"__{name}__" for name in (*OPERATORS, "array", "annotations", "call", "dict", "doc", "enter", "exit", "init", "module", "name",
@@ -83,12 +83,12 @@ FORWARDED = {f"__{name}__" for name in (*OPERATORS, "array", "annotations", "cal
 
 
 def plain_of(x):
-    """The value that a comparison takes."""
+    """The plain value for a comparison."""
     if type(x) is not Remote:
         return x
     kind, value = PROGRAM.plain(x)
     if kind != "value":
-        PROGRAM.give_up("fail", f"not judgeable: a test compares an object of the program's class {value}, which only the program could do")
+        PROGRAM.give_up("fail", f"not testable: a test compares an object of the program's class {value}, which only the program can do")
     return value
 
 
@@ -113,20 +113,20 @@ def add_operators():
 
 
 def identical(a, b):
-    """a is b. Containers are the same here where they are there; of other values, and of the program's objects, only it could say."""
+    """Evaluates a is b. Works for containers, which keep their identity; other values and objects of the program are rejected."""
     if type(a) is Remote and type(b) is Remote:
-        # Names that the test calls, and instances of classes (by the names that classes have) are objects in every program.
+        # Called names, and instances of classes (capitalised names), are objects in every program.
         names, makers = ({object.__getattribute__(x, slot) for x in (a, b)} for slot in ("_name", "_maker"))
         of_test = names & PROGRAM.names_called or any(maker[:1].isupper() for maker in makers)
         PROGRAM.give_up("cannot" if of_test else "fail",
-                        "not judgeable: the test asks whether two of the program's objects are the same one")
+                        "not testable: the test asks whether two of the program's objects are identical")
     if a is b or type(a) is not type(b) or type(a) not in (*SCALARS, tuple, frozenset, range) or a == a != b:
         return a is b
-    PROGRAM.give_up("fail", f"not judgeable: the test asks whether two equal values of the type {type(a).__name__} are the same one")
+    PROGRAM.give_up("fail", f"not testable: the test asks whether two equal values of the type {type(a).__name__} are identical")
 
 
 def class_of(function, *x):
-    """type(x), where `type` is what the test calls so."""
+    """Evaluates type(x); `function` is what the test calls `type`."""
     return PROGRAM.cannot_tell(x[0], "its class") if function is type and type(x[0]) is Remote else function(*x)
 
 
@@ -141,7 +141,7 @@ def is_arithmetic(source):
 
 
 def as_text(source):
-    """To Python, whatever holds bytes is a text to run."""
+    """Converts bytes to text, since Python can execute both."""
     try:
         return memoryview(source).tobytes().decode()
     except TypeError:
@@ -149,21 +149,21 @@ def as_text(source):
 
 
 def is_own(source):
-    """Whether it is a text of the tests, or comes from before the program could have written it. A part of a text would not do: a word
-    of a message may be the name of what is expected."""
+    """Whether the source is a whole string of the tests, or from before the first reply of the program. A part of a string is not
+    enough, because a word of a message may name the expected value."""
     source = as_text(source)
     return not PROGRAM.answered or isinstance(source, str) and source.strip() in PROGRAM.texts
 
 
 def require_own(source, do):
-    """The judge runs what stands in the tests, and nothing that the program may have written."""
+    """Rejects source code that the program may have written."""
     if is_own(source) or do == "eval" and is_arithmetic(source):
         return
-    PROGRAM.give_up("fail" if do == "eval" else "cannot", f"not judgeable: the test gives to {do} a text that the program may have written")
+    PROGRAM.give_up("fail" if do == "eval" else "cannot", f"not testable: the test passes a text to {do} that the program may have written")
 
 
 class Locals(dict):
-    """A function's names, and behind them those of the tests, which a plain dictionary would hide from eval."""
+    """The local names of a function, with the names of the tests as a fallback for eval."""
 
     def __init__(self, names, scope):
         super().__init__(names)
@@ -174,7 +174,7 @@ class Locals(dict):
 
 
 def running(function):
-    """eval or exec, where they are called."""
+    """Wraps eval or exec with a check of the source."""
     def run(source, globals=None, locals=None, /):
         source = as_text(source)
         if isinstance(source, str):
@@ -194,20 +194,19 @@ def compiled(source, filename, mode, *rest, **named):
     return compile(source, filename, mode, *rest, **named)
 
 
-# What tests have in place of Python's own.
+# The builtins of tests.
 BUILTINS = {**vars(builtins), "__is__": identical, "__type__": class_of, "eval": running(eval), "exec": running(exec), "compile": compiled,
             "callable": lambda x: PROGRAM.ask("callable", x) if type(x) is Remote else callable(x),
             "id": lambda x: PROGRAM.cannot_tell(x, "its identity") if type(x) is Remote else id(x)}
 
 
 LIBRARIES = tuple(sys.path)
-# They compile no text but their own, and names in it; `ast` makes a tree, which nobody runs, and so does Python to show an exception
-# that ends a thread.
+# Modules that compile only their own code; `ast` only parses, and so does Python to print the exception of a thread.
 TRUSTED = ("__main__", "ast", "collections", "dataclasses", "threading", "unittest.mock")
 
 
 def is_of_library(frame, filename):
-    """Whether what is compiled in a frame is a library's: by a trusted one, for an import, or while a library is being imported."""
+    """Whether the code compiled in a frame belongs to a library: a trusted module, an import, or within an import."""
     module = frame.f_globals.get("__name__", "")
     if module.startswith("importlib._bootstrap") and isinstance(filename, str):
         return filename.startswith(LIBRARIES)
@@ -217,26 +216,26 @@ def is_of_library(frame, filename):
 
 
 def is_timing(frame, source):
-    """timeit.timeit(function) compiles a text of its own, in which no other stands."""
+    """Whether timeit.timeit(function) compiles its fixed template."""
     template = frame.f_globals.get("template", "") if frame.f_globals.get("__name__") == "timeit" else ""
     return source in (b"pass", template.format(stmt="_stmt()", setup="pass", init=", _stmt=_stmt").encode())
 
 
 def watch(event, arguments):
-    """For sys.addaudithook: code comes to be in more ways than by the functions above, and a text that is unpickled is run."""
+    """Audit hook (sys.addaudithook) that rejects code created in other ways, such as by unpickling."""
     if not PROGRAM.answered:
         return
     if event == "pickle.find_class":
-        PROGRAM.give_up("cannot", "not judgeable: the test unpickles what the program may have written")
+        PROGRAM.give_up("cannot", "not testable: the test unpickles data that the program may have written")
     if event in ("compile", "marshal.loads", "code.__new__"):
         source, *rest = arguments
         frame = sys._getframe(1)
         if not (is_of_library(frame, *rest[:1] or [None]) or event == "compile" and (is_own(source) or is_timing(frame, source))):
-            PROGRAM.give_up("cannot", "not judgeable: the test runs a text that the program may have written")
+            PROGRAM.give_up("cannot", "not testable: the test runs a text that the program may have written")
 
 
-# NumPy stretches what is empty to the shape of what it is compared with, and all of nothing is true: `[]` would be close to every number.
-# These compare so; others call them, or look at shapes first.
+# NumPy broadcasts empty arrays, and all() of nothing is true, so `[]` would be close to every number. These functions compare so; others
+# call them or check shapes first.
 COMPARING = {
     "numpy": "allclose array_equiv isclose",
     "numpy.ma.core": "allclose allequal",
@@ -246,7 +245,7 @@ COMPARING = {
 
 
 def strict(function):
-    """A comparing function of NumPy's for which what is empty is like nothing but what is empty."""
+    """Wraps a NumPy comparison so that an empty value equals only an empty value."""
     import inspect
     import numpy
     signature = inspect.signature(function)
@@ -255,12 +254,12 @@ def strict(function):
     def compare(*positional, **named):
         call = signature.bind(*positional, **named)
         operands = {name: plain_of(x) for name, x in itertools.islice(call.arguments.items(), 2)}
-        # Arrays are made once: an object in a list could have another length the next time. Numbers would become more precise as arrays.
+        # Converts to arrays once, because an object in a list could change its length. Scalars stay scalars to keep their precision.
         operands = {name: x if type(x) in SCALARS else numpy.asanyarray(x) for name, x in operands.items()}
         sizes = [numpy.size(x) for x in operands.values()]
         if 0 in sizes and any(sizes):
             if function.__name__.startswith("assert"):
-                raise AssertionError("what is empty is compared with what is not")
+                raise AssertionError("an empty value is compared with a non-empty one")
             return numpy.False_
         call.arguments.update(operands)
         return function(*call.args, **call.kwargs)
@@ -268,7 +267,7 @@ def strict(function):
 
 
 def make_approx_strict(pytest):
-    """For which an array is like a number where all that it holds are."""
+    """Makes pytest.approx reject empty arrays."""
     scalar = type(pytest.approx(0.0))
     base = next(kind for kind in scalar.__mro__[1:] if "__eq__" in vars(kind))  # arrays compare by it
     equal, equal_parts = scalar.__eq__, base.__eq__
@@ -281,7 +280,7 @@ def make_approx_strict(pytest):
 
 
 def make_assertions_strict(case):
-    """Of unittest: identity is the judge's to tell, and assertSetEqual would call a method of the program's with what is expected."""
+    """Makes unittest use identical(), and assertSetEqual not pass expected values to the program."""
     test, equal = case.TestCase, case.TestCase.assertSetEqual
     test.assertIs = lambda self, a, b, msg=None: self.assertTrue(identical(a, b), msg)
     test.assertIsNot = lambda self, a, b, msg=None: self.assertFalse(identical(a, b), msg)
@@ -294,17 +293,16 @@ OTHERS = {"pytest": make_approx_strict, "unittest.case": make_assertions_strict}
 def make_strict(module):
     if module.__name__ in OTHERS:
         return OTHERS[module.__name__](module)
-    for name in vars(module).keys() & COMPARING[module.__name__].split():  # versions differ in what they have
+    for name in vars(module).keys() & COMPARING[module.__name__].split():  # versions differ
         function = getattr(module, name)
         wrapped = strict(function)
         setattr(module, name, wrapped)
-        if module.__name__ == "numpy.testing":  # for assert_equal and the like, which call it where it is defined
+        if module.__name__ == "numpy.testing":  # for assert_equal and others in the defining module
             function.__globals__[name] = wrapped
 
 
 class StrictLibraries:
-    """For sys.meta_path: a library whose comparing takes what is empty for anything, or asks the program, is made strict as soon as a
-    test, or a value, has it imported."""
+    """Import hook (sys.meta_path) that makes the comparisons of a library strict when it is imported."""
 
     def find_spec(self, name, path=None, target=None):
         if name not in OTHERS and name not in COMPARING:

@@ -25,7 +25,7 @@ Json to_assignments(const Json& value) {
   return arguments;
 }
 
-std::string translate_value(const char* words, const Json& value) {
+std::string look_up(const char* words, const Json& value) {
   std::istringstream list(words);
   std::vector<std::string> names;
   for (std::string word; list >> word;) {
@@ -43,8 +43,8 @@ Json convert_key(Import& r, const std::string& key, const std::function<Json(con
   return kNoValue;
 }
 
-std::string translate_key(Import& r, const std::string& key, const char* words) {
-  const Json translated = convert_key(r, key, [&](const Json& value) { return Json(translate_value(words, value)); });
+std::string translate(Import& r, const std::string& key, const char* words) {
+  const Json translated = convert_key(r, key, [&](const Json& value) { return Json(look_up(words, value)); });
   return translated.is_discarded() ? "" : translated.get<std::string>();
 }
 
@@ -55,13 +55,13 @@ void set_warmup_fraction(Import& r, const std::string& target, const std::string
 
 Json to_precision(const Json& value) {
   if (value.is_null() || value == "auto") return kNoValue;
-  return translate_value(
-      "bfloat16=bf16 bf16=bf16 float16=fp16 fp16=fp16 half=fp16 float32=float32 fp32=float32 float=float32", value);
+  return look_up("bfloat16=bf16 bf16=bf16 float16=fp16 fp16=fp16 half=fp16 float32=float32 fp32=float32 float=float32",
+                 value);
 }
 
 Json to_moments(const Json& value) {
   if (value.is_null()) return kNoValue;
-  return translate_value(
+  return look_up(
       "adamw_torch=float32 adamw_torch_fused=float32 adamw_hf=float32 AdamW=float32 adamw_8bit=8bit "
       "adamw_bnb_8bit=8bit AdamW8bit=8bit",
       value);
@@ -69,7 +69,7 @@ Json to_moments(const Json& value) {
 
 Json to_schedule(const Json& value) {
   if (value.is_null()) return kNoValue;
-  return translate_value(
+  return look_up(
       "constant=constant constant_with_warmup=constant linear=linear cosine=cosine cosine_with_min_lr=cosine", value);
 }
 
@@ -80,11 +80,11 @@ Json to_target_modules(const Json& value) {
 
 Json kl_estimator(const Json& value) {
   if (value.is_null()) return kNoValue;
-  return translate_value("kl=k1 k1=k1 mse=k2 k2=k2 low_var_kl=k3 k3=k3", value);
+  return look_up("kl=k1 k1=k1 mse=k2 k2=k2 low_var_kl=k3 k3=k3", value);
 }
 
-int64_t positive_count(const Import& r, const char* target) {
-  const Json value = r.keel_value(target);
+int64_t keel_count(const Import& r, const char* target) {
+  const Json value = r.setting(target);
   return value.is_number_integer() ? std::max<int64_t>(value.get<int64_t>(), 1) : 1;
 }
 

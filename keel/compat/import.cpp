@@ -30,8 +30,7 @@ const KeyTable& choose_table(const ConfigTree& recipe) {
     fail(ExitCode::kBadConfiguration, place, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
          "(actor_rollout_ref, algorithm, ...). For a Keel configuration use `keel train`");
   if (recipe.value.size() == 1 && recipe.value.contains("hydra"))
-    fail(ExitCode::kBadConfiguration, place,
-         ": is the configuration of Hydra itself. Fix: import .hydra/config.yaml of that run");
+    fail(ExitCode::kBadConfiguration, place, ": belongs to Hydra. Fix: import .hydra/config.yaml of that run");
   if (known[0].first == known[1].first)
     fail(ExitCode::kBadConfiguration, place, ": the keys belong to several programs. Fix: add SFTConfig={} for a ",
          "recipe of `trl sft`, or GRPOConfig={}. For a Keel configuration use `keel train`");
@@ -77,14 +76,12 @@ double Import::number(const std::string& key) const {
   return number.get<double>();
 }
 
-bool Import::is_set_by_user(const std::string& target) const { return user_settings_.contains(target); }
+bool Import::user_sets(const std::string& target) const { return user_.contains(target); }
 
-bool Import::is_set(const std::string& target) const {
-  return user_settings_.contains(target) || lines_.contains(target);
-}
+bool Import::is_set(const std::string& target) const { return user_.contains(target) || lines_.contains(target); }
 
-Json Import::keel_value(const std::string& target) const {
-  if (const auto own = user_settings_.find(target); own != user_settings_.end()) return own->second;
+Json Import::setting(const std::string& target) const {
+  if (const auto own = user_.find(target); own != user_.end()) return own->second;
   if (const auto line = lines_.find(target); line != lines_.end()) return line->second.value;
   return options_.get(target);
 }
@@ -92,7 +89,7 @@ Json Import::keel_value(const std::string& target) const {
 void Import::set(const std::string& target, Json value, const std::string& key, const std::string& note) {
   if (options_.find(target) == nullptr)
     fail(ExitCode::kInternal, key, " is mapped to ", target, ", which is not a setting");
-  if (is_set_by_user(target) || value.is_discarded()) return;
+  if (user_sets(target) || value.is_discarded()) return;
   const bool is_default = find_value(recipe_, key) == nullptr;
   const auto [line, is_new] = lines_.try_emplace(target, Line{value, key, note, is_default});
   if (is_new || line->second.value == value || is_default) return;
@@ -127,7 +124,7 @@ void Import::walk(const std::string& path, const Json& value) {
 
 void Import::apply(const std::string& path, const Json& value) {
   const KeyRow* row = table_.exact(path);
-  if (row == nullptr && options_.find(path) != nullptr) return static_cast<void>(user_settings_[path] = value);
+  if (row == nullptr && options_.find(path) != nullptr) return static_cast<void>(user_[path] = value);
   if (row == nullptr) row = table_.find(path);
   if (row == nullptr) {
     if (value == Json::object() || (value.is_null() && table_.has_below(path))) return;  // an empty section
@@ -154,7 +151,7 @@ void Import::apply(const std::string& path, const Json& value) {
 }
 
 void Import::map(const std::string& key, const KeyRow& row, const Json& value) try {
-  if (is_set_by_user(row.target)) return;
+  if (user_sets(row.target)) return;
   const Json converted = row.conversion ? row.conversion(value) : value;
   set(row.target, converted, key, converted == value ? "" : row.unit);
 } catch (const Error& error) {
@@ -194,7 +191,7 @@ ConfigTree Import::configuration() const {
     if (line != recipe_.lines.end()) tree.lines[target] = line->second;
   };
   for (const auto& [target, line] : lines_) put(target, line.value, line.key);
-  for (const auto& [target, value] : user_settings_) put(target, value, target);
+  for (const auto& [target, value] : user_) put(target, value, target);
   return tree;
 }
 
@@ -220,11 +217,10 @@ std::string Import::yaml() const {
     for (const Option& option : options_.options()) {
       const auto line = lines_.find(option.path);
       if (!is_set(option.path) || !option.path.starts_with(section.path + ".")) continue;
-      std::string entry =
-          "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(keel_value(option.path));
+      std::string entry = "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(setting(option.path));
       entry.resize(std::max(entry.size() + 2, kColumn), ' ');
       std::string origin = "set next to the recipe";
-      if (!is_set_by_user(option.path)) {
+      if (!user_sets(option.path)) {
         const Json original = value(line->second.key);
         origin = (line->second.is_default ? table_.program() + "'s default of " : "") + line->second.key;
         if (original != line->second.value) origin += " " + yaml_inline(original);

@@ -38,18 +38,17 @@ class Import {
   std::string text(const std::string& key) const;
   /// Whether value() is true. Throws an Error unless it is true, false or null.
   bool is_true(const std::string& key) const;
-  /// value() as an integer from 1 to 2^20, so that products of three fit into 63 bits. Throws an Error for other
-  /// values.
+  /// value() as an integer from 1 to 2^20, so that products of three fit into 63 bits. Else throws an Error.
   int64_t count(const std::string& key) const;
   /// value() as a number. Throws an Error for other values.
   double number(const std::string& key) const;
 
   /// Whether the user sets this Keel setting next to the recipe. set() then does nothing.
-  bool is_set_by_user(const std::string& target) const;
+  bool user_sets(const std::string& target) const;
   /// Whether a Keel setting has a value from the user or the recipe.
   bool is_set(const std::string& target) const;
   /// The value of a Keel setting: the user's, else the one set so far, else the default.
-  Json keel_value(const std::string& target) const;
+  Json setting(const std::string& target) const;
 
   /// Sets a Keel setting from a key of the recipe (or its default). A second key with another value is an error, unless
   /// one of them is a default. `note` explains the value in a comment.
@@ -83,7 +82,7 @@ class Import {
   const KeyTable& table_;
   Config config_;        // defaults of Keel
   OptionTable options_;  // of config_
-  std::map<std::string, Json> user_settings_;
+  std::map<std::string, Json> user_;
   std::map<std::string, Line> lines_;
   std::vector<std::string> remarks_, ignored_keys_, errors_;
 };

@@ -41,8 +41,7 @@ class KeyTable {
   void refuses(const char* keys, const char* reason, const char* harmless = "[]");
   /// The key has no effect on the training.
   void ignores(const char* keys);
-  /// The computation reads the keys together, after all `maps` rows, in the order of these calls. `targets` is for
-  /// help.
+  /// The computation reads these keys, after all `maps` rows, in the order of these calls. `targets` is for help.
   void computes(const char* keys, const char* targets, Computation computation);
   /// Defaults of the program: a JSON object of dotted keys. They apply to absent keys of `maps` rows, are harmless for
   /// `refuses` rows, and Import::value returns them.

@@ -34,10 +34,9 @@ ConfigTree read_file(const std::string& file) {
            "replace `python3 -m verl.trainer.main_ppo` or `trl grpo` by `keel import -o keel.yaml`, and run it "
            "with bash");
   if (name.ends_with(".py"))
-    refuse(
-        name,
-        ": Python scripts are not supported. Fix: write its GRPOConfig(...) or SFTConfig(...) and LoraConfig(...) as "
-        "JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, \"dataset_name\": ...}");
+    refuse(name,
+           ": Python scripts are not supported. Fix: write its GRPOConfig(...) or SFTConfig(...) and LoraConfig(...) "
+           "as JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, \"dataset_name\": ...}");
   if (trimmed(text).empty()) refuse(name, ": is empty, expected a recipe of TRL or verl");
   return parse_config(text, name, Anchors::kResolved);
 }
@@ -168,8 +167,7 @@ void remove_defaults_list(ConfigTree& tree) {
   erase_value(tree, "defaults");
 }
 
-// Arguments
-// -------------------------------------------------------------------------------------------------------------
+// Arguments ---------------------------------------------------------------------------------------------------------
 
 /// Handles ~key, or ~key=value for a key with this value.
 void remove_key(ConfigTree& tree, const std::string& word) {
@@ -198,8 +196,7 @@ void set_key(ConfigTree& tree, std::string_view word) {
   while (word.starts_with('+')) word.remove_prefix(1);
   const size_t equals = word.find('=');
   if (equals == word.npos)
-    refuse(kCommandLine, ": ", word,
-           ": expected key=value (verl) or --key value (TRL); the recipe file must come first");
+    refuse(kCommandLine, ": ", word, ": expected key=value (verl) or --key value (TRL); recipe file first");
   const std::string path(trimmed(word.substr(0, equals)));
   if (path.find_first_of("/@") != path.npos) refuse(kCommandLine, ": ", word, ": selects a Hydra file. ", kResolve);
   const Json* found = find_value(tree, path);

@@ -17,10 +17,9 @@ struct Phase {
 /// Converts updates to steps, rounded up. A number below 1 is a fraction of max_steps.
 int64_t updates_to_steps(const Import& r, const std::string& key, const Phase& phase) {
   const double number = r.number(key);
-  const Json max_steps = r.value("max_steps");
+  const Json total = r.value("max_steps");
   double updates = number;
-  if (number > 0 && number < 1 && max_steps.is_number() && max_steps > 0)
-    updates = std::ceil(number * max_steps.get<double>());
+  if (number > 0 && number < 1 && total.is_number() && total > 0) updates = std::ceil(number * total.get<double>());
   if (updates < 1 || updates != std::floor(updates) || updates > 1e15)
     r.fail_at(key, "expected a number of updates, or a fraction together with max_steps");
   return static_cast<int64_t>(std::ceil(updates / static_cast<double>(phase.updates_per_step)));
@@ -30,7 +29,7 @@ void set_schedule(Import& r, const Phase& phase) {
   const std::string type = r.text("lr_scheduler_type"), floor = phase.optimizer + ".min_lr_ratio";
   r.set(phase.optimizer + ".schedule", convert_key(r, "lr_scheduler_type", to_schedule), "lr_scheduler_type");
   const Json rate = r.value("lr_scheduler_kwargs.min_lr_rate"), lowest = r.value("lr_scheduler_kwargs.min_lr");
-  const Json lr = r.keel_value(phase.optimizer + ".lr");
+  const Json lr = r.setting(phase.optimizer + ".lr");
   if (!rate.is_null()) r.set(floor, rate, "lr_scheduler_kwargs.min_lr_rate");
   if (lowest.is_number() && lr.is_number() && (lr <= 0 || lowest > lr))
     r.refuse("lr_scheduler_kwargs.min_lr",
@@ -50,15 +49,14 @@ void set_schedule(Import& r, const Phase& phase) {
 
 void set_length(Import& r, const Phase& phase) {
   const Json steps = r.value("max_steps");
-  if (r.is_set_by_user(phase.length + ".steps") || r.is_set_by_user(phase.length + ".data_epochs")) return;
+  if (r.user_sets(phase.length + ".steps") || r.user_sets(phase.length + ".data_epochs")) return;
   if (steps.is_null() || (steps.is_number() && steps <= 0))
     return r.set(phase.length + ".data_epochs", r.value("num_train_epochs"), "num_train_epochs");
   const int64_t count = steps.is_number_integer() ? steps.get<int64_t>() : 0, updates = phase.updates_per_step;
   if (count == 0 || count % updates != 0)
     return r.refuse("max_steps", "got " + steps.dump() + " updates, expected a multiple of " + std::to_string(updates) +
                                      ", the updates per rollout batch");
-  r.set(phase.length + ".steps", count / updates, "max_steps",
-        updates > 1 ? "divided by the updates per rollout batch" : "");
+  r.set(phase.length + ".steps", count / updates, "max_steps", updates > 1 ? "in rollout batches" : "");
 }
 
 /// Sets the intervals of checkpoints and evaluations. Returns whether TRL evaluates.
@@ -85,9 +83,7 @@ bool set_intervals(Import& r, const Phase& phase) {
 }
 
 /// Completions (or rows) of one device step on all devices.
-int64_t sequences_per_device_step(const Import& r) {
-  return r.count("per_device_train_batch_size") * r.count("num_processes");
-}
+int64_t device_batch(const Import& r) { return r.count("per_device_train_batch_size") * r.count("num_processes"); }
 
 void remark_processes(Import& r) {
   if (!r.find("num_processes"))
@@ -99,9 +95,9 @@ constexpr const char* kUpdate = "train.sequences_per_update";
 
 /// The number of updates per rollout batch, including epochs.
 int64_t updates_per_step(const Import& r) {
-  const int64_t sequences = positive_count(r, kPrompts) * positive_count(r, "rollout.samples_per_prompt"),
-                update = positive_count(r, kUpdate);
-  return positive_count(r, "train.epochs") * (sequences % update == 0 ? sequences / update : 1);
+  const int64_t all = keel_count(r, kPrompts) * keel_count(r, "rollout.samples_per_prompt"),
+                update = keel_count(r, kUpdate);
+  return keel_count(r, "train.epochs") * (all % update == 0 ? all / update : 1);
 }
 
 void trl_precision(Import& r) {
@@ -137,7 +133,7 @@ void trl_adapter(Import& r) {
     else
       r.set(target, r.value(name), name);
   };
-  if (r.is_set_by_user("lora.adapter")) return;
+  if (r.user_sets("lora.adapter")) return;
   if (r.value("r") == 0 || r.value("lora_r") == 0)
     r.refuse(r.value("r") == 0 ? "r" : "lora_r", "is 0, expected at least 1");
   set("lora.rank", config ? "r" : "lora_r", config ? "lora_r" : "r", 8);
@@ -157,10 +153,10 @@ void trl_adapter(Import& r) {
 void grpo_sizes(Import& r) {
   const std::string batch = "generation_batch_size", parts = "steps_per_generation";
   const auto number = [](int64_t value) { return std::to_string(value); };
-  const int64_t device = sequences_per_device_step(r), accumulation = r.count("gradient_accumulation_steps");
+  const int64_t device = device_batch(r), accumulation = r.count("gradient_accumulation_steps");
   const std::string key = r.find(batch) ? batch : r.find(parts) ? parts : "per_device_train_batch_size";
   const int64_t steps = r.find(parts) ? r.count(parts) : r.find(batch) ? r.count(batch) / device : accumulation;
-  const int64_t sampled = steps * device, samples = positive_count(r, "rollout.samples_per_prompt");
+  const int64_t sampled = steps * device, samples = keel_count(r, "rollout.samples_per_prompt");
   if (r.find(batch) && r.find(parts) && r.count(batch) != sampled)
     return r.refuse(batch, parts + " gives " + number(sampled) + ". Keep one of the two, or set num_processes");
   if (r.find(batch) && r.count(batch) % device != 0)
@@ -169,7 +165,7 @@ void grpo_sizes(Import& r) {
   if (steps % accumulation != 0)
     return r.refuse("gradient_accumulation_steps", "is " + number(accumulation) + ", expected a divisor of the " +
                                                        number(steps) + " device batches of a rollout batch");
-  if (!r.is_set_by_user(kPrompts) && sampled % samples != 0)
+  if (!r.user_sets(kPrompts) && sampled % samples != 0)
     return r.refuse(key, "the batch has " + number(sampled) + " completions, expected a multiple of num_generations, " +
                              number(samples));
   r.set(kPrompts, sampled / samples, key,
@@ -197,24 +193,23 @@ void grpo_length(Import& r) {
           : name.starts_with("eval/") ? name
                                       : "eval/" + name,
           name.empty() ? best : metric);
-  if (evaluates && !r.is_set_by_user("data.eval_files") && !r.is_set_by_user("data.held_out"))
+  if (evaluates && !r.user_sets("data.eval_files") && !r.user_sets("data.held_out"))
     r.remark(
         "eval_strategy: TRL evaluates on the test split. Keel evaluates only with data.eval_files or "
         "data.held_out");
 }
 
 void grpo_loss(Import& r) {
-  if (r.is_set_by_user("objective.method"))
+  if (r.user_sets("objective.method"))
     return r.remark("objective.method is set next to the recipe, so loss_type and its bounds are not used");
   const std::string name = r.text("loss_type"), level_key = "importance_sampling_level";
-  const std::string method =
-                        translate_key(r, "loss_type",
-                                      "grpo=grpo bnpo=ppo dr_grpo=dr_grpo dapo=dapo luspo=ppo cispo=cispo sapo=sapo "
-                                      "vespo=vespo"),
-                    level = translate_key(r, level_key, "token=token sequence=sequence");
+  const std::string method = translate(r, "loss_type",
+                                       "grpo=grpo bnpo=ppo dr_grpo=dr_grpo dapo=dapo luspo=ppo cispo=cispo sapo=sapo "
+                                       "vespo=vespo"),
+                    level = translate(r, level_key, "token=token sequence=sequence");
   if (method.empty()) return;
   const bool clipped = name != "cispo" && name != "sapo" && name != "vespo", by_sequence = level == "sequence";
-  const std::string average = translate_value(
+  const std::string average = look_up(
       "grpo=seq_mean_token_mean sapo=seq_mean_token_mean dr_grpo=seq_mean_token_sum_norm luspo=seq_mean_token_sum "
       "bnpo=token_mean dapo=token_mean cispo=token_mean vespo=token_mean",
       name);
@@ -255,13 +250,10 @@ void grpo_loss(Import& r) {
   if (!parameters.empty()) r.set("objective.parameters", parameters, clipped ? "delta" : "loss_type");
 
   if (!r.find("loss_type") || !r.find("beta"))
-    r.remark(
-        "defaults are those of TRL 1.16; loss_type was bnpo before 0.22, grpo before 0.17; beta was 0.04 before 0.19");
+    r.remark("defaults are of TRL 1.16; loss_type was bnpo before 0.22, grpo before 0.17; beta was 0.04 before 0.19");
   const bool by_tokens = average == "token_mean";
   if (by_tokens && (updates_per_step(r) > 1 || (name == "bnpo" && r.value("gradient_accumulation_steps") != 1)))
-    r.remark(
-        "loss_type: TRL averages over the tokens of micro-batches or rollout batches, Keel over all tokens of an "
-        "update");
+    r.remark("loss_type: TRL averages over micro-batches or rollout batches, Keel over all tokens of an update");
   if (!by_tokens && r.value("entropy_coef") != 0)
     r.remark("entropy_coef: TRL averages the entropy over all tokens, Keel like the loss (objective.aggregation)");
   if (!by_tokens && r.is_true("mask_truncated_completions"))
@@ -269,17 +261,16 @@ void grpo_loss(Import& r) {
 }
 
 void grpo_advantage(Import& r) {
-  const std::string advantage =
-      translate_key(r, "scale_rewards", "group=grpo true=grpo none=group_mean false=group_mean");
+  const std::string advantage = translate(r, "scale_rewards", "group=grpo true=grpo none=group_mean false=group_mean");
   if (advantage.empty()) return;
   r.set("objective.advantage", advantage, "scale_rewards");
-  if (advantage == "grpo" && !r.is_set_by_user("objective.advantage"))
+  if (advantage == "grpo" && !r.user_sets("objective.advantage"))
     r.set("objective.advantage_eps", 1e-4, "scale_rewards", "TRL adds it to the standard deviation");
 }
 
 void grpo_rewards(Import& r) {
   if (r.find("reward_weights")) r.set("reward.weights", to_list(r.value("reward_weights")), "reward_weights");
-  if (r.is_set_by_user("reward.functions")) return;
+  if (r.user_sets("reward.functions")) return;
   if (!r.find("reward_funcs"))
     return r.remark("reward_funcs is missing: Keel scores every row with math; set reward.functions for others");
   Json functions = Json::array();
@@ -289,8 +280,7 @@ void grpo_rewards(Import& r) {
     const size_t dot = name.find_last_of('.');
     if (name == "accuracy_reward" || name == "reasoning_accuracy_reward" || name == "accuracy") {
       functions.push_back("math");
-      r.remark("reward_funcs: " + name +
-               " gives 0 for answers without \\boxed{} or LaTeX, Keel's math reads any answer");
+      r.remark("reward_funcs: " + name + " gives 0 for answers without \\boxed{} or LaTeX, Keel's math reads any");
       if (name == "reasoning_accuracy_reward")
         r.remark("reward_funcs: " + name + " reads only the text after </think>, Keel's math the whole completion");
     } else if (name == "think_format_reward" || name == "format") {
@@ -306,7 +296,7 @@ void grpo_rewards(Import& r) {
 }
 
 void grpo_remarks(Import& r) {
-  if (r.keel_value("reference.kl_coefficient") != 0 && r.is_true("use_bias_correction_kl"))
+  if (r.setting("reference.kl_coefficient") != 0 && r.is_true("use_bias_correction_kl"))
     r.remark("use_bias_correction_kl: TRL also multiplies each token's KL by its ratio, Keel does not");
   if (!r.is_set("checkpoint.keep"))
     r.remark("save_total_limit: TRL keeps all checkpoints, Keel checkpoint.keep of them");
@@ -314,20 +304,20 @@ void grpo_remarks(Import& r) {
     r.remark("max_prompt_length: TRL truncates longer prompts, Keel skips and counts them");
   if (r.is_set("train.data_epochs"))
     r.remark("num_train_epochs: TRL drops the incomplete last batch of an epoch, Keel joins the epochs");
-  if (!r.is_set("data.files") && !r.is_set_by_user("task.name"))
+  if (!r.is_set("data.files") && !r.user_sets("task.name"))
     r.refuse("dataset_name", "is missing. Fix: add dataset_name=FILE or data.files='[FILE]'");
 }
 
 // SFT ---------------------------------------------------------------------------------------------------------------
 
 void sft_sizes(Import& r) {
-  const int64_t rows = sequences_per_device_step(r) * r.count("gradient_accumulation_steps");
+  const int64_t rows = device_batch(r) * r.count("gradient_accumulation_steps");
   if (!r.is_true("packing")) {
     r.set("sft.batch", rows, "per_device_train_batch_size",
           "per_device_train_batch_size x num_processes x gradient_accumulation_steps");
     return remark_processes(r);
   }
-  if (!r.is_set_by_user("sft.batch"))
+  if (!r.user_sets("sft.batch"))
     r.refuse("packing",
              "TRL's update has " + std::to_string(rows) + " blocks of max_length tokens. Fix: add sft.batch=N (rows)");
   r.remark("packing: TRL's update has " + std::to_string(rows) + " blocks, Keel's has sft.batch rows");
@@ -348,12 +338,11 @@ void sft_loss(Import& r) {
   if (assistant && whole) r.refuse("assistant_only_loss", "is true, but completion_only_loss is false. Keep one");
   const char* loss_on = assistant ? "assistant" : whole ? "all" : "completion";
   r.set("sft.loss_on", loss_on, whole ? "completion_only_loss" : "assistant_only_loss");
-  r.remark(
-      assistant
-          ? "assistant_only_loss: TRL trains on the text between {% generation %} marks, Keel on the text that the "
-            "template adds after the prompt, up to the token that ends the turn"
-          : "assistant_only_loss is false: all tokens of conversations and texts are trained on "
-            "(sft.loss_on=assistant: only those of the assistant)");
+  r.remark(assistant
+               ? "assistant_only_loss: TRL trains on {% generation %} marks, Keel on what the template adds after the "
+                 "prompt, up to the token that ends the turn"
+               : "assistant_only_loss is false: all tokens of conversations and texts are trained on "
+                 "(sft.loss_on=assistant: only those of the assistant)");
 }
 
 void sft_rows(Import& r) {
@@ -361,7 +350,7 @@ void sft_rows(Import& r) {
   if (column != "text" && !column.empty()) r.set("sft.text_key", column, key);
   if (!r.is_set("sft.text_key")) r.remark(key + ": for rows with only a column text, add sft.text_key=text");
   if (!r.is_set("sft.files")) r.refuse("dataset_name", "is missing. Fix: add dataset_name=FILE or sft.files='[FILE]'");
-  if (!r.value("max_length").is_null() && !r.is_set_by_user("sft.max_tokens"))
+  if (!r.value("max_length").is_null() && !r.user_sets("sft.max_tokens"))
     r.remark("max_length: TRL truncates longer rows, Keel skips and counts them");
 }
 

@@ -35,8 +35,7 @@ Json mixture_files(const Json& value) {
       fail(ExitCode::kBadConfiguration, "got ", part.dump(), ", expected data_files. Fix: set sft.files=[...]");
     for (const auto& [key, entry] : part.items())
       if (key != "data_files" && key != "path" && !entry.is_null() && !(key == "split" && entry == "train"))
-        fail(ExitCode::kBadConfiguration, "unsupported ", key, " ", entry.dump(),
-             " of a part. Fix: set sft.files=[...]");
+        fail(ExitCode::kBadConfiguration, "unsupported ", key, " ", entry.dump(), ". Fix: set sft.files=[...]");
     const Json names = to_list(part["data_files"]);
     files.insert(files.end(), names.begin(), names.end());
   }
@@ -45,7 +44,7 @@ Json mixture_files(const Json& value) {
 
 Json row_order(const Json& value) {
   if (value.is_null() || value == "random") return kNoValue;
-  return translate_value("sequential=false random=true", value) == "true";
+  return look_up("sequential=false random=true", value) == "true";
 }
 
 constexpr const char* kUnsupported = "not supported, and ignoring it would change the training";

@@ -41,17 +41,17 @@ void verl_adapter(Import& r) {
 }
 
 void verl_sizes(Import& r) {
-  const int64_t prompts = positive_count(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
-  if (!r.is_set_by_user("train.sequences_per_update") && prompts % update != 0)
+  const int64_t prompts = keel_count(r, "train.prompts_per_step"), update = r.count(kMiniBatch);
+  if (!r.user_sets("train.sequences_per_update") && prompts % update != 0)
     refuse_value(r, kMiniBatch, "the prompts of an update do not divide those of a step",
                  "a divisor of " + kBatch + ", " + std::to_string(prompts), "set " + kMiniBatch);
-  r.set("train.sequences_per_update", update * positive_count(r, "rollout.samples_per_prompt"), kMiniBatch,
+  r.set("train.sequences_per_update", update * keel_count(r, "rollout.samples_per_prompt"), kMiniBatch,
         "times rollout.samples_per_prompt");
 }
 
 void verl_length(Import& r) {
   const std::string steps = "trainer.total_training_steps", passes = "trainer.total_epochs";
-  if (r.is_set_by_user("train.steps") || r.is_set_by_user("train.data_epochs")) return;
+  if (r.user_sets("train.steps") || r.user_sets("train.data_epochs")) return;
   if (const Json* count = r.find(steps)) return r.set("train.steps", *count, steps);
   if (!r.is_set("data.files")) return;  // built-in tasks have no epochs
   r.set("train.data_epochs", r.value(passes), passes);
@@ -74,7 +74,7 @@ void verl_optimizer(Import& r) {
   else
     r.set("optimizer.max_grad_norm", r.value(norm), norm);
 
-  const std::string schedule = translate_key(r, type, "constant=constant cosine=cosine");
+  const std::string schedule = translate(r, type, "constant=constant cosine=cosine");
   const bool has_steps = r.find(steps) != nullptr && r.number(steps) > 0,
              by_ratio = r.find(steps) == nullptr || r.number(steps) < 0,  // 0 steps: no warm-up
       has_ratio = by_ratio && r.find(ratio) != nullptr && r.number(ratio) > 0;
@@ -82,20 +82,14 @@ void verl_optimizer(Import& r) {
   if (schedule == "cosine" && r.find(floor) != nullptr) r.set("optimizer.min_lr_ratio", r.value(floor), floor);
   if (has_ratio) set_warmup_fraction(r, "optimizer.warmup_updates", ratio);
   if (has_steps) {
-    const int64_t sequences =
-                      positive_count(r, "train.prompts_per_step") * positive_count(r, "rollout.samples_per_prompt"),
-                  update = r.keel_value("train.sequences_per_update") == 0
-                               ? sequences
-                               : positive_count(r, "train.sequences_per_update");
-    r.set("optimizer.warmup_updates", r.count(steps) * positive_count(r, "train.epochs") * sequences / update, steps,
+    const int64_t all = keel_count(r, "train.prompts_per_step") * keel_count(r, "rollout.samples_per_prompt"),
+                  update =
+                      r.setting("train.sequences_per_update") == 0 ? all : keel_count(r, "train.sequences_per_update");
+    r.set("optimizer.warmup_updates", r.count(steps) * keel_count(r, "train.epochs") * all / update, steps,
           "times the updates of a step");
   }
   if (schedule == "cosine" || has_steps || has_ratio)
-    r.set("optimizer.schedule_per", "step",
-          has_steps   ? steps
-          : has_ratio ? ratio
-                      : type,
-          "verl updates it once per step");
+    r.set("optimizer.schedule_per", "step", has_steps ? steps : has_ratio ? ratio : type, "verl updates it per step");
 }
 
 void verl_reward(Import& r) {
@@ -127,15 +121,15 @@ void verl_reward(Import& r) {
   if (r.find(section + ".penalty_factor") != nullptr)
     r.set("reward.overlong_penalty", r.value(section + ".penalty_factor"), section + ".penalty_factor");
   for (const char* key : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len"})
-    if (r.find(key) != nullptr && *r.find(key) != r.keel_value("rollout.max_new_tokens"))
-      refuse_value(r, key, "the penalty ends at data.max_response_length",
-                   r.keel_value("rollout.max_new_tokens").dump(), "remove it");
+    if (r.find(key) != nullptr && *r.find(key) != r.setting("rollout.max_new_tokens"))
+      refuse_value(r, key, "the penalty ends at data.max_response_length", r.setting("rollout.max_new_tokens").dump(),
+                   "remove it");
 }
 
 void verl_filter(Import& r) {
   const std::string filter = "algorithm.filter_groups.", enable = filter + "enable", metric = filter + "metric",
                     sampled = "data.gen_batch_size", batches = filter + "max_num_gen_batches";
-  const int64_t prompts = positive_count(r, "train.prompts_per_step");
+  const int64_t prompts = keel_count(r, "train.prompts_per_step");
   if (!r.is_true(enable)) {
     if (r.find(sampled) != nullptr && *r.find(sampled) != prompts)
       refuse_value(r, sampled, "a step samples as many prompts as it trains on", std::to_string(prompts), "remove it");
@@ -145,23 +139,21 @@ void verl_filter(Import& r) {
   const int64_t max_batches = r.find(batches) != nullptr && *r.find(batches) != 0 ? r.count(batches) : 0,
                 factor = r.find(sampled) != nullptr ? r.count(sampled) / prompts : 1;
   if (r.find(sampled) != nullptr && r.count(sampled) % prompts != 0)
-    refuse_value(r, sampled, "a rollout batch of Keel has the prompts of a step",
-                 "a multiple of " + std::to_string(prompts),
+    refuse_value(r, sampled, "Keel samples the prompts of a step", "a multiple of " + std::to_string(prompts),
                  "set it to " + std::to_string(std::max<int64_t>(factor, 1) * prompts));
   if (max_batches > 0)  // of gen_batch_size prompts each
-    r.set("rollout.max_batches", max_batches * std::max<int64_t>(factor, 1), batches,
-          "in batches with the prompts of a step");
+    r.set("rollout.max_batches", max_batches * std::max<int64_t>(factor, 1), batches, "in batches of a step's size");
   r.remark(enable + ": verl 0.9.1 samples until a step is full; after rollout.max_batches batches (" +
-           r.keel_value("rollout.max_batches").dump() + ") Keel trains on the groups found so far");
+           r.setting("rollout.max_batches").dump() + ") Keel trains on the groups found so far");
 
   // Keel filters by the sum of all reward functions and the length penalty, without KL.
   const std::string name = r.text(metric);
-  const Json functions = r.keel_value("reward.functions");
+  const Json functions = r.setting("reward.functions");
   const bool is_sum = !overlong_section(r).empty() || functions.size() > 1,
              is_accuracy = functions.empty() || functions == Json::array({"math"}),
              is_same = contains({"reward", "seq_reward"}, name) || (name == "score" && !is_sum) ||
                        (name == "acc" && !is_sum && is_accuracy) ||
-                       (name == "seq_final_reward" && r.keel_value("reference.kl_in_reward") == 0);
+                       (name == "seq_final_reward" && r.setting("reference.kl_in_reward") == 0);
   if (!is_same)
     refuse_value(r, metric, "groups are filtered by the total reward without KL", "reward", "set it to reward");
 }
@@ -170,12 +162,11 @@ void verl_advantage(Import& r) {
   static constexpr const char* kEstimators =
       "gae=gae grpo=grpo grpo_vectorized=grpo rloo=rloo rloo_vectorized=rloo reinforce_plus_plus=reinforce_pp "
       "reinforce_plus_plus_baseline=reinforce_pp_baseline";
-  const std::string by_deviation = "algorithm.norm_adv_by_std_in_grpo",
-                    estimator = translate_key(r, kEstimator, kEstimators);
-  const bool is_mean = estimator == "grpo" && !r.is_true(by_deviation);
-  if (!estimator.empty())
-    r.set("objective.advantage", is_mean ? "group_mean" : estimator, is_mean ? by_deviation : kEstimator);
-  if (estimator == "reinforce_pp" && r.value("algorithm.gamma") != 1)
+  const std::string by_deviation = "algorithm.norm_adv_by_std_in_grpo", method = translate(r, kEstimator, kEstimators);
+  const bool is_mean = method == "grpo" && !r.is_true(by_deviation);
+  if (!method.empty())
+    r.set("objective.advantage", is_mean ? "group_mean" : method, is_mean ? by_deviation : kEstimator);
+  if (method == "reinforce_pp" && r.value("algorithm.gamma") != 1)
     refuse_value(r, "algorithm.gamma", "Keel discounts only with a critic", "1",
                  "set it to 1, or choose another estimator");
 }
@@ -190,7 +181,7 @@ void set_bounds(Import& r, const std::string& mode) {
   for (const std::string side : {"low", "high"}) {
     const std::string key = clip + "_" + side;
     const bool is_shared = r.value(key).is_null();
-    if (contains({"sapo", "dro", "gpg"}, mode) || r.is_set_by_user("objective.delta")) break;
+    if (contains({"sapo", "dro", "gpg"}, mode) || r.user_sets("objective.delta")) break;
     if (!is_shared && r.find(key) == nullptr && r.value(clip) != r.value(key))
       refuse_value(r, clip, "verl uses clip_ratio_low and clip_ratio_high instead", r.text(key), "set " + key);
     r.set("objective.delta_" + side, r.value(is_shared ? clip : key), is_shared ? clip : key);
@@ -212,16 +203,16 @@ void verl_loss(Import& r) {
   static constexpr const char* kModes =
       "token-mean=token_mean seq-mean-token-mean=seq_mean_token_mean seq-mean-token-sum=seq_mean_token_sum "
       "seq-mean-token-sum-norm=seq_mean_token_sum_norm";
-  const std::string mode = r.is_set_by_user("objective.method") ? "" : r.text(kLossMode),
-                    average = translate_key(r, kAggregation, kModes);
-  if (!r.is_set_by_user("objective.method")) {
+  const std::string mode = r.user_sets("objective.method") ? "" : r.text(kLossMode),
+                    average = translate(r, kAggregation, kModes);
+  if (!r.user_sets("objective.method")) {
     const bool is_plugin = mode.starts_with("keel_");  // Keel's own losses inside verl
     if (const std::string bypass = "algorithm.rollout_correction.bypass_mode";
         r.is_true(bypass) && !is_plugin && mode != "vanilla")
       refuse_value(r, bypass, "verl then uses another loss than policy_loss.loss_mode", "false", "remove it");
-    const std::string method = is_plugin ? mode.substr(5) : translate_key(r, kLossMode, kMethods);
+    const std::string method = is_plugin ? mode.substr(5) : translate(r, kLossMode, kMethods);
     if (method.empty()) return;
-    const bool has_critic = method == "ppo" && r.keel_value("objective.advantage") == "gae";
+    const bool has_critic = method == "ppo" && r.setting("objective.advantage") == "gae";
     r.set("objective.method", has_critic ? "ppo_gae" : method, kLossMode);
     if (is_plugin)
       r.set("objective.parameters", convert_key(r, kParameters, to_assignments), kParameters, "each as name=value");
@@ -234,7 +225,7 @@ void verl_loss(Import& r) {
     if (!average.empty()) r.set("objective.aggregation", average, kAggregation);
   } else if (average != "seq_mean_token_mean" &&
              (r.is_true(kActor + "use_kl_loss") || r.value(kActor + "entropy_coeff") != 0)) {
-    refuse_value(r, kAggregation, "verl averages this loss by sequences, but its KL and entropy by loss_agg_mode",
+    refuse_value(r, kAggregation, "verl averages this loss by all, but its KL and entropy by loss_agg_mode",
                  "seq-mean-token-mean", "set it to seq-mean-token-mean");
   }
 }
@@ -246,7 +237,7 @@ void verl_kl(Import& r) {
   if (r.is_true(in_loss)) r.set("reference.kl_coefficient", r.value(in_loss_coef), in_loss_coef);
   if (!r.is_true(in_reward) || r.value(coefficient) == 0) return;
   r.set("reference.kl_in_reward", r.value(coefficient), coefficient);
-  if (translate_key(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
+  if (translate(r, control + "type", "fixed=fixed adaptive=adaptive") != "adaptive") return;
   r.set("reference.kl_in_reward_target", r.value(control + "target_kl"), control + "target_kl");
   r.set("reference.kl_in_reward_horizon", r.value(control + "horizon"), control + "horizon");
 }
@@ -258,7 +249,7 @@ void verl_critic(Import& r) {
           "clip_grad": 1.0, "optimizer": "AdamW", "optimizer_impl": "torch.optim", "zero_indexed_step": true, "override_optimizer_config": null})");
   const std::string warmup = "trainer.critic_warmup";
   const auto waits = std::max<int64_t>(static_cast<int64_t>(r.number(warmup)) - 1, 0);
-  if (r.keel_value("objective.advantage") != "gae") {  // verl reads nothing else of it then
+  if (r.setting("objective.advantage") != "gae") {  // verl reads nothing else of it then
     if (waits > 0) refuse_value(r, warmup, "the policy would wait without a critic", "at most 1", "remove it");
     return;
   }
@@ -288,7 +279,7 @@ void verl_critic(Import& r) {
     r.remark("critic.optim: the critic follows the policy's schedule, warm-up and weight decay; verl's has its own");
   for (const char* name : {"ppo_epochs", "ppo_mini_batch_size", "shuffle"})
     same(critic + name, r.value(kActor + name), "the critic is trained in the updates of the policy");
-  same(model, r.keel_value("model.path"), "the critic is initialised from the policy");
+  same(model, r.setting("model.path"), "the critic is initialised from the policy");
   same("critic.model.lora_rank", 0, "the critic has no adapter");
   if (const std::string key = r.find(average) != nullptr ? average : kAggregation; r.text(key) != "token-mean")
     refuse_value(r, key, "the value loss is a mean over all tokens of an update", "token-mean",
@@ -297,7 +288,7 @@ void verl_critic(Import& r) {
 
 void verl_lengths(Import& r) {
   for (const auto& [target, key] : Pairs{{"data.files", "data.train_files"}, {"model.path", kModel + "path"}})
-    if (!r.is_set(target) && !r.is_set_by_user("task.name")) r.refuse(key, "is missing. Fix: add " + key + "=PATH");
+    if (!r.is_set(target) && !r.user_sets("task.name")) r.refuse(key, "is missing. Fix: add " + key + "=PATH");
   const std::string limit = "data.max_prompt_length";  // built-in tasks have none
   if (r.find(limit) != nullptr || r.is_set("data.files")) r.set("data.max_prompt_tokens", r.value(limit), limit);
   for (const auto& [key, limit_key] : Pairs{{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},

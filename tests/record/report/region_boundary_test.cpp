@@ -109,29 +109,11 @@ TEST(RegionBoundary, MatchesTheDecisionsOfEveryMethod) {
       }
     }
   }
-  EXPECT_EQ(drawn, (std::set<std::string>{"aspo",
-                                          "dapo",
-                                          "dgpo",
-                                          "dppo_kl",
-                                          "dppo_tv",
-                                          "dr_grpo",
-                                          "drpo",
-                                          "drpo_no_abs_advantage",
-                                          "gmpo",
-                                          "grpo",
-                                          "grpo_clip_higher",
-                                          "grpo_relax_both",
-                                          "grpo_relax_high",
-                                          "grpo_relax_low",
-                                          "icepop_direct",
-                                          "ipo",
-                                          "mask_drpo",
-                                          "minimal_mask",
-                                          "ppo",
-                                          "ppo_gae",
-                                          "prime_rl_default",
-                                          "spo",
-                                          "up_grpo"}));
+  EXPECT_EQ(drawn,
+            (std::set<std::string>{
+                "aspo", "dapo", "dgpo", "dppo_kl", "dppo_tv", "dr_grpo", "drpo", "drpo_no_abs_advantage", "gmpo",
+                "grpo", "grpo_clip_higher", "grpo_relax_both", "grpo_relax_high", "grpo_relax_low", "icepop_direct",
+                "ipo", "mask_drpo", "minimal_mask", "ppo", "ppo_gae", "prime_rl_default", "spo", "up_grpo"}));
 }
 
 TEST(RegionBoundary, ExplainsAMissingBoundary) {

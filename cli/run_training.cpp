@@ -178,7 +178,7 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
                       const AcceptedChanges& accepted) {
-  std::optional<WatchBeside> page;  // before other threads start; destroyed after the run
+  std::optional<BackgroundWatch> page;  // before other threads start; destroyed after the run
   if (serve_report) page.emplace(config.run.dir);
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)

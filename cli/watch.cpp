@@ -23,7 +23,7 @@ CommandHandler add_watch(CommandLine& line) {
                  "Address to bind instead of 127.0.0.1; 0.0.0.0: all. The printed URL then contains a token");
   return [arguments] {
     Console console;
-    WatchPlace address{.host = arguments->host};
+    ListenAddress address{.host = arguments->host};
     if (arguments->port) address.port = static_cast<int>(*arguments->port);
     watch(arguments->runs, address, console);
     return ExitCode::kDone;

@@ -11,11 +11,11 @@
 
 namespace keel {
 
-bool Connection::wait_for(short event, double until) const {
+bool Connection::wait_for(short event, double deadline) const {
   std::array<pollfd, 2> both{pollfd{.fd = socket_.get(), .events = event, .revents = 0},
                              pollfd{.fd = stop_, .events = POLLIN, .revents = 0}};
   for (;;) {
-    const double left = until - steady_seconds();
+    const double left = deadline - steady_seconds();
     if (left <= 0) return false;
     const int ready = poll(both.data(), both.size(), static_cast<int>(std::min(left, 60.0) * 1000) + 1);
     if (ready < 0 && errno != EINTR) return false;
@@ -24,11 +24,11 @@ bool Connection::wait_for(short event, double until) const {
 }
 
 std::string Connection::read_head() const {
-  const double until = steady_seconds() + kToAsk;
+  const double deadline = steady_seconds() + kReadTimeout;
   std::string head;
   std::array<char, 4096> piece{};
-  while (head.size() < kLongestHead && wait_for(POLLIN, until)) {
-    const ssize_t count = recv(socket_.get(), piece.data(), std::min(piece.size(), kLongestHead - head.size()), 0);
+  while (head.size() < kMaxHeadBytes && wait_for(POLLIN, deadline)) {
+    const ssize_t count = recv(socket_.get(), piece.data(), std::min(piece.size(), kMaxHeadBytes - head.size()), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count <= 0) break;
     const size_t before = head.size();
@@ -40,8 +40,8 @@ std::string Connection::read_head() const {
 }
 
 ssize_t Connection::write(const char* bytes, size_t count) {
-  if (take_until_ == 0) take_until_ = steady_seconds() + kToTake;
-  while (wait_for(POLLOUT, take_until_)) {
+  if (write_deadline_ == 0) write_deadline_ = steady_seconds() + kWriteTimeout;
+  while (wait_for(POLLOUT, write_deadline_)) {
     const ssize_t written = send(socket_.get(), bytes, count, MSG_NOSIGNAL);
     if (written >= 0) return written;
     if (errno != EAGAIN && errno != EINTR) break;
@@ -50,12 +50,12 @@ ssize_t Connection::write(const char* bytes, size_t count) {
 }
 
 void Connection::finish() const {
-  constexpr double kMoment = 0.5;
-  constexpr size_t kMost = 65536;
+  constexpr double kDrainTimeout = 0.5;
+  constexpr size_t kMaxDrainBytes = 65536;
   shutdown(socket_.get(), SHUT_WR);
-  const double until = steady_seconds() + kMoment;
+  const double deadline = steady_seconds() + kDrainTimeout;
   std::array<char, 4096> piece{};
-  for (size_t count = 0; count < kMost && wait_for(POLLIN, until); count += piece.size())
+  for (size_t count = 0; count < kMaxDrainBytes && wait_for(POLLIN, deadline); count += piece.size())
     if (recv(socket_.get(), piece.data(), piece.size(), 0) <= 0) return;
 }
 

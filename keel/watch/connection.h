@@ -9,29 +9,29 @@
 
 namespace keel {
 
-/// One client's connection, with all that it may take: so many bytes for what it asks, and so many seconds for that and
-/// for taking the answer, however slowly it does either. Ends at once when `stop` can be read from.
+/// A client's connection with limits on the size and time of the request and on the time of the response, also for slow
+/// clients. Calls return at once when the descriptor `stop` becomes readable.
 class Connection {
  public:
-  static constexpr size_t kLongestHead = 16384;
-  static constexpr double kToAsk = 5, kToTake = 30;  // seconds
+  static constexpr size_t kMaxHeadBytes = 16384;
+  static constexpr double kReadTimeout = 5, kWriteTimeout = 30;  // seconds
 
   Connection(FileHandle socket, int stop) : socket_(std::move(socket)), stop_(stop) {}
 
-  /// Everything up to the empty line behind the headers; less where the client took too long or said too much.
+  /// Reads the request up to the empty line after the headers. Returns less if the client exceeds a limit.
   std::string read_head() const;
-  /// As many bytes as could be written, -1 where the client is gone or has taken too long.
+  /// Returns the number of bytes written, or -1 if the client has closed the connection or the deadline has passed.
   ssize_t write(const char* bytes, size_t count);
-  /// Says that this was all, and waits a moment for what the client still sends: closed with it unread, the connection
-  /// would take the answer with it.
+  /// Shuts down the sending side and drains the client's data for a moment. Closing with unread data would discard the
+  /// response.
   void finish() const;
 
  private:
-  bool wait_for(short event, double until) const;
+  bool wait_for(short event, double deadline) const;
 
   FileHandle socket_;
   int stop_;
-  double take_until_ = 0;  // from the first write on
+  double write_deadline_ = 0;  // set by the first write
 };
 
 }  // namespace keel

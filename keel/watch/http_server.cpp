@@ -1,5 +1,5 @@
-// The one file that sees cpp-httplib, which reads requests and writes answers. Sockets and threads are ours: the
-// library bounds neither how long a client may take in all nor how many headers it sends.
+// The only file that includes cpp-httplib, which parses requests and formats responses. Keel manages sockets and threads
+// itself, because the library limits neither the total time of a client nor the number of its headers.
 
 #include "keel/watch/http_server.h"
 
@@ -26,32 +26,33 @@
 namespace keel {
 namespace {
 
-constexpr size_t kThreads = 16;  // connections at a time; others wait in the system's queue
-constexpr size_t kLongestName = 64;
+constexpr size_t kThreads = 16;  // concurrent connections; others wait in the listen backlog
+constexpr size_t kMaxHeaderName = 64;
 
-/// Headers of a request that nothing here is served by: parts of a page, a compressed one, leave to send a body. Left
-/// out, the library does not look at them.
-constexpr std::array<std::string_view, 3> kUnserved = {"range", "accept-encoding", "expect"};
+/// Request headers for unsupported features (ranges, compression, request bodies). They are removed before the library
+/// reads the request.
+constexpr std::array<std::string_view, 3> kIgnoredHeaders = {"range", "accept-encoding", "expect"};
 
-std::string without_unserved(std::string_view head) {
+std::string without_ignored_headers(std::string_view head) {
   std::string out;
   while (!head.empty()) {
     const std::string_view line = head.substr(0, std::min(head.find('\n'), head.size() - 1) + 1);
     head.remove_prefix(line.size());
-    const std::string_view name = line.substr(0, std::min(line.find(':'), kLongestName));
-    const bool unserved = std::ranges::any_of(kUnserved, [&](std::string_view each) {
+    const std::string_view name = line.substr(0, std::min(line.find(':'), kMaxHeaderName));
+    const bool ignored = std::ranges::any_of(kIgnoredHeaders, [&](std::string_view each) {
       return std::ranges::equal(name, each, [](char a, char b) { return (a | 32) == b; });
     });
-    if (!unserved) out += line;
+    if (!ignored) out += line;
   }
   return out;
 }
 
-/// A connection as the library sees it: the head of a request, which has been read, and nothing behind it. Versions of
-/// the library differ in which of these they know, so that none is marked as overriding.
+/// A connection for the library: provides the request's head, without a body. Versions of the library declare different
+/// functions, so none is marked `override`.
 class Stream final : public httplib::Stream {
  public:
-  explicit Stream(Connection& connection) : connection_(connection), head_(without_unserved(connection.read_head())) {}
+  explicit Stream(Connection& connection)
+      : connection_(connection), head_(without_ignored_headers(connection.read_head())) {}
 
   ssize_t read(char* to, size_t size) {
     const size_t count = std::min(size, head_.size() - at_);
@@ -66,7 +67,7 @@ class Stream final : public httplib::Stream {
   bool wait_writable() const { return true; }
   void get_remote_ip_and_port(std::string&, int&) const {}
   void get_local_ip_and_port(std::string&, int&) const {}
-  socket_t socket() const { return 0; }  // never used: all is read and written here
+  socket_t socket() const { return 0; }  // unused: all I/O goes through this class
   time_t duration() const { return 0; }
 
  private:
@@ -75,7 +76,7 @@ class Stream final : public httplib::Stream {
   size_t at_ = 0;
 };
 
-/// On every answer, whatever it is. Nothing may frame it, guess its type, be told where it was or keep it.
+/// Adds security headers to every response: no framing, no type sniffing, no referrer, no caching.
 void add_headers(const httplib::Request&, httplib::Response& response) {
   std::string policy = response.get_header_value("Content-Security-Policy");
   if (policy.empty()) policy = "default-src 'none'; base-uri 'none'; form-action 'none'";
@@ -94,7 +95,7 @@ void add_headers(const httplib::Request&, httplib::Response& response) {
   response.headers.erase("Accept-Ranges");
 }
 
-bool is_read(const httplib::Request& request) { return request.method == "GET" || request.method == "HEAD"; }
+bool is_get_or_head(const httplib::Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
 void refuse(httplib::Response& response, int status, const std::string& reason) {
   response.status = status;
@@ -102,22 +103,23 @@ void refuse(httplib::Response& response, int status, const std::string& reason) 
   response.set_content(reason + "\n", "text/plain; charset=utf-8");
 }
 
-/// The library's own refusals, of what it cannot read.
-void explain(const httplib::Request& request, httplib::Response& response) {
+/// Adds a message to the library's own error responses.
+void fill_library_error(const httplib::Request& request, httplib::Response& response) {
   if (!response.body.empty()) return;
-  if (!request.method.empty() && !is_read(request)) return refuse(response, 405, "Only GET and HEAD are answered.");
+  if (!request.method.empty() && !is_get_or_head(request))
+    return refuse(response, 405, "Only GET and HEAD are answered.");
   refuse(response, response.status, "The request cannot be read.");
 }
 
 class Protocol : public httplib::Server {
  public:
-  Protocol(const Listener& listener, std::function<Reply(const Question&)> reply_to)
-      : listener_(listener), reply_to_(std::move(reply_to)) {
+  Protocol(const Listener& listener, std::function<PageResponse(const PageRequest&)> handler)
+      : listener_(listener), handler_(std::move(handler)) {
     set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      answer(request, response);
+      respond(request, response);
       return HandlerResponse::Handled;
     });
-    set_error_handler(Handler(explain));
+    set_error_handler(Handler(fill_library_error));
     set_post_routing_handler(add_headers);
   }
 
@@ -128,7 +130,7 @@ class Protocol : public httplib::Server {
   }
 
  private:
-  /// Newer versions of the library want to be told who talks with whom.
+  /// Newer versions of the library take the addresses of both ends.
   template <class Self>
   static void process(Self& self, httplib::Stream& stream) {
     bool closed = false;
@@ -139,59 +141,59 @@ class Protocol : public httplib::Server {
       self.process_request(stream, std::string(), 0, std::string(), 0, true, closed, nothing);
   }
 
-  bool is_asked_by_name(const httplib::Request& request) const {
+  bool has_valid_host(const httplib::Request& request) const {
     if (request.get_header_value_count("Host") != 1) return false;
     return listener_.hosts.contains(lower_case(request.get_header_value("Host")));
   }
 
-  /// The rest of the path, behind what all addresses begin with.
+  /// Returns the path after the listener's prefix, or nullopt without that prefix.
   std::optional<std::string> route_of(const std::string& path) const {
     const size_t size = std::min(listener_.path.size(), path.size());
     if (!equal_in_constant_time(std::string_view(path).substr(0, size), listener_.path)) return std::nullopt;
     return path.substr(size);
   }
 
-  void answer(const httplib::Request& request, httplib::Response& response) {
-    if (!is_asked_by_name(request))
+  void respond(const httplib::Request& request, httplib::Response& response) {
+    if (!has_valid_host(request))
       return refuse(response, 403,
                     "Only the address that keel printed is answered: " + *listener_.hosts.begin() +
                         ". Through a tunnel, keep its port.");
-    if (!is_read(request)) return refuse(response, 405, "Only GET and HEAD are answered.");
+    if (!is_get_or_head(request)) return refuse(response, 405, "Only GET and HEAD are answered.");
     const std::optional<std::string> route = route_of(request.path);
-    if (!route && listener_.path == "/") return refuse(response, 404, "There is no such page.");
-    if (!route) return refuse(response, 403, "The address that keel printed has a token, which this one has not.");
-    Question question{.route = *route, .runs = {}};
+    if (!route && listener_.path == "/") return refuse(response, 404, "Page not found.");
+    if (!route) return refuse(response, 403, "This address lacks the token of the address that keel printed.");
+    PageRequest page_request{.route = *route, .runs = {}};
     for (size_t i = 0; i < request.get_param_value_count("run"); ++i)
-      question.runs.push_back(request.get_param_value("run", i));
+      page_request.runs.push_back(request.get_param_value("run", i));
     try {
-      const Reply reply = reply_to_(question);
-      response.status = reply.status;
-      if (!reply.policy.empty()) response.set_header("Content-Security-Policy", reply.policy);
-      response.set_content(*reply.body, reply.type);
-    } catch (const std::exception&) {  // out of memory, say; the next one may be answered
-      refuse(response, 500, "The page could not be made.");
+      const PageResponse page = handler_(page_request);
+      response.status = page.status;
+      if (!page.policy.empty()) response.set_header("Content-Security-Policy", page.policy);
+      response.set_content(*page.body, page.type);
+    } catch (const std::exception&) {  // for example out of memory; the next request may succeed
+      refuse(response, 500, "The page could not be built.");
     }
   }
 
   const Listener& listener_;
-  std::function<Reply(const Question&)> reply_to_;
+  std::function<PageResponse(const PageRequest&)> handler_;
 };
 
 }  // namespace
 
-class HttpServer::Parts {
+class HttpServer::Impl {
  public:
-  Parts(Listener listener, std::function<Reply(const Question&)> answer)
+  Impl(Listener listener, std::function<PageResponse(const PageRequest&)> respond)
       : listener_(std::move(listener)),
         stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        protocol_(listener_, std::move(answer)),
+        protocol_(listener_, std::move(respond)),
         threads_(begin_threads(kThreads, [this] { serve(); })) {
-    if (threads_.empty()) fail(ExitCode::kHealthGuard, "no thread can be made for the server. ", kThreadLimits);
+    if (threads_.empty()) fail(ExitCode::kHealthGuard, "cannot create a thread for the server. ", kThreadLimits);
   }
-  ~Parts() {
+  ~Impl() {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
-    threads_.clear();  // waits for them
+    threads_.clear();  // joins them
   }
 
  private:
@@ -201,14 +203,14 @@ class HttpServer::Parts {
     while (poll(both.data(), both.size(), -1) >= 0 || errno == EINTR) {
       if (both[1].revents != 0) return;
       FileHandle socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket.is_open()) {  // another thread was faster; or there are too many files, and it must not spin
+      if (!socket.is_open()) {  // another thread accepted it, or there are too many open files: do not spin
         if (errno != EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(100));
         continue;
       }
       try {
         Connection connection(std::move(socket), stop_.get());
         protocol_.serve(connection);
-      } catch (const std::exception&) {  // of this client alone
+      } catch (const std::exception&) {  // affects only this client
       }
     }
   }
@@ -219,8 +221,8 @@ class HttpServer::Parts {
   std::vector<std::jthread> threads_;
 };
 
-HttpServer::HttpServer(Listener listener, std::function<Reply(const Question&)> answer)
-    : parts_(std::make_unique<Parts>(std::move(listener), std::move(answer))) {}
+HttpServer::HttpServer(Listener listener, std::function<PageResponse(const PageRequest&)> respond)
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(respond))) {}
 HttpServer::~HttpServer() = default;
 
 bool can_serve() { return true; }
@@ -231,8 +233,8 @@ bool can_serve() { return true; }
 
 namespace keel {
 
-class HttpServer::Parts {};
-HttpServer::HttpServer(Listener, std::function<Reply(const Question&)>) { require_server(); }
+class HttpServer::Impl {};
+HttpServer::HttpServer(Listener, std::function<PageResponse(const PageRequest&)>) { require_server(); }
 HttpServer::~HttpServer() = default;
 
 bool can_serve() { return false; }

@@ -8,22 +8,21 @@
 
 namespace keel {
 
-/// Whether this build can serve pages at all.
+/// Returns whether this build includes the HTTP server.
 bool can_serve();
-/// Refuses (exit code 2), with the way out, where it cannot.
+/// Throws an Error (exit code 2) with a fix if it does not.
 void require_server();
 
-/// Answers requests, on threads of its own, until it ends. Only GET and HEAD, only to who asks by a name of the
-/// listener's and knows its path. One request per connection; what a client may take of time, bytes and threads is
-/// bounded.
+/// Serves requests on its own threads until its destruction. Accepts GET and HEAD with one of the listener's host names
+/// and its path. Serves one request per connection and limits a client's time, bytes and threads.
 class HttpServer {
  public:
-  HttpServer(Listener listener, std::function<Reply(const Question&)> answer);
+  HttpServer(Listener listener, std::function<PageResponse(const PageRequest&)> respond);
   ~HttpServer();
 
  private:
-  class Parts;
-  std::unique_ptr<Parts> parts_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace keel

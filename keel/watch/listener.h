@@ -9,25 +9,24 @@
 
 namespace keel {
 
-/// Where to serve; empty: on 127.0.0.1, at the first of some ports that is free.
-struct WatchPlace {
-  std::string host = {};         // another address of this machine; whoever asks there must know a token
-  std::optional<int> port = {};  // this one and no other; 0: any
+/// The address to serve on. Default: 127.0.0.1 and the first free port of a range.
+struct ListenAddress {
+  std::string host = {};         // another address of this machine; its pages need a token
+  std::optional<int> port = {};  // exactly this one; 0: any free one
 };
 
-/// A socket that waits for connections, and how it is to be asked for. Does not block, and is not inherited by
-/// programs.
+/// A listening socket and its addresses. The socket is non-blocking and close-on-exec.
 struct Listener {
   FileHandle socket;
-  std::set<std::string> hosts;  // what a request's Host header may say, in small letters: "127.0.0.1:8335", ...
-  std::string path = "/";       // that all addresses begin with: "/" or "/TOKEN/"
-  std::string address;          // for people: "http://127.0.0.1:8335/"
+  std::set<std::string> hosts;  // valid Host headers, in lower case: "127.0.0.1:8335", ...
+  std::string path = "/";       // prefix of all paths: "/" or "/TOKEN/"
+  std::string address;          // to print: "http://127.0.0.1:8335/"
 };
 
-/// Refuses (exit code 2) a port that is in use and an address that is not this machine's, with the way out.
-Listener listen_at(const WatchPlace& place);
+/// Opens the socket. Throws an Error (exit code 2) with a fix if the port is in use or the address is not local.
+Listener open_listener(const ListenAddress& address);
 
-/// Whether two texts are the same, in a time that does not tell how far they are.
+/// Compares two strings in constant time.
 bool equal_in_constant_time(std::string_view one, std::string_view other);
 
 }  // namespace keel

@@ -13,7 +13,7 @@
 namespace keel {
 namespace {
 
-/// Bytes of any kind in a query.
+/// Encodes any bytes for a URL query.
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string out;
@@ -37,15 +37,15 @@ std::string link_to(const WatchedRun& run) {
   return "<a href=\"" + query_of({run}) + "\">" + escape_untrusted(run.name) + "</a>";
 }
 
-/// What the script needs to know stands in it: what to ask for, and what the page is.
-std::string bar(const std::string& inside, const std::string& query, const std::string& version) {
+/// Builds the bar at the top. Its data attributes tell the script which URL to poll and the page's version.
+std::string bar(const std::string& content, const std::string& query, const std::string& version) {
   return "<div class=\"watch\" role=\"status\" data-state=\"state" + escape_html(query) + "\" data-version=\"" +
-         version + "\"><div class=\"runs\">" + inside +
+         version + "\"><div class=\"runs\">" + content +
          "</div><label><input type=\"checkbox\" class=\"follow\" checked> follow</label>"
          "<button type=\"button\" class=\"newer\" hidden>newer rows: show them</button></div>";
 }
 
-Page with_life(Page page) {
+Page make_live(Page page) {
   page.style += live_style();
   page.script += live_script();
   page.fetches_from_server = true;
@@ -61,12 +61,12 @@ std::string query_of(const std::vector<WatchedRun>& runs) {
 }
 
 Page live_report_page(const LiveReport& report) {
-  std::string inside = report.is_choice ? "<a href=\"./\">all runs</a>" : "";
+  std::string content = report.is_choice ? "<a href=\"./\">all runs</a>" : "";
   for (const WatchedRun& run : report.shown)
-    inside += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_untrusted(run.name)) + "</b> " +
-              state_cell(run) + "</p>";
+    content += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_untrusted(run.name)) + "</b> " +
+               state_cell(run) + "</p>";
   std::string notes;
-  for (const std::string& reason : report.unread)
+  for (const std::string& reason : report.errors)
     notes += "<p class=\"note\">" + escape_untrusted(shorten(reason, 600)) + "</p>";
   Page page;
   if (report.read.empty()) {
@@ -78,8 +78,8 @@ Page live_report_page(const LiveReport& report) {
     page = report_page(report.read);
   }
   page.body = notes + page.body;
-  page.before = bar(inside, report.is_choice ? query_of(report.shown) : "", report.version);
-  return with_life(std::move(page));
+  page.before = bar(content, report.is_choice ? query_of(report.shown) : "", report.version);
+  return make_live(std::move(page));
 }
 
 Page list_page(const std::vector<WatchedRun>& runs, const std::string& version) {
@@ -91,13 +91,13 @@ Page list_page(const std::vector<WatchedRun>& runs, const std::string& version) 
   page.before = bar("<p><b>" + format_count(static_cast<int64_t>(runs.size())) + " runs</b></p>", "", version);
   page.body = "<header><p class=\"eyebrow\">Keel · runs</p><h1>Runs</h1></header>";
   if (runs.empty())
-    page.body += "<p class=\"note\">There is no run in the folder yet; the page shows one as soon as it begins.</p>";
+    page.body += "<p class=\"note\">The folder has no runs yet. A run appears here when it starts.</p>";
   else
     page.body +=
-        "<form method=\"get\" action=\"./\"><p><button>Show the chosen ones side by side</button></p><div "
+        "<form method=\"get\" action=\"./\"><p><button>Compare the selected runs</button></p><div "
         "class=\"scroll\"><table class=\"text list\"><tbody>" +
         rows + "</tbody></table></div></form>";
-  return with_life(std::move(page));
+  return make_live(std::move(page));
 }
 
 std::string state_json(const std::vector<WatchedRun>& runs, const std::string& version) {
@@ -107,9 +107,9 @@ std::string state_json(const std::vector<WatchedRun>& runs, const std::string& v
     const std::string note = run.note.empty() ? "" : "; " + run.note;
     list.push_back({{"name", run.name},
                     {"state", state_word(run.state)},
-                    {"phase", run.glance.phase},
-                    {"step", run.glance.step},
-                    {"heard", run.glance.heard > 0 ? std::max(0.0, now - run.glance.heard) : -1},
+                    {"phase", run.snapshot.phase},
+                    {"step", run.snapshot.step},
+                    {"heard", run.snapshot.last_write > 0 ? std::max(0.0, now - run.snapshot.last_write) : -1},
                     {"text", escape_controls(state_text(run, now) + note)}});
   }
   return json_line({{"version", version}, {"runs", list}}) + "\n";

@@ -9,27 +9,26 @@
 
 namespace keel {
 
-// A page that stays up to date: its script asks the server for the state of what it shows, writes it into the bar at
-// its top, and loads the page again where its version is another one; what was scrolled to, unfolded, filtered and
-// typed stays.
+// A page that updates itself. Its script polls the server for the state of the runs, writes it into the bar at the top,
+// and reloads the page if its version has changed. Scroll position, open sections and inputs stay.
 
-/// The page of some runs: the report of those that could be read, and of each other one why not.
+/// The report page of some runs.
 struct LiveReport {
   std::vector<WatchedRun> shown;
   std::vector<RunData> read = {};
-  std::vector<std::string> unread = {};
+  std::vector<std::string> errors = {};  // one per run that could not be read
   std::string version;
-  bool is_choice = false;  // there are others: the bar leads back to all of them
+  bool is_choice = false;  // some of several runs are selected: the bar links to all runs
 };
 Page live_report_page(const LiveReport& report);
 
-/// The runs of folders, to choose from.
+/// Builds the list of runs, with a checkbox for each.
 Page list_page(const std::vector<WatchedRun>& runs, const std::string& version);
 
-/// What the script of either asks for.
+/// Returns the state that the scripts of both pages poll.
 std::string state_json(const std::vector<WatchedRun>& runs, const std::string& version);
 
-/// "?run=a&run=b".
+/// Returns "?run=a&run=b".
 std::string query_of(const std::vector<WatchedRun>& runs);
 
 const char* live_style();

@@ -11,17 +11,18 @@
 namespace keel {
 namespace {
 
-constexpr double kBetween = 1, kShare = 5, kBetweenFailures = 10;  // seconds; how often the time that a page took
-constexpr std::chrono::seconds kPatience(20);
-constexpr size_t kMostPages = 4;          // which are some megabytes each
-constexpr size_t kMostRows = 40'000;      // of token records in a page: it is loaded again and again
-constexpr int64_t kRowsAtOnce = 200'000;  // that are read for a page; the others follow
+constexpr double kBuildInterval = 1, kFailureInterval = 10;  // seconds between builds of a page
+constexpr double kBuildTimeFactor = 5;                       // the interval is at least this many build times
+constexpr std::chrono::seconds kBuildTimeout(20);
+constexpr size_t kMaxPages = 4;                // in the cache, a few megabytes each
+constexpr size_t kMaxRows = 40'000;            // token rows in a page, which is reloaded often
+constexpr int64_t kMaxRowsPerBuild = 200'000;  // token rows read for a page; the next builds read the rest
 
-Reply plain(int status, std::string text) {
+PageResponse plain(int status, std::string text) {
   return {.status = status, .body = std::make_shared<const std::string>(std::move(text))};
 }
 
-Reply html(const Page& page) {
+PageResponse html(const Page& page) {
   return {.type = "text/html; charset=utf-8",
           .body = std::make_shared<const std::string>(page_html(page)),
           .policy = page_policy(page)};
@@ -29,11 +30,11 @@ Reply html(const Page& page) {
 
 std::string version_of(const WatchedRuns::List& shown) {
   std::string all;
-  for (const WatchedRun& run : shown) all += run.name + " " + run.glance.version + "\n";
+  for (const WatchedRun& run : shown) all += run.name + " " + run.snapshot.version + "\n";
   return sha256_hex(all).substr(0, 16);
 }
 
-/// A list is made anew where other runs are in it; what becomes of them its script writes into it.
+/// Returns the version of the list page, which changes with its runs. The script updates their states.
 std::string names_of(const WatchedRuns::List& runs) {
   std::string all;
   for (const WatchedRun& run : runs) all += run.name + "\n";
@@ -42,79 +43,79 @@ std::string names_of(const WatchedRuns::List& runs) {
 
 }  // namespace
 
-Reply Site::answer(const Question& question) {
+PageResponse Site::respond(const PageRequest& request) {
   const std::shared_ptr<const WatchedRuns::List> runs = runs_.runs();
-  const bool is_choice = !question.runs.empty(), is_list = !is_choice && runs_.has_folders();
-  if (question.runs.size() > kMostSideBySide)
-    return plain(400, "At most " + std::to_string(kMostSideBySide) + " runs can be shown side by side.\n");
+  const bool is_choice = !request.runs.empty(), is_list = !is_choice && runs_.has_folders();
+  if (request.runs.size() > kMaxRunsPerPage)
+    return plain(400, "At most " + std::to_string(kMaxRunsPerPage) + " runs can be compared.\n");
   WatchedRuns::List shown = is_choice ? WatchedRuns::List() : *runs;
-  for (const std::string& name : question.runs) {
+  for (const std::string& name : request.runs) {
     const auto found = std::ranges::find(*runs, name, &WatchedRun::name);
-    if (found == runs->end()) return plain(404, "No run of this name is watched.\n");
+    if (found == runs->end()) return plain(404, "No watched run has this name.\n");
     if (std::ranges::find(shown, name, &WatchedRun::name) == shown.end()) shown.push_back(*found);
   }
-  if (question.route == "state") {
-    last_asked_ = steady_seconds();
+  if (request.route == "state") {
+    last_poll_ = steady_seconds();
     return {.type = "application/json",
             .body = std::make_shared<const std::string>(
-                state_json(shown, is_list ? names_of(shown) : version_to_come(shown, is_choice)))};
+                state_json(shown, is_list ? names_of(shown) : next_version(shown, is_choice)))};
   }
-  if (!question.route.empty()) return plain(404, "There is no such page.\n");
+  if (!request.route.empty()) return plain(404, "Page not found.\n");
   return is_list ? html(list_page(shown, names_of(shown))) : report(shown, is_choice);
 }
 
-std::optional<Site::Made> Site::made(const std::string& query) const {
+std::optional<Site::CachedPage> Site::find_cached(const std::string& query) const {
   const std::scoped_lock lock(mutex_);
   const auto found = pages_.find(query);
   return found == pages_.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Of the page that would be given now: the one there is may not be made again yet.
-std::string Site::version_to_come(const WatchedRuns::List& shown, bool is_choice) const {
-  const std::optional<Made> last = made(is_choice ? query_of(shown) : "");
-  return last && steady_seconds() < last->next ? last->version : version_of(shown);
+/// Returns the version that a request would get now. The cached page may not be due for a rebuild.
+std::string Site::next_version(const WatchedRuns::List& shown, bool is_choice) const {
+  const std::optional<CachedPage> last = find_cached(is_choice ? query_of(shown) : "");
+  return last && steady_seconds() < last->next_build ? last->version : version_of(shown);
 }
 
-Reply Site::report(const WatchedRuns::List& shown, bool is_choice) {
+PageResponse Site::report(const WatchedRuns::List& shown, bool is_choice) {
   const std::string query = is_choice ? query_of(shown) : "";
-  const auto fresh = [&]() -> std::optional<Made> {
-    const std::optional<Made> last = made(query);
-    return last && last->version == version_to_come(shown, is_choice) ? last : std::nullopt;
+  const auto find_current = [&]() -> std::optional<CachedPage> {
+    const std::optional<CachedPage> last = find_cached(query);
+    return last && last->version == next_version(shown, is_choice) ? last : std::nullopt;
   };
-  if (const std::optional<Made> last = fresh()) return last->page;
-  const std::unique_lock making(making_, kPatience);
-  if (!making.owns_lock()) return plain(503, "The page takes long to make; try again.\n");
-  if (const std::optional<Made> last = fresh()) return last->page;  // somebody was faster
-  const std::optional<Made> last = made(query);
-  Made page = make(shown, is_choice, last ? last->records : std::make_shared<RecordsOfRuns>());
+  if (const std::optional<CachedPage> current = find_current()) return current->page;
+  const std::unique_lock building(build_mutex_, kBuildTimeout);
+  if (!building.owns_lock()) return plain(503, "The page takes long to build; try again.\n");
+  if (const std::optional<CachedPage> current = find_current()) return current->page;  // built by another thread
+  const std::optional<CachedPage> last = find_cached(query);
+  CachedPage page = build(shown, is_choice, last ? last->records : std::make_shared<RecordsOfRuns>());
   const std::scoped_lock lock(mutex_);
   pages_[query] = page;
-  if (pages_.size() > kMostPages)
-    pages_.erase(std::ranges::min_element(pages_, {}, [](const auto& each) { return each.second.at; }));
+  if (pages_.size() > kMaxPages)
+    pages_.erase(std::ranges::min_element(pages_, {}, [](const auto& each) { return each.second.built_at; }));
   return page.page;
 }
 
-RunData Site::read(const std::filesystem::path& run, size_t most, RecordsOfRuns& records) {
+RunData Site::read(const std::filesystem::path& run, size_t max_rows, RecordsOfRuns& records) {
   RunData data = read_run(run);
-  auto place = records.find(run);
-  if (place == records.end() || place->second.max_rows() != most)
-    place = records.insert_or_assign(run, LiveTokenRecords(run, most)).first;
-  place->second.read_new_files(kRowsAtOnce);
-  data.recorded = place->second.tokens();
+  auto entry = records.find(run);
+  if (entry == records.end() || entry->second.max_rows() != max_rows)
+    entry = records.insert_or_assign(run, LiveTokenRecords(run, max_rows)).first;
+  entry->second.read_new_files(kMaxRowsPerBuild);
+  data.recorded = entry->second.tokens();
   return data;
 }
 
-/// A run that is just being replaced or resumed may be unreadable for a moment.
-std::optional<RunData> Site::read_now(const WatchedRun& run, size_t most, RecordsOfRuns& records,
-                                      std::vector<std::string>& unread) {
+/// Retries, because a run that is being replaced or resumed may be unreadable for a moment.
+std::optional<RunData> Site::try_read(const WatchedRun& run, size_t max_rows, RecordsOfRuns& records,
+                                      std::vector<std::string>& errors) {
   constexpr int kTries = 3;
   for (int i = 1;; ++i) {
     try {
-      return read(run.folder, most, records);
+      return read(run.folder, max_rows, records);
     } catch (const std::exception& error) {
       records.erase(run.folder);
       if (i == kTries) {
-        unread.push_back(run.name + " cannot be shown now: " + error.what());
+        errors.push_back(run.name + " cannot be shown now: " + error.what());
         return std::nullopt;
       }
     }
@@ -122,26 +123,28 @@ std::optional<RunData> Site::read_now(const WatchedRun& run, size_t most, Record
   }
 }
 
-Site::Made Site::make(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records) {
+Site::CachedPage Site::build(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records) {
   const double begin = steady_seconds();
   LiveReport report{.shown = shown, .version = version_of(shown), .is_choice = is_choice};
   std::erase_if(*records, [&](const auto& each) {
     return std::ranges::find(shown, each.first, &WatchedRun::folder) == shown.end();
   });
-  bool more = false;  // rows that were not read yet
+  bool has_pending_rows = false;
   for (const WatchedRun& run : shown)
-    if (run.glance.has_rows)
-      if (std::optional<RunData> data = read_now(run, kMostRows / shown.size(), *records, report.unread)) {
+    if (run.snapshot.has_rows)
+      if (std::optional<RunData> data = try_read(run, kMaxRows / shown.size(), *records, report.errors)) {
         data->name = run.name;
-        more = more || data->recorded.pending_steps > 0;
+        has_pending_rows = has_pending_rows || data->recorded.pending_steps > 0;
         report.read.push_back(std::move(*data));
       }
-  const bool failed = !report.unread.empty();
-  if (failed || more) report.version += "-" + std::to_string(static_cast<int64_t>(begin));  // to be made again
-  Made made{.page = html(live_report_page(report)), .version = report.version, .records = std::move(records)};
-  made.at = steady_seconds();
-  made.next = made.at + std::max(failed ? kBetweenFailures : kBetween, kShare * (made.at - begin));
-  return made;
+  const bool failed = !report.errors.empty();
+  if (failed || has_pending_rows)
+    report.version += "-" + std::to_string(static_cast<int64_t>(begin));  // forces a rebuild
+  CachedPage cached{.page = html(live_report_page(report)), .version = report.version, .records = std::move(records)};
+  cached.built_at = steady_seconds();
+  const double interval = failed ? kFailureInterval : kBuildInterval;
+  cached.next_build = cached.built_at + std::max(interval, kBuildTimeFactor * (cached.built_at - begin));
+  return cached;
 }
 
 }  // namespace keel

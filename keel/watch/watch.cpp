@@ -21,93 +21,95 @@
 namespace keel {
 namespace {
 
-constexpr int kBetweenLooks = 1000, kTimesLook = 20;  // milliseconds; how often the time that a look took
-constexpr double kOpen = 3, kLinger = 3;              // seconds: since a page last asked; that it may ask on
+constexpr int kRefreshInterval = 1000;  // milliseconds
+constexpr int kRefreshTimeFactor = 20;  // the interval is at least this many refresh times
+constexpr double kPollTimeout = 3;      // seconds after which a page without a poll counts as closed
+constexpr double kLinger = 3;           // seconds for which the child serves an open page after the run's end
 
-/// Looks at the runs, and says how long to wait for the next look: of ten thousand runs one takes its time.
-int look(WatchedRuns& runs, std::vector<std::string>& told) {
+/// Refreshes the runs. Returns the milliseconds until the next refresh, which grow with its cost (10,000 runs).
+int refresh(WatchedRuns& runs, std::vector<std::string>& changes) {
   const double begin = steady_seconds();
-  told = runs.look();
-  return std::max(kBetweenLooks, static_cast<int>((steady_seconds() - begin) * 1000 * kTimesLook));
+  changes = runs.refresh();
+  return std::max(kRefreshInterval, static_cast<int>((steady_seconds() - begin) * 1000 * kRefreshTimeFactor));
 }
 
-/// The process beside a run: looks and serves until the run's process has closed its end of the pipe.
-void serve_beside(Listener listener, const std::filesystem::path& run, int alive) {
-  WatchedRuns runs = WatchedRuns::of_beginning(run);
-  runs.look();
+/// Main function of the child process: refreshes and serves until the run's process closes its end of the pipe.
+void serve_in_background(Listener listener, const std::filesystem::path& run, int alive) {
+  WatchedRuns runs = WatchedRuns::for_new_run(run);
+  runs.refresh();
   Site site(runs);
-  const HttpServer server(std::move(listener), [&](const Question& question) { return site.answer(question); });
-  std::vector<std::string> told;
+  const HttpServer server(std::move(listener), [&](const PageRequest& request) { return site.respond(request); });
+  std::vector<std::string> changes;
   pollfd end{.fd = alive, .events = 0, .revents = 0};
-  for (bool goes_on = true; goes_on;) {
-    const int ready = poll(&end, 1, look(runs, told));
-    goes_on = ready == 0 || (ready < 0 && errno == EINTR);
+  for (bool is_alive = true; is_alive;) {
+    const int ready = poll(&end, 1, refresh(runs, changes));
+    is_alive = ready == 0 || (ready < 0 && errno == EINTR);
   }
   const double ended = steady_seconds();
-  while (steady_seconds() < ended + kLinger && steady_seconds() < site.last_asked() + kOpen) {
-    runs.look();
+  while (steady_seconds() < ended + kLinger && steady_seconds() < site.last_poll() + kPollTimeout) {
+    runs.refresh();
     poll(nullptr, 0, 200);
   }
 }
 
-/// What a forked process must not share with the one it comes from: its handlers, its terminal, its output.
-void stand_apart() {
+/// Detaches a forked process from its parent's signals, terminal and output.
+void detach_from_parent() {
   for (const int number : {SIGINT, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) signal(number, SIG_IGN);
   signal(SIGTERM, SIG_DFL);
   setpgid(0, 0);
-  const FileHandle nobody(open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nobody.get(), descriptor);
-  [[maybe_unused]] const int niceness = nice(10);  // the run comes first
+  const FileHandle null_device(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null_device.get(), descriptor);
+  [[maybe_unused]] const int niceness = nice(10);  // the run has priority
 }
 
 }  // namespace
 
-void watch(const std::vector<std::string>& folders, const WatchPlace& place, Console& console) {
+void watch(const std::vector<std::string>& folders, const ListenAddress& address, Console& console) {
   require_server();
   WatchedRuns runs(folders);
-  runs.look();
-  Listener listener = listen_at(place);
+  runs.refresh();
+  Listener listener = open_listener(address);
   console.result(listener.address);
   Site site(runs);
-  const HttpServer server(std::move(listener), [&](const Question& question) { return site.answer(question); });
+  const HttpServer server(std::move(listener), [&](const PageRequest& request) { return site.respond(request); });
   try {
-    for (std::vector<std::string> told;;) {
-      const int pause = look(runs, told);
-      for (const std::string& sentence : told) console.line(sentence);
+    for (std::vector<std::string> changes;;) {
+      const int pause = refresh(runs, changes);
+      for (const std::string& change : changes) console.line(change);
       poll_unless_stopped({}, pause);
     }
-  } catch (const Interrupted&) {  // which is how it ends
+  } catch (const Interrupted&) {  // the normal end
   }
 }
 
-WatchBeside::WatchBeside(const std::filesystem::path& run) {
+BackgroundWatch::BackgroundWatch(const std::filesystem::path& run) {
   require_server();
-  Listener listener = listen_at({});
+  Listener listener = open_listener({});
   address_ = listener.address;
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ExitCode::kHealthGuard, "no pipe can be made: ", std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ExitCode::kHealthGuard, "cannot create a pipe: ", std::strerror(errno));
   const FileHandle other(ends[0]);
   alive_ = FileHandle(ends[1]);
   sigset_t all, before;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);  // until the new process has no handlers of this one's
+  sigprocmask(SIG_SETMASK, &all, &before);  // until the child has reset the signal handlers
   process_ = start_child(fork);
   if (process_ == 0) {
-    stand_apart();
+    detach_from_parent();
     sigprocmask(SIG_SETMASK, &before, nullptr);
     alive_.close();
     try {
-      serve_beside(std::move(listener), run, other.get());
-    } catch (const std::exception&) {  // nobody is there to be told: the page says that the server has ended
+      serve_in_background(std::move(listener), run, other.get());
+    } catch (const std::exception&) {  // it has no output; the page shows that the server has ended
     }
     _exit(0);
   }
   const int error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (process_ < 0) fail(ExitCode::kHealthGuard, "no process can be made for --watch: ", std::strerror(error));
+  if (process_ < 0) fail(ExitCode::kHealthGuard, "cannot create a process for --watch: ", std::strerror(error));
 }
 
-WatchBeside::~WatchBeside() {
+BackgroundWatch::~BackgroundWatch() {
   alive_.close();
   const double until = steady_seconds() + kLinger + 2;
   const auto has_ended = [this] {

@@ -12,26 +12,26 @@
 
 namespace keel {
 
-/// Serves the pages of these runs, and of those in folders of runs, until someone asks to stop; says on the console
-/// where, and what becomes of the runs.
-void watch(const std::vector<std::string>& folders, const WatchPlace& place, Console& console);
+/// Serves the pages of these runs and of folders of runs until a stop is requested. Prints the address and the changes
+/// of the runs on the console.
+void watch(const std::vector<std::string>& folders, const ListenAddress& address, Console& console);
 
-/// The same for one run, from a process of its own beside that of the run, as long as this object lives: a few seconds
-/// longer if a page is open, so that it shows the run's end. It ends with this process, however that ends. To be made
-/// before there are other threads.
-class WatchBeside {
+/// Serves one run from a child process during this object's lifetime. If a page is open, the child serves it for a few
+/// more seconds, to show the run's end. The child ends with this process in any case. It forks, so create the object
+/// before other threads start.
+class BackgroundWatch {
  public:
-  /// The folder may be missing yet.
-  explicit WatchBeside(const std::filesystem::path& run);
-  ~WatchBeside();
-  WatchBeside(const WatchBeside&) = delete;
-  WatchBeside& operator=(const WatchBeside&) = delete;
+  /// The folder need not exist yet.
+  explicit BackgroundWatch(const std::filesystem::path& run);
+  ~BackgroundWatch();
+  BackgroundWatch(const BackgroundWatch&) = delete;
+  BackgroundWatch& operator=(const BackgroundWatch&) = delete;
 
   const std::string& address() const { return address_; }
 
  private:
   std::string address_;
-  FileHandle alive_;  // the end of a pipe; the server sees when it is closed
+  FileHandle alive_;  // write end of a pipe, whose closing ends the child
   pid_t process_ = -1;
 };
 

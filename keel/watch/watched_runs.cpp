@@ -15,25 +15,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLately = 120;  // seconds: of somebody who is not seen, and has written since
+constexpr double kStaleAfter = 120;  // seconds without a write of another machine or container
 
-/// "RL step 12"; "" before the first row.
-std::string place_in(const RunGlance& glance) {
-  if (glance.phase.empty()) return "";
-  const std::string phase = glance.phase == "rl"     ? "RL "
-                            : glance.phase == "sft"  ? "supervised "
-                            : glance.phase == "eval" ? "evaluated at "
-                                                     : "";
-  return phase + "step " + std::to_string(glance.step);
+/// Returns "RL step 12"; "" before the first row.
+std::string step_text(const RunSnapshot& snapshot) {
+  if (snapshot.phase.empty()) return "";
+  const std::string phase = snapshot.phase == "rl"     ? "RL "
+                            : snapshot.phase == "sft"  ? "supervised "
+                            : snapshot.phase == "eval" ? "evaluated at "
+                                                       : "";
+  return phase + "step " + std::to_string(snapshot.step);
 }
 
-RunState state_of(const RunGlance& glance, bool is_unseen, double now) {
-  if (!glance.is_there) return RunState::kGone;
-  if (glance.is_held) return glance.phase.empty() ? RunState::kWaiting : RunState::kLive;
-  if (glance.is_finished) return RunState::kEnded;
-  if (glance.phase.empty()) return RunState::kWaiting;
-  if (!is_unseen) return RunState::kInterrupted;
-  return now - glance.heard < kLately ? RunState::kLive : RunState::kUnheard;
+RunState state_of(const RunSnapshot& snapshot, bool is_remote, double now) {
+  if (!snapshot.exists) return RunState::kGone;
+  if (snapshot.is_locked) return snapshot.phase.empty() ? RunState::kWaiting : RunState::kLive;
+  if (snapshot.is_finished) return RunState::kEnded;
+  if (snapshot.phase.empty()) return RunState::kWaiting;
+  if (!is_remote) return RunState::kInterrupted;
+  return now - snapshot.last_write < kStaleAfter ? RunState::kLive : RunState::kStale;
 }
 
 }  // namespace
@@ -50,29 +50,29 @@ const char* state_word(RunState state) {
       return "ended";
     case RunState::kInterrupted:
       return "interrupted";
-    case RunState::kUnheard:
+    case RunState::kStale:
       return "unheard";
   }
   return "";
 }
 
 std::string state_text(const WatchedRun& run, double now) {
-  const std::string place = place_in(run.glance), behind = place.empty() ? "" : ", " + place;
-  const auto ago = static_cast<int64_t>(std::max(0.0, now - run.glance.heard));
+  const std::string step = step_text(run.snapshot), suffix = step.empty() ? "" : ", " + step;
+  const auto ago = static_cast<int64_t>(std::max(0.0, now - run.snapshot.last_write));
   switch (run.state) {
     case RunState::kGone:
-      return "no such folder; it is shown as soon as it is there";
+      return "no such folder; it appears here when it exists";
     case RunState::kWaiting:
       return "no rows yet";
     case RunState::kLive:
-      return "live" + behind + ", last heard of " + std::to_string(ago) + " s ago";
+      return "live" + suffix + ", last write " + std::to_string(ago) + " s ago";
     case RunState::kEnded:
-      return "ended" + behind;
+      return "ended" + suffix;
     case RunState::kInterrupted:
-      return "interrupted" + behind + "; goes on with: keel train " +
-             shell_word((run.folder / "config.yaml").string()) + " --resume";
-    case RunState::kUnheard:
-      return "not heard of for " + std::to_string(ago) + " s" + behind;
+      return "interrupted" + suffix + "; to continue: keel train " + shell_word((run.folder / "config.yaml").string()) +
+             " --resume";
+    case RunState::kStale:
+      return "no write for " + std::to_string(ago) + " s" + suffix;
   }
   return "";
 }
@@ -80,21 +80,20 @@ std::string state_text(const WatchedRun& run, double now) {
 WatchedRuns::WatchedRuns(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     if (!is_folder(folder))
-      fail(ExitCode::kBadInput, folder,
-           ": is no folder; name a run's, such as runs/quickstart, or one with runs in it");
+      fail(ExitCode::kBadInput, folder, ": is not a folder; give a run, such as runs/quickstart, or a folder of runs");
     std::vector<fs::path>& list = is_run(folder) ? named_ : parents_;
     if (std::ranges::find(list, fs::path(full_path(folder))) == list.end()) list.push_back(full_path(folder));
   }
 }
 
-WatchedRuns WatchedRuns::of_beginning(const fs::path& run) {
+WatchedRuns WatchedRuns::for_new_run(const fs::path& run) {
   WatchedRuns runs;
   runs.named_.push_back(full_path(run));
   return runs;
 }
 
-/// The runs to look at; those of one name are told apart by their paths.
-WatchedRuns::List WatchedRuns::found_folders() const {
+/// Lists the watched runs. Runs with the same name get their paths as names.
+WatchedRuns::List WatchedRuns::list_runs() const {
   List list;
   std::set<fs::path> known;
   const auto add = [&](const fs::path& folder) {
@@ -105,10 +104,10 @@ WatchedRuns::List WatchedRuns::found_folders() const {
     try {
       for (const std::string& name : list_directory(parent))
         if (is_run(parent / name)) add(parent / name);
-    } catch (const Error&) {  // removed: there are none
+    } catch (const Error&) {  // the folder was removed
     }
   }
-  for (const auto& [folder, seen] : seen_) add(folder);  // a run that was removed may come back
+  for (const auto& [folder, history] : history_) add(folder);  // a removed run may be recreated
   std::map<std::string, int> count;
   for (const WatchedRun& run : list) ++count[run.name];
   for (WatchedRun& run : list)
@@ -116,53 +115,57 @@ WatchedRuns::List WatchedRuns::found_folders() const {
   return list;
 }
 
-/// What has become of a run since the last look; "" where there is nothing to say.
-std::string WatchedRuns::look_at(WatchedRun& run, const LockedFolders& locked, double now) {
-  Seen& seen = seen_[run.folder];
-  const RunGlance before = std::exchange(seen.glance, glance_at(run.folder, locked, seen.glance));
-  const RunGlance& glance = seen.glance;
-  // Who writes without being seen is on another machine, or in another container.
-  if (before.is_there && !before.is_held && !glance.is_held && before.heard > 0 && glance.heard > before.heard)
-    seen.is_unseen = true;
-  if (glance.is_held) seen.is_unseen = false;
-  const bool is_other = !seen.id.empty() && !glance.id.empty() && glance.id != seen.id;
-  const bool is_back = glance.is_there && !before.is_there && seen.was_there;
-  if (!glance.id.empty()) seen.id = glance.id;
-  seen.was_there = seen.was_there || glance.is_there;
-  const RunState was = std::exchange(seen.state, state_of(glance, seen.is_unseen, now));
-  std::string said;
+/// Updates a run. Returns its change since the last refresh as a message, or "".
+std::string WatchedRuns::refresh_run(WatchedRun& run, const LockedFolders& locked, double now) {
+  History& history = history_[run.folder];
+  const RunSnapshot before = std::exchange(history.snapshot, take_snapshot(run.folder, locked, history.snapshot));
+  const RunSnapshot& snapshot = history.snapshot;
+  // A process that writes without a lock in /proc/locks is on another machine or in another container.
+  if (before.exists && !before.is_locked && !snapshot.is_locked && before.last_write > 0 &&
+      snapshot.last_write > before.last_write)
+    history.is_remote = true;
+  if (snapshot.is_locked) history.is_remote = false;
+  const bool is_other = !history.id.empty() && !snapshot.id.empty() && snapshot.id != history.id;
+  const bool is_back = snapshot.exists && !before.exists && history.existed;
+  if (!snapshot.id.empty()) history.id = snapshot.id;
+  history.existed = history.existed || snapshot.exists;
+  const RunState previous = std::exchange(history.state, state_of(snapshot, history.is_remote, now));
+  std::string change;
   if (is_other)
-    said = "is another run now";
+    change = "is another run now";
   else if (is_back)
-    said = "is back";
-  else if (before.is_there && !glance.is_there)
-    said = "was removed";
-  if (!said.empty()) seen.note = said;
-  run.glance = glance;
-  run.state = seen.state;
-  run.note = seen.note;
-  if (said.empty() && seen.state != was) said = state_text(run, now);
-  return said;
+    change = "is back";
+  else if (before.exists && !snapshot.exists)
+    change = "was removed";
+  if (!change.empty()) history.note = change;
+  run.snapshot = snapshot;
+  run.state = history.state;
+  run.note = history.note;
+  if (change.empty() && history.state != previous) change = state_text(run, now);
+  return change;
 }
 
-std::vector<std::string> WatchedRuns::look() {
+std::vector<std::string> WatchedRuns::refresh() {
   const LockedFolders locked = LockedFolders::read();
   const double now = seconds_since_1970();
-  List list = found_folders();
-  std::vector<std::string> told;
+  List list = list_runs();
+  std::vector<std::string> changes;
   for (WatchedRun& run : list)
-    if (const std::string said = look_at(run, locked, now); !said.empty()) told.push_back(run.name + ": " + said);
-  if (list.size() > kMost) {
-    std::ranges::stable_sort(list, [](const auto& a, const auto& b) { return a.glance.heard > b.glance.heard; });
-    list.resize(kMost);
+    if (const std::string change = refresh_run(run, locked, now); !change.empty())
+      changes.push_back(run.name + ": " + change);
+  if (list.size() > kMaxRuns) {
+    std::ranges::stable_sort(
+        list, [](const auto& a, const auto& b) { return a.snapshot.last_write > b.snapshot.last_write; });
+    list.resize(kMaxRuns);
   }
   std::set<fs::path> folders;
   for (const WatchedRun& run : list) folders.insert(run.folder);
-  std::erase_if(seen_, [&](const auto& seen) { return !folders.contains(seen.first) && !seen.second.glance.is_there; });
-  if (!std::exchange(looked_, true)) told.clear();
+  std::erase_if(history_,
+                [&](const auto& entry) { return !folders.contains(entry.first) && !entry.second.snapshot.exists; });
+  if (!std::exchange(has_refreshed_, true)) changes.clear();  // the first refresh has nothing to compare with
   const std::scoped_lock lock(*mutex_);
   runs_ = std::make_shared<const List>(std::move(list));
-  return told;
+  return changes;
 }
 
 std::shared_ptr<const WatchedRuns::List> WatchedRuns::runs() const {

@@ -7,66 +7,66 @@
 #include <string>
 #include <vector>
 
-#include "keel/watch/run_glance.h"
+#include "keel/watch/run_snapshot.h"
 
 namespace keel {
 
 enum class RunState {
-  kGone,         // there is no such folder (any more)
-  kWaiting,      // it has no rows yet
-  kLive,         // a process has it
-  kEnded,        // all planned steps were made
-  kInterrupted,  // nobody has it, and it did not come to its end
-  kUnheard,      // somebody writes to it who is not seen from here (another machine, another container), but not lately
+  kGone,         // the folder does not exist
+  kWaiting,      // the run has no rows yet
+  kLive,         // a process has locked the folder
+  kEnded,        // all planned steps are done
+  kInterrupted,  // no process has locked the folder, and the run is not finished
+  kStale,        // a process of another machine or container writes to it, but has not recently
 };
 
-/// A run as it was when it was last looked at.
+/// A run at the last refresh.
 struct WatchedRun {
-  std::string name;  // the folder's, or its path where two have that name
+  std::string name;  // of the folder, or its path if the name is not unique
   std::filesystem::path folder;
-  RunGlance glance = {};
+  RunSnapshot snapshot = {};
   RunState state = RunState::kGone;
-  std::string note = {};  // of one that was removed or replaced since it is watched
+  std::string note = {};  // if it was removed or replaced while watched
 };
 
-/// "live", "ended", ...: for programs.
+/// Returns "live", "ended", ... for JSON and CSS.
 const char* state_word(RunState state);
-/// For people: "live, RL step 12, last row 3 s ago". `now` is in seconds since 1970.
+/// Returns "live, RL step 12, last write 3 s ago". `now` is in seconds since 1970.
 std::string state_text(const WatchedRun& run, double now);
 
-/// What is asked to be watched: run folders, and folders of runs, whose runs may come and go.
+/// The watched run folders and folders of runs, whose runs may appear and disappear.
 class WatchedRuns {
  public:
   using List = std::vector<WatchedRun>;
 
-  /// Refuses (exit code 3) a folder that is not there.
+  /// Throws an Error (exit code 3) if a folder does not exist.
   explicit WatchedRuns(const std::vector<std::string>& folders);
-  /// A run that is about to begin: its folder may be missing.
-  static WatchedRuns of_beginning(const std::filesystem::path& run);
+  /// Watches a run that is about to start. Its folder need not exist.
+  static WatchedRuns for_new_run(const std::filesystem::path& run);
 
-  /// Looks at all of them, and says what has become of them since the last look.
-  std::vector<std::string> look();
-  /// As they were then; from any thread.
+  /// Reads the state of all runs. Returns the changes since the last call as messages.
+  std::vector<std::string> refresh();
+  /// Returns the runs at the last refresh. Thread-safe.
   std::shared_ptr<const List> runs() const;
 
-  /// Whether a folder of runs is among them, of which some are to be chosen.
+  /// Returns whether folders of runs are watched, so that a list of runs is shown.
   bool has_folders() const { return !parents_.empty(); }
-  static constexpr size_t kMost = 500;  // of a folder's runs that are shown: those heard of last
+  static constexpr size_t kMaxRuns = 500;  // shown; those with the latest writes
 
  private:
   WatchedRuns() = default;
-  struct Seen {  // of one folder, between looks
-    RunGlance glance;
+  struct History {  // of one folder
+    RunSnapshot snapshot;
     RunState state = RunState::kGone;
-    bool was_there = false, is_unseen = false;
+    bool existed = false, is_remote = false;  // is_remote: another machine or container writes to it
     std::string id, note;
   };
-  List found_folders() const;
-  std::string look_at(WatchedRun& run, const LockedFolders& locked, double now);
+  List list_runs() const;
+  std::string refresh_run(WatchedRun& run, const LockedFolders& locked, double now);
 
   std::vector<std::filesystem::path> named_, parents_;
-  std::map<std::filesystem::path, Seen> seen_;
-  bool looked_ = false;
+  std::map<std::filesystem::path, History> history_;
+  bool has_refreshed_ = false;
   mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::shared_ptr<const List> runs_ = std::make_shared<List>();
 };

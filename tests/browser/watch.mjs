@@ -41,7 +41,7 @@ await withBrowser(async browser => {
   await page.waitForLoadState('load');
   checks.that(await page.locator('details.config').getAttribute('open') !== null, 'what was unfolded is unfolded after the page was loaded again');
   checks.equal(await page.evaluate(() => scrollY), 250, 'what was scrolled to is still there');
-  checks.that(/^live, .*step \d+, last heard of \d+ s ago$/.test(await stateOf(page)), 'the bar says that the run goes on', await stateOf(page));
+  checks.that(/^live, .*step \d+, last write \d+ s ago$/.test(await stateOf(page)), 'the bar says that the run goes on', await stateOf(page));
 
   await page.locator('.follow').uncheck();
   const kept = await version(page);

@@ -242,8 +242,8 @@ class Places(support.Test):
                                 f"the ports 8335 to 8354 are all in use on {host}; `keel watch RUN --port 0` takes any that is free")
             self.assertTrue(self.serve(self.run_folder, "--host", host, "--port", "0").address)
         self.assertIn(self.serve(self.run_folder, "--host", host).port, range(8335, 8355))
-        self.assert_refused(keel("watch", self.run_folder, "--host", "192.0.2.1"), 2, "is no address of this machine")
-        self.assert_refused(keel("watch", self.folder / "none"), 3, "is no folder")
+        self.assert_refused(keel("watch", self.run_folder, "--host", "192.0.2.1"), 2, "is not an address of this machine")
+        self.assert_refused(keel("watch", self.folder / "none"), 3, "is not a folder")
 
 
 class Lives(support.Test):
@@ -329,7 +329,7 @@ class Lives(support.Test):
     def test_new_runs_in_a_folder_are_added(self):
         (self.folder / "runs").mkdir()
         server = self.serve(self.folder / "runs")
-        self.assertIn(b"There is no run in the folder yet", server.ask("/")[2])
+        self.assertIn(b"The folder has no runs yet", server.ask("/")[2])
         before = server.state()["version"]
         write_run(self.folder / "runs" / "new")
         self.assertNotEqual(server.wait_for(lambda state: state["runs"])["version"], before)

@@ -263,7 +263,7 @@ TEST_F(FileTest, AnInputFileReadsAnyPlaceAndNoticesThatItShrank) {
   EXPECT_EQ(piece, "3456");
   fs::resize_file(at("f"), 5);
   const auto read = [&] { file.read_at(3, std::as_writable_bytes(std::span(piece))); };
-  expect_error(error_of(read), ExitCode::kBadInput, {at("f"), "it ends at 5", "it had 10"});
+  expect_error(error_of(read), ExitCode::kBadInput, {at("f"), "the file ends at 5", "it had 10"});
 }
 
 TEST_F(FileTest, AnInputFileDoesNotWaitForANamedPipe) {

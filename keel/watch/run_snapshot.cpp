@@ -1,4 +1,4 @@
-#include "keel/watch/run_glance.h"
+#include "keel/watch/run_snapshot.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kTail = uint64_t{1} << 18;  // rows are some thousand bytes
+constexpr uint64_t kMaxTail = uint64_t{1} << 18;  // a row has a few thousand bytes
 
-/// The last line of a file that has its newline, if it is no longer than a row can be.
+/// Returns the last complete line of a file, if it is within the last kMaxTail bytes.
 std::string last_line(const fs::path& path) {
   const InputFile file = InputFile::open(path);
-  const uint64_t size = std::min(file.size(), kTail);
+  const uint64_t size = std::min(file.size(), kMaxTail);
   std::string tail(size, '\0');
   file.read_at(file.size() - size, std::as_writable_bytes(std::span(tail)));
   const size_t end = tail.rfind('\n');
@@ -35,25 +35,25 @@ std::string last_line(const fs::path& path) {
   return tail.substr(begin, end - begin);
 }
 
-void note_last_row(const fs::path& metrics, RunGlance& glance) {
+void read_last_row(const fs::path& metrics, RunSnapshot& snapshot) {
   const Json row = try_parse_json(last_line(metrics), {.depth = kDataDepth}).value_or(Json());
   if (!row.is_object()) return;
   const Json phase = row.value("phase", Json()), step = row.value("step", Json());
   if (!phase.is_string() || !step.is_number_integer()) return;
-  glance.phase = phase.get<std::string>();
-  glance.step = step.get<int64_t>();
+  snapshot.phase = phase.get<std::string>();
+  snapshot.step = step.get<int64_t>();
 }
 
 double seconds_of(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void read_small_files(const fs::path& run, RunGlance& glance) {
+void read_small_files(const fs::path& run, RunSnapshot& snapshot) {
   try {
-    if (glance.has_rows) note_last_row(run / "metrics.jsonl", glance);
-    glance.id = find_run_id(run);
-    glance.is_finished = is_finished(run);
-  } catch (const Error&) {  // replaced or removed in this moment: the next look tells
+    if (snapshot.has_rows) read_last_row(run / "metrics.jsonl", snapshot);
+    snapshot.id = find_run_id(run);
+    snapshot.is_finished = is_finished(run);
+  } catch (const Error&) {  // replaced or removed at this moment; the next snapshot has it
   }
 }
 
@@ -75,47 +75,47 @@ LockedFolders LockedFolders::read() {
 }
 
 bool LockedFolders::contains(dev_t device, ino_t number) const {
-  // A subvolume has a device without a number of its own (major 0), and the lock names another one.
+  // stat() and /proc/locks report different anonymous devices (major 0) for a file on a btrfs subvolume.
   return std::ranges::any_of(folders_, [&](const auto& folder) {
     return folder.second == number && (folder.first == device || (major(device) == 0 && major(folder.first) == 0));
   });
 }
 
-RunGlance glance_at(const fs::path& run, const LockedFolders& locked, const RunGlance& before) {
-  RunGlance glance;
-  struct stat seen {};
-  if (::stat(run.c_str(), &seen) != 0 || !S_ISDIR(seen.st_mode)) return glance;
-  std::string all = std::to_string(seen.st_ino);
+RunSnapshot take_snapshot(const fs::path& run, const LockedFolders& locked, const RunSnapshot& before) {
+  RunSnapshot snapshot;
+  struct stat status {};
+  if (::stat(run.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return snapshot;
+  std::string identity = std::to_string(status.st_ino);
   for (const char* name :
        {"metrics.jsonl", "samples.jsonl", "log.txt", "config.yaml", "used.json", "tokens", "checkpoints/LATEST"}) {
     struct stat file {};
     const bool found = ::stat((run / name).c_str(), &file) == 0;
-    const std::string_view called = name;
-    if (called == "metrics.jsonl") glance.has_rows = found && S_ISREG(file.st_mode);
-    if (called == "metrics.jsonl" || called == "samples.jsonl" || called == "log.txt")
-      glance.heard = std::max(glance.heard, seconds_of(file.st_mtim));
-    if (called == "log.txt") continue;  // it says what the rows do
-    all += found ? " " + std::to_string(file.st_ino) + " " + std::to_string(file.st_size) + " " +
-                       std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec)
-                 : " -";
+    const std::string_view file_name = name;
+    if (file_name == "metrics.jsonl") snapshot.has_rows = found && S_ISREG(file.st_mode);
+    if (file_name == "metrics.jsonl" || file_name == "samples.jsonl" || file_name == "log.txt")
+      snapshot.last_write = std::max(snapshot.last_write, seconds_of(file.st_mtim));
+    if (file_name == "log.txt") continue;  // its content repeats the rows
+    identity += found ? " " + std::to_string(file.st_ino) + " " + std::to_string(file.st_size) + " " +
+                            std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec)
+                      : " -";
   }
-  const double heard = glance.heard;
-  const std::string version = sha256_hex(all).substr(0, 16);
+  const double last_write = snapshot.last_write;
+  const std::string version = sha256_hex(identity).substr(0, 16);
   if (version == before.version) {
-    glance = before;
+    snapshot = before;
   } else {
-    read_small_files(run, glance);
+    read_small_files(run, snapshot);
   }
-  glance.is_there = true;
-  glance.is_held = locked.contains(seen.st_dev, seen.st_ino);
-  glance.heard = heard;
-  glance.version = version;
-  return glance;
+  snapshot.exists = true;
+  snapshot.is_locked = locked.contains(status.st_dev, status.st_ino);
+  snapshot.last_write = last_write;
+  snapshot.version = version;
+  return snapshot;
 }
 
 bool is_run(const fs::path& folder) {
-  std::error_code unseen;
-  return fs::exists(folder / "config.yaml", unseen) || fs::exists(folder / "metrics.jsonl", unseen);
+  std::error_code ignored;
+  return fs::exists(folder / "config.yaml", ignored) || fs::exists(folder / "metrics.jsonl", ignored);
 }
 
 }  // namespace keel

@@ -1,4 +1,4 @@
-// Reading recipes: words of both programs, files, references, and what is refused of them.
+// Reading recipes: arguments of both programs, files, references, and rejected input.
 
 #include "keel/compat/recipe.h"
 

@@ -1,5 +1,5 @@
-// What recipes of TRL 1.16.0 mean. Expected values are worked out by hand from GRPOConfig, grpo_trainer.py, SFTConfig,
-// ModelConfig, transformers' TrainingArguments and PEFT's LoraConfig.
+// The conversion of TRL 1.16.0 recipes. Expected values are computed by hand from GRPOConfig, grpo_trainer.py,
+// SFTConfig, ModelConfig, transformers' TrainingArguments and PEFT's LoraConfig.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using testing::Not;
 constexpr const char* kTrlGrpo = "reward_funcs=think_format_reward num_generations=8 dataset_name=a.jsonl ";
 constexpr const char* kTrlSft = "SFTConfig={} dataset_name=a.jsonl ";
 
-/// Imports words that are separated by blanks.
+/// Imports blank-separated arguments.
 Imported trl_import(const std::string& line) {
   std::istringstream text(line);
   std::vector<std::string> words;
@@ -31,7 +31,7 @@ Imported trl_import(const std::string& line) {
   return import_recipe(read_recipe("", words));
 }
 
-/// A recipe and the settings that it means, as JSON; null: not set.
+/// A recipe and the expected settings as JSON; null: not set.
 struct TrlMeaning {
   const char *words, *settings;
 };

@@ -1,4 +1,4 @@
-// What recipes of verl 0.9.1 mean. Expected values are worked out by hand from verl's trainer/config, core_algos.py,
+// The conversion of verl 0.9.1 recipes. Expected values are computed by hand from verl's trainer/config, core_algos.py,
 // trainer_base.py and the FSDP engine's schedule.
 
 #include <gmock/gmock.h>
@@ -25,13 +25,13 @@ const std::string kActor = "actor_rollout_ref.actor.", kGrpo = "algorithm.adv_es
                   kFilterOn = kFilter + "enable=true", kKl = "algorithm.use_kl_in_reward=true",
                   kPenalty = "reward.reward_kwargs.overlong_buffer_cfg.", kDapo = "reward.reward_manager.name=dapo";
 
-/// Groups of 4, unless the words say another number, on a built-in task.
+/// A recipe on a built-in task with groups of 4, unless the arguments change it.
 Imported imported(Words words) {
   words.insert(words.begin(), {"actor_rollout_ref.rollout.n=4", "task.name=chains"});
   return import_recipe(read_recipe("", words));
 }
 
-/// The words in front of which group advantages are chosen.
+/// Adds the choice of group advantages to the arguments.
 Words with_groups(Words words) {
   words.insert(words.begin(), kGrpo);
   return words;
@@ -178,7 +178,8 @@ TEST(Verl, SizesAndSchedulesAreConverted) {
          {"optimizer.min_lr_ratio", 0.1},
          {"optimizer.warmup_updates", 0.05},
          {"optimizer.schedule_per", "step"}}},
-       {with_groups({optim + "lr_warmup_steps=0", optim + "lr_warmup_steps_ratio=0.1"}),  // the share counts below 0
+       {with_groups({optim + "lr_warmup_steps=0",
+                     optim + "lr_warmup_steps_ratio=0.1"}),  // the ratio is used only if steps are below 0
         {{"optimizer.warmup_updates", nullptr}, {"optimizer.schedule_per", nullptr}}},
        {with_groups({optim + "warmup_style=cosine"}), {{"optimizer.schedule", "cosine"}}},
        {with_groups({optim + "betas=[0.8,0.9]", optim + "lr_warmup_steps=-1", optim + "min_lr_ratio=0.1"}),

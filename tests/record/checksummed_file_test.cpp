@@ -35,9 +35,9 @@ class ChecksummedFileTest : public testing::Test {
 };
 
 TEST_F(ChecksummedFileTest, HasTheChecksumOfEachLine) {
-  // CRC-32C of "123456789", the check value of the algorithm, and of nothing.
+  // CRC-32C of "123456789" (the check value of the algorithm) and of "".
   EXPECT_THAT(written({"123456789", ""}), ElementsAre(0xe3069283u, 0u));
-  EXPECT_THAT(written({"123456789"}), ElementsAre(0xe3069283u, 0u, 0xe3069283u));  // opened again
+  EXPECT_THAT(written({"123456789"}), ElementsAre(0xe3069283u, 0u, 0xe3069283u));  // reopened
   EXPECT_EQ(read_file(path_), "123456789\n\n123456789\n");
 }
 
@@ -45,7 +45,7 @@ TEST_F(ChecksummedFileTest, FindsEveryFlippedBit) {
   const std::vector<std::string> lines{R"({"step": 1})", R"({"step": 2, "x": "line"})", "", R"({"step": 3})"};
   const LineChecksums remembered = written(lines);
   const std::string bytes = read_file(path_);
-  write_atomically(path_, bytes + "what follows\nis nobody's concern");
+  write_atomically(path_, bytes + "further lines\nare ignored");
   EXPECT_EQ(change(remembered), "none");
   for (size_t at = 0; at < bytes.size(); ++at)
     for (int bit = 0; bit < 8; ++bit) {
@@ -53,7 +53,7 @@ TEST_F(ChecksummedFileTest, FindsEveryFlippedBit) {
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << bit));
       std::ofstream(path_, std::ios::binary) << flipped;
       const auto line = 1 + std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-      // The last newline ends the file, so that its line is not whole without it.
+      // Without the last newline the last line is incomplete.
       if (at + 1 == bytes.size())
         EXPECT_EQ(change(remembered), "it ends after line 3 of 4");
       else
@@ -119,7 +119,7 @@ TEST_F(ChecksummedFileTest, ReportsARemovedFolderOrRows) {
   RunFolder folder = RunFolder::create(run, /*replace=*/false, "config\n");
   folder.add_metrics({{"step", 1}});
   rename_directory(run, moved);
-  std::filesystem::create_directory(run);  // by its name, as another process would
+  std::filesystem::create_directory(run);  // as another process would
   folder.add_metrics({{"step", 2}});
   folder.log("after the move");
   EXPECT_EQ(folder.current_path(), std::filesystem::canonical(moved));

@@ -43,7 +43,7 @@ TEST(ReadForExport, SelectsNamedMetricsAndRejectsUnknownOnes) {
   folder.write("metrics.jsonl", kRows);
   const ExportedRun run = read_for_export(folder.path, {"reward/mean"});
   ASSERT_EQ(run.steps.size(), 1u);
-  EXPECT_EQ(run.steps[0].values.size(), 2u);  // and when
+  EXPECT_EQ(run.steps[0].values.size(), 2u);  // and the time
   EXPECT_THAT(error_of(2, [&] { read_for_export(folder.path, {"reward/maen"}); }),
               AllOf(HasSubstr("reward/maen"), HasSubstr("did you mean reward/mean?")));
 }

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-/// How often a text has this part.
+/// Counts the occurrences of a part in a text.
 inline size_t occurrences(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;

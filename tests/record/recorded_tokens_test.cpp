@@ -57,7 +57,7 @@ TokenRow row(int64_t step, int64_t update, int64_t rollout, int32_t position, co
   return row;
 }
 
-// Two completions in two updates of step 3, one in step 9: ten tokens. Worked out by hand.
+// Two completions in two updates of step 3, one in step 9: ten tokens. Computed by hand.
 std::vector<TokenRow> step_three() {
   return {row(3, 0, 7, 0, "a", 0.5, 0.5, 1, true),   row(3, 0, 7, 1, "b", 0.25, 0.25, 1, true),
           row(3, 0, 8, 0, "a", 0.5, 0.5, -1, true),  row(3, 0, 8, 1, "c", 0.125, 0.127, -1, true),
@@ -171,7 +171,7 @@ TEST_F(RecordedTokensTest, AreEqualIfReadIncrementally) {
     EXPECT_LT(parts.rows.text.size(), 2 * kMost);
   }
   std::filesystem::remove(run() / "tokens" / TokenFile::name(2));
-  EXPECT_TRUE(so_far.read_new_files(250));  // from the beginning on, two files of five
+  EXPECT_TRUE(so_far.read_new_files(250));  // restarts; two files of five
   EXPECT_EQ(so_far.tokens().tokens, 400);
   EXPECT_EQ(so_far.tokens().pending_steps, 3);
   EXPECT_TRUE(so_far.read_new_files(1000));
@@ -219,7 +219,7 @@ TEST_F(RecordedTokensTest, IncludeThePromptsOfCompletions) {
   for (TokenRow& row : rows) row.prompt = row.rollout == first ? 7 : 8;
   write(3, rows, {{"7", "<b>\xe2\x80\xae\nwhat"}, {"9", "of no completion that is here"}});
   for (TokenRow& row : rows) row.step = 4;
-  write(4, rows);  // as files of before
+  write(4, rows);  // like older files
   const RecordedRows shown = read_recorded_tokens(run()).rows;
   EXPECT_EQ(shown.prompts, std::vector<std::string>{"<b>\\u202e\nwhat"});
   ASSERT_EQ(shown.completions.size(), 8u);
@@ -261,7 +261,7 @@ TEST(LogHistogram, HasEightBinsPerDecade) {
   sizes.add(INFINITY);
   sizes.add(0);
   sizes.add(NAN);
-  const size_t tenth = 9 * 8;  // from 1e-10 on
+  const size_t tenth = 9 * 8;  // bins start at 1e-10
   EXPECT_NEAR(LogHistogram::lower_edge(tenth), 0.1, 1e-12);
   EXPECT_EQ(sizes.kept[tenth] + sizes.kept[tenth - 1], 2);
   EXPECT_EQ(sizes.blocked[tenth + 1], 1);  // 0.1333 to 0.1778

@@ -56,7 +56,7 @@ TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
 }
 
 TEST_F(RunDataTest, RatesAreTotalTokensPerTotalTime) {
-  // 100 tokens in 0.1 s, then 200 in 1.9 s: 300 in 2 s. The mean of the steps' rates, 552.6, is nobody's speed.
+  // 100 tokens in 0.1 s, then 200 in 1.9 s: 300 in 2 s. The mean of the rates, 552.6, would be wrong.
   write("metrics.jsonl",
         R"({"phase":"rl","step":1,"throughput/rollout_tokens_per_s":1000,"time/rollout":0.1,)"
         R"("throughput/train_tokens_per_s":50,"time/train":2})"

@@ -23,7 +23,7 @@ RewardSum sum_of(RewardFunction function, OnError on_error = OnError::kStop) {
   return RewardSum(std::move(terms), on_error);
 }
 
-/// Something of every character, the stop word included.
+/// A reward that depends on every character, including the stop token.
 double check_sum(const Prompt& prompt, std::string_view text) {
   double sum = static_cast<double>(prompt.id);
   for (const char c : text) sum = sum * 0.75 + c;
@@ -56,7 +56,7 @@ TEST_F(ScoringQueueTest, MatchesSequentialScoring) {
       EXPECT_EQ(got[i].reward, check_sum(prompts_[got[i].prompt], tokenizer_.decode(got[i].tokens.ids, false))) << i;
     }
     EXPECT_EQ(report.functions.at(0).count, 28);
-    EXPECT_EQ(report.functions.at(0).sum, after.functions.at(0).sum);  // in the order of prompts, not of time
+    EXPECT_EQ(report.functions.at(0).sum, after.functions.at(0).sum);  // summed in the order of prompts
   }
 }
 
@@ -83,7 +83,7 @@ TEST_F(ScoringQueueTest, ReceivesCompleteGroupsDuringDecoding) {
       EXPECT_TRUE(rollout.finish == Finish::kLength || rollout.tokens.ids.back() == 2);
       EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens.ids, true));
     }
-    const Rollout* all = group.data() - prompt * 4;  // the groups lie side by side
+    const Rollout* all = group.data() - prompt * 4;  // the groups are contiguous
     size_t tokens = 0;
     for (size_t i = 0; i < prompts_.size() * 4; ++i) tokens += all[i].tokens.size();
     if (arrived.empty()) tokens_at_first = tokens;

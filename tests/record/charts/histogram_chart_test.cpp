@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-// The bars stand from 56 to 504 and from 18 to 196. Two decades: the first class ends in the middle, at 280. Counts go
+// The plot covers 56 to 504 and 18 to 196. Two decades: the first bin ends in the middle, at 280. Counts go
 // from a half (a logarithmic axis has no 0) to 100: one token is log(2)/log(200) = 0.1308 of 178 high, and ends at
 // 172.7.
 TEST(HistogramChart, HasLogarithmicAxes) {

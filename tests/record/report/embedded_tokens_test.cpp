@@ -23,12 +23,12 @@ RecordedTokens two_completions() {
   return tokens;
 }
 
-// Bytes by hand: -1 is 0xbf800000, -2 0xc0000000, -0.5 0xbf000000; 0.25 is 0x3e800000; the lowest byte comes first.
+// Expected bytes: -1 is 0xbf800000, -2 0xc0000000, -0.5 0xbf000000; 0.25 is 0x3e800000; the lowest byte comes first.
 TEST(EmbeddedTokens, AreLittleEndianBase64) {
   const Json json = parse_json(embedded_tokens(two_completions()));
   EXPECT_EQ(json["columns"]["log_mu"]["each"], "token");
   EXPECT_EQ(json["columns"]["log_mu"]["data"], "AACAvwAAAMAAAAC/");
-  EXPECT_EQ(json["columns"]["advantage"]["each"], "completion");  // equal within each
+  EXPECT_EQ(json["columns"]["advantage"]["each"], "completion");  // constant within each completion
   EXPECT_EQ(json["columns"]["advantage"]["data"], "AACAPgAAgL4=");
   EXPECT_EQ(json["text"]["bits"], 16);
   EXPECT_EQ(json["text"]["data"], "AAABAAAA");

@@ -30,7 +30,7 @@ TEST(Health, UsesMedianAndMedianDeviationForTheBand) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->key, "optimizer/grad_norm");
   EXPECT_NEAR(first->departure->high, 11.8956, 1e-9);
-  EXPECT_EQ(first->departure->step, 70);  // two in a row, at 30, are not enough
+  EXPECT_EQ(first->departure->step, 70);  // two consecutive steps, at 30, are not enough
   EXPECT_TRUE(first->departure->above);
   EXPECT_TRUE(first->departure->recovered);
 }
@@ -57,7 +57,7 @@ TEST(Health, ReportsTheFirstMetricThatLeftItsBand) {
 TEST(Health, AllowsARisingReward) {
   const RunData run = run_of(100, [](int step, MetricRow& row) {
     row.values["reward/mean"] = step / 100.0;
-    row.values["policy/entropy"] = 1.2 - step / 100.0;  // down to a sixth of what it was
+    row.values["policy/entropy"] = 1.2 - step / 100.0;  // falls to a sixth
     row.values["trust_region/masked"] = 0.01 + 0.0003 * step;
     row.values["mismatch/abs_prob_mean"] = 1e-7 * (1 + step);
   });
@@ -68,7 +68,7 @@ TEST(Health, NeedsEnoughSteps) {
   const RunData run = run_of(19, [](int, MetricRow& row) { row.values["reward/mean"] = 1; });
   EXPECT_EQ(check_health(run).baseline_steps, 0);
   EXPECT_TRUE(check_health(run).checks.empty());
-  // A metric that began late has too few as well.
+  // A metric that starts late has too few steps, too.
   const RunData late = run_of(300, [](int step, MetricRow& row) {
     if (step > 290) row.values["optimizer/grad_norm"] = step;
   });

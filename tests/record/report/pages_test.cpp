@@ -1,4 +1,4 @@
-// The pages of a report beside the first one; tests/browser/report_test.py looks at them in a browser.
+// The pages of a report other than the overview; tests/browser/report_test.py tests them in a browser.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ RecordedTokens two_tokens() {
 TEST(Pages, ExplainHowToRecordTokens) {
   RunData run = run_of_steps("quick", 3);
   EXPECT_TRUE(contains(render_report({run}), "record.tokens=sample</code>"));
-  run.used["record.tokens"] = "sample";  // while it goes on nobody reads them
+  run.used["record.tokens"] = "sample";  // not read during the run
   EXPECT_TRUE(contains(render_report({run}), "written during the run"));
   run.recorded.was_read = true;
   run.recorded.damage = {"tokens/step-00000003.parquet: is <b>cut off"};
@@ -62,11 +62,11 @@ TEST(Pages, ShowBlockedTokens) {
   EXPECT_TRUE(contains(
       html,
       "<code data-token=\"&lt;b&gt;so\">&lt;b&gt;so</code></th><td>1</td><td>25.0 %</td><td>0.25</td><td>–</td>"));
-  EXPECT_TRUE(contains(html, "None is blocked."));  // of negative advantage
+  EXPECT_TRUE(contains(html, "None is blocked."));  // negative advantage
   EXPECT_TRUE(contains(html, "1 completion of 4, selected by their ids"));
   EXPECT_TRUE(contains(html, "threshold 0.15"));
   EXPECT_TRUE(contains(html, "Blocked where an update leads away from μ and |π − μ| is above the threshold."));
-  EXPECT_EQ(occurrences(html, "</script>"), 2u);  // of the data and of the script: a token's text is neither
+  EXPECT_EQ(occurrences(html, "</script>"), 2u);  // the data and the script, but no token text
 }
 
 TEST(Pages, OfASoftMethodShowTokensOutsideTheRegion) {
@@ -91,7 +91,7 @@ TEST(Pages, ShowTheMetricThatLeftItsBandWithSamples) {
   }
   const std::string html = render_report({run});
   EXPECT_EQ(occurrences(html, "Reward left its band first, at step 40: 0.1, band at least 0.25."),
-            2u);  // and on the first page
+            2u);  // and on the overview
   EXPECT_GT(occurrences(html, "written at 40"), 1u);
   EXPECT_TRUE(contains(render_report({run_of_steps("quick", 60)}), "No metric left its band."));
   EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps for a verdict: 7 of 20."));

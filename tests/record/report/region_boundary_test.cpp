@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-/// The pi of a curve at a mu, between its points.
+/// Interpolates a curve at mu.
 double pi_at(const BoundaryCurve& curve, double mu) {
   for (size_t i = 1; i < curve.points.size(); ++i) {
     const ChartPoint &a = curve.points[i - 1], &b = curve.points[i];
@@ -27,7 +27,7 @@ const BoundaryCurve& curve_of(const RegionBoundary& boundary, bool positive) {
   throw std::runtime_error("no such curve");
 }
 
-/// As token records have them.
+/// The parameters as in token records.
 Json parameters_of(const TrustRegion& region) {
   Json values = Json::object();
   for (const auto& [name, value] : number_parameters(region)) values[name] = std::isinf(value) ? Json() : Json(value);
@@ -40,8 +40,8 @@ struct Place {
   bool beyond;
 };
 
-/// Tokens on both sides of the curves, none so near to one that the line between two of its points matters.
-std::vector<Place> places_apart_from(const RegionBoundary& boundary, bool positive) {
+/// Returns tokens on both sides of the curves, at a distance from their interpolation.
+std::vector<Place> tokens_near(const RegionBoundary& boundary, bool positive) {
   std::vector<Place> places;
   for (const double mu : {0.004, 0.03, 0.2, 0.5, 0.74, 0.97}) {
     for (double pi = 0.0005; pi < 1; pi *= 1.17) {
@@ -76,8 +76,8 @@ TEST(RegionBoundary, MatchesTheMethodsPage) {
   EXPECT_FALSE(curve_of(tv, false).masks_above);
 }
 
-/// Every row that has a boundary decides as its curves say, by the objective's own code: blocked (or, of a soft method,
-/// outside and leading away) on one side of them, and on the other not.
+/// Compares every method with its curves: it blocks tokens (or, if soft, finds them outside and leading away) on one
+/// side only.
 TEST(RegionBoundary, MatchesTheDecisionsOfEveryMethod) {
   std::set<std::string> drawn;
   for (const Method& method : methods()) {
@@ -91,7 +91,7 @@ TEST(RegionBoundary, MatchesTheDecisionsOfEveryMethod) {
     drawn.insert(method.name);
     const bool soft = boundary.caption.find("othing is blocked") != std::string::npos;
     for (const bool positive : {true, false}) {
-      const std::vector<Place> places = places_apart_from(boundary, positive);
+      const std::vector<Place> places = tokens_near(boundary, positive);
       std::vector<double> log_mu, log_pi;
       for (const Place& place : places) log_mu.push_back(std::log(place.mu)), log_pi.push_back(std::log(place.pi));
       LossInputs policy{at::tensor(log_pi, at::kDouble), at::tensor(log_mu, at::kDouble),
@@ -127,7 +127,7 @@ TEST(RegionBoundary, ExplainsAMissingBoundary) {
   EXPECT_NE(words("gspo").find("whole sequences"), std::string::npos);
   EXPECT_NE(words("pg").find("no region"), std::string::npos);
   EXPECT_NE(words("somebody's own").find("none is implemented"), std::string::npos);
-  EXPECT_TRUE(region_boundary("dppo_tv", Json()).curves.empty());  // of a record whose parameters are missing
+  EXPECT_TRUE(region_boundary("dppo_tv", Json()).curves.empty());  // a record without parameters
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(Report, ShowsTheHeadlineNumbersOfARun) {
   EXPECT_TRUE(has(html, "12,345"));
   EXPECT_TRUE(has(html, "1 min 30 s"));
   EXPECT_TRUE(has(html, "<b>dppo_tv</b>"));
-  EXPECT_TRUE(has(html, "<code>my/own_metric</code>"));  // unknown metrics are listed, not lost
+  EXPECT_TRUE(has(html, "<code>my/own_metric</code>"));  // unknown metrics are listed
   EXPECT_FALSE(has(html, ">nan"));
 }
 
@@ -104,7 +104,7 @@ TEST(Report, EscapesTextOfModels) {
   plain.completion = "\" onmouseover='x' \x1b[31m <img onerror=1> \xE2\x80\xAE";
   run.samples.push_back(plain);
   const std::string html = render_report({run, small_run("other")}) + render_report({run});
-  EXPECT_EQ(occurrences(html, "<script>"), 2u);  // one per page: the page's own
+  EXPECT_EQ(occurrences(html, "<script>"), 2u);  // one per page
   EXPECT_EQ(occurrences(html, "</script>"), 2u);
   EXPECT_FALSE(has(html, "<img"));
   EXPECT_FALSE(has(html, "<b>name"));
@@ -119,7 +119,7 @@ TEST(Report, ShadesTokensByCoefficientAndMarksBlockedOnes) {
   RunData run = small_run("quick");
   run.samples.push_back(token_sample());
   const std::string html = render_report({run});
-  // The deepest shade belongs to the 95th percentile of |coefficient|, here of {0.6, 1.2}: 0.6.
+  // The darkest shade is the 95th percentile of |coefficient|, here of {0.6, 1.2}: 0.6.
   EXPECT_TRUE(has(html,
                   "<span class=\"t u8\" title=\"μ 0.5 · π 0.6 · π/μ 1.2 · divergence 0.1 of 0.2 allowed · "
                   "coefficient +1.2 · kept\">so</span>"));
@@ -183,7 +183,7 @@ TEST(Report, ShowsAMeanRewardAsANumberAndCountsSkippedRows) {
       accuracy.key() = "eval/reward";
       row.values.insert(std::move(accuracy));
     }
-  run.metrics[1].values["eval/bad_rows"] = 9;  // of the first evaluation; the last one counts
+  run.metrics[1].values["eval/bad_rows"] = 9;  // the first evaluation; the last one counts
   run.metrics[2].values.insert({{"data/too_long", 3}, {"data/max_prompt_tokens", 64}});
   run.metrics[3].values.insert({{"data/too_long", 1}, {"data/bad_rows", 1}});
   const std::string html = render_report({run});
@@ -208,7 +208,7 @@ TEST(Report, WorksForARunWithoutSteps) {
   EXPECT_THROW(render_report({}), Error);
 }
 
-/// A run on a model and data of the user's own, as used.json tells it.
+/// A run with the user's model and data, as in used.json.
 RunData named_run(const std::string& name, int steps = 3) {
   RunData run = small_run(name, steps);
   run.used = {{"objective.method", "dppo_tv"},
@@ -261,7 +261,7 @@ TEST(Report, ShowsSettingsThatChangeTheTraining) {
                    {"optimizer.moments", "8bit"},
                    {"checkpoint.best_metric", "auto"}});
   for (const int step : {5, 6}) run.metrics.push_back({"eval", step, {{"eval/accuracy", 0.75}, {"eval/count", 400}}});
-  const std::string header = header_of(render_report({run}));  // of equal evaluations the first is the best
+  const std::string header = header_of(render_report({run}));  // the first of equal evaluations is the best
   for (const char* chip : chips) EXPECT_TRUE(has(header, chip)) << chip << " is not in " << header;
 }
 
@@ -407,13 +407,13 @@ TEST(Report, DoesNotRankRunsWithOtherProblemsOrLimits) {
   EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
   const auto used = high.used;
   high.used["run.seed"] = "2";
-  EXPECT_FALSE(has(render_report({low, high}), "<b>80.0 %</b>"));  // the seed makes a task's problems
+  EXPECT_FALSE(has(render_report({low, high}), "<b>80.0 %</b>"));  // the seed determines the problems of a task
   for (const auto& setting : {std::pair("rollout.max_new_tokens", "24"), {"rollout.stop_strings", "x"}}) {
     high.used = used;
     high.used.insert(setting);
     EXPECT_FALSE(has(render_report({low, high}), "<b>80.0 %</b>")) << setting.first;
   }
-  // Rows of files are the same whatever the seed.
+  // Rows of files do not depend on the seed.
   low.used = {{"data.files", "a.jsonl"}, {"run.seed", "1"}};
   high.used = {{"data.files", "a.jsonl"}, {"run.seed", "2"}};
   EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
@@ -424,7 +424,7 @@ TEST(Report, AlignsRunsAtTheStartOfRl) {
   for (MetricRow& row : warmed.metrics)
     if (row.phase != "sft") row.step += 500;
   const std::string two = render_report({plain, warmed}), alone = render_report({warmed});
-  EXPECT_FALSE(has(two, ">500<"));  // no tick of the axis
+  EXPECT_FALSE(has(two, ">500<"));  // not a tick of the axis
   EXPECT_TRUE(has(two, "Steps count RL only"));
   EXPECT_TRUE(has(alone, ">500<") || has(alone, ">501<"));
 }

@@ -75,7 +75,7 @@ std::vector<TokenRow> some_rows(int64_t step, int count) {
   return rows;
 }
 
-/// A file of these rows, in parts of `part` rows.
+/// Writes a file of these rows in row groups of `part` rows.
 std::filesystem::path file_of(const std::filesystem::path& folder, std::span<const TokenRow> rows, size_t part,
                               const Json& more = Json::object()) {
   TokenFile file(folder, rows[0].step);
@@ -93,7 +93,7 @@ std::vector<TokenRow> all_rows(TokenReader reader) {
   return rows;
 }
 
-/// Everything that a row says, bit for bit.
+/// All members of a row, bitwise.
 std::string bits_of(const TokenRow& r) {
   std::string text = str_cat(r.step, " ", r.update, " ", r.prompt, " ", r.group, " ", r.rollout, " ", r.policy_version,
                              " ", r.position, " ", r.token_id, " [", r.token, "] ", r.kept, " ", r.outside);
@@ -195,7 +195,7 @@ TEST_F(TokenReaderTest, RejectsDamagedRecords) {
   refused("any.parquet", changed("{\"step\"", "[\"step\""), "is not a JSON object");
 }
 
-/// A page's values have a checksum; its header and the footer, which say where and what they are, have none.
+/// Parquet pages have checksums for their values, but not for their headers and the footer.
 TEST_F(TokenReaderTest, TruncatedOrChangedFilesAreRejectedOrReadTheSame) {
   const std::vector<TokenRow> rows = some_rows(12, 60);
   const std::string bytes = read_file(file_of(made_.path, rows, 30));

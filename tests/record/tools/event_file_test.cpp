@@ -20,7 +20,7 @@ std::string to_hex_digits(std::string_view bytes) {
   return text;
 }
 
-/// The records of a file, by their lengths alone; what the checksums are is said above.
+/// Splits a file into records by their lengths, without checking the checksums.
 std::vector<std::string> records_in(const std::string& bytes) {
   std::vector<std::string> records;
   for (size_t at = 0; at < bytes.size();) {

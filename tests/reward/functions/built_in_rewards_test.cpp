@@ -71,7 +71,7 @@ TEST(BuiltInRewards, ChoiceReadsCommonSpellingsOfALetter) {
   EXPECT_EQ(score(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
 }
 
-// Values of CSV are texts, so that an index there is one of digits.
+// CSV values are strings, so an index in CSV is a string of digits.
 TEST(BuiltInRewards, ChoiceIndexIsANumberNotAString) {
   SampleBatch batch;
   batch.add("C", 2).add("C", "2").add("B", "2").add("A", Json{"2", "A"});
@@ -138,9 +138,9 @@ TEST(BuiltInRewards, OverlongBufferAddsAFunctionWeightedByThePenalty) {
   const RewardSum sum = make_reward(options, {}, {}, /*max_new_tokens=*/100);
   EXPECT_EQ(sum.score(batch.samples()).totals, (Rewards{1, 1, 0.75, 0.5}));
   ASSERT_EQ(sum.terms().size(), 2u);
-  EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
+  EXPECT_EQ(sum.terms()[0].name, "math");  // the default for data
   EXPECT_EQ(sum.terms()[1].name, "overlong");
-  EXPECT_TRUE(sum.is_binary());  // math is; the penalty is one of training
+  EXPECT_TRUE(sum.is_binary());  // the penalty is ignored
   EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("add overlong:MAX_LENGTH,BUFFER"), std::string::npos);
 }
 
@@ -327,10 +327,10 @@ TEST(RewardFiles, HaveAbsolutePaths) {
         {"python:my.py", "python:" + here + "my.py"},
         {"python:./../plain/my.py:f", "python:" + here + "my.py:f"},
         {"python:my.py:f @a/b,c", "python:" + here + "my.py:f @a/b,c"},
-        {"python:none.py", "python:none.py"},  // refused when the run starts
+        {"python:none.py", "python:none.py"},  // rejected at the start of a run
         {"exec:./judge.sh --k 3", "exec:" + here + "judge.sh --k 3"},
         {"exec:sh judge.sh words.txt @x", "exec:sh " + here + "judge.sh " + here + "words.txt @x"},
-        {"exec:judge.sh  'a  b'", "exec:judge.sh  'a  b'"},  // a program of the system's, and no files
+        {"exec:judge.sh  'a  b'", "exec:judge.sh  'a  b'"},  // a program in PATH, no files
         {"exec:./judge.sh 'a  b'", "exec:" + here + "judge.sh 'a  b'"},
         {"exec:sh 'judge.sh", "exec:sh 'judge.sh"},
         {"math", "math"},
@@ -350,7 +350,7 @@ TEST(RewardFiles, KeepRelativePathsInFoldersWithOddNames) {
     const std::string full = with_absolute_paths("exec:sh judge.sh");
     EXPECT_THAT(*shell_words(full.substr(5)), testing::ElementsAre("sh", here + "judge.sh"));
   });
-  // What separates the parts of a function cannot be told from such a name: it stays as it was written.
+  // Such folder names contain separators of the syntax, so the function stays relative.
   for (const char* name : {"a @b", "a.py:b"})
     in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_absolute_paths("python:my.py"), "python:my.py"); });
 }

@@ -49,7 +49,7 @@ TEST(CodeReward, ParsesTheFormatsOfDataSets) {
   EXPECT_THROW(read_code_tests(Json::parse(R"({"inputs": [1], "outputs": []})")), std::invalid_argument);
 }
 
-/// Where the machine gives no sandbox the reward must say so; then there is nothing more to test.
+/// Skips the tests if the machine has no sandbox, after checking the error message.
 class RunCode : public testing::Test {
  protected:
   void SetUp() override {
@@ -65,7 +65,7 @@ class RunCode : public testing::Test {
     options.functions = {function};
     return options;
   }
-  /// Once for each function: a sandbox is tried out when it is made, which takes as long as a program.
+  /// Caches the reward of each function, because creating one runs a test program.
   static const RewardSum& made(const std::string& function) {
     static std::map<std::string, RewardSum> all;
     const auto found = all.find(function);
@@ -206,7 +206,7 @@ TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
            {"async def test_it(): assert f(1) == 2", "test_it is a coroutine"},
            {"def test_it():\n    yield f(1)\n    assert f(1) == 2", "test_it is a coroutine or a generator"}})
     EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
-  // Every program would pass these.
+  // All programs would pass these tests.
   for (const char* test :
        {"def check(candidate):\n    assert candidate(1) == 2",
         "from solution import f\ndef check(candidate):\n    assert candidate(1) == 2",
@@ -221,12 +221,11 @@ TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
   EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
 }
 
-/// Only the program could say how these end: no verdict where the test itself wants it, none in favour where an answer
-/// brought it about; the reason says so.
+/// Only the program knows these results. The row fails if the test itself requires them, else the program gets 0.
 TEST_F(RunCode, AnswersThatOnlyTheProgramKnowsGiveNoReward) {
   struct Case {
     const char *program, *test, *part;
-    bool row;  // it is the test's doing
+    bool row;  // the test causes it
   };
   const char* node = "class N:\n    def __init__(self): self.me = self\ndef f(x): return N()\ndef g(x): return x";
   RewardOptions lenient = options("code");
@@ -264,10 +263,10 @@ TEST_F(RunCode, AnswersThatOnlyTheProgramKnowsGiveNoReward) {
     batch.add(one.program, Json{one.test});
     const RewardResult result = lenient_reward.score(batch.samples());
     EXPECT_EQ(result.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
-    const std::string said = one.row                ? result.failures.empty() ? "" : result.failures[0]
+    const std::string text = one.row                ? result.failures.empty() ? "" : result.failures[0]
                                             : result.notes.empty() ? ""
                                                     : result.notes[0];
-    EXPECT_NE(said.find(one.part), std::string::npos) << one.test << ": " << said;
+    EXPECT_NE(text.find(one.part), std::string::npos) << one.test << ": " << text;
   }
 }
 

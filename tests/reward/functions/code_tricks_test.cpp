@@ -1,4 +1,4 @@
-// Programs that do not solve their problem and want the reward. All are asked for f(x) = x * x.
+// Programs that try to get the reward without solving the problem f(x) = x * x.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-/// Speaks for itself: every request is answered with the same.
+/// Implements the protocol itself and sends the same reply to every request.
 std::string own_protocol(const std::string& gives, const std::string& also = "{}") {
   return "import __main__, json, os\n"
          "def say(key, gives): os.write(4, json.dumps({'id': key, 'changed': {}, 'gives': gives, **" +
@@ -31,9 +31,9 @@ const std::string kProtocols[] = {
     own_protocol("{'object': -1}"),
     own_protocol("{'type': 'object'}"),
     own_protocol("{'same': 0}"),
-    own_protocol("{'tuple': ['value', 4]}"),  // also to the question what an object is compared by
+    own_protocol("{'tuple': ['value', 4]}"),  // also as the plain value of an object
     own_protocol("{'nothing': 0}"),
-    own_protocol("[1, 4]"),  // a container's number, and what it holds
+    own_protocol("[1, 4]"),  // a container's number and contents
     own_protocol("[0, 4]"),
     own_protocol("[[], 4]"),
     own_protocol("{'dict': [1, 4]}"),
@@ -67,7 +67,7 @@ const Json kHumanEval = {
     {"test", "def check(candidate):\n    for i in range(2, 9):\n        assert candidate(i) == i * i\n"},
     {"entry_point", "f"}};
 
-/// The rewards of programs, by the parts of tests that they pass.
+/// The fraction of tests that programs pass.
 class CodeTricks : public testing::Test {
  protected:
   void SetUp() override {
@@ -80,7 +80,7 @@ class CodeTricks : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
-  /// Why tests that import them cannot be run here; empty where they can.
+  /// Why tests with these imports cannot run here; empty if they can.
   std::string missing_libraries() const {
     try {
       reward("def f(x): return x", {"import numpy, pytest\nassert f(1) == 1"});
@@ -105,12 +105,12 @@ TEST_F(CodeTricks, PassNoTests) {
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     const Json& tests = kinds[kind];
     std::vector<std::string> programs = {"def f(x): return x * x"};
-    for (size_t i = 0; i < tricks.size(); ++i)  // each against one kind of tests, or against all
+    for (size_t i = 0; i < tricks.size(); ++i)  // each with one kind of tests, or with all
       if (count(i % kinds.size() == kind, true)) programs.push_back(tricks[i]);
     Rewards got(programs.size());
-    // Some are waited for until their time is up: others go on meanwhile.
+    // Some run until the timeout, so programs run in parallel.
     parallel_for(programs.size(), 4, [&](size_t i) { got[i] = reward(programs[i], tests); });
-    EXPECT_EQ(got[0], 1) << tests;  // the tests can be passed
+    EXPECT_EQ(got[0], 1) << tests;  // a correct program passes
     for (size_t i = 1; i < got.size(); ++i) EXPECT_EQ(got[i], 0) << programs[i] << "\n" << tests;
   }
 }
@@ -127,7 +127,7 @@ TEST_F(CodeTricks, ProgramFailuresAreNotBlamedOnTheRow) {
     EXPECT_EQ(reward(blame.program, blame.tests), 0) << blame.name;
 }
 
-/// NumPy and pytest take what is empty for whatever it is compared with.
+/// NumPy and pytest find empty values equal to anything.
 const char* const kEmpty =
     "import numpy as np\nclass Longer:\n    n = 0\n    def __len__(self): self.n += 1; return self.n == 1\n"
     "    def __getitem__(self, i):\n        if i: raise IndexError\n        return 7.0\n"
@@ -173,7 +173,7 @@ const Json kComparedWithItsLike = {
     "assert np.zeros(0) == approx(f('array')) and 4.0 == approx(np.array([4.0, 4.0])) != [4.0, 5.0]",
     "assert np.ma.allequal(f('list'), []) and np.ma.allclose([1.0, 1.0], 1.0) and not np.ma.allequal([1.0, 2.0], 1.0)",
     "assert not np.allclose(f('list'), 4.0) and np.allclose([1.0, 1.0], 1.0, equal_nan=True)",
-    "assert np.allclose(np.float32([0.1]), 0.1, rtol=0, atol=0) and f('tuple') == ()",  // a number has no precision
+    "assert np.allclose(np.float32([0.1]), 0.1, rtol=0, atol=0) and f('tuple') == ()",  // a Python number has no dtype
     "assert np.array([4.0, 4.0]) == approx(4.0) and 4.0 == approx(4.0) != 5.0 and f('tuple') == ()"};
 const Json kOfEvalPlus = {
     {"test",
@@ -182,7 +182,7 @@ const Json kOfEvalPlus = {
      "def check(candidate):\n    for inp, exp in zip([3.5, 1.25], [0.5, 0.25]): assertion(candidate(inp), exp, 1e-6)"},
     {"entry_point", "f"}};
 
-/// NumPy takes what is expected for a number of the type that it is compared with.
+/// NumPy converts the expected number to the type of the other operand.
 const char* const kNarrow =
     "import numpy as np\ndef f(x): return eval(x)\nhalf, single, both = np.float16('inf'), np.float32('inf'), "
     "np.complex64('inf')\nlong, array = np.longdouble('inf'), np.float16(['inf', 'inf'])";
@@ -210,7 +210,7 @@ const Json kNarrowComparedWithItsLike = {
     "np.testing.assert_array_equal(f('np.float16([0.1, 2])'), np.array([0.1, 2], dtype=np.float16))",
     "assert f('np.int8(5)') == 5 == f('np.uint64(5)') and f('np.int8(5)').item() == 5",
     "assert f('np.uint8([1, 2])').dtype == np.uint8 and f('np.complex64(1j)') == 1j and f('np.float32(0.5)') == 0.5",
-    "assert f('str') is str and f('lambda x: x.dtype.str')(np.float32([1])) == '<f4'"};  // what is handed over
+    "assert f('str') is str and f('lambda x: x.dtype.str')(np.float32([1])) == '<f4'"};  // arguments keep their type
 
 TEST_F(CodeTricks, LowPrecisionNumbersDoNotEqualOthers) {
   if (const std::string why = missing_libraries(); !why.empty()) GTEST_SKIP() << why;

@@ -9,13 +9,13 @@
 
 namespace keel {
 
-/// A program and what it is tested by, in a form of data sets.
+/// A program and its tests.
 struct ProgramCase {
   std::string name, program;
   Json tests = Json::array();
 };
 
-/// Those of a file of tests/reward/functions/programs; the first lines of honest.txt say how it is written.
+/// Reads a file of tests/reward/functions/programs; honest.txt describes the format.
 inline std::vector<ProgramCase> program_cases(const std::string& name) {
   std::ifstream file("tests/reward/functions/programs/" + name);
   if (!file) throw std::runtime_error(name + " is not there; run the tests from the repository's root");

@@ -24,14 +24,14 @@ size_t open_files() {
   return count;
 }
 
-/// Whether the process is there and no zombie, which its new parent may be slow to collect.
+/// Whether the process runs and is not a zombie that waits to be reaped.
 bool is_running(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string number, name, state;
   return file >> number >> name >> state && state != "Z";
 }
 
-/// A reward function in a file of its own; every test also sees that nothing is left behind.
+/// A reward function in a file. Every test also checks that no process remains.
 class UserReward : public testing::Test {
  protected:
   void SetUp() override {
@@ -174,7 +174,7 @@ TEST_F(UserReward, RejectsABrokenFileBeforeTheRun) {
   expect_part(error_of(5, [&] { make_reward(options_); }), "exit code 3");
 }
 
-/// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
+/// A verl and a TRL function that misbehave only on the completion "bad".
 const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError('no')", "ValueError: no (user.py:5)"},
                                                              {"sys.exit(0)", "SystemExit"},
                                                              {"os._exit(7)", "exit code 7"},
@@ -188,7 +188,7 @@ TEST_F(UserReward, OneBadCompletionDoesNotAffectOthers) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
     const auto& [code, reason] = kMisbehaviour[kind];
     for (const bool is_batched : {false, true}) {
-      if (!count((kind % 2 == 1) == is_batched, true)) continue;  // the two in turn, or both
+      if (!count((kind % 2 == 1) == is_batched, true)) continue;  // alternates between the two, or runs both
       const std::string head =
           "import os, sys, time\nREAL = max(int(x) for x in os.listdir('/proc/self/fd') if "
           "os.path.exists('/proc/self/fd/' + x))\n"
@@ -269,9 +269,9 @@ TEST_F(UserReward, RejectsErrorsOfUnknownCompletions) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   }
   shell(R"sh(while read line; do printf '{"error": "%s"}\n' "$(head -c 3000000 /dev/zero | tr '\0' x)"; done)sh");
-  const std::string told = error_of(5, [&] { score(batch_, options_); });
-  EXPECT_NE(told.find("xxx... (3000000 bytes)"), std::string::npos) << told.size();
-  EXPECT_LT(told.size(), 30'000u);
+  const std::string error = error_of(5, [&] { score(batch_, options_); });
+  EXPECT_NE(error.find("xxx... (3000000 bytes)"), std::string::npos) << error.size();
+  EXPECT_LT(error.size(), 30'000u);
   shell(R"(while read line; do echo '{"rewards": [1], "errors": null}'; done)");
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
 }
@@ -290,7 +290,7 @@ TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   EXPECT_FALSE(is_running(grandchild));
 }
 
-/// Double-forks a child into a session of its own, with all its files closed, which stays; its number is noted.
+/// Double-forks a daemon into its own session with closed files, and records its pid.
 constexpr const char* kDaemon =
     "import os, time\n"
     "def leave_a_daemon():\n"
@@ -307,8 +307,8 @@ constexpr const char* kDaemon =
 
 class Daemons : public UserReward {
  protected:
-  /// The daemons that were made; none of them runs when this is called.
-  size_t count_and_see_that_they_are_gone() {
+  /// Counts the daemons and checks that none of them runs.
+  size_t count_ended_daemons() {
     std::ifstream file(folder_ + "/daemons");
     size_t count = 0;
     for (pid_t daemon = 0; file >> daemon; ++count) {
@@ -324,7 +324,7 @@ TEST_F(Daemons, EndWithWorkersThatReplied) {
          "def reward(completions, **k):\n    leave_a_daemon()\n    return [1.0] * len(completions)\n");
   batch_.add("x");
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));
-  EXPECT_EQ(count_and_see_that_they_are_gone(), 1u);
+  EXPECT_EQ(count_ended_daemons(), 1u);
 }
 
 TEST_F(Daemons, EndWithAWorkerThatTimedOut) {
@@ -334,7 +334,7 @@ TEST_F(Daemons, EndWithAWorkerThatTimedOut) {
   options_.on_error = "zero";
   const RewardSum reward = make_reward(options_);
   EXPECT_EQ(reward.score(batch_.samples()).failures.size(), 1u);
-  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);  // one of each try, and gone before the run ends
+  EXPECT_EQ(count_ended_daemons(), 2u);  // one per attempt
 }
 
 TEST_F(Daemons, EndWithAWorkerThatCrashed) {
@@ -344,25 +344,25 @@ TEST_F(Daemons, EndWithAWorkerThatCrashed) {
   const RewardResult result = score(batch_, options_);
   ASSERT_EQ(result.failures.size(), 1u);
   expect_part(result.failures[0], "signal 6");
-  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+  EXPECT_EQ(count_ended_daemons(), 2u);
 }
 
 TEST_F(Daemons, EndIfTheProgramKillsItsSupervisor) {
-  const std::string kill_keeper = "    leave_a_daemon()\n    os.kill(os.getppid(), 9)\n";
+  const std::string kill_supervisor = "    leave_a_daemon()\n    os.kill(os.getppid(), 9)\n";
   batch_.add("x");
   options_.on_error = "skip";
-  // It dies with its keeper.
-  python(std::string(kDaemon) + "def reward(completions, **k):\n" + kill_keeper + "    time.sleep(1000)\n");
+  // The program dies with its supervisor.
+  python(std::string(kDaemon) + "def reward(completions, **k):\n" + kill_supervisor + "    time.sleep(1000)\n");
   RewardResult result = score(batch_, options_);
   ASSERT_EQ(result.failures.size(), 1u);
   expect_part(result.failures[0], "signal 9");
-  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
-  // It does not, and goes on as if nothing had happened.
+  EXPECT_EQ(count_ended_daemons(), 2u);
+  // The program survives its supervisor and continues.
   python(std::string(kDaemon) + "import ctypes\ndef reward(completions, **k):\n    ctypes.CDLL(None).prctl(1, 0)\n" +
-         kill_keeper + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
+         kill_supervisor + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
   result = score(batch_, options_);
   EXPECT_EQ(result.failures.size(), 1u);
-  EXPECT_EQ(count_and_see_that_they_are_gone(), 4u);
+  EXPECT_EQ(count_ended_daemons(), 4u);
 }
 
 TEST_F(Daemons, EndEvenIfTheyKeepForking) {
@@ -382,7 +382,7 @@ TEST_F(Daemons, EndEvenIfTheyKeepForking) {
   batch_.add("x");
   options_.on_error = "skip";
   score(batch_, options_);
-  EXPECT_GT(count_and_see_that_they_are_gone(), 3u);
+  EXPECT_GT(count_ended_daemons(), 3u);
 }
 
 TEST_F(UserReward, WorkersServeManyThreadsUpToTheirLimit) {

@@ -16,8 +16,8 @@
 namespace keel {
 namespace {
 
-/// Answers connection after connection with the next of its texts, then closes; "" waits until the test is over. One
-/// that stays leaves every connection open until then.
+/// Replies to each connection with its next text, then closes it; "" waits for the end of the test. With `stays` it
+/// keeps all connections open until then.
 class Server {
  public:
   explicit Server(std::vector<std::string> answers, bool stays = false) : answers_(std::move(answers)), stays_(stays) {
@@ -202,7 +202,7 @@ TEST(HttpReward, RejectsInvalidAndLongResponses) {
   struct Case {
     std::string answer;
     const char* part;
-    size_t requests;  // one that broke off may be whole the next time
+    size_t requests;  // incomplete responses are retried
   };
   const Case cases[] = {
       {"hello", "not HTTP", 1},

@@ -113,7 +113,7 @@ TEST(TokenInputs, KeepTheirMask) {
   TokenInputs known;
   known.policy.behavior_logp = at::zeros({3});
   known.policy.mask = at::tensor({1, 0, 1}).to(at::kBool);
-  const LossInputs last = with_statistics(known, {.logp = at::zeros({2}), .entropy = {}}, {}, /*begin=*/1);
+  const LossInputs last = add_statistics(known, {.logp = at::zeros({2}), .entropy = {}}, {}, /*begin=*/1);
   EXPECT_TRUE(at::equal(last.mask, known.policy.mask.narrow(0, 1, 2)));
 }
 

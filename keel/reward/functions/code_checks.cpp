@@ -44,17 +44,17 @@ class LineProcess {
   Deadline deadline_;
 };
 
-/// Returns the program's reply for the judge: "=REPLY", or "!ERROR", so that a reply cannot pose as an error.
+/// Returns the program's reply for the test runner: "=REPLY", or "!ERROR", so that a reply cannot pose as an error.
 std::string relay_to_program(LineProcess& program, const std::string& message) {
   try {
     const std::string line = program.request(message + "\n");
-    return program.has_more() ? "!the program answered before it was asked\n" : "=" + line + "\n";
+    return program.has_more() ? "!the program sent a reply without a request\n" : "=" + line + "\n";
   } catch (const std::runtime_error& error) {
     return std::string("!the program ") + error.what() + "\n";
   }
 }
 
-/// Adds the verdict of the judge on one check to the report.
+/// Adds the verdict of the test runner on one check to the report.
 void add_verdict(const std::string& verdict, const std::string& why, size_t number, CheckReport& report) {
   const auto keep_first = [&](std::string& text, const std::string& reason) {
     if (text.empty()) text = "test " + std::to_string(number) + ": " + reason;
@@ -65,21 +65,21 @@ void add_verdict(const std::string& verdict, const std::string& why, size_t numb
     keep_first(report.note, why);
   else
     keep_first(report.fault,
-               verdict == "cannot" ? why : "it interferes with the judge, which returned " + printable(verdict));
+               verdict == "cannot" ? why : "it interferes with the test runner, which returned " + printable(verdict));
 }
 
-void relay_lines(LineProcess& judge, LineProcess& program, const std::vector<Json>& checks, CheckReport& report) {
+void relay_lines(LineProcess& runner, LineProcess& program, const std::vector<Json>& checks, CheckReport& report) {
   size_t verdicts = 0;
-  for (std::string line = judge.request(json_line({{"checks", checks}}) + "\n"); line != "done";) {
+  for (std::string line = runner.request(json_line({{"checks", checks}}) + "\n"); line != "done";) {
     const size_t space = line.find(' ');
     const std::string word = line.substr(0, space), rest = space == std::string::npos ? "" : line.substr(space + 1);
     if (word != "ask") add_verdict(word, rest, ++verdicts, report);
-    line = judge.request(word == "ask" ? relay_to_program(program, rest) : "");
+    line = runner.request(word == "ask" ? relay_to_program(program, rest) : "");
   }
   if (verdicts != checks.size()) {
     report.passed = 0;
-    report.fault = "they interfere with the judge, which returned " + std::to_string(verdicts) + " verdicts for " +
-                   std::to_string(checks.size()) + " tests";
+    report.fault = "they interfere with the test runner, which returned " + std::to_string(verdicts) +
+                   " verdicts for " + std::to_string(checks.size()) + " tests";
   }
 }
 
@@ -87,18 +87,18 @@ void relay_lines(LineProcess& judge, LineProcess& program, const std::vector<Jso
 
 CheckReport run_checks(const PythonSandbox& sandbox, std::string_view program, const std::vector<Json>& checks) {
   const Deadline deadline = seconds_from_now(sandbox.seconds());
-  LineProcess judge(sandbox.start("", {"-c", code_judge()}), deadline);
+  LineProcess runner(sandbox.start("", {"-c", code_test_runner()}), deadline);
   LineProcess tested(sandbox.start(program, {"-c", code_program()}), deadline);
   CheckReport report;
   try {
-    relay_lines(judge, tested, checks, report);
+    relay_lines(runner, tested, checks, report);
   } catch (const Error&) {
     throw;
   } catch (const std::runtime_error& error) {  // a timeout, or a line that is too long
     if (report.note.empty()) report.note = std::string("the tests ") + error.what();
   }
   tested.end();
-  judge.end();
+  runner.end();
   return report;
 }
 

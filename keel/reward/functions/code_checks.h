@@ -1,9 +1,10 @@
 #pragma once
 
-// Runs calls and assertions against a Python program's functions. The program and the judge, which executes the tests,
-// run in separate sandboxes. They exchange only lines, through this process. The judge has proxies for the program's
-// names: calling one sends a line to the program, which returns a value. The judge compares it with the expected value,
-// which the program never gets. code_values.py serialises values; code_judge.py and code_program.py are the two ends.
+// Runs calls and assertions against a Python program's functions. The program and the test runner, which executes the
+// tests, run in separate sandboxes. They exchange only lines, through this process. The test runner has proxies for the
+// program's names: calling one sends a line to the program, which returns a value. The test runner compares it with the
+// expected value, which the program never gets. code_values.py serialises values; code_test_runner.py and
+// code_program.py are the two ends.
 
 #include <string>
 #include <string_view>

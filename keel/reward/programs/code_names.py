@@ -1,4 +1,4 @@
-# Static analysis of tests, and the resolution of their names. It runs before code_judge.py.
+# Static analysis of tests, and the resolution of their names. It runs before code_test_runner.py.
 
 import ast
 import builtins
@@ -81,7 +81,7 @@ def caught_by(node):
 
 
 class Rewritten(ast.NodeTransformer):
-    """Replaces `is` and `type(x)` in a test by calls of the judge, which rejects unsupported uses."""
+    """Replaces `is` and `type(x)` in a test by calls of the test runner, which rejects unsupported uses."""
 
     def visit_Compare(self, node):
         self.generic_visit(node)

@@ -1,4 +1,4 @@
-# Runs the program under test: loads it and executes the requests of the judge. The program controls this process and may forge any
+# Runs the program under test: loads it and executes the requests of the test runner. The program controls this process and may forge any
 # reply, but it never gets the expected values.
 
 import builtins
@@ -32,7 +32,7 @@ class Program:
             exec(compile(file.read(), "main.py", "exec"), self.module.__dict__)
 
     def look(self, name):
-        """Looks up a name of the program. The judge replaces modules by its own."""
+        """Looks up a name of the program. The test runner replaces modules by its own."""
         if name not in self.module.__dict__:
             return "absent", None, None
         value = self.module.__dict__[name]
@@ -46,14 +46,14 @@ class Program:
         return getattr(self.module.__dict__.get(name), "__module__", None) == self.module.__name__
 
     def number(self, x):
-        """Returns the number by which the judge refers to an object that is not a plain value."""
+        """Returns the number by which the test runner refers to an object that is not a plain value."""
         if id(x) not in self.numbers:
             self.numbers[id(x)] = len(self.objects)
             self.objects.append(x)
         return self.numbers[id(x)]
 
     def write_other(self, x, writer):
-        """Describes an exception class by its ancestors, up to the first that the judge knows."""
+        """Describes an exception class by its ancestors, up to the first that the test runner knows."""
         if not (isinstance(x, type) and issubclass(x, BaseException)):
             return {"object": self.number(x)}
         first = next(i for i, ancestor in enumerate(x.__mro__) if self.is_known(ancestor))
@@ -68,10 +68,10 @@ class Program:
     def read_other(self, key, held, reader):
         if key == "error":
             return getattr(builtins, held)
-        return self.objects[held] if key == "object" else lambda *positional, **named: self.call_judge(held, positional, named)
+        return self.objects[held] if key == "object" else lambda *positional, **named: self.call_test_function(held, positional, named)
 
-    def call_judge(self, function, positional, named):
-        """Calls a function of the test. The judge may send requests before its reply."""
+    def call_test_function(self, function, positional, named):
+        """Calls a function of the test. The test runner may send requests before its reply."""
         serving = self.serving
         self.say(lambda writer: {"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
         while "do" in (reply := json.loads(self.channel.read())):
@@ -83,7 +83,7 @@ class Program:
         return reader(reply["gives"])
 
     def reader(self, message):
-        """Returns a reader for a message of the judge and applies its changes."""
+        """Returns a reader for a message of the test runner and applies its changes."""
         reader = Reader(self.read_other, self.shared)
         reader.changes(message["changed"])
         self.shared.forget(message["forget"])

@@ -1,4 +1,4 @@
-# Proxies for the program's objects, and safe replacements of builtins and library functions. It runs before code_judge.py.
+# Proxies for the program's objects, and safe replacements of builtins and library functions. It runs before code_test_runner.py.
 
 import ast
 import builtins

@@ -1,6 +1,6 @@
-"""Serialises values between a program under test and its judge, two interpreters that exchange lines of JSON.
+"""Serialises values between a program under test and its test runner, two interpreters that exchange lines of JSON.
 
-Both run this file first, then their own (code_program.py, code_judge.py). None, booleans, strings, floats, lists and 64-bit integers
+Both run this file first, then their own (code_program.py, code_test_runner.py). None, booleans, strings, floats, lists and 64-bit integers
 are plain JSON; other values are an object with one key, their type. The reader builds plain values of its own types, so that the other
 side can only send data, not redefined equality or classes.
 """

@@ -15,7 +15,7 @@ KEEL_EMBED(keel_code_values, KEEL_REWARD_FOLDER "/code_values.py");
 KEEL_EMBED(keel_code_program, KEEL_REWARD_FOLDER "/code_program.py");
 KEEL_EMBED(keel_code_names, KEEL_REWARD_FOLDER "/code_names.py");
 KEEL_EMBED(keel_code_proxies, KEEL_REWARD_FOLDER "/code_proxies.py");
-KEEL_EMBED(keel_code_judge, KEEL_REWARD_FOLDER "/code_judge.py");
+KEEL_EMBED(keel_code_test_runner, KEEL_REWARD_FOLDER "/code_test_runner.py");
 KEEL_EMBED(keel_sandbox, KEEL_SANDBOX_FILE);
 
 namespace keel {
@@ -25,11 +25,11 @@ std::string code_program() {
   return std::string(keel_code_values_begin, keel_code_values_end) +
          std::string(keel_code_program_begin, keel_code_program_end);
 }
-std::string code_judge() {
+std::string code_test_runner() {
   return std::string(keel_code_values_begin, keel_code_values_end) +
          std::string(keel_code_names_begin, keel_code_names_end) +
          std::string(keel_code_proxies_begin, keel_code_proxies_end) +
-         std::string(keel_code_judge_begin, keel_code_judge_end);
+         std::string(keel_code_test_runner_begin, keel_code_test_runner_end);
 }
 std::string_view sandbox_program() { return {keel_sandbox_begin, keel_sandbox_end}; }
 

@@ -13,8 +13,8 @@ namespace keel {
 std::string_view python_worker();
 /// code_values.py and code_program.py: runs in the interpreter of a program under test.
 std::string code_program();
-/// code_values.py and code_judge.py: runs in the interpreter of the judge.
-std::string code_judge();
+/// code_values.py and code_test_runner.py: runs in the interpreter of the test runner.
+std::string code_test_runner();
 /// The executable keel-sandbox (sandbox/main.cpp).
 std::string_view sandbox_program();
 

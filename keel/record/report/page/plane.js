@@ -25,33 +25,33 @@ class Plane {
     });
   }
 
-  place(v) {
+  position(v) {
     if (!this.log) return v;
     return v <= SMALLEST ? 0 : 1 - Math.log(v) / Math.log(SMALLEST);
   }
-  x(mu) { return LEFT + this.place(mu) * this.side; }
-  y(pi) { return TOP + (1 - this.place(pi)) * this.side; }
+  x(mu) { return LEFT + this.position(mu) * this.side; }
+  y(pi) { return TOP + (1 - this.position(pi)) * this.side; }
 
   choose(step) {
     const records = this.records, rows = [];
-    let held = 0;
+    let affected = 0;
     for (const completion of records.completions) {
       if (step !== '' && String(completion.step) !== step) continue;
       for (let row = completion.first; row < completion.first + completion.rows; ++row) {
         const a = records.value('advantage', row);
         if (!(this.positive ? a > 0 : a < 0)) continue;
         rows.push(row);
-        if (this.isHeld(row)) ++held;
+        if (this.isAffected(row)) ++affected;
       }
     }
     this.rows = rows;
     this.mu = Float64Array.from(rows, row => records.mu(row));
     this.pi = Float64Array.from(rows, row => records.pi(row));
-    this.counts.textContent = rows.length.toLocaleString('en') + ' tokens, ' + held.toLocaleString('en') +
+    this.counts.textContent = rows.length.toLocaleString('en') + ' tokens, ' + affected.toLocaleString('en') +
       (this.soft ? ' outside the region' : ' blocked');
     this.canvas.setAttribute('aria-label', (this.positive ? 'Positive' : 'Negative') + ' advantage: ' + this.counts.textContent);
   }
-  isHeld(row) { return this.soft ? this.records.outside(row) : !this.records.kept(row); }
+  isAffected(row) { return this.soft ? this.records.outside(row) : !this.records.kept(row); }
 
   draw() {
     const width = this.card.clientWidth - 2 * 14, ratio = devicePixelRatio || 1;
@@ -131,12 +131,12 @@ class Plane {
 
   drawTokens(pen) {
     const many = this.rows.length > 20000, size = many ? 1.6 : this.rows.length > 3000 ? 2.2 : 3;
-    for (const held of [false, true]) {
-      pen.fillStyle = held ? color('--block') : color('--s0');
-      pen.globalAlpha = held ? 0.9 : many ? 0.3 : 0.5;
-      const mark = held ? size + 1.2 : size;
+    for (const affected of [false, true]) {
+      pen.fillStyle = affected ? color('--block') : color('--s0');
+      pen.globalAlpha = affected ? 0.9 : many ? 0.3 : 0.5;
+      const mark = affected ? size + 1.2 : size;
       for (let i = 0; i < this.rows.length; ++i)
-        if (this.isHeld(this.rows[i]) === held) pen.fillRect(this.x(this.mu[i]) - mark / 2, this.y(this.pi[i]) - mark / 2, mark, mark);
+        if (this.isAffected(this.rows[i]) === affected) pen.fillRect(this.x(this.mu[i]) - mark / 2, this.y(this.pi[i]) - mark / 2, mark, mark);
     }
     pen.globalAlpha = 1;
   }
@@ -162,7 +162,7 @@ class Plane {
 
 for (const element of document.querySelectorAll('.plane')) {
   let planes = null, drawn = '', steps = null, axes = null;
-  const words = element.querySelector('.note'), wordsOfLast = words.textContent;
+  const caption = element.querySelector('.note'), lastCaption = caption.textContent;
   const show = redraw => {
     if (!isShown(element)) return;
     const records = recordsOf(element.dataset.records);
@@ -180,13 +180,13 @@ for (const element of document.querySelectorAll('.plane')) {
     const step = records.steps.includes(Number(state.step)) ? state.step : '', log = state.axes === 'log';
     steps.value = step;
     axes.value = log ? 'log' : '';
-    const wanted = step + ' ' + log + ' ' + element.clientWidth;
-    if (wanted === drawn && !redraw) return;
-    drawn = wanted;
+    const key = step + ' ' + log + ' ' + element.clientWidth;
+    if (key === drawn && !redraw) return;
+    drawn = key;
     const region = records.regionOfStep[step === '' ? records.steps[records.steps.length - 1] : step];
     const several = step === '' && records.regions.length > 1;
-    words.textContent = (region < 0 ? 'Thresholds changed; this page does not include the boundary of this step.' :
-      region === undefined ? wordsOfLast : records.regions[region].words) +
+    caption.textContent = (region < 0 ? 'Thresholds changed; this page does not include the boundary of this step.' :
+      region === undefined ? lastCaption : records.regions[region].words) +
       (several ? ' Thresholds changed between steps; those of the last step are shown.' : '');
     for (const plane of planes) {
       plane.log = log;

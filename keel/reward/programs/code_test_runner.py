@@ -1,5 +1,5 @@
-# The judge: runs the tests with proxies for the program's names. A call goes to the program's process; its result is rebuilt here as a
-# plain value and compared here. The first line of input is {"checks": [...]}. The judge prints
+# The test runner: runs the tests with proxies for the program's names. A call goes to the program's process; its result is rebuilt here as a
+# plain value and compared here. The first line of input is {"checks": [...]}. The test runner prints
 #   ask MESSAGE      for the program; the next line of input is "=REPLY" or "!ERROR"
 #   pass, fail REASON, cannot REASON      for the next check: passed; failed; the test itself is invalid
 #   done
@@ -28,12 +28,12 @@ def error_class(name, base):
     return type(name, (base,), {"__str__": message, "__getattr__": attribute})
 
 
-class JudgeWriter(Writer):
+class RunnerWriter(Writer):
     def rare(self, x, kind):
         return {"object": object.__getattribute__(x, "_number")} if kind is Remote else super().rare(x, kind)
 
 
-class JudgeReader(Reader):
+class RunnerReader(Reader):
     """Widens floats and integer scalars to 64 bits, as in Python. Otherwise NumPy would compare in the type of the program's value:
     every number from 65520 on equals np.float16("inf"), and small integers overflow."""
 
@@ -72,7 +72,7 @@ class Program:
             reply = self.converse(os.urandom(8).hex(), lambda writer: {
                 "do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
             self.answered = self.answered or do not in ("look", "load", "defines")
-            reader = JudgeReader(self.read_other, self.shared)
+            reader = RunnerReader(self.read_other, self.shared)
             try:
                 reader.changes(reply["changed"])
                 if "raises" not in reply:
@@ -86,7 +86,7 @@ class Program:
 
     def say(self, key, message):
         """Sends what `message` returns for a writer."""
-        writer = JudgeWriter(self.write_other, self.shared)
+        writer = RunnerWriter(self.write_other, self.shared)
         try:
             line = json.dumps({"id": key, "changed": writer.changes(), **message(writer), "forget": (unheld := self.shared.unheld())})
         except BaseException:
@@ -110,7 +110,7 @@ class Program:
                 is_current = reply["id"] == key
                 if is_current and "calls" not in reply:
                     return reply
-                function, reader = self.functions[reply["calls"]] if is_current else None, JudgeReader(self.read_other, self.shared)
+                function, reader = self.functions[reply["calls"]] if is_current else None, RunnerReader(self.read_other, self.shared)
                 reader.changes(reply["changed"])
                 positional = [reader(x) for x in reply.get("with", ())]
                 named = {k: reader(v) for k, v in reply.get("named", {}).items()}
@@ -169,7 +169,7 @@ class Program:
             kind = error_class(name, getattr(importlib.import_module(module), name))
         else:
             kind = getattr(builtins, base)
-            if not issubclass(kind, (Exception, SystemExit)):  # such as KeyboardInterrupt, which would end the judge
+            if not issubclass(kind, (Exception, SystemExit)):  # such as KeyboardInterrupt, which would end the test runner
                 kind = RuntimeError
         for number, name in reversed(own):
             kind = self.errors.setdefault(number, error_class(name, kind))
@@ -209,7 +209,7 @@ class Program:
         return importlib.import_module(module)
 
     def look(self, name):
-        """Returns [value] for a name of the program, or []. Well-known modules are those of the judge."""
+        """Returns [value] for a name of the program, or []. Well-known modules are those of the test runner."""
         kind, module, value = self.ask("look", name)
         if kind == "absent":
             self.missed = name
@@ -339,7 +339,7 @@ def verdict_on(run):
             PROGRAM.end(PROGRAM.gone)
         run()
     except BaseException as error:
-        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # on the judge's side
+        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # on the test runner's side
             str(error.name).split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
         unable = "not testable: " if is_proxy_error(error) else ""
         verdict, why = "cannot" if missing else "fail", f"{unable}{type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ namespace keel {
 namespace {
 
 // RFC 4648, section 10.
-TEST(Base64, IsThatOfTheRfc) {
+TEST(Base64, MatchesTheExamplesOfTheRfc) {
   const auto of = [](std::string_view text) { return base64(std::as_bytes(std::span(text))); };
   EXPECT_EQ(of(""), "");
   EXPECT_EQ(of("f"), "Zg==");

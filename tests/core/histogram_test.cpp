@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-TEST(Histogram, ComesBackFromItsText) {
+TEST(Histogram, IsEqualAfterWritingAndParsing) {
   const Histogram histogram{
       .limits = {0.1, 1, 2.5}, .counts = {3, 0, 1}, .count = 4, .sum = 2.8, .sum_of_squares = 6.28, .smallest = 0.01,
       .largest = 2.5};
@@ -20,7 +20,7 @@ TEST(Histogram, ComesBackFromItsText) {
   EXPECT_EQ(read->largest, 2.5);
 }
 
-TEST(Histogram, WhatIsNoneIsPassedOver) {
+TEST(Histogram, InvalidJsonGivesNullopt) {
   const Json whole = to_json({.limits = {1}, .counts = {1}, .count = 1, .sum = 1, .sum_of_squares = 1, .smallest = 1, .largest = 1});
   EXPECT_TRUE(parse_histogram(whole));
   for (const char* key : {"limits", "counts", "count", "sum", "sum_squares", "min", "max"}) {

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-TEST(StageMeter, SaysHowFarAStageIsAndHowFastItWent) {
+TEST(StageMeter, ReportsProgressAndSpeedOfAStage) {
   double time = 100;
   StageMeter meter([&] { return time; });
   EXPECT_EQ(meter.text(), "");
@@ -26,7 +26,7 @@ TEST(StageMeter, SaysHowFarAStageIsAndHowFastItWent) {
   EXPECT_EQ(meter.text(), "");
 }
 
-TEST(StageMeter, AStageEndsWithItsBlockHoweverThatIsLeft) {
+TEST(StageMeter, AStageEndsWithItsScopeAlsoAfterAnException) {
   StageMeter meter;
   try {
     const Stage stage(meter, "update", 4);
@@ -36,15 +36,15 @@ TEST(StageMeter, AStageEndsWithItsBlockHoweverThatIsLeft) {
   EXPECT_EQ(meter.text(), "");
 }
 
-TEST(LiveLine, ShowsWhatIsUnderWayWhileItsOwnerIsBusy) {
+TEST(LiveLine, RefreshesTheTextFromAnotherThread) {
   char* data = nullptr;
   size_t size = 0;
   std::FILE* const file = open_memstream(&data, &size);
-  std::atomic<int> asked = 0;
+  std::atomic<int> calls = 0;
   {
     Console console(file, {.terminal = true, .width = 40});
-    const LiveLine live(console, [&] { return "stage " + std::to_string(++asked); });
-    while (asked < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const LiveLine live(console, [&] { return "stage " + std::to_string(++calls); });
+    while (calls < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::fclose(file);
   EXPECT_TRUE(std::string(data, size).starts_with("\rstage 1\x1b[K"));

@@ -23,7 +23,7 @@ TEST(ParallelFor, CallsEachIndexOnce) {
   parallel_for(0, 4, [](size_t) { FAIL(); });
 }
 
-TEST(ParallelFor, GivesTheExceptionOfTheLowestIndexAndRunsTheRest) {
+TEST(ParallelFor, ThrowsTheExceptionOfTheLowestIndexAndRunsTheRest) {
   std::atomic<int> calls = 0;
   try {
     parallel_for(20, 4, [&](size_t i) {
@@ -37,7 +37,7 @@ TEST(ParallelFor, GivesTheExceptionOfTheLowestIndexAndRunsTheRest) {
   EXPECT_EQ(calls, 20);
 }
 
-TEST(ParallelFor, NeedsNoOtherThread) {
+TEST(ParallelFor, WorksWithoutOtherThreads) {
   const NoThreads limit;
   EXPECT_THROW(std::thread([] {}), std::system_error);
   std::vector<std::atomic<int>> calls(37);
@@ -45,15 +45,15 @@ TEST(ParallelFor, NeedsNoOtherThread) {
   for (const auto& count : calls) EXPECT_EQ(count, 1);
 }
 
-TEST(BeginThreads, MakesAsManyAsThereCanBe) {
+TEST(BeginThreads, StartsAsManyAsTheLimitAllows) {
   std::atomic<size_t> begun = 0;
-  EXPECT_EQ(begin_threads(3, [&] { ++begun; }).size(), 3u);  // the end of them is waited for
+  EXPECT_EQ(begin_threads(3, [&] { ++begun; }).size(), 3u);  // joins them
   EXPECT_EQ(begun, 3u);
   {
     const NoThreads limit;
     EXPECT_EQ(begin_threads(3, [&] { ++begun; }).size(), 0u);
   }
-  // Memory for some: stacks of 256 MiB, of which there can be no more than 3 in 800.
+  // Memory for some threads: at most 3 stacks of 256 MiB fit into 800 MiB.
   pthread_attr_t before, large;
   pthread_getattr_default_np(&before);
   large = before;

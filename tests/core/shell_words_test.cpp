@@ -19,7 +19,7 @@ TEST(ShellWords, AreSplitAtSpacesUnlessQuoted) {
   EXPECT_EQ(shell_words("a \"b"), std::nullopt);
 }
 
-TEST(ShellWords, ComeBackFromTheirQuotedForm) {
+TEST(ShellWords, AreSplitIntoTheOriginalTextsAfterQuoting) {
   EXPECT_EQ(shell_word("/plain/path_1.py"), "/plain/path_1.py");
   for (const std::string text : {"", "a b", "it's", "\"", "\\", "$HOME", "a'b'c", "*", "-x"})
     EXPECT_THAT(*shell_words("x " + shell_word(text)), ElementsAre("x", text)) << text;

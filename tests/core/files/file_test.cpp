@@ -18,10 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whole files
-// -----------------------------------------------------------------------------------------------------------
-
-TEST_F(FileTest, WhatIsWrittenAtomicallyIsReadBack) {
+TEST_F(FileTest, AtomicallyWrittenBytesAreReadBack) {
   for (const std::string& bytes : {std::string(), std::string("a\0b\xff\r\n", 6), std::string(300'000, 'x')}) {
     write_atomically(at("f"), bytes);
     EXPECT_EQ(get(at("f")), bytes);
@@ -38,24 +35,24 @@ TEST_F(FileTest, ARelativePathWithoutAFolderWorks) {
   EXPECT_EQ(get(at("plain")), "x");
 }
 
-TEST_F(FileTest, AReaderSeesTheOldBytesOrTheNewOnesButNoMixture) {
+TEST_F(FileTest, AReaderGetsTheOldOrTheNewBytesNeverAMixture) {
   write_atomically(at("f"), std::string(50'000, 'a'));
   std::atomic<bool> done = false;
   std::thread writer([&] {
     for (int i = 0; i < 40; ++i) write_atomically(at("f"), std::string(50'000, i % 2 == 0 ? 'b' : 'a'));
     done = true;
   });
-  int looked = 0;
-  while (!done || looked == 0) {
+  int reads = 0;
+  while (!done || reads == 0) {
     const std::string bytes = read_file(at("f"));
     ASSERT_EQ(bytes.size(), 50'000u);
     ASSERT_EQ(bytes.find_first_not_of(bytes[0]), std::string::npos);
-    ++looked;
+    ++reads;
   }
   writer.join();
 }
 
-TEST_F(FileTest, AFileThatOutgrowsTheLimitLeavesTheOldOneAndNoPartialFile) {
+TEST_F(FileTest, AWriteBeyondTheFileSizeLimitKeepsTheOldFileAndLeavesNoPartialOne) {
   put(at("f"), "old");
   const std::string got = in_child([&] {
     limit_file_size(10'000);
@@ -66,7 +63,7 @@ TEST_F(FileTest, AFileThatOutgrowsTheLimitLeavesTheOldOneAndNoPartialFile) {
   EXPECT_EQ(names(), std::vector<std::string>{"f"});
 }
 
-TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfALockedFolderCleansUp) {
+TEST_F(FileTest, AKilledWriterKeepsTheOldFileAndTheNextWriterOfALockedFolderCleansUp) {
   put(at("f"), "old");
   in_child([&]() -> std::string {
     DurableFile file(at("f"));
@@ -86,7 +83,7 @@ TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfALockedFol
   EXPECT_TRUE(fs::exists(at("f.partial/precious")));
 }
 
-TEST_F(FileTest, WhatHasAPartialNameInAFolderOfOthersIsTheirs) {
+TEST_F(FileTest, AUsersFileWithThePartialNameIsKept) {
   put(at("f.partial"), "precious");
   fs::create_directories(at("d.partial/precious"));
   write_atomically(at("f"), "new");
@@ -98,11 +95,11 @@ TEST_F(FileTest, WhatHasAPartialNameInAFolderOfOthersIsTheirs) {
   EXPECT_TRUE(fs::exists(at("d.partial/precious")));
 }
 
-TEST_F(FileTest, AnythingIsMovedAsideToAFreeName) {
+TEST_F(FileTest, MoveAsideChoosesAFreeName) {
   fs::create_symlink("circle", at("f"));
   put(at("f.other"), "mine");
   move_aside(at("f"));
-  move_aside(at("f"));  // nothing is there any more
+  move_aside(at("f"));  // does nothing: the path no longer exists
   EXPECT_EQ(names(), (std::vector<std::string>{"f.other", "f.other2"}));
   EXPECT_EQ(get(at("f.other")), "mine");
 }
@@ -122,11 +119,11 @@ TEST_F(FileTest, AFolderWithoutPermissionIsAConfigurationError) {
   expect_error(got, ExitCode::kBadConfiguration, {at("f"), at("d"), "Permission denied", "change the permissions"});
 }
 
-TEST_F(FileTest, ALackOfFilesOrMemoryIsNotLaidToTheDisk) {
-  for (const auto& [error, wanted] : {std::pair{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {ENOMEM, "memory"}}) {
+TEST_F(FileTest, MissingDescriptorsOrMemoryAreNotReportedAsADiskError) {
+  for (const auto& [error, fix] : {std::pair{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {ENOMEM, "memory"}}) {
     const int number = error;
     expect_error(error_of([&] { fail_to_write("open the folder", at("f"), number); }), ExitCode::kHealthGuard,
-                 {at("f"), wanted});
+                 {at("f"), fix});
   }
   expect_error(error_of([&] { fail_to_read(at("f"), EMFILE); }), ExitCode::kBadInput, {at("f"), "ulimit -n"});
 }
@@ -141,7 +138,7 @@ TEST_F(FileTest, AFolderOrADeviceIsNeverReplacedByAFile) {
   EXPECT_TRUE(fs::is_fifo(at("pipe")));
 }
 
-TEST_F(FileTest, ALinkInThePlaceOfThePartialFileIsNotWrittenThrough) {
+TEST_F(FileTest, WritingDoesNotFollowALinkAtThePartialName) {
   put(at("victim"), "precious");
   fs::create_symlink(at("victim"), at("f.partial"));
   write_atomically(at("f"), "x");
@@ -167,7 +164,7 @@ TEST_F(FileTest, ADurableFileAppearsOnlyWhenItIsCommitted) {
   EXPECT_EQ(get(at("f")), "abcdef");
 }
 
-TEST_F(FileTest, AFileThatMayReplaceNothingLeavesWhatHasItsName) {
+TEST_F(FileTest, AFileOpenedWithStaysNeverReplacesAnother) {
   {
     DurableFile file(at("f"), Existing::kStays);
     file.write("new");
@@ -195,9 +192,6 @@ TEST_F(FileTest, ADurableFileWhoseWriteFailedCannotBeCommitted) {
   EXPECT_TRUE(names().empty());
 }
 
-// Reading
-// ---------------------------------------------------------------------------------------------------------------
-
 TEST_F(FileTest, ReadingNamesTheFileAndTheReason) {
   expect_error(error_of([&] { read_file(at("no")); }), ExitCode::kBadInput,
                {at("no"), "No such file", "check the path"});
@@ -218,7 +212,7 @@ TEST_F(FileTest, ReadingStopsAtTheLargestAcceptedSize) {
   expect_error(error_of([&] { read_file(at("f"), 999); }), ExitCode::kBadInput, {at("f"), "1000", "999"});
 }
 
-TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAndNotRead) {
+TEST_F(FileTest, IrregularFilesAreRejectedWithoutReading) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   fs::create_symlink(at("pipe"), at("link"));
   for (const auto& [path, kind] : {std::pair{at("pipe"), "a pipe"},
@@ -226,26 +220,26 @@ TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAndNotRead) {
                                    {fs::path("/dev/zero"), "a device"},
                                    {fs::path("/dev/null"), "a device"}})
     expect_error(error_of([&] { read_file(path); }), ExitCode::kBadInput, {path, kind, "give a file"});
-  // The system's own files have no size and can be without end, or wait: nothing is read of them.
+  // Files in /proc have size 0, although reading them may never end: nothing is read.
   EXPECT_EQ(read_file("/proc/self/status"), "");
 }
 
-TEST_F(FileTest, ANameThatCannotBeLookedUpIsBadInput) {
+TEST_F(FileTest, APathThatCannotBeResolvedIsBadInput) {
   put(at("f"), "x");
   EXPECT_TRUE(path_exists(at("f")) && path_exists(folder_) && is_folder(folder_));
   EXPECT_FALSE(is_folder(at("f")) || path_exists(at("none")) || is_folder(at("none")) || path_exists(at("f") / "x"));
   fs::create_symlink(at("circle"), at("circle"));
   const std::string name(300, 'n'), path = "/" + std::string(100'000, 'p');
   for (const fs::path& wrong : {at(name), fs::path(path), at("circle")})
-    for (const auto& look : {path_exists, is_folder}) {
-      const std::string got = error_of([&] { look(wrong); });
+    for (const auto& query : {path_exists, is_folder}) {
+      const std::string got = error_of([&] { query(wrong); });
       expect_error(got, ExitCode::kBadInput, {"cannot read"});
       EXPECT_LT(got.size(), 1000u);
     }
   expect_error(error_of([&] { read_file(at(name)); }), ExitCode::kBadInput, {"File name too long", "shorter names"});
 }
 
-TEST_F(FileTest, AnInputFileKnowsWhenItWasChanged) {
+TEST_F(FileTest, AnInputFileDetectsAChange) {
   put(at("f"), "0123456789");
   const InputFile file = InputFile::open(at("f"));
   EXPECT_FALSE(file.was_changed());
@@ -254,7 +248,7 @@ TEST_F(FileTest, AnInputFileKnowsWhenItWasChanged) {
   EXPECT_TRUE(file.was_changed());
 }
 
-TEST_F(FileTest, AnInputFileReadsAnyPlaceAndNoticesThatItShrank) {
+TEST_F(FileTest, AnInputFileReadsAtAnyOffsetAndDetectsTruncation) {
   put(at("f"), "0123456789");
   const InputFile file = InputFile::open(at("f"));
   EXPECT_EQ(file.size(), 10u);
@@ -271,10 +265,7 @@ TEST_F(FileTest, AnInputFileDoesNotWaitForANamedPipe) {
   expect_error(error_of([&] { InputFile::open(at("pipe")); }), ExitCode::kBadInput, {at("pipe"), "not a regular file"});
 }
 
-// Growing files
-// ---------------------------------------------------------------------------------------------------------
-
-TEST_F(FileTest, LinesAreAppendedAndCounted) {
+TEST_F(FileTest, AppendingLinesUpdatesTheSize) {
   AppendFile file = AppendFile::open(at("log"));
   EXPECT_EQ(file.size(), 0u);
   file.append_line("one");
@@ -287,7 +278,7 @@ TEST_F(FileTest, LinesAreAppendedAndCounted) {
   EXPECT_EQ(get(at("log")), "one\n\ntwo\n");
 }
 
-TEST_F(FileTest, ATornLastLineIsCutWhenTheFileIsOpened) {
+TEST_F(FileTest, OpeningRemovesATornLastLine) {
   const std::string whole = "one\n" + std::string(150'000, 'w') + "\n";
   for (const auto& [bytes, kept] : std::vector<std::pair<std::string, std::string>>{
            {"one\ntw", "one\n"}, {"tw", ""}, {whole + std::string(200'000, 't'), whole}, {whole, whole}}) {
@@ -299,13 +290,13 @@ TEST_F(FileTest, ATornLastLineIsCutWhenTheFileIsOpened) {
   }
 }
 
-TEST_F(FileTest, ALineThatHoldsANewlineIsRefused) {
+TEST_F(FileTest, ALineWithANewlineIsRejected) {
   AppendFile file = AppendFile::open(at("log"));
   expect_error(error_of([&] { file.append_line("a\nb"); }), ExitCode::kInternal, {at("log"), "newline"});
   EXPECT_EQ(get(at("log")), "");
 }
 
-TEST_F(FileTest, ALineThatDoesNotFitIsTakenBackAndLaterLinesFollowTheLastWholeOne) {
+TEST_F(FileTest, ALineThatDoesNotFitIsRemovedAndLaterLinesFollowTheLastCompleteOne) {
   const std::string got = in_child([&] {
     AppendFile file = AppendFile::open(at("log"));
     file.append_line(std::string(59, 'a'));
@@ -320,12 +311,12 @@ TEST_F(FileTest, ALineThatDoesNotFitIsTakenBackAndLaterLinesFollowTheLastWholeOn
   EXPECT_EQ(get(at("log")), std::string(59, 'a') + "\nc\n");
 }
 
-TEST_F(FileTest, AppendingWhereNoFileCanBeIsAConfigurationError) {
+TEST_F(FileTest, AppendingToAnInvalidPathIsAConfigurationError) {
   expect_error(error_of([&] { AppendFile::open(at("no/log")); }), ExitCode::kBadConfiguration, {at("no/log")});
   expect_error(error_of([&] { AppendFile::open(folder_); }), ExitCode::kBadConfiguration, {folder_});
 }
 
-TEST_F(FileTest, CuttingGivesBackAnEarlierMomentAndNeverInventsBytes) {
+TEST_F(FileTest, CutToSizeRestoresAnEarlierSizeAndNeverExtendsTheFile) {
   AppendFile file = AppendFile::open(at("log"));
   file.append_line("one");
   const uint64_t moment = file.size();
@@ -337,7 +328,7 @@ TEST_F(FileTest, CuttingGivesBackAnEarlierMomentAndNeverInventsBytes) {
   expect_error(error_of([&] { cut_to_size(at("no"), 0); }), ExitCode::kBadConfiguration, {at("no")});
 }
 
-TEST_F(FileTest, AGrowingFileKnowsWhenItLostItsName) {
+TEST_F(FileTest, AnAppendFileDetectsThatItsPathLeadsElsewhere) {
   AppendFile file = AppendFile::open(at("log"));
   EXPECT_TRUE(file.has_its_name());
   fs::remove(at("log"));
@@ -348,7 +339,7 @@ TEST_F(FileTest, AGrowingFileKnowsWhenItLostItsName) {
   EXPECT_EQ(get(at("log")), "another\n");
 }
 
-TEST_F(FileTest, AGrowingFileDoesNotFollowALink) {
+TEST_F(FileTest, AnAppendFileDoesNotFollowALink) {
   put(at("precious"), "mine");
   fs::create_symlink("precious", at("log"));
   expect_error(error_of([&] { AppendFile::open(at("log")); }), ExitCode::kBadConfiguration, {at("log")});

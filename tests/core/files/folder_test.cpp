@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 using FolderTest = FileTest;
 
-TEST_F(FolderTest, FoldersAreCreatedWithThoseAboveThem) {
+TEST_F(FolderTest, ParentFoldersAreCreated) {
   create_directories(at("a/b/c"));
   create_directories(at("a/b/c"));
   create_directories(at("a/d/"));
@@ -22,7 +22,7 @@ TEST_F(FolderTest, FoldersAreCreatedWithThoseAboveThem) {
   EXPECT_TRUE(fs::is_directory(at("a/g")));
 }
 
-TEST_F(FolderTest, AFileInTheWayOfAFolderIsNamed) {
+TEST_F(FolderTest, TheErrorNamesAFileInTheWay) {
   put(at("a"), "x");
   expect_error(error_of([&] { create_directories(at("a/b")); }), ExitCode::kBadConfiguration,
                {at("a/b"), "a file is in the way at \"" + at("a").string() + "\""});
@@ -54,7 +54,7 @@ TEST_F(FolderTest, ATreeIsRemovedWithoutFollowingLinks) {
   remove_tree(at("tree"));
 }
 
-TEST_F(FolderTest, OnlyAnEmptyFolderOrAFileIsRemovedByItsName) {
+TEST_F(FolderTest, RemoveIfEmptyAndRemoveFileKeepFullFolders) {
   create_directories(at("full/empty"));
   put(at("full/f"), "x");
   fs::create_symlink("f", at("full/link"));
@@ -82,7 +82,7 @@ TEST_F(FolderTest, TwoFoldersExchangeTheirNames) {
   EXPECT_FALSE(exchange_directories(at("one"), at("three")));
 }
 
-TEST_F(FolderTest, FullPathsHaveNoDotsAndNoSlashAtTheirEnd) {
+TEST_F(FolderTest, FullPathsHaveNoDotsAndNoTrailingSlash) {
   EXPECT_EQ(full_path("/a/./b/../c/"), "/a/c");
   EXPECT_EQ(full_path("/"), "/");
   EXPECT_EQ(full_path("x"), (fs::current_path() / "x").string());
@@ -90,7 +90,7 @@ TEST_F(FolderTest, FullPathsHaveNoDotsAndNoSlashAtTheirEnd) {
 
 TEST_F(FolderTest, TheRootFolderIsNeverRemoved) {
   expect_error(error_of([] { remove_tree(""); }), ExitCode::kInternal, {"refused"});
-  // In a child without rights and with no folder of its own, should the guard ever be lost.
+  // Runs in an unprivileged child process that owns no folder, in case the check is missing.
   const std::string got = in_child([] {
     become_ordinary_user();
     return error_of([] { remove_tree("/"); });

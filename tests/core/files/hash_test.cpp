@@ -46,7 +46,7 @@ std::string random_bytes(size_t size, std::mt19937& generator) {
   return bytes;
 }
 
-TEST(Hashes, DoNotDependOnHowTheBytesAreCut) {
+TEST(Hashes, DoNotDependOnTheSizesOfTheUpdates) {
   std::mt19937 generator(1);
   for (int trial = 0; trial < 300; ++trial) {
     const std::string bytes = random_bytes(generator() % 500, generator);
@@ -63,7 +63,7 @@ TEST(Hashes, DoNotDependOnHowTheBytesAreCut) {
   }
 }
 
-TEST(Hashes, CanBeAskedInTheMiddle) {
+TEST(Hashes, CanBeReadBetweenUpdates) {
   Sha256 sha;
   sha.update("ab");
   EXPECT_EQ(sha.hex(), sha256_hex("ab"));
@@ -71,7 +71,7 @@ TEST(Hashes, CanBeAskedInTheMiddle) {
   EXPECT_EQ(sha.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Crc32c, ChangesWithEverySingleBit) {
+TEST(Crc32c, ChangesWithEveryBit) {
   std::mt19937 generator(2);
   std::string bytes = random_bytes(100, generator);
   const uint32_t right = crc32c(bytes);
@@ -95,7 +95,7 @@ TEST(Sha256OfFile, ReadsFilesLongerThanItsBuffer) {
   std::remove(path.c_str());
 }
 
-TEST(Sha256OfFile, NamesAFileThatIsNotThere) {
+TEST(Sha256OfFile, NamesAMissingFile) {
   try {
     sha256_of_file("/nowhere/weights.bin");
     FAIL() << "no error";

@@ -5,8 +5,8 @@
 namespace keel {
 namespace {
 
-TEST(JsonLine, IsOneLineToEveryReader) {
-  // What Python's str.splitlines() splits at, besides the controls that JSON escapes anyway.
+TEST(JsonLine, HasNoLineEndForAnyReader) {
+  // Python's str.splitlines() also splits at these; JSON escapes the control characters anyway.
   const std::string text = "a\u0085b\u2028c\u2029d\v\f\x1C\x1D\x1E\r\n\u00C2\u2027\u202A";
   const std::string line = json_line({{"text", text}});
   EXPECT_EQ(line, "{\"text\":\"a\\u0085b\\u2028c\\u2029d\\u000b\\f\\u001c\\u001d\\u001e\\r\\n\u00C2\u2027\u202A\"}");

@@ -9,7 +9,7 @@ namespace {
 
 using JsonIfAnyTest = FileTest;
 
-TEST_F(JsonIfAnyTest, IsEmptyWhereThereIsNoJson) {
+TEST_F(JsonIfAnyTest, ReturnsAnEmptyObjectWithoutAJsonObject) {
   put(at("text"), "{");
   put(at("list"), "[1]");
   create_directories(at("folder"));
@@ -20,7 +20,7 @@ TEST_F(JsonIfAnyTest, IsEmptyWhereThereIsNoJson) {
   EXPECT_EQ(json_if_any(at("object")).at("run.id"), "0123");
 }
 
-TEST_F(JsonIfAnyTest, WhatIsThereAndCannotBeReadIsTold) {
+TEST_F(JsonIfAnyTest, AnUnreadableFileIsAnError) {
   put(at("used.json"), R"({"run.id": "0123"})");
   ASSERT_EQ(::chmod(at("used.json").c_str(), 0), 0);
   const std::string refused = in_child([&] {

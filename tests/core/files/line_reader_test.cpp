@@ -11,7 +11,7 @@
 namespace keel {
 namespace {
 
-TEST_F(FileTest, LinesAreReadAsGetlineReadsThem) {
+TEST_F(FileTest, LineReaderReturnsTheLinesOfGetline) {
   const std::string text =
       "a\n\n" + std::string(4096, 'b') + "\n" + std::string(65535, 'c') + "\n" + std::string(200'000, 'd') + "\nlast";
   for (const std::string& input : {text, text + "\n", std::string(), std::string("\n"), std::string(65536, 'x')}) {
@@ -31,16 +31,16 @@ TEST_F(FileTest, LinesAreReadAsGetlineReadsThem) {
   }
 }
 
-TEST_F(FileTest, ALineThatNeverEndsIsCutOff) {
+TEST_F(FileTest, ALongLineIsTruncated) {
   put(at("f"), std::string(1 << 20, 'x'));
   std::string line;
   EXPECT_TRUE(LineReader::open(at("f")).next(line, 10'000));
   EXPECT_EQ(line, std::string(10'001, 'x'));
 }
 
-TEST_F(FileTest, AReadThatFailsIsNotTheEndOfTheLines) {
+TEST_F(FileTest, AFailedReadIsAnErrorNotTheEnd) {
   std::string line;
-  const auto read = [&](const char* path) {  // a folder cannot be read, nor memory at the address 0
+  const auto read = [&](const char* path) {  // reading a folder or memory at address 0 fails
     return error_of([&] { LineReader::of(FileHandle(::open(path, O_RDONLY)), path).next(line, 100); });
   };
   EXPECT_EQ(read("/"), "3: cannot read \"/\": Is a directory; give a file, not a folder");

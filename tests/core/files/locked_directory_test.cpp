@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 
 using testing::HasSubstr;
 
-/// Looks into its folder by names alone.
 class LockedDirectoryTest : public FileTest {};
 
 TEST_F(LockedDirectoryTest, IsLockedOnceUntilItIsReleased) {
@@ -30,7 +29,7 @@ TEST_F(LockedDirectoryTest, IsLockedOnceUntilItIsReleased) {
   EXPECT_THAT(error_of(2, [&] { LockedDirectory::lock(at("none")); }), HasSubstr(at("none").string()));
 }
 
-TEST_F(LockedDirectoryTest, WhatHasItsNameAfterAMoveIsNotTouched) {
+TEST_F(LockedDirectoryTest, ADirectoryAtTheOldPathIsNotTouchedAfterAMove) {
   create_directories(at("run/old"));
   put(at("run/old/f"), "mine");
   const LockedDirectory directory = *LockedDirectory::lock(at("run"));
@@ -59,11 +58,11 @@ TEST_F(LockedDirectoryTest, WhatHasItsNameAfterAMoveIsNotTouched) {
   EXPECT_EQ(list_directory(at("moved")), (std::vector<std::string>{"log", "new", "renamed"}));
   EXPECT_EQ(get(at("moved/new")), "mine");
 
-  write_atomically(at("run.other"), "x");  // has the same prefix, and is another
+  write_atomically(at("run.other"), "x");  // another path with the same prefix
   EXPECT_EQ(get(at("run.other")), "x");
 }
 
-TEST_F(LockedDirectoryTest, IsNotCreatedAgainAfterARemoval) {
+TEST_F(LockedDirectoryTest, IsNotRecreatedAfterARemoval) {
   create_directories(at("run"));
   const LockedDirectory directory = *LockedDirectory::lock(at("run"));
   fs::remove(at("run"));
@@ -73,7 +72,7 @@ TEST_F(LockedDirectoryTest, IsNotCreatedAgainAfterARemoval) {
   EXPECT_FALSE(fs::exists(at("run")));
 }
 
-TEST_F(LockedDirectoryTest, FoldersAboveItsOldPathAreNotCreatedAgain) {
+TEST_F(LockedDirectoryTest, ParentsOfItsOldPathAreNotRecreated) {
   create_directories(at("above/run"));
   const LockedDirectory directory = *LockedDirectory::lock(at("above/run"));
   fs::rename(at("above"), at("moved"));
@@ -82,7 +81,7 @@ TEST_F(LockedDirectoryTest, FoldersAboveItsOldPathAreNotCreatedAgain) {
   EXPECT_TRUE(fs::is_directory(at("moved/run/checkpoints/step")));
 }
 
-TEST_F(LockedDirectoryTest, MayBeRenamedAndRemovedByItsOwnName) {
+TEST_F(LockedDirectoryTest, CanBeRenamedAndRemovedByItsOwnName) {
   create_directories(at("run/deep"));
   const LockedDirectory directory = *LockedDirectory::lock(at("run"));
   rename_directory(at("run"), at("moved"));

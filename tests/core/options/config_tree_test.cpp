@@ -14,7 +14,7 @@
 namespace keel {
 namespace {
 
-/// The message of the configuration error that `action` ends in; fails the test if there is none.
+/// Returns the message of the configuration error that `action` throws. Fails the test without one.
 template <class Action>
 std::string config_error_of(Action action) {
   try {
@@ -46,7 +46,7 @@ class Yaml : public testing::Test {
   }
 };
 
-/// A file that is gone when the test is over.
+/// A file that is removed at the end of the test.
 struct TemporaryFile {
   explicit TemporaryFile(const std::string& name, const std::string& text)
       : path(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + "-" + name)) {
@@ -61,7 +61,7 @@ struct ScalarCase {
   Json value;
 };
 
-/// From the table in section 10.3.2 of the YAML 1.2.2 specification, plus what configurations are full of.
+/// Scalars from section 10.3.2 of the YAML 1.2.2 specification and from typical configurations.
 const std::vector<ScalarCase>& core_schema() {
   static const std::vector<ScalarCase> cases{
       {"null", nullptr}, {"~", nullptr}, {"Null", nullptr}, {"", nullptr}, {"true", true}, {"True", true},
@@ -76,8 +76,8 @@ const std::vector<ScalarCase>& core_schema() {
   return cases;
 }
 
-// PyYAML, YAML 1.1: 010 is 8 and 08 a text.
-TEST(Override, RefusesANumberThatReadersOfYamlTakeForTwo) {
+// In PyYAML (YAML 1.1), 010 is 8 and 08 is a string.
+TEST(Override, RejectsANumberThatYamlVersionsReadDifferently) {
   ConfigTree tree;
   for (const char* text : {"010", "-0017", "08", "[1, 010]"})
     EXPECT_NE(
@@ -108,19 +108,19 @@ TEST(Override, TypesUnquotedScalarsAsYamlDoes) {
   }
 }
 
-TEST(Override, KeepsTheBlanksOfATextThatAShellHasQuoted) {
+TEST(Override, KeepsTheSpacesOfAStringThatTheShellQuoted) {
   ConfigTree tree;
   for (const char* typed : {"text=Answer: ", "number= 3 ", "quoted= \"a \" ", "none= "}) apply_override(tree, typed);
   EXPECT_EQ(tree.value, Json::parse(R"({"text": "Answer: ", "number": 3, "quoted": "a ", "none": null})"));
 }
 
-TEST_F(Yaml, TakesQuotedAndBlockScalarsAsStrings) {
+TEST_F(Yaml, ReadsQuotedAndBlockScalarsAsStrings) {
   const Json value =
       parse_config("a: '3'\nb: \"true\"\nc: |\n  12\nd: >-\n  null\ne: ''\nf: 'it''s'\n", "run.yaml").value;
   EXPECT_EQ(value, Json::parse(R"({"a":"3","b":"true","c":"12\n","d":"null","e":"","f":"it's"})"));
 }
 
-TEST_F(Yaml, RefusesNumbersNoOptionCanHold) {
+TEST_F(Yaml, RejectsNumbersThatFitNoOption) {
   EXPECT_EQ(yaml_error("a: 1\nb: .inf"), "run.yaml:2: got .inf, expected a finite number");
   EXPECT_EQ(yaml_error("b: -.INF"), "run.yaml:1: got -.INF, expected a finite number");
   EXPECT_EQ(yaml_error("b: .NaN"), "run.yaml:1: got .NaN, expected a finite number");
@@ -129,7 +129,7 @@ TEST_F(Yaml, RefusesNumbersNoOptionCanHold) {
             "run.yaml:1: got 18446744073709551616, expected an integer that fits 64 bits");
 }
 
-TEST_F(Yaml, IgnoresATabBehindAScalar) {
+TEST_F(Yaml, IgnoresATabAfterAScalar) {
   EXPECT_EQ(parse_config("a: 3\t\nb: 4\t# four", "run.yaml").value, Json::parse(R"({"a":3,"b":4})"));
 }
 
@@ -181,7 +181,7 @@ TEST_F(Yaml, CountsLinesInFilesFromWindowsAndSkipsTheByteOrderMark) {
   EXPECT_EQ(tree.lines.at("b"), 2);
 }
 
-TEST_F(Yaml, RefusesADuplicateKeyNamingBothLines) {
+TEST_F(Yaml, RejectsADuplicateKeyAndNamesBothLines) {
   EXPECT_EQ(yaml_error("a:\n  b: 1\n  c: 2\n  b: 1\n"),
             "run.yaml:4: a.b: duplicate key; it is already on line 2, keep one of them");
   EXPECT_EQ(yaml_error("a: {}\n\na: {}\n"), "run.yaml:3: a: duplicate key; it is already on line 1, keep one of them");
@@ -191,7 +191,7 @@ TEST_F(Yaml, AllowsTheSameKeyInTwoElementsOfAList) {
   EXPECT_EQ(parse_config("a:\n  - b: 1\n  - b: 2\n", "run.yaml").lines.at("a.1.b"), 3);
 }
 
-TEST_F(Yaml, RefusesKeysThatAreNotNames) {
+TEST_F(Yaml, RejectsKeysThatAreNotNames) {
   EXPECT_TRUE(contains(yaml_error("a.b: 1"), "run.yaml:1: the key \"a.b\" has a dot in it; write a as a section"));
   EXPECT_TRUE(contains(yaml_error("x: 1\n'': 1"), "run.yaml:2: a key is empty"));
   EXPECT_TRUE(contains(yaml_error("x: 1\n~: 1"), "run.yaml:2: a key is empty"));
@@ -199,14 +199,14 @@ TEST_F(Yaml, RefusesKeysThatAreNotNames) {
   EXPECT_TRUE(contains(yaml_error("x: {{ name }}"), "run.yaml:1: a key must be a name"));
 }
 
-TEST_F(Yaml, SaysWhereTheSyntaxIsWrong) {
+TEST_F(Yaml, NamesTheLineOfASyntaxError) {
   EXPECT_TRUE(contains(yaml_error("a: 1\nb: c: d\n"), "run.yaml:2: not valid YAML: "));
   EXPECT_TRUE(contains(yaml_error("a: [1, 2\nb: 3\n"), "not valid YAML: "));
   EXPECT_TRUE(contains(yaml_error("a: 1\n  b: 2\n"), "run.yaml:2: "));
   EXPECT_TRUE(contains(yaml_error("a:\n    b: 1\n  c: 2\n"), "run.yaml:3: "));
 }
 
-TEST_F(Yaml, NeverLetsAnOpenQuoteOrAPercentSignSwallowWhatFollows) {
+TEST_F(Yaml, RejectsAnUnclosedQuoteAndALeadingPercentSign) {
   for (const std::string quote : {"'", "\""}) {
     for (const std::string rest : {"", "\n", "  ", "open\n", "open\nc: 2\n", "open\nc: 2\n\n  "}) {
       const std::string text = "a: 1\nb: " + quote + rest;
@@ -216,12 +216,12 @@ TEST_F(Yaml, NeverLetsAnOpenQuoteOrAPercentSignSwallowWhatFollows) {
   EXPECT_EQ(yaml_error("a: 1\n%b: 2\n"), "run.yaml:2: YAML directives (%) are not read; remove the line");
 }
 
-TEST_F(Yaml, RefusesTabsInTheIndentation) {
+TEST_F(Yaml, RejectsTabsInTheIndentation) {
   EXPECT_EQ(yaml_error("a:\n\tb: 1\n"), "run.yaml:2: a tab in the indentation; use spaces");
   EXPECT_EQ(yaml_error("a:\n  b: 1\n \tc: 1\n"), "run.yaml:3: a tab in the indentation; use spaces");
 }
 
-TEST_F(Yaml, RefusesAnchorsAliasesAndTags) {
+TEST_F(Yaml, RejectsAnchorsAliasesAndTags) {
   EXPECT_TRUE(contains(yaml_error("x: 1\na: &here 3"), "run.yaml:2: YAML anchors and aliases"));
   EXPECT_TRUE(contains(yaml_error("a: &here {x: 1}"), "run.yaml:1: YAML anchors and aliases"));
   EXPECT_TRUE(contains(yaml_error("a: *here"), "run.yaml:1: "));
@@ -230,7 +230,7 @@ TEST_F(Yaml, RefusesAnchorsAliasesAndTags) {
   EXPECT_TRUE(contains(yaml_error("a: ! [3]"), "run.yaml:1: YAML tags (!) are not read"));
 }
 
-TEST_F(Yaml, RefusesWhatIsNotOneMapping) {
+TEST_F(Yaml, RejectsAllButOneMapping) {
   EXPECT_EQ(yaml_error(""), "run.yaml: is empty; write at least one section");
   EXPECT_EQ(yaml_error("# only a comment\n"), "run.yaml: is empty; write at least one section");
   EXPECT_TRUE(contains(yaml_error("- a\n- b\n"), "run.yaml: got a list, expected a mapping"));
@@ -240,7 +240,7 @@ TEST_F(Yaml, RefusesWhatIsNotOneMapping) {
   EXPECT_EQ(parse_config("---\na: 1\n...\n", "run.yaml").value, Json::parse(R"({"a":1})"));
 }
 
-TEST_F(Yaml, RefusesBytesAndSizesThatAreNoConfiguration) {
+TEST_F(Yaml, RejectsInvalidBytesAndLargeFiles) {
   EXPECT_EQ(yaml_error("a: 1\nb: \xff\n"), "run.yaml:2: not UTF-8; save it as UTF-8");
   EXPECT_TRUE(contains(yaml_error(std::string("a: 1\n\x04"
                                               "b: 2\n")),
@@ -259,7 +259,7 @@ TEST_F(Yaml, AllowsSixtyFourLevelsAndNoMore) {
   EXPECT_EQ(yaml_error(nested(100000)), "run.yaml:1: nested deeper than 64 levels");
 }
 
-TEST_F(Yaml, EndsInATreeOrAnErrorWhateverTheText) {
+TEST_F(Yaml, ReturnsATreeOrAnErrorForAnyText) {
   const std::string alphabet = "ab:-# \n\n[]{},'\"|>&*!%@~?.01\\\t";
   RandomSequence draws(1, Stream::kShuffle, 0);
   for (int i = 0; i < 20000; ++i) {
@@ -274,7 +274,7 @@ TEST_F(Yaml, EndsInATreeOrAnErrorWhateverTheText) {
   }
 }
 
-TEST(YamlText, IsRefusedClearlyInABuildThatReadsJsonOnly) {
+TEST(YamlText, IsRejectedInABuildThatReadsOnlyJson) {
   if (can_read_yaml()) GTEST_SKIP() << "built with yaml-cpp";
   EXPECT_TRUE(contains(yaml_error("a: 1"), "this build reads JSON only; install libyaml-cpp-dev and rebuild"));
 }
@@ -326,7 +326,7 @@ TEST(ReadConfig, ReadsAFileAndNamesIt) {
   EXPECT_EQ(place_of(tree, "a.b"), file.path.string() + ":2");
 }
 
-TEST(ReadConfig, SaysWhatIsWrongWithTheFile) {
+TEST(ReadConfig, NamesTheProblemOfAFile) {
   EXPECT_EQ(config_error_of([] { read_config("no/such/run.yaml"); }),
             "no/such/run.yaml: cannot be opened; does the file exist?");
   const std::filesystem::path folder = std::filesystem::temp_directory_path();
@@ -341,7 +341,7 @@ std::string tree_override_error(const std::string& assignment) {
   return config_error_of([&] { apply_override(tree, assignment); });
 }
 
-TEST(Override, ReplacesAValueAndItsPlace) {
+TEST(Override, ReplacesAValueAndItsLine) {
   ConfigTree tree = parse_config("{\"rollout\": {\"temperature\": 1, \"top_k\": 5}}", "run.json");
   apply_override(tree, "rollout.temperature=0.5");
   apply_override(tree, "rollout.temperature=0.7");
@@ -350,7 +350,7 @@ TEST(Override, ReplacesAValueAndItsPlace) {
   EXPECT_EQ(place_of(tree, "rollout.top_k"), "run.json:1");
 }
 
-TEST(Override, MakesTheSectionsItNeeds) {
+TEST(Override, CreatesMissingSections) {
   ConfigTree tree = parse_config("{\"empty\": null}", "run.json");
   apply_override(tree, "a.b.c=x=y");
   apply_override(tree, "empty.d=x");
@@ -381,14 +381,14 @@ TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
   EXPECT_EQ(tree_override_error("a=[x,,y]"), "command line: a=[x,,y]: an element of the list is empty");
 }
 
-TEST(Override, ForgetsThePlacesOfWhatItReplaces) {
+TEST(Override, ErasesTheLinesOfReplacedValues) {
   ConfigTree tree = parse_config("{\"list\":\n[1,\n2], \"listing\": 1}", "run.json");
   apply_override(tree, "list=[7]");
   const std::map<std::string, int> expected{{"list", 0}, {"list.0", 0}, {"listing", 3}};
   EXPECT_EQ(tree.lines, expected);
 }
 
-TEST(Override, SaysWhatIsWrongWithIt) {
+TEST(Override, NamesTheProblemOfAnAssignment) {
   EXPECT_EQ(tree_override_error("rollout.temperature"), "command line: rollout.temperature: expected key=value");
   for (const char* hydra : {"+a.b=3", "++a.b=3", "~a.b=3"}) EXPECT_TRUE(contains(tree_override_error(hydra), "Hydra"));
   EXPECT_TRUE(contains(tree_override_error("=3"), "command line: =3: a part of the key is empty"));

@@ -10,7 +10,7 @@
 #include "keel/core/options/options.h"
 #include "keel/core/options/read_config.h"
 
-/// A small configuration with every type of option, and what tests do with it.
+/// A small configuration with every type of option, and helpers for its tests.
 namespace keel::example {
 
 struct RolloutOptions {

@@ -1,4 +1,4 @@
-// Statements that hold for all options, tried on many seeded examples.
+// Properties of all options, tested with many random examples from a fixed seed.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace example;
 
-/// Strings that YAML or JSON readers are known to trip over, and random ones.
+/// Returns random strings and strings that YAML or JSON parsers often misread.
 std::string nasty_string(RandomSequence& draws) {
   static const auto kKnown =
       Json::parse(R"(["", " ", "null", "NULL", "~", "true", "False", "yes", "No", "on", "y", "1", "+1",
@@ -80,7 +80,7 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
       if (edit == 1 && at < name.size()) name[at] = c;
       if (edit == 2 && at < name.size()) name.erase(at, 1);
     }
-    // An override trims the key as a whole, so " key" is no mutation.
+    // An override trims the key as a whole, so " key" is the same key.
     name.erase(0, name.find_first_not_of(' '));
     name.erase(name.find_last_not_of(' ') + 1);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
@@ -89,7 +89,7 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
   }
 }
 
-TEST(Properties, AnyValueIsTakenOrRefusedForAnyOption) {
+TEST(Properties, AnyValueIsAssignedOrRejectedForAnyOption) {
   RandomSequence draws(13, Stream::kShuffle, 0);
   int taken = 0;
   for (int i = 0; i < 5000; ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace example;
 
-TEST(Options, AreAssignedToTheStructsAndTheOthersKeepTheirDefaults) {
+TEST(Options, AreAssignedAndUnsetOnesKeepTheirDefaults) {
   Fixture f;
   f.load(R"({"rollout": {"samples_per_prompt": 4, "temperature": 1, "weights": "fp8", "delta": 0.15,
                                             "stop": ["a", ""], "mixture": [1, 0.25], "sizes": [1e2, -3]},
@@ -39,14 +39,14 @@ TEST(Options, AreAssignedToTheStructsAndTheOthersKeepTheirDefaults) {
   EXPECT_EQ(f.config.train.prompts_per_step, 16);
 }
 
-TEST(Options, TakeNullForAnOptionalAndForAnEmptySection) {
+TEST(Options, AcceptNullForAnOptionalAndForAnEmptySection) {
   Fixture f;
   f.config.rollout.delta = 3;
   f.load(R"({"rollout": {"delta": null}, "optimizer": null})");
   EXPECT_EQ(f.config.rollout.delta, std::nullopt);
 }
 
-TEST(Options, TakeAFloatForAnIntegerOnlyIfItIsOne) {
+TEST(Options, AcceptAFloatForAnIntegerOnlyIfItIsIntegral) {
   Fixture f;
   f.load_overrides({"rollout.samples_per_prompt=1e4", "train.seed=1.8e19"});
   EXPECT_EQ(f.config.rollout.samples_per_prompt, 10000);
@@ -109,7 +109,7 @@ TEST(Options, NameTheElementThatIsWrong) {
   EXPECT_TRUE(contains(override_error("rollout.sizes=[1, 1.5]"), "expected an integer below 1000"));
 }
 
-TEST(Options, ShortenAndRepairWhatErrorsShow) {
+TEST(Options, TruncateValuesInErrorsAndReplaceInvalidUtf8) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xE2\x82\xAC";
   const std::string error = error_of([&] { Fixture().load(Json{{"rollout", {{"delta", text}}}}.dump()); });
@@ -127,7 +127,7 @@ TEST(UnknownKeys, AreNamedWithTheNearestKnownKey) {
   EXPECT_TRUE(contains(override_error("train.inner.lt=1"), "did you mean train.inner.lr?"));
 }
 
-TEST(UnknownKeys, AreSentToTheSectionTheyBelongTo) {
+TEST(UnknownKeys, AreReportedWithTheSectionsThatHaveThem) {
   EXPECT_TRUE(contains(override_error("temperature=1"), "unknown key; this name exists as rollout.temperature ("));
   for (const char* part : {"optimizer.lr (", "; train.inner.lr ("})
     EXPECT_TRUE(contains(override_error("rollout.lr=1"), part));
@@ -135,7 +135,7 @@ TEST(UnknownKeys, AreSentToTheSectionTheyBelongTo) {
                        "run.json:1: train.rollout: unknown section; this name exists as rollout ("));
 }
 
-TEST(UnknownKeys, GetAListOfWhatThereIs) {
+TEST(UnknownKeys, AreReportedWithTheKnownKeys) {
   EXPECT_EQ(load_error(R"({"zebra": {"x": 1}})"),
             "run.json:1: zebra: unknown section; sections are rollout, optimizer, train");
   EXPECT_TRUE(contains(override_error("optimizer.momentum=1"), "keys of optimizer are lr, fused"));
@@ -154,7 +154,7 @@ TEST(UnknownKeys, AreCollectedUpToTwenty) {
   EXPECT_TRUE(error.ends_with("\n... and 5 more"));
 }
 
-TEST(UnknownKeys, AreExplainedByWhoeverKnowsThem) {
+TEST(UnknownKeys, AreExplainedByTheHint) {
   explain_unknown_keys([](const std::string& key) { return key == "num_generations" ? "TRL's" : ""; });
   EXPECT_EQ(override_error("num_generations=1"), "command line: num_generations=1: unknown key; TRL's");
   EXPECT_TRUE(contains(override_error("rollout.num_generations=1"), "unknown key; TRL's"));
@@ -162,13 +162,13 @@ TEST(UnknownKeys, AreExplainedByWhoeverKnowsThem) {
   explain_unknown_keys(nullptr);
 }
 
-TEST(RemovedSettings, EndInWhatToDo) {
+TEST(RemovedSettings, AreReportedWithTheFix) {
   EXPECT_EQ(load_error(R"({"train": {"steps_per_epoch": 1}})"),
             "run.json:1: train.steps_per_epoch: was renamed. Fix: set train.prompts_per_step");
   EXPECT_EQ(load_error(R"({"critic": {"model": {"path": "x"}}})"), "run.json:1: critic: was removed");
 }
 
-TEST(Shorthands, ATextForASectionIsItsPath) {
+TEST(Shorthands, AStringForASectionSetsItsPath) {
   struct Model {
     std::string path = "none";
     void describe(OptionTable& t) { t.add("path", path, "Path."); }
@@ -213,7 +213,7 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
   EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "unknown option nothing"));
 }
 
-TEST(Table, DumpsEverythingInOrder) {
+TEST(Table, DumpsAllOptionsInOrder) {
   Fixture f;
   f.load(R"({"optimizer": {"lr": 0.5}})");
   EXPECT_EQ(f.table.dump().dump(),
@@ -224,7 +224,7 @@ TEST(Table, DumpsEverythingInOrder) {
   EXPECT_EQ(f.table.get("optimizer.lr"), 0.5);
 }
 
-TEST(Table, DumpsYamlForPeople) {
+TEST(Table, DumpsReadableYaml) {
   OptimizerOptions optimizer;
   OptionTable table;
   table.section("optimizer", "O.", optimizer);
@@ -233,7 +233,7 @@ TEST(Table, DumpsYamlForPeople) {
   EXPECT_EQ(OptionTable().dump_yaml(""), "{}\n");
 }
 
-TEST(Table, ExplainsItselfAsText) {
+TEST(Table, DocumentsItselfAsText) {
   const std::string help = Fixture().table.help();
   EXPECT_TRUE(
       help.starts_with("rollout: How completions are sampled.\n"
@@ -246,7 +246,7 @@ TEST(Table, ExplainsItselfAsText) {
   for (const Option& option : f.table.options()) EXPECT_TRUE(contains(help, "\n  " + option.path + "="));
 }
 
-TEST(Table, ExplainsItselfAsMarkdown) {
+TEST(Table, DocumentsItselfAsMarkdown) {
   const std::string text = Fixture().table.markdown();
   EXPECT_TRUE(
       text.starts_with("## rollout\n\nHow completions are sampled.\n\n| key | default | value | meaning |\n"
@@ -276,7 +276,7 @@ TEST(NearestName, CountsEdits) {
     EXPECT_FALSE(is_misspelling_of(written, other)) << written;
 }
 
-TEST(NearestName, IsOnlyOfferedWhenASlipExplainsIt) {
+TEST(NearestName, IsOnlySuggestedForAMisspelling) {
   const std::vector<std::string> known{"rollout.temperature", "rollout.top_k", "rollout.n", "train.temperature"};
   EXPECT_EQ(nearest_name("rollout.temprature", known), "rollout.temperature");
   EXPECT_EQ(nearest_name("ROLLOUT.TOP-K", known), "rollout.top_k");

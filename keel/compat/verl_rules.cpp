@@ -268,12 +268,12 @@ void verl_critic(Import& r) {
     if (r.find(key) != nullptr && *r.find(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
   };
   bool follows = false;
-  for (const auto& [name, by_default] : kOptimDefaults.items()) {
-    const Json *theirs = r.find("critic.optim." + name), *given = r.find(kOptim + name);
-    const Json policy = given != nullptr ? *given : by_default;
-    follows = follows || (policy != by_default && (theirs == nullptr || *theirs == by_default));
-    if (theirs != nullptr && *theirs != by_default)
-      same("critic.optim." + name, policy, "a critic's optimizer is the policy's but for the learning rate");
+  for (const auto& [name, preset] : kOptimDefaults.items()) {
+    const Json *own = r.find("critic.optim." + name), *shared = r.find(kOptim + name);
+    const Json policy = shared != nullptr ? *shared : preset;
+    follows = follows || (policy != preset && (own == nullptr || *own == preset));
+    if (own != nullptr && *own != preset)
+      same("critic.optim." + name, policy, "critic and policy share all optimizer settings but the learning rate");
   }
   if (follows)
     r.remark("critic.optim: the critic follows the policy's schedule, warm-up and weight decay; verl's has its own");

@@ -13,8 +13,9 @@ def plain(x):
 
 DO = {
     "call": lambda function, *positional, **named: function(*positional, **named),
-    "get": getattr, "set": setattr, "delete": delattr, "isinstance": isinstance, "issubclass": issubclass, "callable": callable, "plain": plain, 
-    "next": next, "round": round, "reversed": reversed, "format": format, "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "complex": complex,
+    "get": getattr, "set": setattr, "delete": delattr, "isinstance": isinstance, "issubclass": issubclass, "callable": callable, "plain": plain,
+    "next": next, "round": round, "reversed": reversed, "format": format, "len": len, "iter": iter, "bool": bool, "str": str,
+    "repr": repr, "int": int, "float": float, "complex": complex,
     **{name: getattr(operator, name) for name in (
         "getitem", "setitem", "delitem", "index", "neg", "pos", "abs", "invert", "add", "sub", "mul", "truediv", "floordiv", "mod",
         "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift")},

@@ -50,7 +50,7 @@ class Help(support.Test):
         for row in re.findall(r"(?m)^\| (`.*?) \|", (support.ROOT / "docs" / "rewards.md").read_text().split("\n\n`reward.over")[0]):
             name = re.match(r"`(\w+)", row)[1]
             self.assert_says(name, f"{name}, for reward.functions: ")
-        self.assert_says("math", "by the math verifier")
+        self.assert_says("math", "the math verifier")
 
     def test_a_part_of_several_names_lists_them(self):
         self.assert_refused(keel("help", "kl"), 2, "kl is not a name by itself; names that contain it are", "reference.kl_coefficient")

@@ -35,7 +35,7 @@ constexpr const char* kDefaults = R"({
   "reward.reward_manager.name": "naive"
 })";
 
-constexpr const char* kUnsupported = "not supported, and it would change the training";
+constexpr const char* kUnsupportedInVerl = "not supported, and it would change the training";
 constexpr const char* kTruncated = "truncated sampling changes the distribution that the ratios refer to";
 constexpr const char* kModelFolder = "configuration, tokenizer, template and weights come from the model folder";
 constexpr const char* kNoPreprocessing = "rows of data.files are not preprocessed";
@@ -98,9 +98,9 @@ void add_refusals(KeyTable& t) {
       "algorithm.use_pf_ppo distillation.enabled skip.{rollout.enable rollout_tq.enable async_rollout.enable} "
       "trainer.val_only trainer.v1.sampler.custom_sampler.path "
       "sandbox_fusion.url reward_model.sandbox_fusion.url reward.sandbox_fusion.url",
-      kUnsupported, "[false, 0]");
-  t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kUnsupported, R"(["single_turn_agent"])");
-  t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kUnsupported,
+      kUnsupportedInVerl, "[false, 0]");
+  t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kUnsupportedInVerl, R"(["single_turn_agent"])");
+  t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kUnsupportedInVerl,
             R"(["disabled"])");
   t.refuses("actor_rollout_ref.ref.model", "the reference is the initial policy of RL");
   t.refuses("critic.grad_clip", "the gradients of critic and policy share a limit", "[1.0]");

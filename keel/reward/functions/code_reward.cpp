@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-std::string to_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_or_json(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// Parses the text as JSON; returns null if it is code.
 Json parse_if_json(const std::string& text) {
@@ -27,9 +27,9 @@ Json parse_if_json(const std::string& text) {
 
 /// An input is one text, or a list of its lines.
 std::string dialog_text(const Json& value) {
-  if (!value.is_array()) return to_text(value);
+  if (!value.is_array()) return text_or_json(value);
   std::string text;
-  for (const Json& line : value) text += to_text(line) + "\n";
+  for (const Json& line : value) text += text_or_json(line) + "\n";
   return text;
 }
 
@@ -51,9 +51,9 @@ void read_object(const Json& answer, CodeTests& tests) {
   if (answer.contains("input") && answer.contains("output")) {
     tests.dialogs.push_back({dialog_text(answer["input"]), dialog_text(answer["output"])});
   } else if (answer.contains("assert_case")) {
-    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", to_text(code)}});
+    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", text_or_json(code)}});
   } else if (answer.contains("test") && answer.contains("entry_point")) {
-    tests.checks.push_back({{"code", to_text(answer["test"])}, {"entry", to_text(answer["entry_point"])}});
+    tests.checks.push_back({{"code", text_or_json(answer["test"])}, {"entry", text_or_json(answer["entry_point"])}});
   } else {
     throw std::invalid_argument(
         "the tests have neither inputs and outputs, input and output, assert_case, nor test "

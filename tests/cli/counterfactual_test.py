@@ -331,7 +331,7 @@ class Refusals(support.Test):
                                ("delta=0.1", "expected NAME, or NAME:PARAMETER=VALUE"), ("dppo_tv:delta=0.1,low=0.2", "sets low twice"),
                                ("dppo_tv:high=2", "a total variation is at most 1")):
             self.refused(2, reason, "tokens", plain, "--method", method)
-        self.refused(2, "ask for k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
+        self.refused(2, "use k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
         self.refused(2, "m2po: decides on whole updates, but the record of step 1 has 16 of 32 completions", "tokens", sample, "--method", "m2po")
         self.refused(2, "has no threshold to choose", "advise", plain, "--method", "pg")
         result = keel("tokens", sample, "--method", "all")
@@ -392,7 +392,7 @@ class Refusals(support.Test):
         other = other.set_column(0, other.schema.field("step"), pyarrow.array([2] * len(other)))
         second = file.with_name("step-00000002.parquet")
         pyarrow.parquet.write_table(other, second)
-        self.refused(3, f"{second}: is of the method grpo, and the record of step 1 of dppo_tv", "tokens", run)
+        self.refused(3, f"{second}: its method is grpo, but that of step 1 is dppo_tv", "tokens", run)
         self.assertEqual([answers(run, "--steps", step)["own"]["method"] for step in ("1", "2")], ["dppo_tv", "grpo"])
         second.unlink()
         # A token may be any text; it does not steer a terminal.

@@ -178,7 +178,7 @@ class TheBest(support.Test):
             return result.stdout
 
         text = resumed(lambda folder: None, best_metric="none")
-        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept, but checkpoint.best_metric is none now", text)
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept, but never replaced, because checkpoint.best_metric is now none", text)
         self.assertEqual(support.checkpoints(run), [best.name, "step-000012"])
         self.assertEqual(os.readlink(run / "checkpoints" / "best"), best.name)
         support.verify_checkpoint(run / "checkpoints" / "best")

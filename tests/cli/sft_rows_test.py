@@ -39,7 +39,7 @@ class SftRows(own_rows.Test):
     def test_settings_without_effect_on_texts_are_refused(self):
         texts = f"data.files=[{self.write('texts.jsonl', [{'text': 'a story'}])}]"
         for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
-            self.assertIn("drop that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
+            self.assertIn("remove that, or give messages", self.refused(2, texts, "sft.text_key=text", *settings))
         self.assertIn("set either a text column", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
         self.assertIn("set sft.completion_key, the column", self.refused(2, texts, "data.answer_key=x"))
         self.assertIn("set sft.max_tokens, the maximum", self.refused(2, texts, "data.max_prompt_tokens=5"))

@@ -250,7 +250,7 @@ def main():
             pq.write_table(small, path, row_group_size=SOME_ROWS // 4, **options)
             start = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
             damaged_page(path, start)
-        whole = compare.add("cut.parquet", is_error("not a sound Parquet file"))
+        whole = compare.add("cut.parquet", is_error("not a valid Parquet file"))
         pq.write_table(small, whole)
         whole.write_bytes(whole.read_bytes()[:-100])
 

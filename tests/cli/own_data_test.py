@@ -344,7 +344,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIsNone(result.samples)
         result = self.train("run", train={"steps": 1}, eval={"prompts": 20}, reward=functions)
         self.assert_exit(result, 0)
-        self.assertIn("no reward function judged 20 of 20 completions", result.stdout + result.stderr)
+        self.assertIn("no reward function returned a reward for 20 of 20", result.stdout + result.stderr)
         for row in support.metrics(self.folder / "run"):
             self.assertFalse({"eval/accuracy", "eval/reward"} & set(row))
 

@@ -184,7 +184,7 @@ class TheBest(support.Test):
         support.verify_checkpoint(run / "checkpoints" / "best")
 
         text = resumed(lambda folder: None, best_metric="eval/high")
-        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept until the next evaluation", text)
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept only until the next evaluation", text)
 
         text = resumed(shutil.rmtree, best_metric="auto")
         self.assertIn(f"{best.name}, the best by eval/accuracy, is gone; the next evaluation", text)

@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-/// Two epochs of sequences of `length` tokens, `per_update` in an update.
+/// Two epochs of sequences of `length` tokens with `per_update` sequences per update.
 std::vector<TokenRow> epochs(int sequences, int length, int per_update) {
   std::vector<TokenRow> rows;
   for (int i = 0; i < 2 * sequences * length; ++i) {
@@ -23,17 +23,17 @@ std::vector<TokenRow> epochs(int sequences, int length, int per_update) {
   return rows;
 }
 
-class TokenPiecesTest : public testing::Test {
+class TokenBatchesTest : public testing::Test {
  protected:
-  std::vector<std::vector<TokenRow>> pieces_of(const std::vector<TokenRow>& rows, Scope scope) {
+  std::vector<std::vector<TokenRow>> read_batches(const std::vector<TokenRow>& rows, Scope scope) {
     TokenFile file(made_.path, 1);
     for (size_t i = 0; i < rows.size(); i += 7'000)
       file.add(std::span(rows).subspan(i, std::min<size_t>(7'000, rows.size() - i)));
     file.commit({{"step", 1}});
     TokenReader reader(made_.path / TokenFile::name(1));
-    TokenBatches pieces(reader, scope);
+    TokenBatches batches(reader, scope);
     std::vector<std::vector<TokenRow>> all;
-    for (std::vector<TokenRow> piece = pieces.next(); !piece.empty(); piece = pieces.next()) all.push_back(piece);
+    for (std::vector<TokenRow> batch = batches.next(); !batch.empty(); batch = batches.next()) all.push_back(batch);
     return all;
   }
   void SetUp() override {
@@ -46,15 +46,15 @@ class TokenPiecesTest : public testing::Test {
   const TestFolder made_;
 };
 
-TEST_F(TokenPiecesTest, HaveWholeSequencesAndAllRowsInTheirOrder) {
+TEST_F(TokenBatchesTest, HaveCompleteSequencesAndAllRowsInOrder) {
   const std::vector<TokenRow> rows = epochs(/*sequences=*/500, /*length=*/37, /*per_update=*/250);
-  const auto pieces = pieces_of(rows, Scope::kSequence);
-  EXPECT_GT(pieces.size(), 2u);
+  const auto batches = read_batches(rows, Scope::kSequence);
+  EXPECT_GT(batches.size(), 2u);
   size_t next = 0;
-  for (const auto& piece : pieces) {
-    EXPECT_EQ(piece.front().position, 0);
-    EXPECT_EQ(piece.back().position, 36);
-    for (const TokenRow& row : piece) {
+  for (const auto& batch : batches) {
+    EXPECT_EQ(batch.front().position, 0);
+    EXPECT_EQ(batch.back().position, 36);
+    for (const TokenRow& row : batch) {
       ASSERT_EQ(row.rollout, rows[next].rollout);
       ASSERT_EQ(row.update, rows[next++].update);
     }
@@ -62,23 +62,23 @@ TEST_F(TokenPiecesTest, HaveWholeSequencesAndAllRowsInTheirOrder) {
   EXPECT_EQ(next, rows.size());
 }
 
-TEST_F(TokenPiecesTest, AreExactlyTheUpdatesWhereAMethodJudgesThose) {
-  for (const int per_update : {500, 100, 3}) {  // longer than what is read at once, and shorter
+TEST_F(TokenBatchesTest, AreTheUpdatesForAMethodWithBatchScope) {
+  for (const int per_update : {500, 100, 3}) {  // longer and shorter than the read buffer
     const std::vector<TokenRow> rows = epochs(/*sequences=*/600, /*length=*/37, per_update);
-    const auto pieces = pieces_of(rows, Scope::kBatch);
-    ASSERT_EQ(pieces.size(), static_cast<size_t>(std::ceil(1200.0 / per_update)));
-    for (size_t update = 0; update < pieces.size(); ++update) {
+    const auto batches = read_batches(rows, Scope::kBatch);
+    ASSERT_EQ(batches.size(), static_cast<size_t>(std::ceil(1200.0 / per_update)));
+    for (size_t update = 0; update < batches.size(); ++update) {
       const size_t sequences = std::min<size_t>(per_update, 1200 - update * per_update);
-      ASSERT_EQ(pieces[update].size(), 37 * sequences);
-      for (const TokenRow& row : pieces[update]) ASSERT_EQ(row.update, static_cast<int64_t>(update));
+      ASSERT_EQ(batches[update].size(), 37 * sequences);
+      for (const TokenRow& row : batches[update]) ASSERT_EQ(row.update, static_cast<int64_t>(update));
     }
   }
 }
 
-TEST_F(TokenPiecesTest, ASequenceMayBeLongerThanWhatIsReadAtOnce) {
-  const auto pieces = pieces_of(epochs(/*sequences=*/1, /*length=*/40'000, /*per_update=*/1), Scope::kSequence);
-  ASSERT_EQ(pieces.size(), 2u);
-  for (const auto& piece : pieces) EXPECT_EQ(piece.size(), 40'000u);
+TEST_F(TokenBatchesTest, ASequenceMayBeLongerThanTheReadBuffer) {
+  const auto batches = read_batches(epochs(/*sequences=*/1, /*length=*/40'000, /*per_update=*/1), Scope::kSequence);
+  ASSERT_EQ(batches.size(), 2u);
+  for (const auto& batch : batches) EXPECT_EQ(batch.size(), 40'000u);
 }
 
 /// mu, pi and A of four tokens in two sequences.
@@ -100,11 +100,11 @@ std::vector<bool> kept(const TokenDecision& decision) {
   return std::vector<bool>(data, data + decision.keep.numel());
 }
 
-TEST(RecordedTokenBatch, AreJudgedByAnyMethod) {
+TEST(RecordedTokenBatch, CanBeEvaluatedWithAnyMethod) {
   const std::vector<TokenRow> rows = four_tokens();
   const StepFacts facts;
   const RecordedTokenBatch tokens(rows, facts);
-  // |pi - mu| is 0.3, 0.05, 0.2, 0.2; the last one moves against its advantage.
+  // |pi - mu| is 0.3, 0.05, 0.2, 0.2. The last token moves against its advantage.
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv"})[0])), (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:high=0.04"})[0])),
             (std::vector<bool>{false, false, false, true}));
@@ -112,7 +112,7 @@ TEST(RecordedTokenBatch, AreJudgedByAnyMethod) {
             (std::vector<bool>{false, true, true, true}));
 }
 
-TEST(RecordedTokenBatch, TakeTheRecordedDivergenceOfWholeDistributions) {
+TEST(RecordedTokenBatch, UsesTheRecordedTopKDivergence) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.topk_tv = 0.1f, row.topk_tv_replace_last = 0.25f;
   StepFacts facts;
@@ -128,18 +128,18 @@ TEST(RecordedTokenBatch, TakeTheRecordedDivergenceOfWholeDistributions) {
       std::string::npos);
 }
 
-TEST(RecordedTokenBatch, HaveThePullToTheReferenceInEveryCoefficient) {
+TEST(RecordedTokenBatch, IncludesTheReferenceKlInEveryCoefficient) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.log_reference = row.log_pi - 0.5f;
   StepFacts without, with;
   with.kl_coefficient = 2, with.kl_estimator = KlEstimator::kK2;
   const MethodSpec spec = parse_methods({"drpo"})[0];
-  const Tensor pull = RecordedTokenBatch(rows, with).decide(spec).coefficient -
+  const Tensor kl_coefficient = RecordedTokenBatch(rows, with).decide(spec).coefficient -
                       RecordedTokenBatch(rows, without).decide(spec).coefficient;
-  EXPECT_LT((pull + 1).abs().max().item<float>(), 1e-6);  // -beta (log pi - log ref) of k2
+  EXPECT_LT((kl_coefficient + 1).abs().max().item<float>(), 1e-6);  // -beta (log pi - log ref) of k2
 }
 
-TEST(RecordedTokenBatch, RefuseAMethodThatJudgesMoreThanWasRecorded) {
+TEST(RecordedTokenBatch, RejectsAMethodWhoseScopeWasNotRecorded) {
   StepFacts facts;
   facts.step = 9, facts.rollouts = 16, facts.recorded_rollouts = 4;
   facts.whole_sequences = facts.whole_batch = false;
@@ -150,7 +150,7 @@ TEST(RecordedTokenBatch, RefuseAMethodThatJudgesMoreThanWasRecorded) {
             std::string::npos);
 }
 
-TEST(AskedMethods, AreSeparatedByCommasAsTheirParametersAre) {
+TEST(ParseMethods, SplitsMethodsAndTheirParametersAtCommas) {
   const std::vector<MethodSpec> specs = parse_methods(
       {"drpo,dppo_tv:low=0.1,high=0.2,grpo", "dppo_topk_kl:C=5,support=replace_last", "dppo_tv:delta=0.3"});
   std::vector<std::string> names;

@@ -23,21 +23,21 @@ inline std::string bytes_of_hex(std::string_view hex) {
   return bytes;
 }
 
-/// What Python's gzip module makes of {"prompt":"a","answer":1}, and then of the same with b, 2 and c, 3: two members.
+/// Rows {"prompt":"a","answer":1}, b with 2 and c with 3, compressed by Python's gzip: two members.
 inline std::string two_gzip_members() {
   return bytes_of_hex(
       "1f8b0800000000000203ab562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232ace50200dda5f9921a000000"
       "1f8b0800000000000203ab562a28cacf2d2851b2524a52d2514acc2b2e4f2d52b232aae5aa46c82423c918d77201001be0e5c634000000");
 }
 
-/// What libzstd, in pyarrow, makes of the same: two frames.
+/// The same rows, compressed by libzstd in pyarrow: two frames.
 inline std::string two_zstd_frames() {
   return bytes_of_hex(
       "28b52ffd201ad100007b2270726f6d7074223a2261222c22616e73776572223a317d0a28b52ffd2034350100f07b2270726f6d7074223a22"
       "62222c22616e73776572223a327d0a63337d0a0200c008db9863");
 }
 
-/// The message of the BadRow that `action` throws.
+/// Returns the message of the BadRow that `action` throws.
 template <class Action>
 std::string bad_row_of(const Action& action) {
   try {
@@ -49,7 +49,7 @@ std::string bad_row_of(const Action& action) {
   return "";
 }
 
-/// One token per byte, numbered by it in the order of GPT-2's alphabet, and three special tokens.
+/// A tokenizer whose ids are the bytes (in GPT-2's alphabet) and three special tokens.
 inline Tokenizer byte_tokenizer() {
   Json vocabulary = Json::object();
   for (int byte = 0; byte < 256; ++byte)
@@ -88,7 +88,7 @@ inline Tokenizer byte_tokenizer() {
   return Tokenizer::from_json(tree, {{"bos_token", "<bos>"}, {"eos_token", "<end>"}}, "byte tokenizer");
 }
 
-/// The ids of a text's bytes.
+/// Returns the ids of a text's bytes.
 inline std::vector<int32_t> byte_ids(std::string_view text) {
   return {reinterpret_cast<const unsigned char*>(text.data()),
           reinterpret_cast<const unsigned char*>(text.data()) + text.size()};

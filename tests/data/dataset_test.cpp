@@ -18,7 +18,7 @@ DataOptions with(const std::string& bad_rows) {
   return options;
 }
 
-TEST(Dataset, PutsFilesBehindEachOther) {
+TEST(Dataset, ConcatenatesItsFiles) {
   const TestFolder folder;
   folder.write("b-1.jsonl", row("p0", 0) + row("p1", 1));
   folder.write("b-2.jsonl", "");
@@ -35,19 +35,20 @@ TEST(Dataset, PutsFilesBehindEachOther) {
                                  "(a text)"}));
 }
 
-TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
+TEST(Dataset, DistinguishesFilesOfOneNameByTheirFolders) {
   const TestFolder folder;
   std::vector<std::string> names;
-  for (const char* place : {"gsm8k", "math", "more/math"}) {
-    create_directories(folder.path / place);
-    names.push_back(folder.write(place + std::string("/test.jsonl"), row("p", 1)));
+  for (const char* name : {"gsm8k", "math", "more/math"}) {
+    create_directories(folder.path / name);
+    names.push_back(folder.write(name + std::string("/test.jsonl"), row("p", 1)));
   }
   names.push_back(folder.write("gsm8k/train.jsonl", row("p", 1)));
   names.push_back(names[0]);  // the same file is the same source
   const Dataset dataset = Dataset::open(names, {});
   const std::string name = folder.path.filename().string();
-  const std::vector<std::string> wanted = {"gsm8k/test", name + "/math/test", "more/math/test", "train", "gsm8k/test"};
-  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(dataset.read(i).source, wanted[i]);
+  const std::vector<std::string> expected = {"gsm8k/test", name + "/math/test", "more/math/test", "train",
+                                             "gsm8k/test"};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(dataset.read(i).source, expected[i]);
   EXPECT_EQ(dataset.files_after(3), (std::vector<std::string>{names[3], names[0]}));
 }
 
@@ -67,7 +68,7 @@ TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
       << dataset.notes()[1];
 }
 
-TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
+TEST(Dataset, TheErrorForAMissingPromptKeyListsTheColumns) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + row("b", 2));
   for (const char* policy : {"stop", "skip"}) {
@@ -85,7 +86,7 @@ TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
   }
 }
 
-TEST(Dataset, EveryRowHasTheColumnsOfAll) {
+TEST(Dataset, EveryRowHasTheColumnsOfAllRowsOfItsFile) {
   const TestFolder folder;
   const std::string ragged = folder.write("ragged.jsonl",
                                           "{\"prompt\": \"a\", \"x\": 1}\n"
@@ -94,10 +95,10 @@ TEST(Dataset, EveryRowHasTheColumnsOfAll) {
   const Dataset dataset = Dataset::open({ragged, other}, with("stop"));
   EXPECT_EQ(dataset.read(0).extra, (Json{{"x", 1}, {"y", nullptr}}));
   EXPECT_EQ(dataset.read(1).extra, (Json{{"y", {2}}, {"x", nullptr}}));
-  EXPECT_EQ(dataset.read(2).extra, (Json{{"z", 3}}));  // a file of its own kind
+  EXPECT_EQ(dataset.read(2).extra, (Json{{"z", 3}}));  // its file has other columns
 }
 
-TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
+TEST(Dataset, TheAnswerColumnMayFirstAppearInALaterRow) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl",
                                         "{\"question\": \"a\"}\n{\"question\": \"b\", \"solution\": \"2\"}\n"
@@ -111,7 +112,7 @@ TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
   EXPECT_EQ(dataset.read(2).source, "s");
 }
 
-TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
+TEST(Dataset, ANullOrMissingSourceDefaultsToTheFileName) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl",
                                         "{\"prompt\": \"a\", \"data_source\": null}\n"
@@ -127,7 +128,7 @@ TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
             std::string::npos);
 }
 
-TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
+TEST(Dataset, WithoutACheckAtTheStartReadingABadRowThrows) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "nonsense\n");
   const Dataset dataset = Dataset::open({path}, with("stop_late"));
@@ -135,7 +136,7 @@ TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
   EXPECT_TRUE(bad_row_of([&] { dataset.read(1); }).starts_with(path + ":2: not valid JSON"));
 }
 
-TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
+TEST(Dataset, StopsAtATruncatedFileOrReadsItsCompleteRows) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
@@ -147,8 +148,8 @@ TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
       dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ":2: the gzip file is cut off"));
 }
 
-/// What Python's zlib.compressobj makes of two rows and a third that is cut in its middle, by its flush in between.
-TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
+/// The file has two rows and a truncated third one, compressed by Python's zlib.compressobj with a flush between them.
+TEST(Dataset, ARowThatIsTruncatedWithItsFileIsBad) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path =
@@ -157,26 +158,26 @@ TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":3: the gzip file is cut off here"),
             std::string::npos);
   const Dataset dataset = Dataset::open({path}, with("skip"));
-  EXPECT_EQ(dataset.rows(), 3u);  // two, and what is missing
+  EXPECT_EQ(dataset.rows(), 3u);  // two rows and the truncated one
   EXPECT_EQ(dataset.read(1).prompt, "b");
   EXPECT_TRUE(bad_row_of([&] { dataset.read(2); }).starts_with(path + ":3: the gzip file is cut off here"));
   EXPECT_TRUE(dataset.notes()[1].starts_with("1 bad row is skipped; ")) << dataset.notes()[1];
 }
 
-TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
+TEST(Dataset, ARowWithoutTheAnswerThatTheRewardNeedsIsBad) {
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \"b\"}\n" + row("c", 3));
   const AnswerCheck check = [](const Json& answer, const std::string& source) {
     EXPECT_EQ(source, "rows");
     return answer.is_null() ? "it has no answer" : "";
   };
-  const std::string complaint = path + ":2: it has no answer; the answer is column \"answer\". Fix: mend it";
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(complaint), std::string::npos);
+  const std::string problem = path + ":2: it has no answer; the answer is column \"answer\". Fix: mend it";
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(problem), std::string::npos);
   const Dataset skipping = Dataset::open({path}, with("skip"), check);
-  EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + complaint));
+  EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + problem));
   const Dataset unchecked = Dataset::open({path}, with("stop_late"), check);
   EXPECT_EQ(unchecked.read(2).prompt, "c");
-  EXPECT_TRUE(bad_row_of([&] { unchecked.read(1); }).starts_with(complaint));
+  EXPECT_TRUE(bad_row_of([&] { unchecked.read(1); }).starts_with(problem));
   const std::string bare = folder.write("bare.jsonl", "{\"prompt\": \"b\"}\n");
   EXPECT_NE(
       error_of(3, [&] { Dataset::open({bare}, with("stop"), [](const Json&, const std::string&) { return "no"; }); })
@@ -184,7 +185,7 @@ TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
       std::string::npos);
 }
 
-TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
+TEST(Dataset, ListsTheSourcesIfAllRowsWereRead) {
   const TestFolder folder;
   folder.write("a.jsonl", R"({"prompt": "p", "data_source": "x"})"
                           "\n"
@@ -195,7 +196,7 @@ TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
   EXPECT_EQ(Dataset::open(names, with("stop_late")).sources(), std::nullopt);
 }
 
-TEST(Dataset, RefusesWhatHasNoRows) {
+TEST(Dataset, RejectsInputWithoutUsableRows) {
   const TestFolder folder;
   const std::string empty = folder.write("empty.jsonl", "\n\n");
   EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the dataset is empty"), std::string::npos);
@@ -211,7 +212,7 @@ TEST(Dataset, RefusesWhatHasNoRows) {
             std::string::npos);
 }
 
-TEST(Dataset, HasAnotherFingerprintWhenAFileChanges) {
+TEST(Dataset, TheFingerprintChangesWithAFile) {
   const TestFolder folder;
   const auto fingerprint = [&](const std::string& text) {
     return Dataset::open({folder.write("rows.jsonl", text)}, {}).fingerprint();
@@ -219,9 +220,9 @@ TEST(Dataset, HasAnotherFingerprintWhenAFileChanges) {
   const std::string before = fingerprint(row("a", 1) + row("b", 2));
   EXPECT_EQ(fingerprint(row("a", 1) + row("b", 2)), before);
   EXPECT_NE(fingerprint(row("a", 1) + row("b", 2) + row("c", 3)), before);
-  EXPECT_NE(fingerprint(row("a", 1) + row("b", 3)), before);  // as long as before
+  EXPECT_NE(fingerprint(row("a", 1) + row("b", 3)), before);  // with the same length
 
-  // One byte anywhere in a file of some size.
+  // One byte at several positions of a large file.
   std::string large;
   for (int i = 1000; i < 9000; ++i) large += row("problem " + std::to_string(i) + std::string(100, 'x'), i);
   const std::string whole = fingerprint(large);

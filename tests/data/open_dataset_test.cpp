@@ -40,7 +40,7 @@ DataOptions options_for(const std::string& file) {
   return options;
 }
 
-TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
+TEST(OpenDataset, ReturnsEveryRowOncePerEpochInANewOrder) {
   const TestFolder folder;
   OpenedDataset data = open(options_for(folder.write("rows.jsonl", numbered_rows(500))));
   EXPECT_EQ(data.identity.rows, 500u);
@@ -56,7 +56,7 @@ TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
   EXPECT_TRUE(std::is_sorted(unshuffled.begin(), unshuffled.end()));
 }
 
-TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
+TEST(OpenDataset, ContinuesExactlyAtASavedPosition) {
   const TestFolder folder;
   std::string text = numbered_rows(97);
   text.insert(text.find("{\"prompt\":\"problem 40\""),
@@ -79,13 +79,13 @@ TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
     }
     EXPECT_EQ(after.train.position(), whole.train.position());
   }
-  // 300 prompts of 97 good rows in 99: three passes and nine more prompts, in which the two are met again.
+  // 300 prompts from 97 good rows of 99: three epochs and nine prompts, so the two bad rows occur repeatedly.
   EXPECT_EQ(whole.train.skipped().bad, 1u);
   EXPECT_EQ(whole.train.skipped().too_long, 1u);
   EXPECT_GE(whole.train.position(), 3 * 99 + 9u);
 }
 
-TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
+TEST(OpenDataset, StopsAtABadRowUnlessBadRowsAreSkipped) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(3) + "broken\n"));
   options.bad_rows = "stop_late";
@@ -93,7 +93,7 @@ TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
   EXPECT_NE(error_of(3, [&] { data.train.next(4); }).find("rows.jsonl:4: not valid JSON"), std::string::npos);
 }
 
-TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
+TEST(OpenDataset, SkipsLongPromptsAndRejectsADatasetWithoutPrompts) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(11)));
   options.max_prompt_tokens = 9;  // "problem 9" fits, "problem 10" does not
@@ -107,7 +107,7 @@ TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
             std::string::npos);
 }
 
-TEST(OpenDataset, SaysWhereAllRowsAreHeldOut) {
+TEST(OpenDataset, TheErrorNamesHeldOutIfItTakesAllRows) {
   const TestFolder folder;
   const std::string row = R"({"prompt": "problem 0", "answer": 0})"
                           "\n";
@@ -119,14 +119,14 @@ TEST(OpenDataset, SaysWhereAllRowsAreHeldOut) {
                              testing::HasSubstr("lower it, or name data.eval_files")));
 }
 
-TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
+TEST(OpenDataset, HoldsOutAFractionByContentThatIsNeverTrained) {
   const TestFolder folder;
-  // Every problem twice: both copies must fall on the same side.
+  // Every problem is in the file twice. Both copies must be held out or trained.
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(1000) + numbered_rows(1000)));
   options.held_out = 0.2;
   OpenedDataset data = open(options);
   ASSERT_TRUE(data.held_out);
-  const std::vector<int> held_out = answers(data.held_out->next(5000));  // one pass, then it ends
+  const std::vector<int> held_out = answers(data.held_out->next(5000));  // one epoch, then it ends
   const std::set<int> kept(held_out.begin(), held_out.end());
   EXPECT_EQ(held_out.size(), 2 * kept.size());
   EXPECT_NEAR(static_cast<double>(kept.size()), 200, 50);  // 4 standard deviations
@@ -135,10 +135,10 @@ TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
   EXPECT_EQ(both.size(), 1000 - kept.size());
   both.insert(kept.begin(), kept.end());
   EXPECT_EQ(both.size(), 1000u);
-  EXPECT_EQ(answers(open(options, /*seed=*/2).held_out->next(5000)), held_out);  // whatever the seed
+  EXPECT_EQ(answers(open(options, /*seed=*/2).held_out->next(5000)), held_out);  // independent of the seed
 }
 
-TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
+TEST(OpenDataset, ReadsEvaluationFilesInOrder) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("train.jsonl", numbered_rows(10)));
   options.eval_files = {folder.write("eval.jsonl", numbered_rows(3))};
@@ -155,11 +155,11 @@ TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
   EXPECT_THAT(open(options, 1, {}).notes.front(), testing::EndsWith("prompt from prompt (a text)"));
 }
 
-TEST(OpenDataset, NoticesTextsThatMissTheModelsChatTemplate) {
+TEST(OpenDataset, DetectsTextsWithoutTheModelsChatTemplate) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(2)));
   EXPECT_TRUE(open(options).misses_template);
-  EXPECT_FALSE(open(options, 1, {}).misses_template);  // it has none
+  EXPECT_FALSE(open(options, 1, {}).misses_template);  // no template
   for (const char* chosen : {"always", "never"}) {
     options.chat = chosen;
     EXPECT_FALSE(open(options).misses_template) << chosen;
@@ -179,7 +179,7 @@ TEST(OpenDataset, KeepsAllOtherColumnsForTheReward) {
   EXPECT_EQ(prompt.extra, Json::parse(R"({"answer": 0, "n": 0})"));
 }
 
-TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
+TEST(OpenDataset, RendersConversationsAndOnRequestTexts) {
   const TestFolder folder;
   const std::string chat = folder.write("chat.jsonl", R"({"prompt": [{"role": "user", "content": "hi"}]})");
   const std::string text = folder.write("text.jsonl", R"({"prompt": "hi"})");
@@ -206,8 +206,8 @@ TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
             std::string::npos);
 }
 
-// TRL's is_conversational asks the data set, not the model.
-TEST(OpenDataset, RemembersTheFormThatTheRowHas) {
+// TRL's is_conversational depends on the dataset, not on the model.
+TEST(OpenDataset, KeepsTheFormOfTheRow) {
   const TestFolder folder;
   const auto first = [&](const std::string& row, const std::string& system) {
     DataOptions options = options_for(folder.write("rows.jsonl", row));
@@ -224,7 +224,7 @@ TEST(OpenDataset, RemembersTheFormThatTheRowHas) {
   EXPECT_EQ(chat.row_text, "");
 }
 
-TEST(OpenDataset, NamesTheFirstRowOfAFaultThatAllHave) {
+TEST(OpenDataset, NamesTheFirstRowOfAnErrorInAllRows) {
   const TestFolder folder;
   std::string rows;
   for (int i = 0; i < 50; ++i) rows += R"({"prompt": [{"role": "user", "content": ")" + std::to_string(i) + "\"}]}\n";
@@ -233,9 +233,9 @@ TEST(OpenDataset, NamesTheFirstRowOfAFaultThatAllHave) {
   EXPECT_THAT(error_of(2, [&] { open(options).train.next(1); }), testing::HasSubstr("rows.jsonl:1: the prompt is a"));
 }
 
-TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
+TEST(OpenDataset, NeverParsesMessageContentAsSpecialTokens) {
   const TestFolder folder;
-  // The second message is the very text that the template writes after the first.
+  // The second message is the text that the template writes after the first.
   const std::string path = folder.write(
       "rows.jsonl", R"({"prompt": [{"role": "system", "content": "a"}, {"role": "user", "content": "<end>"}]})");
   const Prompt prompt = open(options_for(path)).train.next(1)[0];
@@ -244,12 +244,12 @@ TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   const auto add = [&](const std::vector<int32_t>& ids) { expected.insert(expected.end(), ids.begin(), ids.end()); };
   add(byte_ids("system: a"));
   add({258, 257});
-  add(byte_ids("user: <end>"));  // as letters
+  add(byte_ids("user: <end>"));  // as bytes
   add({258, 257});
   add(byte_ids("assistant: "));
   EXPECT_EQ(prompt.tokens, expected);
 
-  // A text that becomes a message is no different.
+  // The same holds for a text that becomes a message.
   DataOptions always = options_for(folder.write("text.jsonl", R"({"prompt": "<end>"})"));
   always.chat = "always";
   expected = {256, 257};
@@ -259,7 +259,7 @@ TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   EXPECT_EQ(open(always).train.next(1)[0].tokens, expected);
 }
 
-TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAre) {
+TEST(OpenDataset, ParsesSpecialTokensInAText) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": "<turn>user: x<end><turn>"})"));
   std::vector<int32_t> expected = {257};
@@ -268,7 +268,7 @@ TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAre) {
   EXPECT_EQ(open(options).train.next(1)[0].tokens, expected);
 }
 
-TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
+TEST(OpenDataset, ARowThatTheTemplateRejectsIsABadRow) {
   const TestFolder folder;
   const ChatTemplates strict = templates(
       "{% if messages[0].content == 'no' %}{{ raise_exception('not this') }}{% endif %}{{ messages[0].content }}");
@@ -287,7 +287,7 @@ TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
   EXPECT_GE(skips.train.skipped().bad, 1u);
 }
 
-TEST(OpenDataset, TellsTemplatesTheSameDateAlways) {
+TEST(OpenDataset, GivesTemplatesAFixedDate) {
   const TestFolder folder;
   const DataOptions options =
       options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
@@ -295,7 +295,7 @@ TEST(OpenDataset, TellsTemplatesTheSameDateAlways) {
   EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "26 Jul 2024, Friday");
 }
 
-TEST(OpenDataset, TellsAChatTemplateTheWordsOfItsUser) {
+TEST(OpenDataset, PassesTheChatTemplateKwargs) {
   const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
   const ChatTemplates choosing =

@@ -15,33 +15,33 @@ std::vector<uint64_t> order(uint64_t seed, uint64_t pass, uint64_t rows) {
   return result;
 }
 
-TEST(RowOrder, GivesEveryRowOnceForAnyNumberOfRows) {
+TEST(RowOrder, ReturnsEveryRowOnceForAnyNumberOfRows) {
   for (const uint64_t rows : {1, 2, 3, 5, 8, 17, 64, 100, 255, 257, 1000, 4099}) {
-    const std::vector<uint64_t> rows_seen = order(7, 3, rows);
-    const std::set<uint64_t> distinct(rows_seen.begin(), rows_seen.end());
+    const std::vector<uint64_t> result = order(7, 3, rows);
+    const std::set<uint64_t> distinct(result.begin(), result.end());
     EXPECT_EQ(distinct.size(), rows);
     EXPECT_LT(*distinct.rbegin(), rows);
   }
 }
 
-TEST(RowOrder, IsAnotherOneInEachPassAndForEachSeed) {
+TEST(RowOrder, DependsOnTheEpochAndTheSeed) {
   EXPECT_EQ(order(1, 0, 100), order(1, 0, 100));
   EXPECT_NE(order(1, 0, 100), order(1, 1, 100));
   EXPECT_NE(order(1, 0, 100), order(2, 0, 100));
 }
 
-TEST(RowOrder, GivesEachOfTheTwentyFourOrdersOfFourRowsEquallyOften) {
+TEST(RowOrder, IsUniformOverTheTwentyFourOrdersOfFourRows) {
   constexpr int kPasses = 24000;
   std::map<std::vector<uint64_t>, int> counts;
   for (int pass = 0; pass < kPasses; ++pass) ++counts[order(5, static_cast<uint64_t>(pass), 4)];
   ASSERT_EQ(counts.size(), 24u);
   double chi_square = 0;
   for (const auto& [_, count] : counts) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
-  EXPECT_LT(chi_square, 49.7);  // 23 degrees of freedom: exceeded once in a thousand seeds
+  EXPECT_LT(chi_square, 49.7);  // 23 degrees of freedom, p = 0.001
 }
 
-TEST(RowOrder, SpreadsNeighboursOverTheWholeFile) {
-  // The mean distance of two random places among N is N / 3.
+TEST(RowOrder, SpreadsConsecutiveRowsOverTheWholeFile) {
+  // The mean distance of two random rows among N is N / 3.
   constexpr uint64_t kRows = uint64_t{1} << 40;
   double distance = 0;
   for (uint64_t i = 0; i < 3000; ++i) {

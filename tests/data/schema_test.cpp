@@ -31,14 +31,14 @@ DataOptions keys(const std::string& prompt, const std::string& answer = "", cons
 
 const std::string kChat = R"([{"role": "user", "content": "q"}])";
 
-struct Dialect {
+struct RowForm {
   RowKind kind;
   DataOptions options;
-  std::string row, sentence, prompt, answer, source;
+  std::string row, note, prompt, answer, source;
 };
 
-// One row of each form, as the documentation of its program shows it.
-const Dialect kDialects[] = {
+// One row of each form, from the documentation of its program.
+const RowForm kRowForms[] = {
     {{},
      {},
      R"({"prompt": "The sky is", "ground_truth": "blue"})",
@@ -123,20 +123,20 @@ const Dialect kDialects[] = {
 };
 
 TEST(Schema, RecognisesTheDocumentedFormsAndTheConfiguredColumns) {
-  for (const Dialect& dialect : kDialects) {
-    const Columns columns = find_columns(dialect.row, dialect.options, dialect.kind);
-    EXPECT_EQ(columns.note(), "read as: " + dialect.sentence);
-    const Example example = read(dialect.row, dialect.options, dialect.kind);
-    EXPECT_EQ(example.prompt, Json::parse(dialect.prompt)) << dialect.sentence;
-    EXPECT_EQ(example.answer, Json::parse(dialect.answer)) << dialect.sentence;
-    EXPECT_EQ(example.source, dialect.source) << dialect.sentence;
-    Json others = row_of(dialect.row).value;
+  for (const RowForm& form : kRowForms) {
+    const Columns columns = find_columns(form.row, form.options, form.kind);
+    EXPECT_EQ(columns.note(), "read as: " + form.note);
+    const Example example = read(form.row, form.options, form.kind);
+    EXPECT_EQ(example.prompt, Json::parse(form.prompt)) << form.note;
+    EXPECT_EQ(example.answer, Json::parse(form.answer)) << form.note;
+    EXPECT_EQ(example.source, form.source) << form.note;
+    Json others = row_of(form.row).value;
     others.erase(columns.prompt);
-    EXPECT_EQ(example.extra, others) << dialect.sentence;
+    EXPECT_EQ(example.extra, others) << form.note;
   }
 }
 
-TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
+TEST(Schema, NamesTheLineTheProblemAndTheKeyToSet) {
   const auto chat = [](const std::string& messages) { return R"({"prompt": )" + messages + "}"; };
   DataOptions text_key;
   text_key.text_key = "story";
@@ -177,9 +177,9 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
       {schema_refusal(R"({"story": )" + kChat + "}", text_key, kSft),
        "sft.prompt_key=story reads it as a conversation"},
   };
-  for (const auto& [got, wanted] : cases) {
+  for (const auto& [got, expected] : cases) {
     EXPECT_TRUE(got.starts_with("f:1: ")) << got;
-    EXPECT_NE(got.find(wanted), std::string::npos) << got << " / " << wanted;
+    EXPECT_NE(got.find(expected), std::string::npos) << got << " / " << expected;
   }
   const Columns gsm8k = find_columns(R"({"question": "q", "answer": "#### 1"})");
   const Row bare = row_of(R"({"question": "q", "answer": "1"})");
@@ -189,19 +189,19 @@ TEST(Schema, NamesThePlaceTheProblemAndTheKeyToSet) {
             std::string::npos);
 }
 
-TEST(Schema, RefusesAConversationThatAProgramWroteDownAsAText) {
+TEST(Schema, RejectsAConversationThatWasSavedAsAString) {
   for (const char* text :
        {R"({"role": "user", "content": "q"})", "{'role': 'user', 'content': 'q'}",
         R"([ {"content": "q", "role": "user"} ])", "array([{'role': 'user', 'content': 'q'}], dtype=object)"}) {
     EXPECT_NE(schema_refusal(Json{{"prompt", text}}.dump()).find("written as a text"), std::string::npos) << text;
     const std::string pair = Json{{"prompt", "p"}, {"completion", text}}.dump();
     EXPECT_NE(schema_refusal(pair, {}, kSft).find("written as a text"), std::string::npos) << text;
-    EXPECT_EQ(read(pair, keys("", "completion"), kSft).answer, text);  // what the model is to say may look so
+    EXPECT_EQ(read(pair, keys("", "completion"), kSft).answer, text);  // a completion may have this form
   }
   EXPECT_EQ(read(R"({"prompt": "{x: the role of content in {x}}"})").prompt, "{x: the role of content in {x}}");
 }
 
-TEST(Schema, ReadsRowsWhoseOddColumnsAreEmptyEqualOrMeant) {
+TEST(Schema, AcceptsUnsupportedColumnsThatAreEmptyAndAmbiguousOnesThatAgreeOrAreConfigured) {
   for (const char* row :
        {R"({"prompt": "q", "images": [], "image": {"bytes": null, "path": null}, "video": "", "audio": null})",
         R"({"prompt": "q", "answer": "2", "ground_truth": 2, "solution": null})",

@@ -1,4 +1,4 @@
-// A large file is read in memory that does not depend on its size.
+// The memory for reading a file does not depend on its size.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-/// The largest amount of memory the process has held, in MB, since start_peak().
+/// Returns the peak memory of the process in MB since start_peak().
 double peak_megabytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -20,9 +20,9 @@ double peak_megabytes() {
 
 bool start_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
 
-TEST(Streaming, TakesMemoryThatDoesNotGrowWithTheFile) {
-  const char* asked = std::getenv("KEEL_STREAMING_MB");  // 2048: the same with a file of 2 GB
-  const uint64_t megabytes = asked != nullptr ? std::stoull(asked) : 64;
+TEST(Streaming, MemoryDoesNotGrowWithTheFile) {
+  const char* variable = std::getenv("KEEL_STREAMING_MB");  // 2048: test a file of 2 GB
+  const uint64_t megabytes = variable != nullptr ? std::stoull(variable) : 64;
   const TestFolder folder;
   const std::string path = (folder.path / "large.jsonl").string();
   {
@@ -31,7 +31,7 @@ TEST(Streaming, TakesMemoryThatDoesNotGrowWithTheFile) {
     for (uint64_t i = 0; i < megabytes * 1024; ++i)
       out << R"({"prompt": "number )" << i << R"(", "answer": )" << i << R"(, "note": ")" << padding << "\"}\n";
   }
-  if (!start_peak()) GTEST_SKIP() << "the system does not let a process measure its memory anew";
+  if (!start_peak()) GTEST_SKIP() << "the system does not let a process reset its peak memory";
   const double before = peak_megabytes();
   DataOptions options;
   options.files = {path};

@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-TEST(WilsonInterval, EqualsThePublishedOnes) {
+TEST(WilsonInterval, MatchesPublishedIntervals) {
   struct Row {
     double successes, count, low, high;
   };
@@ -28,7 +28,7 @@ TEST(WilsonInterval, EqualsThePublishedOnes) {
   }
 }
 
-TEST(WilsonInterval, StaysWithinZeroAndOneAndKnowsNothingOfNothing) {
+TEST(WilsonInterval, IsWithinZeroAndOneAndCoversBothWithoutTrials) {
   EXPECT_EQ(wilson_interval(0, 0), std::pair(0.0, 1.0));
   for (const double count : {1.0, 7.0, 512.0}) {
     const double low = wilson_interval(0, count).first, high = wilson_interval(count, count).second;
@@ -37,15 +37,15 @@ TEST(WilsonInterval, StaysWithinZeroAndOneAndKnowsNothingOfNothing) {
   }
 }
 
-/// Worth 1 when the completion holds "f" and was stopped; the prompts come from two sources.
-double looks_for_f(const Prompt& prompt, std::string_view completion) {
+/// Returns 1 if the completion contains "f" and ended with a stop token.
+double reward_f(const Prompt& prompt, std::string_view completion) {
   EXPECT_EQ(prompt.text, prompt.answer.get<int64_t>() % 2 == 0 ? "<bos> b" : "<bos> c d e");
   return completion.find('f') != completion.npos && completion.ends_with("<eos>") ? 1 : 0;
 }
 
 RewardSum finds_f() {
   std::vector<RewardTerm> terms;
-  terms.push_back({.name = "finds_f", .weight = 1, .sources = {}, .reward = make_function_reward(looks_for_f)});
+  terms.push_back({.name = "finds_f", .weight = 1, .sources = {}, .reward = make_function_reward(reward_f)});
   return {std::move(terms), OnError::kStop};
 }
 
@@ -62,32 +62,32 @@ std::vector<Prompt> prompts_for(const Tokenizer& tokenizer, int64_t count, bool 
   return prompts;
 }
 
-/// A small network that was not trained.
+/// A small untrained network.
 const RolloutEngine& tiny_policy() {
   static const Tokenizer tokenizer = tiny_tokenizer();
   static const RolloutEngine policy(SamplingModel({tiny_model(tiny_config(3, 1, false))}), tokenizer);
   return policy;
 }
 
-/// By the tokens alone: "f" is 8 and the stop token 2.
+/// Computes the reward from the tokens: "f" is 8 and the stop token 2.
 bool is_right(const Rollout& rollout) {
   return rollout.tokens.ids.back() == 2 && std::count(rollout.tokens.ids.begin(), rollout.tokens.ids.end(), 8) > 0;
 }
 
-void expect_interval(const Evaluation& result, const Interval& wanted) {
+void expect_interval(const Evaluation& result, const Interval& expected) {
   ASSERT_TRUE(result.interval());
-  EXPECT_NEAR(result.interval()->first, wanted.first, 1e-12);
-  EXPECT_NEAR(result.interval()->second, wanted.second, 1e-12);
+  EXPECT_NEAR(result.interval()->first, expected.first, 1e-12);
+  EXPECT_NEAR(result.interval()->second, expected.second, 1e-12);
 }
 
-/// Student's interval of a mean of ones and zeros: the function may be worth anything, for all that is known.
+/// Student's interval for a mean of ones and zeros, because the range of the function is unknown.
 Interval students(double ones, double count) {
   const double mean = ones / count;
   const double half = student_t(static_cast<int64_t>(count) - 1) * std::sqrt(mean * (1 - mean) / (count - 1));
   return {mean - half, mean + half};
 }
 
-TEST(Evaluation, CountsWhatTheRewardAccepts) {
+TEST(Evaluation, MatchesCountsFromTheTokens) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 200, false);
   const EvaluationRequest request{.max_new_tokens = 6, .seed = 9, .max_sequences = 64};
@@ -113,7 +113,7 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(again.rollouts[i].tokens.ids, result.rollouts[i].tokens.ids) << i;
 }
 
-TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
+TEST(Evaluation, AveragesSeveralSamplesBySource) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 50, true);
   const EvaluationRequest request{.samples = 4, .max_new_tokens = 6, .seed = 9, .max_sequences = 32};
@@ -166,33 +166,33 @@ TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
   }
 }
 
-TEST(Evaluation, StopsBetweenBatchesAndSumsUpWhatItHas) {
+TEST(Evaluation, StopsBetweenBatchesAndReportsTheFinishedOnes) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 20, false);
   const EvaluationRequest request{.samples = 2, .max_new_tokens = 6, .seed = 9, .max_sequences = 8};
-  int asked = 0;  // before each batch, and before each of its 4 prompts is judged
-  const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 2 * (1 + 4); });
+  int calls = 0;  // once before each batch and once before each of its 4 prompts is scored
+  const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++calls > 2 * (1 + 4); });
   EXPECT_EQ(result.count, 8);
   EXPECT_EQ(result.rollouts.size(), 16u);
   EXPECT_EQ(result.statistics.all.prompts, 8);
   EXPECT_EQ(evaluate(policy, {}, finds_f(), request).count, 0);
-  asked = 0;  // told to stop while the second batch is judged, it forgets that batch
-  const Evaluation cut = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 1 + 4 + 1 + 2; });
+  calls = 0;  // a stop while the second batch is scored discards that batch
+  const Evaluation cut = evaluate(policy, prompts, finds_f(), request, [&] { return ++calls > 1 + 4 + 1 + 2; });
   EXPECT_EQ(cut.count, 4);
   EXPECT_EQ(cut.verdicts.size(), 8u);
 }
 
-/// Judges the prompts with an even answer alone; where `nothing`, none.
-RewardSum judges_even_prompts(bool nothing) {
+/// Scores only the prompts with an even answer, or none with `nothing`.
+RewardSum scores_even_prompts(bool nothing) {
   class Even final : public Reward {
    public:
     explicit Even(bool nothing) : nothing_(nothing) {}
     Scores operator()(std::span<const RewardSample> samples) const override {
       Scores scores;
       for (const RewardSample& sample : samples) {
-        const bool judges = !nothing_ && sample.prompt.answer.get<int64_t>() % 2 == 0;
-        scores.rewards.push_back(judges ? std::optional(looks_for_f(sample.prompt, sample.with_special_tokens))
-                                        : std::nullopt);
+        const bool is_scored = !nothing_ && sample.prompt.answer.get<int64_t>() % 2 == 0;
+        scores.rewards.push_back(is_scored ? std::optional(reward_f(sample.prompt, sample.with_special_tokens))
+                                           : std::nullopt);
       }
       return scores;
     }
@@ -205,11 +205,11 @@ RewardSum judges_even_prompts(bool nothing) {
   return {std::move(terms), OnError::kStop};
 }
 
-TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
+TEST(Evaluation, ExcludesAndCountsUnscoredCompletions) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 200, false);
   const EvaluationRequest request{.max_new_tokens = 6, .seed = 9};
-  const Evaluation result = evaluate(policy, prompts, judges_even_prompts(false), request);
+  const Evaluation result = evaluate(policy, prompts, scores_even_prompts(false), request);
   double right = 0;
   for (size_t i = 0; i < 200; i += 2) right += is_right(result.rollouts[i]);
   EXPECT_GT(right, 0);
@@ -224,7 +224,7 @@ TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
   EXPECT_EQ(evaluation_sample(prompts[0], result.rollouts[0], result.verdicts[0])["reward"],
             is_right(result.rollouts[0]) ? 1 : 0);
 
-  const Evaluation none = evaluate(policy, prompts, judges_even_prompts(true), request);
+  const Evaluation none = evaluate(policy, prompts, scores_even_prompts(true), request);
   EXPECT_FALSE(none.has_rewards());
   Json empty;
   write_evaluation(none, empty);

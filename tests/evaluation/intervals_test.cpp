@@ -1,4 +1,4 @@
-// The expected numbers are those of statsmodels 0.14 (proportion_confint, method "wilson") and scipy 1.15 (stats.t).
+// The expected values are from statsmodels 0.14 (proportion_confint, method "wilson") and scipy 1.15 (stats.t).
 
 #include "keel/evaluation/intervals.h"
 
@@ -17,7 +17,7 @@ void expect_near(const Interval& got, double low, double high, double tolerance 
   EXPECT_NEAR(got.second, high, tolerance);
 }
 
-TEST(Moments, AreThoseOfTheSampleInAnyUnit) {
+TEST(Moments, AreScaleInvariant) {
   // 2, 4, 4, 4, 5, 5, 7, 9: the mean is 5, the squares sum to 32.
   for (const double unit : {1.0, 0x1p-1070, 0x1p-600, 0x1p600, 0x1p1020}) {
     std::vector<double> values{2, 4, 4, 4, 5, 5, 7, 9};
@@ -29,41 +29,42 @@ TEST(Moments, AreThoseOfTheSampleInAnyUnit) {
   EXPECT_EQ(moments_of(std::vector<double>{0.3}).deviation, 0);
 }
 
-TEST(ShareInterval, OfPromptsThatAreRightOrWrongIsWilsons) {
+TEST(FractionInterval, IsWilsonsForPromptsThatAreRightOrWrong) {
   expect_near(fraction_interval(std::vector<double>(4, 1.0), 1), 0.5101091635454025, 1);
   expect_near(fraction_interval(std::vector<double>(4, 0.0), 1), 0, 0.4898908364545974);
   expect_near(fraction_interval(std::vector<double>{1}, 1), 0.2065493143772374, 1);
   std::vector<double> many(263, 0.0);
   std::fill_n(many.begin(), 81, 1.0);
   expect_near(fraction_interval(many, 1), 0.2552885198782742, 0.36620957698280004);
-  // Whatever the number of samples: prompts that are right in all of them, or wrong, are as many as they are.
+  // Equal samples of a prompt do not count as further trials.
   expect_near(fraction_interval(std::vector<double>(4, 1.0), 64), 0.5101091635454025, 1);
 }
 
-TEST(ShareInterval, OfSeveralTrialsIsWorthWhatTheSpreadOfThePromptsSays) {
+TEST(FractionInterval, UsesTheEffectiveTrialsFromTheSpreadOfThePrompts) {
   // 10.70 trials: p (1 - p) / (s^2 / m) (1.96 / t_7)^2 with p = 0.59375 and s^2 = 0.1183.
   expect_near(fraction_interval(std::vector<double>{0.5, 0.25, 1, 0.75, 0, 0.5, 1, 0.75}, 4), 0.3153564072000186,
               0.8226162278028417);
-  // 11 trials, though the spread is worth 11.76: three prompts agree with themselves, the fourth has 8.
+  // Limited to 11 trials, although the spread gives 11.76: 3 prompts with equal samples, and 8 samples of the fourth.
   expect_near(fraction_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.6972347107422235, 0.9976093827252469);
 }
 
-TEST(ShareInterval, OfPromptsThatAgreeHasAWidth) {
-  // Equal shares and nearly equal ones are the same: all trials, 16 in 32.
+TEST(FractionInterval, HasAWidthIfAllPromptsAgree) {
+  // Equal and nearly equal fractions count all trials: 16 of 32.
   expect_near(fraction_interval(std::vector<double>(4, 0.5), 8), 0.33630882869327483, 0.6636911713067252);
   expect_near(fraction_interval(std::vector<double>{0.5, 0.5, 0.5, 0.5 + 1e-9}, 8), 0.33630882891647995,
               0.6636911715299305);
 }
 
-TEST(ShareInterval, OfPromptsThatAgreeIsHardlyNarrowerThanThatOfPromptsThatNearlyDo) {
-  // Five prompts and two trials each (pass@2 of four samples): one share of 5/6 beside four of 1, against five of 1.
+TEST(FractionInterval, IsContinuousBetweenEqualAndNearlyEqualPrompts) {
+  // Five prompts and two trials each (pass@2 of four samples): four fractions of 1 and one of 5/6, compared with five
+  // of 1.
   const Interval agree = fraction_interval(std::vector<double>(5, 1.0), 2),
                  nearly = fraction_interval(std::vector<double>{1, 1, 1, 1, 5.0 / 6}, 2);
   expect_near(agree, 0.5655175352168252, 1);
   EXPECT_NEAR(nearly.first, agree.first, 0.05);
 }
 
-TEST(MeanInterval, IsStudentsWhereThereIsASpread) {
+TEST(MeanInterval, IsStudentsIfThereIsASpread) {
   const auto interval = mean_interval(std::vector<double>{0.25, 0.5, 1.5, -2});
   ASSERT_TRUE(interval);
   expect_near(*interval, -2.2881473841329396, 2.4131473841329396);
@@ -76,7 +77,7 @@ TEST(MeanInterval, IsStudentsWhereThereIsASpread) {
   EXPECT_FALSE(mean_interval({}));
 }
 
-TEST(StudentT, IsThatOfTheTables) {
+TEST(StudentT, MatchesTheTables) {
   EXPECT_NEAR(student_t(1), 12.706204736174694, 1e-8);
   EXPECT_NEAR(student_t(5), 2.5705818356363146, 1e-8);
   EXPECT_NEAR(student_t(30), 2.0422724563012378, 1e-8);
@@ -85,7 +86,7 @@ TEST(StudentT, IsThatOfTheTables) {
   EXPECT_NEAR(student_t(1000), 1.9623390808264083, 1e-9);
 }
 
-/// Prompts of one source; `rewards` of each sample, solved from a half on.
+/// Creates prompts of one source from the rewards of their samples. A reward of at least 0.5 is solved.
 std::vector<ScoredPrompt> prompts_with(const std::vector<std::vector<double>>& rewards) {
   std::vector<ScoredPrompt> prompts;
   for (const std::vector<double>& row : rewards) {
@@ -96,30 +97,30 @@ std::vector<ScoredPrompt> prompts_with(const std::vector<std::vector<double>>& r
   return prompts;
 }
 
-TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
+TEST(EvaluationIntervals, HaveAWidthForEveryMeasureIfAllPromptsAgree) {
   const std::vector<std::vector<double>> cases = {{1}, {0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 1, 0}};
   for (const std::vector<double>& samples : cases) {
     const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), true);
     for (const auto& [name, estimate] : statistics.all.measures) {
       SCOPED_TRACE(name);
       ASSERT_TRUE(estimate.interval);
-      EXPECT_GT(estimate.interval->second - estimate.interval->first, 0.4);  // of four prompts
+      EXPECT_GT(estimate.interval->second - estimate.interval->first, 0.4);  // four prompts
       EXPECT_LE(estimate.interval->first, estimate.mean + 1e-12);
       EXPECT_GE(estimate.interval->second, estimate.mean - 1e-12);
     }
   }
 }
 
-TEST(EvaluationIntervals, RewardsOfAnyKindThatAreEqualHaveNone) {
+TEST(EvaluationIntervals, AreMissingForEqualRewardsOfUnknownRange) {
   const EvaluationStatistics statistics =
       evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), false);
-  EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: nobody knows how far apart they could be
+  EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: the range of the rewards is unknown
   EXPECT_TRUE(statistics.all.measures[1].estimate.interval);   // pass@1: solved or not
   const Json json = to_json(statistics.all);
   EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
   EXPECT_EQ(json["avg@2"]["mean"], 0.25);
   EXPECT_NE(to_table(statistics).find("0.2500   none: all rewards are equal"), std::string::npos);
-  // A reward that can be anything and happens to be 1 everywhere is no share of right answers.
+  // A reward of unknown range that is always 1 is not a fraction of right answers.
   const auto ones = prompts_with(std::vector(4, std::vector{1.0, 1.0}));
   EXPECT_FALSE(evaluation_statistics(ones, false).all.measures[0].estimate.interval);
   EXPECT_TRUE(evaluation_statistics(ones, true).all.measures[0].estimate.interval);

@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-TEST(PassAtK, EqualsTheShareOfAllSubsetsWithASolvedSample) {
+TEST(PassAtK, EqualsTheFractionOfSubsetsWithASolvedSample) {
   for (int n = 1; n <= 10; ++n) {
     for (int c = 0; c <= n; ++c) {
       for (int k = 1; k <= n; ++k) {
@@ -29,15 +29,15 @@ TEST(PassAtK, EqualsTheShareOfAllSubsetsWithASolvedSample) {
   }
 }
 
-TEST(PassAtK, StaysExactWhereBinomialsOverflow) {
+TEST(PassAtK, IsExactWhereBinomialsOverflow) {
   EXPECT_NEAR(pass_at_k(10000, 1, 5000), 0.5, 1e-12);  // one solved sample is in half of the halves
-  EXPECT_NEAR(pass_at_k(100000, 3, 1), 3e-5, 1e-12);   // pass@1 is the share of the solved
+  EXPECT_NEAR(pass_at_k(100000, 3, 1), 3e-5, 1e-12);   // pass@1 is the fraction of solved samples
   EXPECT_NEAR(pass_at_k(2000, 2, 1000), 1 - 1000.0 * 999 / (2000.0 * 1999), 1e-12);
   EXPECT_EQ(pass_at_k(1000, 501, 500), 1);
   EXPECT_EQ(pass_at_k(1000, 0, 500), 0);
 }
 
-TEST(AnswerClasses, PutAnswersTogetherThatMeanTheSame) {
+TEST(AnswerClasses, GroupEquivalentAnswers) {
   const auto classes = [](const std::vector<std::string>& texts, bool is_math) {
     std::vector<FinalAnswer> answers;
     for (const std::string& text : texts) answers.push_back({text, is_math});
@@ -45,11 +45,11 @@ TEST(AnswerClasses, PutAnswersTogetherThatMeanTheSame) {
   };
   EXPECT_EQ(classes({"1/2", "", "0.5", "\\frac{1}{2}", "2", "abc", "x = 2", "abc", "abd", ""}, true),
             (std::vector<int64_t>{0, -1, 0, 0, 1, 2, 1, 2, 3, -1}));
-  // Words are not products: "ab" is not "ba".
+  // Text answers are not parsed as math: "ab" is not "ba".
   EXPECT_EQ(classes({"ab", "ba", "", "1/2", "0.5", "ab"}, false), (std::vector<int64_t>{0, 1, -1, 2, 3, 0}));
 }
 
-TEST(MajorityAtK, IsWhatAHandCountSays) {
+TEST(MajorityAtK, MatchesHandComputedValues) {
   const std::vector<int64_t> classes = {0, 1, 1, 2, 0, -1, -1, 0};
   const std::vector<double> rewards = {0, 1, 1, 0, 0, 0, 0, 0};
   EXPECT_EQ(majority_at_k(classes, rewards, 8), 0);    // 0 has three votes, 1 has two
@@ -57,15 +57,15 @@ TEST(MajorityAtK, IsWhatAHandCountSays) {
   EXPECT_EQ(majority_at_k(classes, rewards, 3),
             0.5);  // {0 1 1}, {2 0 -}: a tie, 2 came first; the last two are left out
   EXPECT_EQ(majority_at_k(classes, rewards, 2), 0.25);  // {0 1}: 0 came first; {1 2}: 1; {0 -}; {- 0}
-  EXPECT_EQ(majority_at_k(classes, rewards, 1), 0.25);  // the share of solved samples
-  EXPECT_EQ(majority_at_k(std::vector<int64_t>{-1, -1}, std::vector<double>{1, 1}, 2), 0);  // nobody voted
-  // Of samples with one answer and different rewards, the first decides.
+  EXPECT_EQ(majority_at_k(classes, rewards, 1), 0.25);  // the fraction of solved samples
+  EXPECT_EQ(majority_at_k(std::vector<int64_t>{-1, -1}, std::vector<double>{1, 1}, 2), 0);  // no votes
+  // If samples with the same answer have different rewards, the first counts.
   EXPECT_EQ(majority_at_k(std::vector<int64_t>{0, 0}, std::vector<double>{1, 0}, 2), 1);
   EXPECT_EQ(majority_at_k(std::vector<int64_t>{0, 0}, std::vector<double>{0, 1}, 2), 0);
 }
 
-// Over all orders of the samples, the mean of the blocks is the mean over all subsets, in each of which answers with
-// equally many votes share the win.
+// The mean of the blocks over all orders of the samples equals the mean over all subsets. In a subset, answers with the
+// same number of votes share the win.
 TEST(MajorityAtK, IsUnbiasedOverSubsets) {
   const std::vector<int64_t> classes = {0, 0, 1, 1, 2, 3, 0};
   const std::vector<double> rewards = {0, 0, 1, 1, 0, 1, 0};
@@ -77,11 +77,11 @@ TEST(MajorityAtK, IsUnbiasedOverSubsets) {
       int votes[4] = {0, 0, 0, 0};
       for (size_t i = 0; i < n; ++i)
         if (subset >> i & 1) ++votes[classes[i]];
-      const int most = *std::max_element(votes, votes + 4);
+      const int max_votes = *std::max_element(votes, votes + 4);
       double winners = 0, solved = 0;
       for (int answer = 0; answer < 4; ++answer) {
-        winners += votes[answer] == most;
-        solved += votes[answer] == most && (answer == 1 || answer == 3);
+        winners += votes[answer] == max_votes;
+        solved += votes[answer] == max_votes && (answer == 1 || answer == 3);
       }
       ++subsets;
       expected += solved / winners;
@@ -140,13 +140,13 @@ TEST(EvaluationStatistics, MatchHandComputedValues) {
   // pass@2: 1 - C(3,2)/C(4,2) = 1/2 and 1. maj@2: {4 5} 4 is first, {5 6} wrong: 1/2; {7 7} right, {8 7} 8 is first:
   // 1/2.
   EXPECT_EQ(means(result[0]), (std::vector<double>{0.5, 0.5, 0.75, 1, 0.5, 0.5}));
-  EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // half a point would be solved
+  EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // 0.5 or more would be solved
   EXPECT_EQ(all.prompts, 3);
   EXPECT_NEAR(means(all)[0], 1.25 / 3, 1e-12);
   EXPECT_TRUE(evaluation_statistics({}, false).sources.empty());
 }
 
-TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
+TEST(EvaluationStatistics, ExcludeUnscoredSamples) {
   const std::vector<ScoredPrompt> prompts = {
       scored("math", {kUnscored, 1, 0, 1}, {"5", "4", "5", "4"}),  // c = 2 of n = 3; the block {4 5}, 4 is first
       scored("math", {kUnscored, kUnscored, 0, kUnscored}, {"1", "1", "1", "1"}),
@@ -154,12 +154,12 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
   const auto [all, sources] = evaluation_statistics(prompts, true);
   EXPECT_EQ(all.unscored, 8);
   EXPECT_EQ(sources[0].unscored, 4);
-  // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: the first prompt alone; 4 samples nobody has.
+  // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: only the first prompt; no prompt has 4 samples.
   const Json math = to_json(sources[0]), talk = to_json(sources[1]);
   EXPECT_NEAR(math["avg@4"]["mean"].get<double>(), 1.0 / 3, 1e-12);
   EXPECT_NEAR(math["pass@1"]["mean"].get<double>(), 1.0 / 3, 1e-12);
   EXPECT_FALSE(math["pass@1"].contains("prompts"));
-  // One prompt, solved: Wilson's interval of 1 in 1.
+  // One solved prompt: Wilson's interval of 1 of 1.
   EXPECT_EQ(math["pass@2"]["mean"], 1);
   EXPECT_NEAR(math["pass@2"]["low"].get<double>(), 0.2065493143772374, 1e-12);
   EXPECT_EQ(math["pass@2"]["high"], 1);
@@ -175,7 +175,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
   EXPECT_NE(table.find("talk               0  avg@4          -\n"), std::string::npos) << table;
 }
 
-TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
+TEST(EvaluationStatistics, DistinguishASourceCalledAllFromAllSources) {
   const std::vector<ScoredPrompt> prompts = {scored("all", {1}, {"1"}), scored("rest", {0}, {"1"})};
   const auto [all, sources] = evaluation_statistics(prompts, true);
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
@@ -185,7 +185,7 @@ TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
   EXPECT_NE(table.find("all sources        2  avg@1     0.5000"), std::string::npos) << table;
 }
 
-TEST(EvaluationStatistics, BecomeATreeAndATable) {
+TEST(EvaluationStatistics, AreWrittenAsJsonAndAsATable) {
   const EvaluationStatistics result = evaluation_statistics(two_sources(), false);
   const Json math = to_json(result.sources[0]), all = to_json(result.all);
   EXPECT_EQ(math["pass@1"]["mean"], 0.5);
@@ -197,11 +197,11 @@ TEST(EvaluationStatistics, BecomeATreeAndATable) {
   EXPECT_NE(table.find("math               2  pass@1    0.5000   ["), std::string::npos) << table;
 }
 
-TEST(EvaluationStatistics, GiveEachSourceTheMeasuresOfItsOwnNumberOfSamples) {
+TEST(EvaluationStatistics, HaveMeasuresForEachSourcesNumberOfSamples) {
   const std::vector<ScoredPrompt> uneven = {scored("a", {1, 0, 0, 0}, {"1", "2", "3", "4"}),
                                             scored("a", {1, 1, 0}, {"1", "1", "2"}), scored("b", {0}, {"1"})};
   const auto [all, sources] = evaluation_statistics(uneven, true);
-  // Of a: (1/4 + 2/3) / 2; pass@2: (1 - 3/6 + 1) / 2.
+  // Source a: avg@3 is (1/4 + 2/3) / 2; pass@2: (1 - 3/6 + 1) / 2.
   EXPECT_EQ(sources[0].samples, 3);
   EXPECT_NEAR(to_json(sources[0])["avg@3"]["mean"].get<double>(), 11.0 / 24, 1e-12);
   EXPECT_NEAR(to_json(sources[0])["pass@2"]["mean"].get<double>(), 0.75, 1e-12);

@@ -10,13 +10,13 @@
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_rollouts.h"
 
-// rollout.bitwise: what the trainer computes of a token is what the sampler recorded of it, to the last bit.
+// With rollout.bitwise, the trainer computes the same bits for a token as the sampler recorded.
 
 namespace keel {
 
 constexpr double kSampledAt = 0.8;
 
-/// What families differ by, all small; widths and sizes that no vector divides among them.
+/// Small configurations of all model families. Some sizes are not multiples of the vector width.
 inline std::vector<std::pair<const char*, ModelConfig>> bitwise_families() {
   ModelConfig llama = tiny_config(6, 2, false), qwen2 = tiny_config(3, 1, true, 20),
               qwen3 = tiny_config(4, 4, false, 64);
@@ -52,7 +52,7 @@ inline std::vector<Rollout> bitwise_rollouts(const SamplerWeights& model, const 
                           .hidden_states = true});
 }
 
-/// Tokens whose log-probability, or log(1 - p) or entropy, the trainer and the sampler have other bits of; all tokens.
+/// Counts differences in the bits of log-prob, log(1 - p) and entropy between trainer and sampler, and all tokens.
 inline std::pair<int64_t, int64_t> different_bits(const SamplerWeights& sampler, const CausalLm& trainer) {
   const std::vector<Prompt> prompts = tiny_prompts();
   const std::vector<Rollout> rollouts = bitwise_rollouts(sampler, prompts);

@@ -5,7 +5,7 @@
 
 namespace keel {
 
-/// How many of something a test does: what finds faults within minutes (`make test`), or all of it (`make test-full`).
+/// Chooses between the size of a short test (`make test`, minutes) and of a full one (`make test-full`).
 template <typename T>
 T count(T fast, T full) {
   const char* const set = std::getenv("KEEL_TEST_FULL");

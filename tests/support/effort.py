@@ -1,4 +1,4 @@
-"""How much the tests do: what finds faults within minutes (`make test`), or all of it (`make test-full`)."""
+"""Size of the tests: short (`make test`, minutes) or full (`make test-full`)."""
 
 import os
 
@@ -6,5 +6,5 @@ FULL = os.environ.get("KEEL_TEST_FULL", "") not in ("", "0")
 
 
 def count(short, full):
-    """How many of something a test does; never another kind of thing."""
+    """Returns the size of a short or of a full test."""
     return full if FULL else short

@@ -9,7 +9,7 @@
 
 namespace keel {
 
-/// The message of the Error that `action` throws; the test fails when it throws none or one with another exit code.
+/// Returns the message of the Error that `action` throws. The test fails without one or with another exit code.
 inline std::string error_of(int exit_code, const std::function<void()>& action) {
   try {
     action();

@@ -1,6 +1,6 @@
 #pragma once
 
-// GGUF files byte by byte, from the description of the format, so that every one of them can be wrong in one thing.
+// Builds GGUF files byte by byte from the format specification, so that tests can make any single error.
 
 #include <cstdint>
 #include <cstring>
@@ -19,7 +19,7 @@ inline std::string u32(uint32_t value) { return number(value); }
 inline std::string u64(uint64_t value) { return number(value); }
 inline std::string text(const std::string& value) { return u64(value.size()) + value; }
 
-/// One key with the number of its value's type and the value's bytes.
+/// A key with its value's type number and bytes.
 inline std::string key(const std::string& name, uint32_t type, const std::string& value) {
   return text(name) + u32(type) + value;
 }
@@ -39,7 +39,7 @@ std::string list_key(const std::string& name, uint32_t type, const std::vector<T
   return key(name, 9, bytes);
 }
 
-/// What the file says about one tensor; dimensions in the file's order, rows' length first.
+/// The header of a tensor. Dimensions are in the file's order, with the row length first.
 inline std::string tensor(const std::string& name, const std::vector<uint64_t>& dimensions, uint32_t type,
                           uint64_t offset) {
   std::string bytes = text(name) + u32(static_cast<uint32_t>(dimensions.size()));

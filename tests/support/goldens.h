@@ -13,15 +13,15 @@
 
 namespace keel {
 
-/// A file of tests/goldens, whose README.md says what it holds. Tests run in the repository's root.
+/// Reads a file of tests/goldens (described in its README.md). Tests run in the repository root.
 inline Json golden(const std::string& name) {
   const std::string path = "tests/goldens/" + name;
   std::ifstream file(path);
-  if (!file) throw std::runtime_error(path + " is not there; run the tests from the repository's root");
+  if (!file) throw std::runtime_error(path + " does not exist; run the tests from the repository root");
   return Json::parse(file);
 }
 
-/// `null` stands for an infinite number.
+/// Reads an array in which `null` is infinity.
 inline std::vector<double> numbers(const Json& array) {
   std::vector<double> result;
   for (const Json& x : array) result.push_back(x.is_null() ? std::numeric_limits<double>::infinity() : x.get<double>());
@@ -41,7 +41,7 @@ struct GoldenBatch {
       if (mask[i] != 0) valid.push_back(i);
   }
 
-  /// The entries of an array over tokens that the mask lets through.
+  /// Returns the entries of a token array where the mask is set.
   template <class T>
   std::vector<T> only_valid(const std::vector<T>& all) const {
     std::vector<T> result;
@@ -49,12 +49,12 @@ struct GoldenBatch {
     return result;
   }
 
-  /// The same as a tensor.
+  /// Returns only_valid() as a tensor.
   Tensor valid_tensor(const std::vector<double>& all, at::ScalarType type) const {
     return at::tensor(only_valid(all), at::kDouble).to(type);
   }
 
-  /// Valid tokens of each sequence.
+  /// Returns the number of valid tokens of each sequence.
   std::vector<int64_t> valid_tokens() const {
     std::vector<int64_t> result;
     size_t begin = 0;
@@ -70,7 +70,7 @@ struct GoldenBatch {
   std::vector<double> logp, behavior_logp, advantages;
   std::vector<int64_t> lengths, mask;
   double horizon;
-  std::vector<size_t> valid;  // the tokens that the mask lets through
+  std::vector<size_t> valid;  // indices of the tokens with the mask set
 };
 
 inline GoldenBatch golden_batch(const Json& batches, const std::string& name) {

@@ -6,14 +6,14 @@
 
 namespace keel {
 
-/// As long as it lives no thread can be made: the stack that a new one asks for is larger than any memory.
+/// Prevents new threads during its lifetime by a default stack size that is larger than any memory.
 class NoThreads {
  public:
   NoThreads() {
     pthread_getattr_default_np(&before_);
     pthread_attr_t large = before_;
     pthread_attr_setstacksize(&large, size_t{1} << 50);
-    if (pthread_setattr_default_np(&large) != 0) throw std::runtime_error("the size of stacks cannot be set");
+    if (pthread_setattr_default_np(&large) != 0) throw std::runtime_error("cannot set the stack size");
   }
   ~NoThreads() {
     pthread_setattr_default_np(&before_);

@@ -12,7 +12,7 @@
 
 namespace keel {
 
-/// A small network's shape. `width` is the size of a head; heads * width need not be the hidden size.
+/// A small model configuration. `width` is the head size; heads * width need not equal the hidden size.
 inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64_t width = 4, int64_t vocab = 11) {
   ModelConfig config;
   config.vocab_size = vocab;
@@ -24,12 +24,12 @@ inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64
   config.head_dim = width;
   config.max_position_embeddings = 64;
   config.tie_word_embeddings = tied;
-  config.rope.theta = 100;  // fast rotations: a wrong angle shows within a few positions
+  config.rope.theta = 100;  // fast rotations, which reveal a wrong angle within a few positions
   config.rms_norm_eps = 1e-3;
   return config;
 }
 
-/// A model with weights that matter: large enough to make attention uneven, and norms that are not 1.
+/// A model with weights that are large enough for uneven attention, and with norm weights that are not 1.
 inline ModelWeights tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Device device = at::kCPU) {
   const ModelWeights model = ModelWeights::random(config, seed, device);
   for (const NamedTensor& parameter : model.parameters()) {
@@ -42,8 +42,8 @@ inline ModelWeights tiny_model(const ModelConfig& config, uint64_t seed = 1, at:
   return model;
 }
 
-/// Llama written again from its description: float64, one sequence, one head at a time, rotations by complex numbers,
-/// attention as a dense masked matrix. Slow and plain, with gradients by autograd.
+/// Independent Llama implementation: float64, one sequence, one head at a time, complex rotations, dense masked attention,
+/// gradients by autograd.
 class ReferenceModel {
  public:
   explicit ReferenceModel(const ModelWeights& model) : config_(model.config()) {
@@ -64,7 +64,7 @@ class ReferenceModel {
     return norm(x, at("model.norm.weight"));
   }
 
-  /// Log-probabilities [T, V] of the token after each of these.
+  /// Returns the log-probs [T, V] of the next token at each position.
   Tensor log_probabilities(const std::vector<int64_t>& tokens, double temperature) const {
     const Tensor logits = hidden(tokens).matmul(head().t()) / temperature;
     return logits - logits.logsumexp(1, /*keepdim=*/true);
@@ -80,12 +80,12 @@ class ReferenceModel {
     return x / ((x * x).mean(1, /*keepdim=*/true) + config_.rms_norm_eps).sqrt() * weight;
   }
 
-  /// Head `h` of the projection: [T, D].
+  /// Returns head `h` of the projection: [T, D].
   Tensor head_of(const Tensor& x, const std::string& projection, int64_t h) const {
     return x.matmul(at(projection).narrow(0, h * config_.head_dim, config_.head_dim).t());
   }
 
-  /// Component i and i + D/2 are one complex number, turned by position * theta^(-2i/D).
+  /// Components i and i + D/2 are a complex number, rotated by position * theta^(-2i/D).
   Tensor turned(const Tensor& x) const {
     const int64_t length = x.size(0), half = config_.head_dim / 2;
     std::vector<double> angles;

@@ -8,14 +8,14 @@
 
 namespace keel {
 
-/// What a checkpoint holds of a trainer.
+/// The state of a trainer in a checkpoint.
 struct SavedTraining {
-  ModelWeights weights;  // the masters
+  ModelWeights weights;  // the master weights
   TrainState state = {.phase = Phase::kRl};
   std::vector<NamedTensor> optimizer = {};
 };
 
-/// A trainer of its own policy, from the start or from what was saved of another one.
+/// A trainer with its own policy, new or restored from saved state.
 class ResumedTraining {
  public:
   explicit ResumedTraining(const Config& config, const SavedTraining& from = {warm_model()})
@@ -55,7 +55,7 @@ class ResumedTraining {
   Trainer trainer_;
 };
 
-/// Whether two networks have the same bits.
+/// Returns whether two models have bitwise equal weights.
 inline bool same_weights(const ModelWeights& one, const ModelWeights& other) {
   const std::vector<NamedTensor> left = one.parameters(), right = other.parameters();
   for (size_t i = 0; i < left.size(); ++i)

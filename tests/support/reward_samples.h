@@ -9,7 +9,7 @@
 
 namespace keel {
 
-/// Completions to be judged, with the prompts they belong to.
+/// Completions to score, with their prompts.
 class SampleBatch {
  public:
   SampleBatch& add(std::string completion, Json answer = Json(), std::string source = "test", int tokens = 3) {
@@ -30,18 +30,18 @@ class SampleBatch {
   const std::vector<RewardSample>& samples() const { return samples_; }
 
  private:
-  std::deque<Prompt> prompts_;  // they stay where they are
+  std::deque<Prompt> prompts_;  // a deque keeps references valid
   std::vector<RewardSample> samples_;
 };
 
 using Rewards = std::vector<std::optional<double>>;
 
-/// What a sum of functions gives.
+/// Scores with a weighted sum of functions.
 inline RewardResult score(const SampleBatch& batch, const RewardOptions& options) {
   return make_reward(options).score(batch.samples());
 }
 
-/// What one function gives.
+/// Scores with one function.
 inline Rewards score(const SampleBatch& batch, const std::string& function) {
   RewardOptions options;
   options.functions = {function};

@@ -4,7 +4,7 @@
 
 namespace keel {
 
-/// Sets the reward of every rollout, one group after the other: what scoring beside generation must come to as well.
+/// Sets the reward of every rollout, group by group. Scoring during generation must give the same rewards.
 inline ScoreReport score_in_order(std::span<Rollout> rollouts, std::span<const Prompt> prompts,
                                   const Tokenizer& tokenizer, const RewardSum& reward) {
   ScoreReport all;

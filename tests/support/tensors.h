@@ -9,7 +9,7 @@
 
 namespace keel {
 
-/// "Equal within x" for tensors: ||a - b|| / ||b|| in the 2-norm and in float64; ||a|| where b is 0.
+/// Returns ||a - b|| / ||b|| in the 2-norm in float64, or ||a|| if b is 0.
 inline double relative_difference(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(a.sizes(), b.sizes());
   const Tensor x = a.detach().to(at::kDouble), y = b.detach().to(at::kDouble);
@@ -28,7 +28,7 @@ inline std::vector<double> to_vector(const Tensor& x) {
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 
-/// Normal numbers that depend on the seed alone.
+/// Returns normal random numbers that depend only on the seed.
 inline Tensor random_normal(at::IntArrayRef shape, uint64_t seed, at::ScalarType type = at::kFloat) {
   at::manual_seed(seed);
   return at::randn(shape, at::kDouble).to(type);

@@ -13,7 +13,7 @@
 
 namespace keel {
 
-/// An empty folder that nobody else has; it goes with all that is in it.
+/// A new empty folder, which is removed with its content at the end.
 class TestFolder {
  public:
   TestFolder() = default;

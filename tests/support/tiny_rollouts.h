@@ -8,13 +8,13 @@
 
 namespace keel {
 
-/// Eleven words, as many as tiny_config has; the third one stops.
+/// Eleven tokens, the vocabulary size of tiny_config. The third is the stop token.
 inline Tokenizer tiny_tokenizer() {
   return Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a", "b", "c", "d", "e", "f", "g", "h"},
                                {.pad = "<pad>", .bos = "<bos>", .eos = "<eos>"});
 }
 
-/// Prompts of unequal length with ids that are not their places.
+/// Prompts of different lengths whose ids are not their indices.
 inline std::vector<Prompt> tiny_prompts() {
   std::vector<Prompt> prompts;
   uint64_t id = 40;
@@ -24,7 +24,7 @@ inline std::vector<Prompt> tiny_prompts() {
   return prompts;
 }
 
-/// The rollouts as sequences to train on; they must outlive the result.
+/// Converts rollouts to training sequences. The rollouts must outlive the result.
 inline std::vector<TrainingSequence> training_sequences(const std::vector<Rollout>& rollouts) {
   std::vector<TrainingSequence> sequences;
   for (const Rollout& rollout : rollouts) sequences.push_back(training_sequence(rollout));

@@ -26,7 +26,7 @@ namespace keel {
 /// Short problems for a small network: two updates of 12 completions in a step, the second one off-policy.
 inline Config tiny_run(const std::string& method) {
   Config config = quickstart_config();
-  // Of this process alone: another build's tests may run at the same time.
+  // Unique to this process, because the tests of another build may run at the same time.
   config.run.dir = std::filesystem::temp_directory_path() / ("keel_tiny_training_" + std::to_string(getpid()));
   config.model.hidden_size = 16;
   config.model.heads = 2;
@@ -53,7 +53,8 @@ inline void copy_weights(const ModelWeights& from, const ModelWeights& to) {
   for (size_t i = 0; i < source.size(); ++i) target[i].value.copy_(source[i].value);
 }
 
-/// A network that knows what a completion looks like and is often wrong, so that rewards differ; made once.
+/// A model after a short SFT. It writes valid completions with many wrong answers, so that rewards differ. Created
+/// once.
 inline const ModelWeights& warm_model() {
   static const ModelWeights model = [] {
     Config config = tiny_run("dppo_tv");
@@ -62,10 +63,10 @@ inline const ModelWeights& warm_model() {
     config.sft.lr = 1e-2;
     const LoadedModel policy = load_starting_model(config, at::kCPU);
     Demonstrations demonstrations(config, policy);
-    SftTrainer warm_up(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
+    SftTrainer sft(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
     TrainState state;
     StepWatcher no_watcher;
-    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state.sft), state, no_watcher);
+    for (int step = 0; step < 60; ++step) sft.step(demonstrations.next(state.sft), state, no_watcher);
     return copy_of(policy.model);
   }();
   return model;
@@ -73,7 +74,7 @@ inline const ModelWeights& warm_model() {
 
 using Gradients = std::map<std::string, Tensor>;
 
-/// Of weights that an optimizer trains.
+/// Returns the gradients of the trainable weights.
 inline Gradients gradients_of(const std::vector<NamedWeight>& weights) {
   Gradients result;
   for (const auto& [name, weight] : weights) result[name] = weight.sink()->sum().clone();
@@ -84,9 +85,9 @@ inline void clear_gradients(const std::vector<NamedWeight>& weights) {
   for (const NamedWeight& weight : weights) weight.weight.sink()->sum().zero_();
 }
 
-/// The model that a configuration starts with, with other weights, in float32.
+/// Loads the starting model of a configuration in float32 and replaces its weights.
 inline LoadedModel starting_with(const Config& config, const ModelWeights& weights) {
-  use_threads(config.run.threads);  // as a run does
+  use_threads(config.run.threads);  // like a run
   LoadedModel start = load_starting_model(config, at::kCPU);
   copy_weights(weights, start.model);
   return start;
@@ -96,10 +97,10 @@ inline MasterWeights compute_as_configured(LoadedModel& model, const Config& con
   return model.model.set_compute_type(compute_type(config.run.precision, at::kCPU));
 }
 
-/// A trainer without a run around it, and what a test wants to do between the stages of its steps.
+/// A trainer without a run, with callbacks between the stages of a step.
 class TinyTraining : private StepWatcher {
  public:
-  /// The policy starts from nothing, or from these weights; so does the reference, unless another one is given.
+  /// The policy starts from a new model or from `start`. The reference starts the same unless `reference` is given.
   explicit TinyTraining(const Config& config) : TinyTraining(config, load_starting_model(config, at::kCPU).model) {}
   TinyTraining(const Config& config, const ModelWeights& start, std::optional<ModelWeights> reference = {})
       : config_(config),
@@ -120,7 +121,7 @@ class TinyTraining : private StepWatcher {
     return outcome_.metrics;
   }
 
-  /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
+  /// Returns the policy gradients of an update on all rollouts, in batches of `tokens_per_batch`.
   Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const AuxLoss& also = {}) const {
     clear_gradients(model().trainable());
     accumulate_policy_gradients(model(), objective(), {.temperature = temperature(), .aux_loss = also},
@@ -137,11 +138,11 @@ class TinyTraining : private StepWatcher {
   const TrainState& state() const { return state_; }
   Objective objective() const { return current_objective(config_, state_.rl); }
   const ModelWeights& model() const { return policy_.model; }  // the policy being trained
-  const ModelWeights& sampler() const { return sampler_; }     // what sampled this step
-  const ModelWeights& old() const { return old_; }             // the policy when this step began
+  const ModelWeights& sampler() const { return sampler_; }     // the sampler's weights in this step
+  const ModelWeights& old() const { return old_; }             // the policy at the start of this step
   const ModelWeights& reference() const { return trainer_.reference()->weights(); }
   const Critic& critic() const { return trainer_.critic()->critic(); }
-  const Experience& experience() const { return *experience_; }  // of the present step, then of the last one
+  const Experience& experience() const { return *experience_; }  // of the current step, or of the last one
   const std::vector<Prompt>& prompts() const { return experience_->prompts; }
   const std::vector<Rollout>& rollouts() const { return experience_->rollouts; }
   const std::vector<std::vector<float>>& advantages() const { return experience_->token_advantages.advantages; }

@@ -1,10 +1,9 @@
-"""Runs test scripts that import the same large packages: those are imported once, and each script runs in a child process
-that is forked off afterwards.
+"""Runs test scripts that import the same large packages. Imports the packages once, then forks a child process for each script.
 
     scripts/python.sh tests/support/together.py GROUP SCRIPT...      as tests/CMakeLists.txt calls it
 
-Ends with 1 when a script failed, with 77 when all were skipped, else with 0. KEEL_TEST_ONLY runs the scripts with this word in
-their names alone; a script that is called by itself does the same as here.
+Exits with 1 if a script failed, with 77 if all were skipped, else with 0. KEEL_TEST_ONLY selects the scripts with this word in
+their names. A script can also be run alone.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ import packages  # noqa: E402
 
 os.environ.setdefault("TQDM_DISABLE", "1")  # read when tqdm is imported
 MODELS = ", ".join(f"{name}ForCausalLM" for name in ("Auto", "Llama", "Mistral", "Qwen2", "Qwen3", "Gemma2", "Gemma3"))
-# What a group imports. Nothing is computed before the scripts run: a fork has none of its parent's threads.
+# Imports of each group. Nothing is computed before the forks, because a fork does not copy threads.
 GROUPS = {"torch": "import torch",
           "transformers": f"import peft, safetensors.torch, tokenizers; from transformers import AutoTokenizer, PreTrainedTokenizerFast, {MODELS}",
           "trl": "import peft, trl.trainer.grpo_trainer, trl.trainer.sft_trainer",
@@ -31,7 +30,7 @@ LIMIT = packages.count(600, 3000)  # seconds of one script
 
 
 def run(script):
-    """Runs a script as the program of this process, which then ends as the script does."""
+    """Runs a script as the main program of this process."""
     signal.alarm(LIMIT)
     sys.argv, sys.path[0] = [script], str(pathlib.Path(script).parent)
     runpy.run_path(script, run_name="__main__")
@@ -40,7 +39,7 @@ def run(script):
 def main(group, *scripts):
     if group in packages.PYTHON and packages.is_there(group):
         packages.use(group)
-    with contextlib.suppress(ImportError, SystemExit):  # the scripts say what they lack
+    with contextlib.suppress(ImportError, SystemExit):  # the scripts report missing packages
         exec(GROUPS[group])
     codes, chosen = {}, [script for script in scripts if os.environ.get("KEEL_TEST_ONLY", "") in script]
     for script in chosen:
@@ -54,8 +53,8 @@ def main(group, *scripts):
         codes[name] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        said = {0: "passed", 77: "skipped", -signal.SIGALRM: f"did not end within {LIMIT} s"}.get(codes[name], f"FAILED with {codes[name]}")
-        print(f"== {name}: {said}; {time.monotonic() - start:.1f} s, {used:.1f} s of processors", flush=True)
+        result = {0: "passed", 77: "skipped", -signal.SIGALRM: f"did not end within {LIMIT} s"}.get(codes[name], f"FAILED with {codes[name]}")
+        print(f"== {name}: {result}; {time.monotonic() - start:.1f} s, {used:.1f} s of CPU time", flush=True)
     failed = [f"{name}" for name, code in codes.items() if code not in (0, 77)]
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of weight formats share: a file of any bytes, and how a reader refuses it.
+// Shared by the tests of weight formats: a file with any bytes, and the error with which a reader rejects it.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,12 +15,12 @@
 
 namespace keel {
 
-/// A file that differs from a good one in one thing, and what its refusal says of it.
+/// A file with a single error, and the expected message.
 struct Reject {
   std::string what, bytes, message;
 };
 
-/// A file of its own for each test; `Reader::open` reads it.
+/// Creates a file for each test; `Reader::open` reads it.
 template <class Reader>
 class WeightFileTest : public testing::Test {
  protected:
@@ -30,7 +30,7 @@ class WeightFileTest : public testing::Test {
 
   void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  /// The message with which the file is refused, "" if it is not.
+  /// Returns the error message, or "" if the file is accepted.
   std::string refusal() const {
     try {
       Reader::open(path_);

@@ -109,7 +109,7 @@ TEST(Options, NameTheElementThatIsWrong) {
   EXPECT_TRUE(contains(override_error("rollout.sizes=[1, 1.5]"), "expected an integer below 1000"));
 }
 
-TEST(Options, TruncateValuesInErrorsAndReplaceInvalidUtf8) {
+TEST(Options, TruncateLongValuesInErrorsAtACharacter) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xE2\x82\xAC";
   const std::string error = error_of([&] { Fixture().load(Json{{"rollout", {{"delta", text}}}}.dump()); });

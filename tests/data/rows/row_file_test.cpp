@@ -18,19 +18,19 @@ std::string numbered_lines(int count) {
   for (int i = 0; i < count; ++i) {
     text +=
         "{\"n\": " + std::to_string(i) + ", \"pad\": \"" + std::string(static_cast<size_t>(i * 37 % 500), 'x') + "\"}";
-    text += i % 5 == 0 ? "\r\n" : i % 7 == 0 ? "\n\n  \n" : "\n";  // blank lines are no rows
+    text += i % 5 == 0 ? "\r\n" : i % 7 == 0 ? "\n\n  \n" : "\n";  // blank lines are not rows
   }
   return text;
 }
 
-TEST(RowFile, FindsEveryRowAgainByItsNumber) {
+TEST(RowFile, ReadsEveryRowByItsIndex) {
   const TestFolder folder;
-  const std::string text = numbered_lines(3000);  // a dozen blocks of the index
+  const std::string text = numbered_lines(3000);  // 12 blocks of the index
   const RowFile file = RowFile::open(folder.write("rows.jsonl", text));
   ASSERT_EQ(file.rows(), 3000u);
   for (const uint64_t row : {0, 1, 2999, 1500, 7, 2048, 255, 256, 300}) {
     EXPECT_EQ(file.read(row).value["n"].get<uint64_t>(), row);
-    // The line number, counted by someone else: newlines before the row's first byte.
+    // The expected line number: newlines before the first byte of the row.
     const size_t at = text.find("{\"n\": " + std::to_string(row) + ",");
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n');
     EXPECT_TRUE(file.read(row).place.ends_with("rows.jsonl:" + std::to_string(line))) << file.read(row).place;
@@ -41,7 +41,7 @@ TEST(RowFile, FindsEveryRowAgainByItsNumber) {
   EXPECT_EQ(next, 3000u);
 }
 
-TEST(RowFile, TakesALastLineWithoutItsNewlineAndAByteOrderMarkAtTheStart) {
+TEST(RowFile, AcceptsALastLineWithoutANewlineAndAByteOrderMark) {
   const TestFolder folder;
   const RowFile file = RowFile::open(folder.write("rows.jsonl", "\xef\xbb\xbf{\"n\": 1}\n{\"n\": 2}"));
   ASSERT_EQ(file.rows(), 2u);
@@ -49,7 +49,7 @@ TEST(RowFile, TakesALastLineWithoutItsNewlineAndAByteOrderMarkAtTheStart) {
   EXPECT_EQ(file.read(1).value["n"], 2);
 }
 
-TEST(RowFile, HasNoRowsWhereThereAreNone) {
+TEST(RowFile, IgnoresBlankLinesAndTheByteOrderMark) {
   const TestFolder folder;
   EXPECT_EQ(RowFile::open(folder.write("a.jsonl", "")).rows(), 0u);
   EXPECT_EQ(RowFile::open(folder.write("b.jsonl", "\n \n\r\n")).rows(), 0u);
@@ -58,7 +58,7 @@ TEST(RowFile, HasNoRowsWhereThereAreNone) {
   EXPECT_EQ(RowFile::open(folder.write("e.jsonl", "\n\xef\xbb\xbf")).rows(), 1u);  // bad: it is not at the start
 }
 
-TEST(RowFile, RefusesALineOfAHundredMegabytesAndReadsTheNext) {
+TEST(RowFile, RejectsALineOfAHundredMegabytesAndReadsTheNext) {
   const TestFolder folder;
   const std::string path = (folder.path / "long.jsonl").string();
   {
@@ -84,28 +84,28 @@ class CompressedRows : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(CompressedRows, AreThoseOfAllMembers) {
+TEST_P(CompressedRows, AreReadFromAllMembers) {
   const TestFolder folder;
   const RowFile file = RowFile::open(folder.write("rows.jsonl." + GetParam(), bytes()));
   ASSERT_EQ(file.rows(), 3u);
   EXPECT_EQ(file.read(2).value, Json::parse(R"({"prompt": "c", "answer": 3})"));
   EXPECT_EQ(file.read(0).value["prompt"], "a");
   EXPECT_TRUE(file.read(2).place.ends_with(":3"));
-  // Known by what it holds, not by its name.
+  // Recognized by its content, not by its name.
   EXPECT_EQ(RowFile::open(folder.write("rows.jsonl", bytes())).rows(), 3u);
 }
 
-TEST_P(CompressedRows, OfAFileThatIsCutOffEndWithTheDamage) {
+TEST_P(CompressedRows, OfATruncatedFileEndWithABadRow) {
   const TestFolder folder;
   const std::string path = folder.write("cut.jsonl." + GetParam(), bytes().substr(0, bytes().size() - 6));
   const RowFile file = RowFile::open(path);
-  EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is whole
+  EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is complete
   EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find(path + (is_gzip() ? ":4: the " : ":2: the ")),
             std::string::npos);
   EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("is cut off"), std::string::npos);
 }
 
-TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
+TEST_P(CompressedRows, OfADamagedFileEndWithABadRow) {
   const TestFolder folder;
   std::string damaged = bytes();
   damaged[is_gzip() ? damaged.size() - 6 : 36] ^= 0x55;  // gzip: the checksum; zstd: the second frame's magic number
@@ -114,11 +114,11 @@ TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
   EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("damaged"), std::string::npos);
 }
 
-TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
+TEST(RowFile, SkipsZstdFramesWithoutData) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string data = two_zstd_frames();
-  // RFC 8878, 3.1.2: 0x184D2A5?, a size of four bytes, so many bytes. pzstd writes the size of the frame that follows.
+  // RFC 8878, 3.1.2: 0x184D2A5?, a four-byte size, and that many bytes. pzstd writes the size of the next frame.
   const std::string size = bytes_of_hex("502a4d180400000023000000"), empty = bytes_of_hex("5f2a4d1800000000");
   const std::string large = bytes_of_hex("5a2a4d1800000400") + std::string(1 << 18, '\xfd');
   const auto rows = [&](const std::string& bytes) {
@@ -137,11 +137,11 @@ TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
   EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is cut off"), std::string::npos);
 }
 
-/// 15,000 rows {} as Python's gzip and pyarrow pack them, and 15,000 nulls as pyarrow writes them.
-struct Packed {
+/// 15,000 rows {} compressed by Python's gzip and by pyarrow, and 15,000 nulls written by pyarrow.
+struct CompressedFile {
   const char *name, *hex;
 };
-constexpr Packed kManyRows[] = {
+constexpr CompressedFile kCompressedRows[] = {
     {"rows.jsonl.gz",
      "1f8b0800000000000203edc2310d00000c03a07f969b79af8b5e10f2175555555555555555555555555555555555555555555555555555"
      "55555555555555555555555555555555555d2d84e3ed77c8af0000"},
@@ -153,9 +153,9 @@ constexpr Packed kManyRows[] = {
      "6f6e2032362e302e31191c1c0000008a00000050415231"},
 };
 
-TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
+TEST(RowFile, RejectsFilesWithAHighCompressionRatioOrALargeContent) {
   const TestFolder folder;
-  for (const auto& [name, hex] : kManyRows) {
+  for (const auto& [name, hex] : kCompressedRows) {
     const std::string path = folder.write(name, bytes_of_hex(hex));
     if (!has_arrow()) continue;
     EXPECT_EQ(RowFile::open(path).rows(), 15'000u) << name;  // few enough
@@ -170,11 +170,11 @@ TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
   }
 }
 
-TEST(RowFile, RefusesAPackedFileThatChangesWhileItIsUnpacked) {
+TEST(RowFile, RejectsACompressedFileThatChangesWhileItIsRead) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   std::string frames;
-  for (int i = 0; i < 1000; ++i) frames += bytes_of_hex(kManyRows[1].hex);  // 15 million rows take a moment
+  for (int i = 0; i < 1000; ++i) frames += bytes_of_hex(kCompressedRows[1].hex);  // 15 million rows take a moment
   const std::string path = folder.write("rows.jsonl.zst", frames);
   std::jthread toucher([&](const std::stop_token& stop) {
     for (int i = 1; !stop.stop_requested(); ++i) {
@@ -187,7 +187,7 @@ TEST(RowFile, RefusesAPackedFileThatChangesWhileItIsUnpacked) {
             std::string::npos);
 }
 
-/// Overwrites a part of a file and leaves its size, and where wanted its times.
+/// Overwrites a part of a file without changing its size and, with `keep_times`, its times.
 void overwrite(const std::string& path, std::streamoff at, std::string_view bytes, bool keep_times = false) {
   struct stat before {};
   ASSERT_EQ(stat(path.c_str(), &before), 0);
@@ -198,7 +198,7 @@ void overwrite(const std::string& path, std::streamoff at, std::string_view byte
   }
 }
 
-TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
+TEST(RowFile, DetectsRowsThatWereOverwrittenInPlace) {
   const TestFolder folder;
   const std::string text = numbered_lines(3000);
   for (const bool keep_times : {false, true}) {
@@ -206,7 +206,7 @@ TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
     const RowFile file = RowFile::open(path);
     const auto changed = static_cast<std::streamoff>(text.find("{\"n\": 1500,") + 6);
     overwrite(path, changed, "7", keep_times);
-    EXPECT_EQ(file.read(10).value["n"], 10);  // far from it
+    EXPECT_EQ(file.read(10).value["n"], 10);  // in another block
     EXPECT_EQ(file.read(2990).value["n"], 2990);
     const std::string message = error_of(3, [&] { file.read(1500); });
     for (const char* part : {path.c_str(), "have changed since it was first read", "restore the old content"})
@@ -219,29 +219,29 @@ TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
   }
 }
 
-TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
+TEST(RowFile, AcceptsChangesThatKeepItsRows) {
   const TestFolder folder;
   const std::string text = numbered_lines(3000), path = folder.write("rows.jsonl", text);
   const RowFile file = RowFile::open(path);
-  const auto all_are_there = [&] {
+  const auto has_all_rows = [&] {
     uint64_t next = 0;
     file.for_each([&](const Row& row) { EXPECT_EQ(row.value["n"].get<uint64_t>(), next++); },
                   [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
     return next == 3000 && file.read(2999).value["n"] == 2999;
   };
-  overwrite(path, 0, text);  // touched, with what was there
-  EXPECT_TRUE(all_are_there());
-  std::ofstream(path, std::ios::app) << "{\"n\": 3000}\n";  // grown
-  EXPECT_TRUE(all_are_there());
-  std::filesystem::rename(folder.write("other.jsonl", "{\"n\": 5}\n"), path);  // another file has its name
-  EXPECT_TRUE(all_are_there());
+  overwrite(path, 0, text);  // same content, new time
+  EXPECT_TRUE(has_all_rows());
+  std::ofstream(path, std::ios::app) << "{\"n\": 3000}\n";  // appended
+  EXPECT_TRUE(has_all_rows());
+  std::filesystem::rename(folder.write("other.jsonl", "{\"n\": 5}\n"), path);  // replaced by another file
+  EXPECT_TRUE(has_all_rows());
   const std::string again = folder.write("again.jsonl", text);
   const RowFile cut = RowFile::open(again);
   std::filesystem::resize_file(again, text.size() - 1);
   EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("restore the old content"), std::string::npos);
 }
 
-TEST(RowFile, HasTheFingerprintOfItsRows) {
+TEST(RowFile, TheFingerprintDependsOnTheRowsNotOnTheCompression) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string text =
@@ -249,14 +249,14 @@ TEST(RowFile, HasTheFingerprintOfItsRows) {
   const std::string plain = RowFile::open(folder.write("rows.jsonl", text)).fingerprint();
   EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.gz", two_gzip_members())).fingerprint(), plain);
   EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.zst", two_zstd_frames())).fingerprint(), plain);
-  std::string mended = text;
-  mended[text.find("2")] = '7';
-  EXPECT_NE(RowFile::open(folder.write("rows.jsonl", mended)).fingerprint(), plain);
+  std::string changed = text;
+  changed[text.find("2")] = '7';
+  EXPECT_NE(RowFile::open(folder.write("rows.jsonl", changed)).fingerprint(), plain);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, CompressedRows, testing::Values("gz", "zst"));
 
-TEST(RowFile, RefusesANameThatPromisesAnotherFormat) {
+TEST(RowFile, RejectsANameOfAnotherFormat) {
   const TestFolder folder;
   for (const char* name : {"a.jsonl.gz", "a.zst", "a.parquet"}) {
     const std::string path = folder.write(name, "{\"prompt\": 1}\n");
@@ -265,7 +265,7 @@ TEST(RowFile, RefusesANameThatPromisesAnotherFormat) {
   }
 }
 
-TEST(RowFile, RefusesAParquetFileWithoutItsEnd) {
+TEST(RowFile, RejectsAParquetFileWithoutAFooter) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("a.parquet", "PAR1 and then nothing of the kind");

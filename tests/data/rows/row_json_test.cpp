@@ -11,7 +11,7 @@ std::string refusal(std::string_view text) {
   return bad_row_of([&] { parse_row(text, "f.jsonl:7"); });
 }
 
-TEST(RowJson, KeepsKeysInOrderAndNumbersExact) {
+TEST(RowJson, KeepsTheOrderOfKeysAndExactNumbers) {
   const Json row =
       parse_row(R"({"b": 9223372036854775807, "a": 18446744073709551615, "c": [1.5, null, true, "ü😀"]})", "");
   EXPECT_EQ(row.begin().key(), "b");
@@ -21,12 +21,12 @@ TEST(RowJson, KeepsKeysInOrderAndNumbersExact) {
   EXPECT_EQ(row["c"][3].get<std::string>(), "\xc3\xbc\xf0\x9f\x98\x80");
 }
 
-TEST(RowJson, NamesThePlaceAndWhatIsWrong) {
+TEST(RowJson, NamesTheLineAndTheProblem) {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {R"({"a": 1, "a": 2})", "duplicate key \"a\""},
       {R"({"a": {"x": 1, "y": 2, "x": 3}})", "duplicate key \"x\""},
       {"{\"a\": \"\xff\"}", "not UTF-8: byte 8"},
-      {"{\"a\": \"\xed\xa0\x80\"}", "not UTF-8"},  // a surrogate, written as UTF-8 has none
+      {"{\"a\": \"\xed\xa0\x80\"}", "not UTF-8"},  // an encoded surrogate, which is not valid UTF-8
       {R"({"a": "\ud800"})", "surrogate"},         // half a pair
       {R"({"a": "\udc00"})", "surrogate"},         // the other half
       {R"({"a": "x\u0000y"})", "NUL"},
@@ -40,21 +40,21 @@ TEST(RowJson, NamesThePlaceAndWhatIsWrong) {
       {"3", "a row is an object"},
       {"\xef\xbb\xbf{\"a\": 1}", "byte order mark"},
       {"{\"a\": " + std::string(512, '[') + std::string(512, ']') + "}", "nested deeper than 512"}};
-  for (const auto& [text, wanted] : rows) {
+  for (const auto& [text, expected] : rows) {
     const std::string got = refusal(text);
     EXPECT_TRUE(got.starts_with("f.jsonl:7: ")) << got;
-    EXPECT_NE(got.find(wanted), std::string::npos) << text << " gave " << got;
+    EXPECT_NE(got.find(expected), std::string::npos) << text << " gave " << got;
   }
 }
 
-// What json.dump(..., indent=1) and a list in an object begin with; a row that was cut off is something else.
-TEST(RowJson, AsksAboutRowsOverSeveralLines) {
+// json.dump(..., indent=1) and an object with a list start like this; a truncated row does not.
+TEST(RowJson, SuggestsThatARowHasSeveralLines) {
   for (const char* line : {"{", " {\r", "{\"data\": [", "{\"a\": 1,"})
     EXPECT_NE(refusal(line).find("if the file is an object that contains the rows"), std::string::npos) << line;
   EXPECT_EQ(refusal("{\"a\": 1").find("next line"), std::string::npos);
 }
 
-TEST(RowJson, FindsADuplicateAmongManyKeys) {
+TEST(RowJson, RejectsADuplicateAmongManyKeys) {
   std::string text = "{";
   for (int i = 0; i < 2000; ++i) text += "\"k" + std::to_string(i) + "\": 0, ";
   EXPECT_EQ(parse_row(text + "\"last\": 1}", "").size(), 2001u);

@@ -28,7 +28,7 @@ Read read_all(const std::string& path) {
 
 using Texts = std::vector<std::string>;
 
-TEST(JsonList, IsReadObjectByObjectHoweverItIsWritten) {
+TEST(JsonList, IsReadObjectByObjectInAnyFormatting) {
   const TestFolder folder;
   const Texts rows = {R"({"prompt":"a [1] {x}","answer":1})", R"({"prompt":"say \"],\" \\","tags":[1,[2,{"k":"]"}]]})",
                       "{}"};
@@ -37,18 +37,18 @@ TEST(JsonList, IsReadObjectByObjectHoweverItIsWritten) {
   EXPECT_EQ(one.rows, rows);
   EXPECT_EQ(one.places, (Texts{"dense.json:1", "dense.json:1", "dense.json:1"}));
   EXPECT_TRUE(one.bad.empty());
-  // As Python's json.dump(rows, indent=1) writes it, with a byte order mark and lines of Windows.
+  // Written by Python's json.dump(rows, indent=1), with a byte order mark and Windows line ends.
   const std::string indented =
       "\xef\xbb\xbf\r\n [\r\n {\r\n  \"prompt\": \"a [1] {x}\",\r\n  \"answer\": 1\r\n },\r\n {\r\n  \"prompt\": \"say "
       "\\\"],\\\" \\\\\",\r\n  \"tags\": [\r\n   1,\r\n   [2, {\"k\": \"]\"}]\r\n  ]\r\n },\r\n {}\r\n]\r\n";
   const Read two = read_all(folder.write("indented.json", indented));
   EXPECT_EQ(two.rows, rows);
   EXPECT_EQ(two.places, (Texts{"indented.json:3", "indented.json:7", "indented.json:14"}));
-  EXPECT_EQ(read_all(folder.write("list.jsonl", dense)).rows, rows);  // the name decides nothing
+  EXPECT_EQ(read_all(folder.write("list.jsonl", dense)).rows, rows);  // the name does not matter
   EXPECT_EQ(RowFile::open(folder.write("none.json", "[ ]")).rows(), 0u);
 }
 
-TEST(JsonList, HasTheSameRowsPieceByPiece) {
+TEST(JsonList, HasTheSameRowsAcrossBufferBoundaries) {
   const TestFolder folder;
   std::string text = "[";
   for (int i = 0; i < 30000; ++i)  // more than a megabyte
@@ -62,19 +62,19 @@ TEST(JsonList, HasTheSameRowsPieceByPiece) {
   }
 }
 
-TEST(JsonList, WhatIsWrongWithARowIsThatRowsAlone) {
+TEST(JsonList, AnInvalidRowDoesNotAffectOthers) {
   const TestFolder folder;
   const Read read = read_all(folder.write("odd.json",
                                           "[{\"a\": 1},\n 7,\n{\"a\": tru},\n\"text, with ]\",\n{\"b\": \"x\ny\"},\n"
                                           "{\"a\": 2} {\"a\": 3},\n,{\"a\": 4}]"));
   EXPECT_EQ(read.rows, (Texts{"{\"a\":1}", "{\"a\":4}"}));
-  const Texts wanted = {":2: ", ":3: not valid JSON", ":4: ", ":5: ", ":7: not valid JSON", ":8: "};
-  ASSERT_EQ(read.bad.size(), wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
+  const Texts expected = {":2: ", ":3: not valid JSON", ":4: ", ":5: ", ":7: not valid JSON", ":8: "};
+  ASSERT_EQ(read.bad.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NE(read.bad[i].find(expected[i]), std::string::npos) << read.bad[i] << " / " << expected[i];
 }
 
-TEST(JsonList, ThatIsNotWholeSaysSo) {
+TEST(JsonList, ReportsAnIncompleteList) {
   const TestFolder folder;
   for (const char* text : {"[{\"a\": 1},", "[{\"a\": 1}", "[{\"a\": 1}, {\"a\": ", "["}) {
     const Read read = read_all(folder.write("cut.json", text));
@@ -87,7 +87,7 @@ TEST(JsonList, ThatIsNotWholeSaysSo) {
   EXPECT_NE(more.bad[0].find("more.json:2: something follows the end of the list"), std::string::npos) << more.bad[0];
 }
 
-// What Python's csv.DictReader makes of the same text, but for empty values, which are null here.
+// Expected values are from Python's csv.DictReader, except that empty values are null here.
 class Csv : public testing::Test {
  protected:
   void SetUp() override {
@@ -95,7 +95,7 @@ class Csv : public testing::Test {
   }
 };
 
-TEST_F(Csv, IsReadByItsHeader) {
+TEST_F(Csv, HasTheColumnsOfItsHeader) {
   const TestFolder folder;
   const Read read = read_all(folder.write("rows.csv",
                                           "\xef\xbb\xbfprompt,answer,\"a, b\"\r\n"
@@ -112,7 +112,7 @@ TEST_F(Csv, IsReadByItsHeader) {
   EXPECT_EQ(read.places, (Texts{"rows.csv:2", "rows.csv:3", "rows.csv:6", "rows.csv:7"}));
 }
 
-TEST_F(Csv, TakesTimeInProportionToItsColumns) {
+TEST_F(Csv, ReadingTakesLinearTimeInTheColumns) {
   const TestFolder folder;
   std::string names = "prompt", values = "a";
   for (int i = 0; i < 100000; ++i) {
@@ -125,15 +125,16 @@ TEST_F(Csv, TakesTimeInProportionToItsColumns) {
   EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5);
 }
 
-TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
+TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderIsAnError) {
   const TestFolder folder;
   const Read read = read_all(folder.write("rows.csv", "prompt,answer\na,1,2\nb\n\"c\"d,3\n\xff,4\ngood,5\n\"open,6\n"));
   EXPECT_EQ(read.rows, Texts{"{\"prompt\":\"good\",\"answer\":\"5\"}"});
-  const Texts wanted = {"rows.csv:2: 3 values (the header names 2", "rows.csv:3: 1 values", "rows.csv:4: its quotes do",
-                        "rows.csv:5: the row is not UTF-8", "rows.csv:7: its quotes do not fit"};
-  ASSERT_EQ(read.bad.size(), wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
+  const Texts expected = {"rows.csv:2: 3 values (the header names 2", "rows.csv:3: 1 values",
+                          "rows.csv:4: its quotes do", "rows.csv:5: the row is not UTF-8",
+                          "rows.csv:7: its quotes do not fit"};
+  ASSERT_EQ(read.bad.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NE(read.bad[i].find(expected[i]), std::string::npos) << read.bad[i] << " / " << expected[i];
   EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
             std::string::npos);
   const Read open = read_all(folder.write("open.csv", "prompt,answer\n\"a,1\nb,2\nc,3\n"));
@@ -149,10 +150,10 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
   EXPECT_EQ(RowFile::open(folder.write("header_only.csv", "a,b\n")).rows(), 0u);
 }
 
-TEST_F(Csv, KeepsRecordsWholeThatCrossPiecesOrAreTooLong) {
+TEST_F(Csv, ReadsRecordsAcrossBuffersAndRejectsLongOnes) {
   const TestFolder folder;
   std::string text = "prompt,answer\n";
-  for (int i = 0; i < 3000; ++i)  // more than a megabyte, with line breaks at many places
+  for (int i = 0; i < 3000; ++i)  // more than a megabyte, with line breaks inside records
     text += "\"" + std::string(static_cast<size_t>(i * 37 % 900), i % 3 == 0 ? '\n' : 'x') + "\"," + std::to_string(i) +
             "\n";
   const RowFile file = RowFile::open(folder.write("many.csv", text));
@@ -169,7 +170,7 @@ TEST_F(Csv, KeepsRecordsWholeThatCrossPiecesOrAreTooLong) {
   EXPECT_NE(read.bad.at(0).find("long.csv:3: a row of more than 16777216 bytes"), std::string::npos) << read.bad[0];
 }
 
-TEST(TextFormats, AreKnownByTheirBeginningOrName) {
+TEST(TextFormats, AreRecognizedByTheirContentOrName) {
   const TestFolder folder;
   const Read unnamed = read_all(folder.write("rows.txt", "prompt,answer\na,1\n"));
   ASSERT_FALSE(unnamed.bad.empty());
@@ -182,7 +183,7 @@ TEST(TextFormats, AreKnownByTheirBeginningOrName) {
 }
 
 // gzip of "prompt,answer\na,1\n" and of [{"prompt":"a"},{"prompt":"b"}], by Python's gzip.compress(text, mtime=0).
-TEST(TextFormats, AreTheSameWhenPacked) {
+TEST(TextFormats, HaveTheSameRowsWhenCompressed) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   EXPECT_EQ(read_all(folder.write(

@@ -15,7 +15,7 @@ void may_be_refused(const auto& action) { keel::fuzz::may_be_refused(action, kee
 void look(const keel::ConfigTree& tree) {
   for (const auto& [path, line] : tree.lines) {
     if (keel::find_value(tree, path) == nullptr || line < 0) std::abort();
-    keel::place_of(tree, path);
+    keel::location_of(tree, path);
   }
 }
 

@@ -31,7 +31,7 @@ std::string look_up(const char* words, const Json& value) {
   for (std::string word; list >> word;) {
     const size_t equals = word.find('=');
     names.push_back(word.substr(0, equals));
-    if (names.back() == word_of(value)) return word.substr(equals + 1);
+    if (names.back() == as_text(value)) return word.substr(equals + 1);
   }
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", expected one of ", joined(names));
 }
@@ -91,7 +91,7 @@ int64_t keel_count(const Import& r, const char* target) {
 void set_trackers(Import& r, const std::string& key) {
   const Json tools = r.find(key) ? to_list(r.value(key)) : Json::array();
   for (const Json& value : tools) {
-    const std::string tool = word_of(value);
+    const std::string tool = as_text(value);
     if (tool == "tensorboard" || tool == "all")
       r.set("record.tensorboard", true, key);
     else if (tool == "wandb" || tool == "mlflow")

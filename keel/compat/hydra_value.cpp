@@ -23,7 +23,7 @@ Json parse_scalar(std::string text, const TreeBuilder& builder) {
   const bool leading_zero = first != std::string::npos && number[first] == '0' && first + 1 < number.size() &&
                             is_digit(number[first + 1]) && (first == 0 || number[first - 1] != '.');
   if (leading_zero || !is_number_text(number)) return text;
-  return plain_scalar(number, builder.place(0));
+  return plain_scalar(number, builder.location(0));
 }
 
 class HydraReader {

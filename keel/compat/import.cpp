@@ -54,7 +54,7 @@ Json Import::value(const std::string& key) const {
   return default_value == nullptr ? Json() : *default_value;
 }
 
-std::string Import::text(const std::string& key) const { return word_of(value(key)); }
+std::string Import::text(const std::string& key) const { return as_text(value(key)); }
 
 bool Import::is_true(const std::string& key) const {
   const Json flag = value(key);
@@ -101,7 +101,7 @@ void Import::set(const std::string& target, Json value, const std::string& key, 
 
 std::string Import::key_location(const std::string& key) const {
   const bool is_default = find_value(recipe_, key) == nullptr && table_.default_of(key) != nullptr;
-  return is_default ? table_.program() + "'s default of " + key : place_of(recipe_, key) + ": " + key;
+  return is_default ? table_.program() + "'s default of " + key : location_of(recipe_, key) + ": " + key;
 }
 
 void Import::fail_at(const std::string& key, const std::string& expected) const {
@@ -140,7 +140,7 @@ void Import::apply(const std::string& path, const Json& value) {
     return;
   }
   if (value.is_string() && value.get_ref<const std::string&>().find("${") != std::string::npos)
-    return refuse(path, "the reference " + word_of(value) +
+    return refuse(path, "the reference " + as_text(value) +
                             " is not resolved. Fix: run verl with --cfg job --resolve, and import " + "its output");
   if (row->kind == RowKind::kRefuses) {
     const Json* default_value = table_.default_of(path);

@@ -66,7 +66,8 @@ void flatten(ConfigTree& tree, const std::string& section) {
   for (const auto& [key, value] : keys.items()) {
     const std::string name = key == "revision" ? "model_revision" : key, old = section + "." + key;
     if (tree.value.contains(name))
-      refuse(place_of(tree, old), ": ", old, " and ", name, " (", place_of(tree, name), ") are the same key. Keep one");
+      refuse(location_of(tree, old), ": ", old, " and ", name, " (", location_of(tree, name),
+             ") are the same key. Keep one");
     tree.value[name] = value;
     const auto line = tree.lines.find(old);
     if (line != tree.lines.end()) tree.lines[name] = line->second;
@@ -80,7 +81,7 @@ void merge_sections(ConfigTree& tree) {
   for (auto& [key, value] : tree.value.items())
     if (key.ends_with("_kwargs") && value.is_string() && trimmed(value.get<std::string>()).starts_with('{')) {
       const std::optional<Json> mapping = try_parse_json(value.get<std::string>());
-      if (!mapping) refuse(place_of(tree, key), ": ", key, ": the string is not JSON (got ", value.dump(), ")");
+      if (!mapping) refuse(location_of(tree, key), ": ", key, ": the string is not JSON (got ", value.dump(), ")");
       value = *mapping;
       convert_strings(value);
     }
@@ -134,7 +135,7 @@ class References {
     const std::optional<Json> value = look_up(text.substr(inner + 2, end - inner - 2), path, depth);
     if (!value) return text;
     if (inner == 0 && end + 1 == text.size()) return *value;
-    return resolve_text(text.substr(0, inner) + word_of(*value) + text.substr(end + 1), path, depth + 1);
+    return resolve_text(text.substr(0, inner) + as_text(*value) + text.substr(end + 1), path, depth + 1);
   }
 
   std::optional<Json> look_up(std::string name, const std::string& path, int depth) {
@@ -142,7 +143,7 @@ class References {
     if (name.starts_with("oc.select:")) {
       const size_t comma = name.find(',');
       const std::string text(comma == std::string::npos ? "null" : trimmed(name.substr(comma + 1)));
-      fallback = text == "[]" ? Json::array() : plain_scalar(text, place_of(tree_, path));
+      fallback = text == "[]" ? Json::array() : plain_scalar(text, location_of(tree_, path));
       name = name.substr(10, comma == std::string::npos ? comma : comma - 10);
     }
     name = trimmed(name);
@@ -163,7 +164,7 @@ void remove_defaults_list(ConfigTree& tree) {
   if (list == nullptr) return;
   for (const Json& entry : list->is_array() ? *list : Json::array({*list}))
     if (entry != "_self_" && entry != "ppo_trainer")
-      refuse(place_of(tree, "defaults"), ": defaults includes another file, ", yaml_inline(entry), ". ", kResolve);
+      refuse(location_of(tree, "defaults"), ": defaults includes another file, ", yaml_inline(entry), ". ", kResolve);
   erase_value(tree, "defaults");
 }
 

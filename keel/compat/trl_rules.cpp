@@ -276,7 +276,7 @@ void grpo_rewards(Import& r) {
   Json functions = Json::array();
   const Json names = to_list(r.value("reward_funcs"));
   for (const Json& entry : names) {
-    std::string name = word_of(entry);
+    std::string name = as_text(entry);
     const size_t dot = name.find_last_of('.');
     if (name == "accuracy_reward" || name == "reasoning_accuracy_reward" || name == "accuracy") {
       functions.push_back("math");

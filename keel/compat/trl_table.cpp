@@ -1,5 +1,6 @@
 #include "keel/compat/conversions.h"
 #include "keel/core/error.h"
+#include "keel/core/options/config_tree.h"
 #include "keel/core/strings.h"
 
 namespace keel::compat {
@@ -18,7 +19,7 @@ Json null_to_zero(const Json& value) { return value.is_null() ? Json(0) : value;
 /// Accepts a dataset_name that is a local file.
 Json dataset_files(const Json& value) {
   if (value.is_null()) return kNoValue;
-  const std::string name = word_of(value);
+  const std::string name = as_text(value);
   for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
     if (name.ends_with(ending)) return Json::array({name});
   fail(ExitCode::kBadConfiguration, "got ", value.dump(),

@@ -265,7 +265,7 @@ void verl_critic(Import& r) {
   r.set("critic.warmup_steps", waits, warmup, "verl counts steps from 1");
 
   const auto same = [&](const std::string& key, const Json& policy, const char* reason) {
-    if (r.find(key) != nullptr && *r.find(key) != policy) refuse_value(r, key, reason, word_of(policy), "remove it");
+    if (r.find(key) != nullptr && *r.find(key) != policy) refuse_value(r, key, reason, as_text(policy), "remove it");
   };
   bool follows = false;
   for (const auto& [name, preset] : kOptimDefaults.items()) {

@@ -20,7 +20,7 @@ using LineVisitor = std::function<bool(std::string_view line, uint64_t next)>;
 void visit_lines(const fs::path& path, const LineVisitor& visitor) {
   LineReader lines = LineReader::open(path);
   uint64_t next = 0;
-  for (std::string line; lines.next(line, std::string::npos - 1) && lines.was_whole();) {
+  for (std::string line; lines.next(line, std::string::npos - 1) && lines.had_newline();) {
     next += line.size() + 1;
     if (!visitor(line, next)) return;
   }
@@ -63,7 +63,7 @@ void truncate_to_lines(const fs::path& path, size_t count) {
     size = next;
     return --count > 0;
   });
-  cut_to_size(path, size);
+  truncate_file(path, size);
 }
 
 std::optional<fs::path> restore_unchanged_lines(const fs::path& path, const LineChecksums& expected) {

@@ -30,7 +30,7 @@ class ChecksummedFile {
   void sync() { file_.sync(); }
 
   const LineChecksums& checksums() const { return checksums_; }
-  bool has_its_name() const { return file_.has_its_name(); }
+  bool is_at_its_path() const { return file_.is_at_its_path(); }
 
  private:
   ChecksummedFile(AppendFile file, LineChecksums checksums)

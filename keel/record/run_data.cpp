@@ -34,7 +34,7 @@ void for_each_line(const std::filesystem::path& path, const std::function<void(c
       visit(object);
       continue;
     }
-    if (lines.was_whole())
+    if (lines.had_newline())
       fail(ExitCode::kBadInput, path.string(), ":", number, ": got \"", line.substr(0, 60),
            line.size() > 60 ? "..." : "",
            "\"; expected a JSON object with \"phase\" and \"step\". Repair or delete the line.");

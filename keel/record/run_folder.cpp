@@ -224,7 +224,7 @@ void RunFolder::write(const std::function<void()>& action) const {
 
 void RunFolder::require_rows() const {
   for (const auto& [name, rows] : {std::pair{kMetrics, &metrics_}, {kSamples, &samples_}})
-    if (!rows->has_its_name())
+    if (!rows->is_at_its_path())
       fail(ExitCode::kHealthGuard, (path() / name).string(), " was removed or replaced during the run");
 }
 

@@ -173,7 +173,7 @@ class Runner {
   void remove_checkpoints(const StudyRun& run) const {
     if (run.variant.empty() || study_.options.keep_checkpoints) return;
     const std::filesystem::path folder = folder_.run(run.name);
-    if (leads_into(folder, folder_.path())) return remove_tree(folder / "checkpoints");
+    if (is_inside(folder, folder_.path())) return remove_tree(folder / "checkpoints");
     if (path_exists(folder / "checkpoints"))
       console_.warning(folder.string() +
                        " is outside the study's folder, so study.keep_checkpoints=false does not remove its "

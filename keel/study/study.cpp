@@ -46,7 +46,7 @@ const Json& section(const ConfigTree& tree, const std::string& name) {
   const Json* const found = find_value(tree, name);
   if (found == nullptr || found->is_null()) return kNone;
   if (!found->is_object())
-    fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, ": got ", found->dump(),
+    fail(ExitCode::kBadConfiguration, location_of(tree, name), ": ", name, ": got ", found->dump(),
          ", expected names and their settings");
   return *found;
 }
@@ -66,16 +66,16 @@ void check_names(const ConfigTree& tree) {
   for (const auto& [key, value] : tree.value.items()) {
     if (std::ranges::count(known, key)) continue;
     const auto near = nearest_name(key, known);
-    fail(ExitCode::kBadConfiguration, place_of(tree, key), ": ", key, ": unknown section of a study; ",
+    fail(ExitCode::kBadConfiguration, location_of(tree, key), ": ", key, ": unknown section of a study; ",
          near ? "did you mean " + *near + "?" : "they are " + joined(known) + ".", " Settings of runs belong to base");
   }
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
   for (const auto& [name, settings] : section(tree, "variants").items()) {
     if (name == kWarmUp || name.starts_with(std::string(kWarmUp) + "-"))
-      fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
+      fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
            ": this name is reserved for warm-up runs; choose another");
     if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos || name[0] == '-')
-      fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
+      fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
            ": expected letters, digits, and _ + - after the first character, since it names a folder");
   }
 }
@@ -88,7 +88,7 @@ constexpr std::pair<const char*, const char*> kControlledSettings[] = {{"run.dir
 void drop_controlled_settings(ConfigTree& base, std::vector<std::string>& notes) {
   for (const auto& [setting, instead] : kControlledSettings) {
     if (find_value(base, setting) == nullptr || on_command_line(base, setting)) continue;
-    notes.push_back(place_of(base, setting) + ": " + setting + " is ignored: a study sets it for every run (" +
+    notes.push_back(location_of(base, setting) + ": " + setting + " is ignored: a study sets it for every run (" +
                     instead + ")");
     erase_value(base, setting);
   }
@@ -97,7 +97,7 @@ void drop_controlled_settings(ConfigTree& base, std::vector<std::string>& notes)
 void reject_controlled_settings(const Variant& variant) {
   for (const auto& [setting, instead] : kControlledSettings)
     if (find_value(variant.tree, setting) != nullptr)
-      fail(ExitCode::kBadConfiguration, place_of(variant.tree, setting), ": ", setting,
+      fail(ExitCode::kBadConfiguration, location_of(variant.tree, setting), ": ", setting,
            ": a study sets it for every run; remove it, and set ", instead);
 }
 
@@ -120,7 +120,7 @@ void check_measures(const ConfigTree& tree, const StudyOptions& options) {
   for (const std::string& name : options.measures)
     if (std::ranges::count(standard, name) || std::ranges::count(options.measures, name) > 1 ||
         name.find_first_of(",|\"\r\n") != std::string::npos)
-      fail(ExitCode::kBadConfiguration, place_of(tree, "study.measures"), ": study.measures: got ", name,
+      fail(ExitCode::kBadConfiguration, location_of(tree, "study.measures"), ": study.measures: got ", name,
            ", expected names of metrics.jsonl, each once; ", joined(standard), " are always in the tables");
 }
 
@@ -199,7 +199,7 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   for (const Variant& variant : study.variants) variants.push_back(variant.name);
   if (study.options.baseline.empty()) study.options.baseline = variants[0];
   if (!std::ranges::count(variants, study.options.baseline))
-    fail(ExitCode::kBadConfiguration, place_of(tree, "study.baseline"), ": study.baseline: got ",
+    fail(ExitCode::kBadConfiguration, location_of(tree, "study.baseline"), ": study.baseline: got ",
          study.options.baseline, ", expected one of the variants ", joined(variants));
   return study;
 }

@@ -24,7 +24,7 @@ namespace {
 /// Fails if --overwrite would remove the model, adapter or data that the run starts from, even through a link.
 void refuse_to_replace_inputs(Config config) {
   const auto refuse = [&](const char* key, const std::string& path, const char* fix) {
-    if (!path.empty() && leads_into(path, config.run.dir))
+    if (!path.empty() && is_inside(path, config.run.dir))
       fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that --overwrite removes, ",
            config.run.dir, "; choose another run.dir, or ", fix);
   };

@@ -301,7 +301,7 @@ void AppendFile::sync() {
   if (const int error = sync_descriptor(handle_.get()); error != 0) fail_to_write("sync", path_, error);
 }
 
-bool AppendFile::has_its_name() const {
+bool AppendFile::is_at_its_path() const {
   struct stat named {
   }, open{};
   return get_status(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
@@ -320,7 +320,7 @@ void copy_durably(const fs::path& from, const fs::path& to) {
   copy.commit();
 }
 
-void cut_to_size(const fs::path& path, uint64_t size) {
+void truncate_file(const fs::path& path, uint64_t size) {
   const FileHandle handle = open_file(path, O_WRONLY);
   struct stat status {};
   if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_write("cut", path, errno);

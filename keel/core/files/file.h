@@ -120,10 +120,10 @@ class AppendFile {
   void append(std::string_view bytes);
   /// Waits until everything appended is on the disk.
   void sync();
-  /// Returns the size of the file, with which cut_to_size() can restore this state.
+  /// Returns the size of the file, with which truncate_file() can restore this state.
   uint64_t size() const { return size_; }
   /// Returns whether the path still leads to this file. If not, readers do not get what is appended.
-  bool has_its_name() const;
+  bool is_at_its_path() const;
 
  private:
   AppendFile() = default;
@@ -136,7 +136,7 @@ class AppendFile {
 };
 
 /// Truncates a file to `size` bytes, durably. Throws an Error (kBadInput) if it has fewer.
-void cut_to_size(const std::filesystem::path& path, uint64_t size);
+void truncate_file(const std::filesystem::path& path, uint64_t size);
 
 /// Copies a file atomically and durably.
 void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);

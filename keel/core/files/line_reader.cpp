@@ -31,7 +31,7 @@ LineReader LineReader::of(FileHandle handle, std::string name) {
 
 bool LineReader::next(std::string& line, size_t max_bytes) {
   line.clear();
-  whole_ = false;
+  had_newline_ = false;
   while (line.size() <= max_bytes) {
     if (at_ == end_) {
       end_ = read_(buffer_);
@@ -44,7 +44,7 @@ bool LineReader::next(std::string& line, size_t max_bytes) {
     line.append(rest.substr(0, newline));
     if (newline != std::string_view::npos) {
       at_ += newline + 1;
-      return whole_ = true;
+      return had_newline_ = true;
     }
     at_ += rest.size();
   }

@@ -23,7 +23,7 @@ class LineReader {
   /// bytes, which limits the memory for a file without newlines.
   bool next(std::string& line, size_t max_bytes);
   /// Returns whether the last line read ended with a newline.
-  bool was_whole() const { return whole_; }
+  bool had_newline() const { return had_newline_; }
 
  private:
   /// Reads up to to.size() bytes and returns their number, 0 at the end.
@@ -33,7 +33,7 @@ class LineReader {
   ReadSome read_;
   std::string buffer_ = std::string(size_t{64} << 10, '\0');
   size_t at_ = 0, end_ = 0;  // the unread part of buffer_
-  bool whole_ = false;
+  bool had_newline_ = false;
 };
 
 }  // namespace keel

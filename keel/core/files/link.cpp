@@ -21,7 +21,7 @@ std::optional<std::string> link_target(const std::filesystem::path& link) {
   return target;
 }
 
-bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder) {
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto resolve = [](const std::filesystem::path& each) {
     std::error_code failed;
     const std::filesystem::path resolved = std::filesystem::weakly_canonical(full_path(each), failed);

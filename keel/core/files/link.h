@@ -14,6 +14,6 @@ void point_link(const std::filesystem::path& link, const std::string& target);
 std::optional<std::string> link_target(const std::filesystem::path& link);
 
 /// Returns whether a path, with its links resolved, is the folder or inside it.
-bool leads_into(const std::filesystem::path& path, const std::filesystem::path& folder);
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 
 }  // namespace keel

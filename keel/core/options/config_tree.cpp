@@ -43,7 +43,7 @@ bool on_command_line(const ConfigTree& tree, const std::string& path) {
   return line != tree.lines.end() && line->second == 0;
 }
 
-std::string word_of(const Json& value) {
+std::string as_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }
 
@@ -57,7 +57,7 @@ void erase_value(ConfigTree& tree, const std::string& path) {
   if (section->empty() && !above.empty()) erase_value(tree, above);
 }
 
-std::string place_of(const ConfigTree& tree, const std::string& path) {
+std::string location_of(const ConfigTree& tree, const std::string& path) {
   const auto line = tree.lines.find(path);
   if (line == tree.lines.end()) return tree.file.empty() ? "configuration" : tree.file;  // a tree built by code
   return line->second == 0 ? kCommandLine : tree.file + ":" + std::to_string(line->second);

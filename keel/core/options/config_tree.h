@@ -34,12 +34,12 @@ const Json* find_non_null(const ConfigTree& tree, std::string_view path);
 bool on_command_line(const ConfigTree& tree, const std::string& path);
 
 /// Returns a string unchanged, null as an empty string, and other values as JSON.
-std::string word_of(const Json& value);
+std::string as_text(const Json& value);
 
 /// Erases the value at a dotted path and the sections that become empty.
 void erase_value(ConfigTree& tree, const std::string& path);
 
 /// Returns the location of a path: "run.yaml:3" or "command line".
-std::string place_of(const ConfigTree& tree, const std::string& path);
+std::string location_of(const ConfigTree& tree, const std::string& path);
 
 }  // namespace keel

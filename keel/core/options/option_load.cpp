@@ -64,7 +64,8 @@ class Loader {
     const Option* shorthand = value.is_string() ? table_.find(path + ".path") : nullptr;
     if (shorthand != nullptr) return assign(*shorthand, path, value);
     const bool is_empty = value.is_null();  // all its keys are commented out
-    if (!is_empty) add_error(path, "got " + shown(value) + ", expected a section with keys " + joined(leaves_in(path)));
+    if (!is_empty)
+      add_error(path, "got " + value_and_type(value) + ", expected a section with keys " + joined(leaves_in(path)));
   }
 
   void assign(const Option& option, const std::string& name, const Json& value) {
@@ -77,7 +78,7 @@ class Loader {
 
   /// Returns "run.yaml:3: rollout.temperature" or "command line: rollout.temperature=hot".
   std::string subject(const std::string& path) const {
-    const std::string location = place_of(tree_, path);
+    const std::string location = location_of(tree_, path);
     const Json* value = find_value(tree_, path);
     if (!on_command_line(tree_, path) || !value) return location + ": " + path;
     return location + ": " + path + "=" + value_text(*value, /*quoted=*/false);

@@ -165,7 +165,7 @@ using Converted = std::variant<T, ValueProblem>;
 
 template <class T>
 ValueProblem make_problem(const Json& value, const Limits& limits) {
-  return {"got " + shown(value) + ", expected " + describe_expected<T>(limits) + fix_for<T>(value, limits),
+  return {"got " + value_and_type(value) + ", expected " + describe_expected<T>(limits) + fix_for<T>(value, limits),
           std::nullopt};
 }
 
@@ -260,7 +260,7 @@ std::string value_text(const Json& value, bool quoted) {
   return text.substr(0, end) + "...";
 }
 
-std::string shown(const Json& value) {
+std::string value_and_type(const Json& value) {
   return value.is_null() ? "null" : value_text(value) + " (" + type_name(value) + ")";
 }
 

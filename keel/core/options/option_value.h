@@ -42,6 +42,6 @@ bool limits_fit(const OptionTarget& target, const Limits& limits);
 std::string value_text(const Json& value, bool quoted = true);
 
 /// Formats a value with its type for errors: "\"hot\" (string)".
-std::string shown(const Json& value);
+std::string value_and_type(const Json& value);
 
 }  // namespace keel

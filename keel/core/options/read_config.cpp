@@ -69,7 +69,7 @@ void read_plain_list(std::string_view text, TreeBuilder& builder) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = trimmed(text.substr(0, comma));
     if (item.empty()) builder.refuse(0, "an element of the list is empty");
-    builder.scalar(plain_scalar(item, builder.place(0)), 0);
+    builder.scalar(plain_scalar(item, builder.location(0)), 0);
     text = trimmed(text.substr(std::min(comma + 1, text.size())));
   }
   builder.end();
@@ -93,7 +93,7 @@ Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, co
       child = Json::object();
       tree.lines.emplace(path, 0);
     } else if (!child.is_object()) {
-      builder.refuse(0, path, " is not a section: it is ", yaml_inline(child), " (", place_of(tree, path), ")");
+      builder.refuse(0, path, " is not a section: it is ", yaml_inline(child), " (", location_of(tree, path), ")");
     }
     node = &child;
   }
@@ -195,7 +195,7 @@ void read_typed_value(std::string_view typed, TreeBuilder& builder) {
   } else if (first == '\'') {
     builder.scalar(unquote_single(text, builder), 0);
   } else {
-    const Json value = plain_scalar(text, builder.place(0));
+    const Json value = plain_scalar(text, builder.location(0));
     builder.scalar(value.is_string() ? Json(typed) : value, 0);  // keeps the spaces that a shell's quotes kept
   }
 }

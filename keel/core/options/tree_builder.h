@@ -26,11 +26,11 @@ class TreeBuilder {
   void end() { levels_.pop_back(); }
 
   /// Returns "FILE:LINE", or FILE if the line is 0.
-  std::string place(int line) const { return line > 0 ? tree_.file + ":" + std::to_string(line) : tree_.file; }
+  std::string location(int line) const { return line > 0 ? tree_.file + ":" + std::to_string(line) : tree_.file; }
 
   template <class... Parts>
   [[noreturn]] void refuse(int line, const Parts&... what) const {
-    fail(ExitCode::kBadConfiguration, place(line), ": ", what...);
+    fail(ExitCode::kBadConfiguration, location(line), ": ", what...);
   }
 
   ConfigTree finish() && { return std::move(tree_); }

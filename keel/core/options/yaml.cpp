@@ -120,7 +120,7 @@ class YamlEvents : public YAML::EventHandler {
     if (event.kind == Event::kQuotedScalar) return builder_.scalar(event.value, event.line);
     // yaml-cpp trims spaces after an unquoted scalar, but not tabs.
     const std::string plain = event.value.substr(0, event.value.find_last_not_of('\t') + 1);
-    builder_.scalar(plain_scalar(plain, builder_.place(event.line)), event.line);
+    builder_.scalar(plain_scalar(plain, builder_.location(event.line)), event.line);
   }
 
   /// Repeats the events of the node that starts at event `first`, for an alias.

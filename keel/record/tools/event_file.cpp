@@ -190,7 +190,7 @@ void EventFile::replace_older() const {
     std::error_code ignored;
     // Never truncates the target of a link.
     if (name == older.back() && fs::symlink_status(folder / name, ignored).type() == fs::file_type::regular)
-      cut_to_size(folder / name, 0);
+      truncate_file(folder / name, 0);
     else
       remove_tree(folder / name);
   }

@@ -69,11 +69,11 @@ void require_rank(const ConfigTree& tree, const OptionTable& table, const Config
         find_non_null(tree, option.path) == nullptr)
       continue;
     if (!has_adapter)
-      fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
+      fail(ExitCode::kBadConfiguration, location_of(tree, option.path), ": ", option.path,
            " is set, but lora.rank is not, so all weights would be trained; set lora.rank (0 to train all weights)");
     // config.yaml of a run names every setting, so only typed ones are checked here; check_sources() does the rest.
     if (option.path != "lora.dropout" && on_command_line(tree, option.path) && *find_non_null(tree, option.path) != 0)
-      fail_conflict_with_adapter(place_of(tree, option.path) + ": ", option.path, config);
+      fail_conflict_with_adapter(location_of(tree, option.path) + ": ", option.path, config);
   }
 }
 
@@ -134,7 +134,7 @@ std::vector<std::string> note_file_objective(const ConfigTree& tree, const Confi
     const std::string path = std::string("objective.") + key;
     const Json* value = find_non_null(tree, path);
     if (value == nullptr || value->empty() || on_command_line(tree, path)) continue;
-    kept.push_back(path + " " + word_of(*value));
+    kept.push_back(path + " " + as_text(*value));
   }
   if (kept.empty()) return {};
   const std::string& method = config.objective.method;
@@ -159,7 +159,7 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   } catch (const Error& error) {
     // The message begins with the key of the contradicting setting; only the tree knows where it was set.
     const std::string message = error.what(), key = message.substr(0, message.find(' '));
-    const std::string location = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
+    const std::string location = find_value(tree, key) != nullptr ? location_of(tree, key) : tree.file;
     fail(error.code(), location, location.empty() ? "" : ": ", message);
   }
   if (purpose == Purpose::kEvaluation) return config;

@@ -26,7 +26,7 @@ void resolve_length(const ConfigTree& tree, const std::string& section, int64_t&
   else if (find_non_null(tree, steps_key) == nullptr || (epochs_on_line && !steps_on_line))
     steps = 0;
   else if (steps == 0)
-    fail(ExitCode::kBadConfiguration, place_of(tree, steps_key), ": ", steps_key, " is 0, but ", epochs_key, " is ",
+    fail(ExitCode::kBadConfiguration, location_of(tree, steps_key), ": ", steps_key, " is 0, but ", epochs_key, " is ",
          *data_epochs, "; remove one of the two");
 }
 

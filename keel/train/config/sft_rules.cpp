@@ -43,7 +43,7 @@ void check_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std::s
     if (!on_command_line(tree, name) && names_rows)
       notes.push_back(name + " does nothing: `keel sft` runs the supervised phase only");
     else
-      fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is the length of the RL phase, which ",
+      fail(ExitCode::kBadConfiguration, location_of(tree, name), ": ", name, " is the length of the RL phase, which ",
            "`keel sft` does not run; set sft.steps or sft.data_epochs, or use `keel train` for both phases");
   }
 }
@@ -74,7 +74,7 @@ ConfigTree to_sft_config(ConfigTree tree, std::vector<std::string>& notes) {
     const bool typed = on_command_line(tree, data_key) && !on_command_line(tree, "sft.files");
     if (names_rows && typed)
       fail(ExitCode::kBadConfiguration, "command line: ", data_key,
-           " applies to RL prompts if sft.files is set, as in ", place_of(tree, "sft.files"), "; set ", sft_key);
+           " applies to RL prompts if sft.files is set, as in ", location_of(tree, "sft.files"), "; set ", sft_key);
     if (!names_rows && is_section(tree, "data") && find_non_null(tree, sft_key) == nullptr)
       move_setting(tree, "data", "sft", key);
   }

@@ -316,25 +316,25 @@ TEST_F(FileTest, AppendingToAnInvalidPathIsAConfigurationError) {
   expect_error(error_of([&] { AppendFile::open(folder_); }), ExitCode::kBadConfiguration, {folder_});
 }
 
-TEST_F(FileTest, CutToSizeRestoresAnEarlierSizeAndNeverExtendsTheFile) {
+TEST_F(FileTest, TruncateFileRestoresAnEarlierSizeAndNeverExtendsTheFile) {
   AppendFile file = AppendFile::open(at("log"));
   file.append_line("one");
   const uint64_t moment = file.size();
   file.append_line("two");
-  cut_to_size(at("log"), moment);
+  truncate_file(at("log"), moment);
   EXPECT_EQ(get(at("log")), "one\n");
-  expect_error(error_of([&] { cut_to_size(at("log"), 100); }), ExitCode::kBadInput, {at("log"), "100", "only 4"});
+  expect_error(error_of([&] { truncate_file(at("log"), 100); }), ExitCode::kBadInput, {at("log"), "100", "only 4"});
   EXPECT_EQ(get(at("log")), "one\n");
-  expect_error(error_of([&] { cut_to_size(at("no"), 0); }), ExitCode::kBadConfiguration, {at("no")});
+  expect_error(error_of([&] { truncate_file(at("no"), 0); }), ExitCode::kBadConfiguration, {at("no")});
 }
 
 TEST_F(FileTest, AnAppendFileDetectsThatItsPathLeadsElsewhere) {
   AppendFile file = AppendFile::open(at("log"));
-  EXPECT_TRUE(file.has_its_name());
+  EXPECT_TRUE(file.is_at_its_path());
   fs::remove(at("log"));
-  EXPECT_FALSE(file.has_its_name());
+  EXPECT_FALSE(file.is_at_its_path());
   put(at("log"), "another\n");
-  EXPECT_FALSE(file.has_its_name());
+  EXPECT_FALSE(file.is_at_its_path());
   file.append_line("two");
   EXPECT_EQ(get(at("log")), "another\n");
 }

@@ -46,7 +46,7 @@ TEST_F(LockedDirectoryTest, ADirectoryAtTheOldPathIsNotTouchedAfterAMove) {
   write_atomically(at("run/new"), "mine");
   create_directories(at("run/folder/deep"));
   AppendFile::open(at("run/log")).append_line("mine");
-  cut_to_size(at("run/log"), 0);
+  truncate_file(at("run/log"), 0);
   rename_directory(at("run/folder"), at("run/renamed"));
   EXPECT_EQ(read_file(at("run/old/f")), "mine");
   EXPECT_EQ(InputFile::open(at("run/old/f")).size(), 4u);

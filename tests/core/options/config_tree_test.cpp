@@ -165,7 +165,7 @@ TEST_F(Yaml, GivesEveryPathItsLine) {
                                             {"last", 14}};
   EXPECT_EQ(tree.lines, expected);
   EXPECT_EQ(tree.file, "run.yaml");
-  EXPECT_EQ(place_of(tree, "rollout.stop.1"), "run.yaml:7");
+  EXPECT_EQ(location_of(tree, "rollout.stop.1"), "run.yaml:7");
 }
 
 TEST_F(Yaml, KeepsTheOrderOfKeys) {
@@ -323,7 +323,7 @@ TEST(ReadConfig, ReadsAFileAndNamesIt) {
   const TemporaryFile file("run.json", "{\"a\":\n {\"b\": 3}}");
   const ConfigTree tree = read_config(file.path);
   EXPECT_EQ(tree.value.at("a").at("b"), 3);
-  EXPECT_EQ(place_of(tree, "a.b"), file.path.string() + ":2");
+  EXPECT_EQ(location_of(tree, "a.b"), file.path.string() + ":2");
 }
 
 TEST(ReadConfig, NamesTheProblemOfAFile) {
@@ -346,8 +346,8 @@ TEST(Override, ReplacesAValueAndItsLine) {
   apply_override(tree, "rollout.temperature=0.5");
   apply_override(tree, "rollout.temperature=0.7");
   EXPECT_EQ(tree.value, Json::parse(R"({"rollout": {"temperature": 0.7, "top_k": 5}})"));
-  EXPECT_EQ(place_of(tree, "rollout.temperature"), "command line");
-  EXPECT_EQ(place_of(tree, "rollout.top_k"), "run.json:1");
+  EXPECT_EQ(location_of(tree, "rollout.temperature"), "command line");
+  EXPECT_EQ(location_of(tree, "rollout.top_k"), "run.json:1");
 }
 
 TEST(Override, CreatesMissingSections) {
@@ -355,8 +355,8 @@ TEST(Override, CreatesMissingSections) {
   apply_override(tree, "a.b.c=x=y");
   apply_override(tree, "empty.d=x");
   EXPECT_EQ(tree.value, Json::parse(R"({"empty": {"d": "x"}, "a": {"b": {"c": "x=y"}}})"));
-  EXPECT_EQ(place_of(tree, "a.b"), "command line");
-  EXPECT_EQ(place_of(tree, "empty"), "run.json:1");
+  EXPECT_EQ(location_of(tree, "a.b"), "command line");
+  EXPECT_EQ(location_of(tree, "empty"), "run.json:1");
 }
 
 TEST(Override, ReadsQuotedStringsListsAndMappings) {
@@ -366,8 +366,8 @@ TEST(Override, ReadsQuotedStringsListsAndMappings) {
   apply_override(tree, R"(c=["x", 1.5, null])");
   apply_override(tree, R"(d={"e": {"f": true}})");
   EXPECT_EQ(tree.value, Json::parse(R"({"a":"3","b":"it's","c":["x",1.5,null],"d":{"e":{"f":true}}})"));
-  EXPECT_EQ(place_of(tree, "d.e.f"), "command line");
-  EXPECT_EQ(place_of(tree, "c.1"), "command line");
+  EXPECT_EQ(location_of(tree, "d.e.f"), "command line");
+  EXPECT_EQ(location_of(tree, "c.1"), "command line");
 }
 
 TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
@@ -376,7 +376,7 @@ TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
   apply_override(tree, "b=[ math , tags:think, 1.5,true ,null]");
   apply_override(tree, "c=[]");
   EXPECT_EQ(tree.value, Json::parse(R"({"a":["rows.jsonl"],"b":["math","tags:think",1.5,true,null],"c":[]})"));
-  EXPECT_EQ(place_of(tree, "b.1"), "command line");
+  EXPECT_EQ(location_of(tree, "b.1"), "command line");
   EXPECT_TRUE(contains(tree_override_error("a=[x.jsonl"), "command line: a=[x.jsonl: the list is not closed"));
   EXPECT_EQ(tree_override_error("a=[x,,y]"), "command line: a=[x,,y]: an element of the list is empty");
 }

@@ -94,7 +94,7 @@ Page list_page(const std::vector<WatchedRun>& runs, const std::string& version) 
     page.body += "<p class=\"note\">The folder has no runs yet. A run appears here when it starts.</p>";
   else
     page.body +=
-        "<form method=\"get\" action=\"./\"><p><button>Compare the selected runs</button></p><div "
+        "<form method=\"get\" action=\"./\"><p><button>Show the selected runs side by side</button></p><div "
         "class=\"scroll\"><table class=\"text list\"><tbody>" +
         rows + "</tbody></table></div></form>";
   return make_live(std::move(page));

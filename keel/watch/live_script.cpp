@@ -23,58 +23,58 @@ const char* live_script() {
 (function(){'use strict';
 var bar=document.querySelector('.watch'),follow=bar.querySelector('.follow'),newer=bar.querySelector('.newer');
 var cells=(document.querySelector('.list')||bar).querySelectorAll('.state');
-var here='keel watch '+location.pathname+location.search,touched=0,missed=0;
-var saved=function(key,value){try{
- if(value===undefined)return JSON.parse(sessionStorage.getItem(here+key));
- sessionStorage.setItem(here+key,JSON.stringify(value))}catch(error){return null}};
-var named=function(list,name){var seen={},out={};
- Array.prototype.forEach.call(list,function(one){var key=name(one);seen[key]=(seen[key]||0)+1;out[key+'#'+seen[key]]=one});
+var storageKey='keel watch '+location.pathname+location.search,lastInput=0,failures=0;
+var stored=function(key,value){try{
+ if(value===undefined)return JSON.parse(sessionStorage.getItem(storageKey+key));
+ sessionStorage.setItem(storageKey+key,JSON.stringify(value))}catch(error){return null}};
+var byName=function(list,name){var count={},out={};
+ Array.prototype.forEach.call(list,function(one){var key=name(one);count[key]=(count[key]||0)+1;out[key+'#'+count[key]]=one});
  return out};
-var fields=function(){return named(document.querySelectorAll('main input,main select,main textarea'),function(field){
+var fields=function(){return byName(document.querySelectorAll('main input,main select,main textarea'),function(field){
  return field.id+'/'+field.name+'/'+(field.type==='checkbox'||field.type==='radio'?field.value:'')})};
-var folds=function(){return named(document.querySelectorAll('main details'),function(fold){
- var summary=fold.querySelector('summary');return summary?summary.textContent.replace(/[\d.,]+/g,'0'):''})};
+var detailsByName=function(){return byName(document.querySelectorAll('main details'),function(details){
+ var summary=details.querySelector('summary');return summary?summary.textContent.replace(/[\d.,]+/g,'0'):''})};
 var reload=function(){
- var state={x:scrollX,y:scrollY,fields:{},folds:{}},each=fields(),key;
+ var state={x:scrollX,y:scrollY,fields:{},details:{}},each=fields(),key;
  for(key in each)state.fields[key]=[each[key].checked,each[key].value];
- each=folds();for(key in each)state.folds[key]=each[key].open;
- saved('',state);location.reload()};
+ each=detailsByName();for(key in each)state.details[key]=each[key].open;
+ stored('',state);location.reload()};
 var restore=function(){
- var state=saved(''),each,key;if(!state)return;
- saved('',null);
- each=folds();for(key in each)if(key in state.folds)each[key].open=state.folds[key];
+ var state=stored(''),each,key;if(!state)return;
+ stored('',null);
+ each=detailsByName();for(key in each)if(key in state.details)each[key].open=state.details[key];
  each=fields();for(key in each){
   var was=state.fields[key],field=each[key];
   if(!was||(field.checked===was[0]&&field.value===was[1]))continue;
   field.checked=was[0];field.value=was[1];
   field.dispatchEvent(new Event('input',{bubbles:true}));field.dispatchEvent(new Event('change',{bubbles:true}))}
  history.scrollRestoration='manual';scrollTo(state.x,state.y)};
-var busy=function(){
+var isInteracting=function(){
  var at=document.activeElement;
- return document.hidden||Date.now()-touched<1500||String(getSelection())!==''||
+ return document.hidden||Date.now()-lastInput<1500||String(getSelection())!==''||
   !!document.querySelector('.pinned:not([hidden])')||
   !!(at&&at.closest&&at.closest('main')&&/^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName)&&at.type!=='checkbox')};
-var tell=function(cell,word,text){cell.className='state '+word;cell.textContent=text};
-var show=function(state){
- var done=state.runs.length>0;missed=0;
- if(state.runs.length===cells.length)state.runs.forEach(function(run,i){tell(cells[i],run.state,run.text)});
+var setState=function(cell,word,text){cell.className='state '+word;cell.textContent=text};
+var update=function(state){
+ var done=state.runs.length>0;failures=0;
+ if(state.runs.length===cells.length)state.runs.forEach(function(run,i){setState(cells[i],run.state,run.text)});
  state.runs.forEach(function(run){if(run.state!=='ended')done=false});
  var other=state.version!==bar.dataset.version;newer.hidden=!other;
- if(other&&follow.checked&&!busy()){reload();return}
+ if(other&&follow.checked&&!isInteracting()){reload();return}
  setTimeout(poll,done?5000:1000)};
-var gone=function(){
- if(++missed>1)Array.prototype.forEach.call(cells,function(cell){
+var onError=function(){
+ if(++failures>1)Array.prototype.forEach.call(cells,function(cell){
   var last=cell.dataset.last||cell.textContent;cell.dataset.last=last;
-  tell(cell,'unheard',last+' (the server has ended: keel watch shows the run again)')});
- setTimeout(poll,missed>1?5000:1000)};
+  setState(cell,'unheard',last+' (the server has ended: keel watch shows the run again)')});
+ setTimeout(poll,failures>1?5000:1000)};
 var poll=function(){
  fetch(bar.dataset.state,{cache:'no-store'}).then(function(reply){
-  if(!reply.ok)throw new Error(reply.status);return reply.json()}).then(show,gone)};
+  if(!reply.ok)throw new Error(reply.status);return reply.json()}).then(update,onError)};
 ['pointerdown','keydown','wheel','touchmove'].forEach(function(kind){
- addEventListener(kind,function(event){if(!event.target.closest||!event.target.closest('.watch'))touched=Date.now()},
+ addEventListener(kind,function(event){if(!event.target.closest||!event.target.closest('.watch'))lastInput=Date.now()},
  {passive:true})});
-follow.checked=saved('follow')!==false;
-follow.addEventListener('change',function(){saved('follow',follow.checked)});
+follow.checked=stored('follow')!==false;
+follow.addEventListener('change',function(){stored('follow',follow.checked)});
 newer.addEventListener('click',reload);
 restore();setTimeout(poll,1000);
 })();

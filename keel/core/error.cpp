@@ -2,8 +2,6 @@
 
 namespace keel {
 
-void throw_error(ExitCode code, std::initializer_list<StrCatPart> parts) {
-  throw Error(code, concatenate(parts));
-}
+void throw_error(ExitCode code, std::initializer_list<StrCatPart> parts) { throw Error(code, concatenate(parts)); }
 
 }  // namespace keel

@@ -8,10 +8,10 @@
 
 namespace keel {
 
-/// Exit codes of Keel's processes, documented in docs/exit-codes.md.
+/// The exit codes, documented in docs/exit-codes.md.
 enum class ExitCode : int {
   kDone = 0,                 // everything planned was done
-  kCheckFailed = 1,           // a check (verify, inspect) failed
+  kCheckFailed = 1,          // a check (verify, inspect) failed
   kBadConfiguration = 2,     // command line or configuration
   kBadInput = 3,             // an input file
   kHealthGuard = 4,          // NaN or infinity, sampler and trainer differ, disk full

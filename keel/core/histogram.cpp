@@ -5,9 +5,8 @@
 namespace keel {
 
 Json to_json(const Histogram& histogram) {
-  return {{"count", histogram.count},       {"sum", histogram.sum},
-          {"sum_squares", histogram.sum_of_squares}, {"min", histogram.smallest},
-          {"max", histogram.largest},       {"limits", histogram.limits},
+  return {{"count", histogram.count},  {"sum", histogram.sum},     {"sum_squares", histogram.sum_of_squares},
+          {"min", histogram.smallest}, {"max", histogram.largest}, {"limits", histogram.limits},
           {"counts", histogram.counts}};
 }
 

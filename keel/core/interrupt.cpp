@@ -45,7 +45,7 @@ void discard_blocked_output() {
   }
 }
 
-/// In the handler of the same signal, the signal is delivered when the handler returns.
+/// Ends the program by a signal. If its handler is running, the signal is delivered when the handler returns.
 void end_by_signal(int number) {
   signal(number, SIG_DFL);
   raise(number);

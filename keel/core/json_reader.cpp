@@ -87,7 +87,7 @@ class TreeHandler final : public JsonSaxHandler {
     size_t entry_index = 0;                                // of the next value
     std::unordered_map<std::string, size_t> index_of_key;  // only for objects with many keys
 
-    /// In insertion order: nlohmann's ordered map is a vector of entries.
+    /// Returns the entries in insertion order: nlohmann's ordered map is a vector.
     std::vector<Json::object_t::value_type>& entries() { return node->get_ref<Json::object_t&>(); }
 
     /// Returns the index of the key's entry, or the index of a new one.

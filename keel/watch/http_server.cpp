@@ -1,5 +1,5 @@
-// The only file that includes cpp-httplib, which parses requests and formats responses. Keel manages sockets and threads
-// itself, because the library limits neither the total time of a client nor the number of its headers.
+// The only file that includes cpp-httplib, which parses requests and formats responses. Keel manages sockets and
+// threads itself, because the library limits neither the total time of a client nor the number of its headers.
 
 #include "keel/watch/http_server.h"
 
@@ -134,11 +134,11 @@ class Protocol : public httplib::Server {
   template <class Self>
   static void process(Self& self, httplib::Stream& stream) {
     bool closed = false;
-    const std::function<void(httplib::Request&)> nothing;
-    if constexpr (requires { self.process_request(stream, true, closed, nothing); })
-      self.process_request(stream, true, closed, nothing);
+    const std::function<void(httplib::Request&)> no_setup;
+    if constexpr (requires { self.process_request(stream, true, closed, no_setup); })
+      self.process_request(stream, true, closed, no_setup);
     else
-      self.process_request(stream, std::string(), 0, std::string(), 0, true, closed, nothing);
+      self.process_request(stream, std::string(), 0, std::string(), 0, true, closed, no_setup);
   }
 
   bool has_valid_host(const httplib::Request& request) const {
@@ -247,10 +247,9 @@ namespace keel {
 
 void require_server() {
   if (!can_serve())
-    fail(
-        ExitCode::kBadConfiguration, "this build cannot serve pages: KEEL_WATCH was OFF, or cpp-httplib was not ",
-        "found; install pkg-config and libcpp-httplib-dev and build again (cmake --preset release -DKEEL_WATCH=ON, ",
-        "then make build), or write the page to a file: keel report RUN");
+    fail(ExitCode::kBadConfiguration, "this build cannot serve pages: KEEL_WATCH was OFF, or cpp-httplib was not ",
+         "found; install pkg-config and libcpp-httplib-dev and build again (cmake --preset release -DKEEL_WATCH=ON, ",
+         "then make build), or write the page to a file: keel report RUN");
 }
 
 }  // namespace keel

@@ -249,7 +249,7 @@ TEST(OpenDataset, NeverParsesMessageContentAsSpecialTokens) {
   add(byte_ids("assistant: "));
   EXPECT_EQ(prompt.tokens, expected);
 
-  // The same holds for a text that becomes a message.
+  // A text that becomes a message behaves the same.
   DataOptions always = options_for(folder.write("text.jsonl", R"({"prompt": "<end>"})"));
   always.chat = "always";
   expected = {256, 257};

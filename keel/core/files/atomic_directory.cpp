@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/files/directory_path.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/directory_path.h"
 
 namespace keel {
 namespace {
@@ -20,40 +20,40 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-std::string checksum_of(const InputFile& file) {
+std::string compute_checksum(const InputFile& file) {
   Crc32c checksum;
   file.for_each_piece([&](std::span<const std::byte> piece) { checksum.update(piece); });
   return hex(checksum.value());
 }
 
-constexpr const char* kOwnChecksum = "crc32c";
+constexpr const char* kManifestChecksum = "crc32c";
 
 /// Computes the checksum of a manifest without its own checksum field.
-std::string checksum_of(Json manifest) {
-  manifest.erase(kOwnChecksum);
+std::string compute_checksum(Json manifest) {
+  manifest.erase(kManifestChecksum);
   return hex(crc32c(manifest.dump()));
 }
 
 bool matches_own_checksum(const Json& manifest) {
-  return manifest.is_object() && manifest.value(kOwnChecksum, Json()) == checksum_of(manifest);
+  return manifest.is_object() && manifest.value(kManifestChecksum, Json()) == compute_checksum(manifest);
 }
 
-/// Adds the files of a folder and its subfolders. `below` is the folder's path relative to the top folder.
-void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
+/// Adds the files of a folder and its subfolders. `prefix` is the folder's path from the top folder.
+void add_files(const std::filesystem::path& folder, const std::string& prefix, Json& files) {
   for (const std::string& name : list_directory(folder)) {
     if (is_folder(folder / name)) {
-      add_files(folder / name, below + name + "/", files);
+      add_files(folder / name, prefix + name + "/", files);
       continue;
     }
     const InputFile file = InputFile::open(folder / name);
-    files[below + name] = {{"bytes", file.size()}, {"crc32c", checksum_of(file)}};
+    files[prefix + name] = {{"bytes", file.size()}, {"crc32c", compute_checksum(file)}};
   }
 }
 
 void write_manifest(const std::filesystem::path& folder, Json manifest) {
   manifest["files"] = Json::object();
   add_files(folder, "", manifest["files"]);
-  manifest[kOwnChecksum] = checksum_of(manifest);
+  manifest[kManifestChecksum] = compute_checksum(manifest);
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
 
@@ -72,7 +72,7 @@ void write_folder(const std::filesystem::path& folder, const std::filesystem::pa
     fill(partial);
   } catch (...) {
     try {
-      remove_tree(partial);  // on a full disk this gives the space back
+      remove_tree(partial);  // frees the space, which may be what was missing
     } catch (const Error&) {
       // Report the first error.
     }
@@ -90,8 +90,8 @@ void write_directory_atomically(const std::filesystem::path& folder, const FillF
     remove_if_empty(std::filesystem::path(partial).replace_extension(ending));
 }
 
-void write_directory_atomically(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
-                        const FillFolder& fill) {
+void write_directory_atomically(const std::filesystem::path& folder, const std::filesystem::path& partial,
+                                const Json& heading, const FillFolder& fill) {
   write_folder(folder, partial, [&](const std::filesystem::path& directory) {
     fill(directory);
     write_manifest(directory, heading);
@@ -100,11 +100,11 @@ void write_directory_atomically(const std::filesystem::path& folder, const std::
 
 namespace {
 
-bool contains_only(const std::filesystem::path& folder, const std::string& below, const Json& files) {
+bool contains_only(const std::filesystem::path& folder, const std::string& prefix, const Json& files) {
   const std::vector<std::string> names = list_directory(folder);
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return is_folder(folder / name) ? contains_only(folder / name, below + name + "/", files)
-                                    : files.contains(below + name) || below + name == "manifest.json";
+    return is_folder(folder / name) ? contains_only(folder / name, prefix + name + "/", files)
+                                    : files.contains(prefix + name) || prefix + name == "manifest.json";
   });
 }
 
@@ -119,7 +119,8 @@ Json valid_manifest(const std::filesystem::path& folder) {
   return matches_own_checksum(manifest) ? manifest : Json::object();
 }
 
-std::optional<std::string> find_manifest_mismatch(const std::filesystem::path& folder, std::span<const char* const> required) {
+std::optional<std::string> find_manifest_mismatch(const std::filesystem::path& folder,
+                                                  std::span<const char* const> required) {
   try {
     const Json manifest = read_json_file(folder / "manifest.json");
     if (!matches_own_checksum(manifest)) return "manifest.json does not match its own checksum";
@@ -128,12 +129,13 @@ std::optional<std::string> find_manifest_mismatch(const std::filesystem::path& f
       if (!path_exists(folder / name)) return name + " is missing";
       const InputFile file = InputFile::open(folder / name);
       if (file.size() != size)
-        return name + " has " + std::to_string(file.size()) + " bytes, expected " + std::to_string(size) + " by the manifest";
-      if (checksum_of(file) != entry.at("crc32c").get<std::string>())
-        return name + " has another checksum than the manifest says";
+        return name + " has " + std::to_string(file.size()) + " bytes, expected " + std::to_string(size) +
+               " by the manifest";
+      if (compute_checksum(file) != entry.at("crc32c").get<std::string>())
+        return name + " has another checksum than in the manifest";
     }
     for (const char* name : required)
-      if (!manifest.at("files").contains(name)) return std::string("the manifest does not name ") + name;
+      if (!manifest.at("files").contains(name)) return std::string("the manifest does not list ") + name;
   } catch (const Error& error) {
     return error.what();
   } catch (const Json::exception& error) {

@@ -18,11 +18,12 @@ DirectoryPath directory_path(const std::filesystem::path& path);
 /// Returns a path for libraries that open files by name, which follows a locked directory as well (/proc/self/fd).
 std::string path_for_libraries(const std::filesystem::path& path);
 
-/// Returns the name under which a file grows before it gets its own: NAME.partial. In a locked directory, a file of that
-/// name is left over from a killed process and is removed. Elsewhere it may be a user's file, and a free name is chosen.
+/// Returns the name under which a file grows before it gets its own: NAME.partial. In a locked directory, a file of
+/// that name is left over from a killed process and is removed. Elsewhere it may be a user's file, and a free name is
+/// chosen.
 std::filesystem::path free_partial_name(const std::filesystem::path& path);
 
-/// Until release(), paths below `path` are reached through this open directory, wherever it is moved.
+/// Resolves paths below `path` through this open directory until release(), even if it is moved.
 void redirect(const std::filesystem::path& path, int directory);
 void release(int directory);
 

@@ -76,7 +76,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// What happens to an existing file with the name of a new one.
+/// Determines whether a new file replaces an existing one with its name.
 enum class Existing {
   kReplaced,
   kStays,  // creating the new file throws an Error (kBadConfiguration), even if the name appears during the writing

@@ -5,8 +5,8 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/core/files/file.h"
 #include "keel/core/files/directory_path.h"
+#include "keel/core/files/file.h"
 #include "keel/core/files/retry_on_eintr.h"
 
 namespace keel {

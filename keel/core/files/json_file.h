@@ -22,8 +22,8 @@ Json parse_json_file(std::string_view content, const std::string& file_name, con
 /// Formats JSON for a message: truncated, in ASCII.
 std::string format_short_json(const Json& json);
 
-/// Formats JSON as one line without a newline. Escapes U+0085, U+2028 and U+2029, which Python's splitlines() and others
-/// treat as line ends. Replaces invalid UTF-8.
+/// Formats JSON as one line without a newline. Escapes U+0085, U+2028 and U+2029, which Python's splitlines() and
+/// others treat as line ends. Replaces invalid UTF-8.
 std::string json_line(const Json& json);
 
 }  // namespace keel

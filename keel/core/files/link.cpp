@@ -6,9 +6,9 @@
 #include <climits>
 #include <cstdio>
 
+#include "keel/core/files/directory_path.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/directory_path.h"
 
 namespace keel {
 
@@ -35,11 +35,12 @@ void point_link(const std::filesystem::path& link, const std::string& target) {
   if (before == target) return;
   if (!before) move_aside(link);
   const std::filesystem::path partial = free_partial_name(link);
-  const DirectoryPath half = directory_path(partial), whole = directory_path(link);
-  if (::symlinkat(target.c_str(), half.directory, half.name.c_str()) != 0) fail_to_write("make the link", link, errno);
-  if (::renameat(half.directory, half.name.c_str(), whole.directory, whole.name.c_str()) != 0) {
+  const DirectoryPath partial_path = directory_path(partial), link_path = directory_path(link);
+  if (::symlinkat(target.c_str(), partial_path.directory, partial_path.name.c_str()) != 0)
+    fail_to_write("make the link", link, errno);
+  if (::renameat(partial_path.directory, partial_path.name.c_str(), link_path.directory, link_path.name.c_str()) != 0) {
     const int error = errno;
-    ::unlinkat(half.directory, half.name.c_str(), 0);
+    ::unlinkat(partial_path.directory, partial_path.name.c_str(), 0);
     fail_to_write("make the link", link, error);
   }
   sync_directory(link.parent_path());

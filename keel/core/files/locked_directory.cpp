@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool leads_to(const fs::path& path, int descriptor) {
-  struct stat named{}, open{};
+  struct stat named {
+  }, open{};
   return ::stat(path.c_str(), &named) == 0 && ::fstat(descriptor, &open) == 0 && named.st_dev == open.st_dev &&
          named.st_ino == open.st_ino;
 }
@@ -34,7 +35,8 @@ std::optional<LockedDirectory> LockedDirectory::lock(const fs::path& path) {
   return LockedDirectory(path, std::move(handle));
 }
 
-LockedDirectory::LockedDirectory(fs::path path, FileHandle handle) : path_(std::move(path)), handle_(std::move(handle)) {
+LockedDirectory::LockedDirectory(fs::path path, FileHandle handle)
+    : path_(std::move(path)), handle_(std::move(handle)) {
   redirect(path_, handle_.get());
 }
 

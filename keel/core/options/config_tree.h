@@ -11,7 +11,7 @@ namespace keel {
 
 constexpr const char* kCommandLine = "command line";  // the location in errors
 
-/// How YAML anchors and aliases are handled. Keel's configurations have none, those of other programs may.
+/// Whether YAML anchors and aliases are rejected or resolved. Only configurations of other programs may have them.
 enum class Anchors { kRefused, kResolved };
 
 /// A parsed configuration: the values and their line numbers.

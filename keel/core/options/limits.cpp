@@ -24,15 +24,15 @@ Limits& Limits::operator=(const Limits& other) = default;
 Limits& Limits::operator=(Limits&& other) noexcept = default;
 Limits::~Limits() = default;
 
-Limits Limits::at_least(double bound, std::string why) const {
+Limits Limits::at_least(double bound, std::string reason) const {
   Limits limits = *this;
-  limits.lower_ = Bound{bound, true, std::move(why)};
+  limits.lower_ = Bound{bound, true, std::move(reason)};
   return limits;
 }
 
-Limits Limits::above(double bound, std::string why) const {
+Limits Limits::above(double bound, std::string reason) const {
   Limits limits = *this;
-  limits.lower_ = Bound{bound, false, std::move(why)};
+  limits.lower_ = Bound{bound, false, std::move(reason)};
   return limits;
 }
 
@@ -76,9 +76,9 @@ bool Limits::allow(const std::string& text) const {
   return choices_.empty() || std::find(choices_.begin(), choices_.end(), text) != choices_.end();
 }
 
-std::string Limits::why_too_low(double number) const {
+std::string Limits::reason_if_too_low(double number) const {
   const bool too_low = lower_ && (lower_->included ? number < lower_->value : number <= lower_->value);
-  return too_low ? lower_->why : "";
+  return too_low ? lower_->reason : "";
 }
 
 std::string Limits::bounds_text() const {
@@ -91,8 +91,8 @@ std::string Limits::bounds_text() const {
 
 std::string Limits::choices_text() const { return choices_.empty() ? "" : "one of " + joined(choices_); }
 
-Limits at_least(double bound, std::string why) { return Limits().at_least(bound, std::move(why)); }
-Limits above(double bound, std::string why) { return Limits().above(bound, std::move(why)); }
+Limits at_least(double bound, std::string reason) { return Limits().at_least(bound, std::move(reason)); }
+Limits above(double bound, std::string reason) { return Limits().above(bound, std::move(reason)); }
 Limits at_most(double bound) { return Limits().at_most(bound); }
 Limits below(double bound) { return Limits().below(bound); }
 Limits one_of(std::vector<std::string> choices) { return Limits().one_of(std::move(choices)); }

@@ -19,9 +19,9 @@ class Limits {
   Limits& operator=(Limits&& other) noexcept;
   ~Limits();
 
-  /// `why` is added to the error for a number that is too low. It includes a fix.
-  Limits at_least(double bound, std::string why = "") const;
-  Limits above(double bound, std::string why = "") const;
+  /// `reason` is added to the error for a number that is too low. It includes a fix.
+  Limits at_least(double bound, std::string reason = "") const;
+  Limits above(double bound, std::string reason = "") const;
   Limits at_most(double bound) const;
   Limits below(double bound) const;
   Limits one_of(std::vector<std::string> choices) const;
@@ -34,8 +34,8 @@ class Limits {
   bool allow(const std::string& text) const;
   bool allow_size(size_t size) const { return size > 0 || !not_empty_; }
 
-  /// Returns `why` of the lower bound if the number is too low, else an empty string.
-  std::string why_too_low(double number) const;
+  /// Returns `reason` of the lower bound if the number is too low, else an empty string.
+  std::string reason_if_too_low(double number) const;
 
   bool has_bounds() const { return lower_ || upper_; }
   bool has_lower_bound() const { return lower_.has_value(); }
@@ -51,15 +51,15 @@ class Limits {
   struct Bound {
     double value;
     bool included;
-    std::string why = "";
+    std::string reason = "";
   };
   std::optional<Bound> lower_, upper_;
   std::vector<std::string> choices_;
   bool not_empty_ = false;
 };
 
-Limits at_least(double bound, std::string why = "");
-Limits above(double bound, std::string why = "");
+Limits at_least(double bound, std::string reason = "");
+Limits above(double bound, std::string reason = "");
 Limits at_most(double bound);
 Limits below(double bound);
 Limits one_of(std::vector<std::string> choices);

@@ -34,18 +34,18 @@ std::string first_clause(const std::string& help) {
 }
 
 /// Assigns the values of a tree to the options and collects the errors.
-class Loader {
+class OptionLoader {
  public:
-  Loader(const ConfigTree& tree, const OptionTable& table) : tree_(tree), table_(table) {
+  OptionLoader(const ConfigTree& tree, const OptionTable& table) : tree_(tree), table_(table) {
     for (const Section& section : table.sections()) sections_.insert(section.path);
-    for (const Option& option : table.options()) known_.push_back(option.path);
+    for (const Option& option : table.options()) option_paths_.push_back(option.path);
   }
 
   void run() {
     walk_children("", tree_.value);
     if (errors_.empty()) return;
     std::string message = joined(errors_, "\n");
-    if (unlisted_ > 0) message += "\n... and " + std::to_string(unlisted_) + " more";
+    if (omitted_errors_ > 0) message += "\n... and " + std::to_string(omitted_errors_) + " more";
     throw Error(ExitCode::kBadConfiguration, message);
   }
 
@@ -88,7 +88,7 @@ class Loader {
     if (errors_.size() < kMaxErrors)
       errors_.push_back(subject(path) + ": " + text);
     else
-      ++unlisted_;
+      ++omitted_errors_;
   }
 
   void add_unknown_key(const std::string& path, const Json& value) {
@@ -102,13 +102,13 @@ class Loader {
 
   /// Corrects a misspelling, or shows the settings with the same name in other sections, or the known names.
   std::string suggestion(const std::string& path) const {
-    const std::string section = parent_of(path), leaf = leaf_of(path), elsewhere = settings_called(leaf);
+    const std::string section = parent_of(path), leaf = leaf_of(path), same_name = settings_named(leaf);
     if (const std::string hint = hint_about(path); !hint.empty()) return hint;
-    if (section.empty() && !elsewhere.empty()) return elsewhere;
+    if (section.empty() && !same_name.empty()) return same_name;
     if (const std::string correction = suggest_correction(path, paths_in(section)); !correction.empty())
       return correction;
-    if (!elsewhere.empty()) return elsewhere;
-    if (const std::string correction = suggest_correction(path, known_); !correction.empty()) return correction;
+    if (!same_name.empty()) return same_name;
+    if (const std::string correction = suggest_correction(path, option_paths_); !correction.empty()) return correction;
     if (const std::string hint = hint_about(leaf); !hint.empty()) return hint;
     if (sections_.contains(section)) return "keys of " + section + " are " + joined(leaves_in(section));
     return "sections are " + joined(leaves_in(""));
@@ -118,13 +118,13 @@ class Loader {
   static std::string suggest_correction(const std::string& path, const std::vector<std::string>& names) {
     constexpr size_t kMinTopLevelName = 3;  // shorter names outside sections are close to too many names
     if (parent_of(path).empty() && path.size() < kMinTopLevelName) return "";
-    const auto near = nearest_name(path, names);
-    return near && is_misspelling_of(path, *near) ? "did you mean " + *near + "?" : "";
+    const auto nearest = nearest_name(path, names);
+    return nearest && is_misspelling_of(path, *nearest) ? "did you mean " + *nearest + "?" : "";
   }
 
   /// Returns "this name exists as rollout.temperature (Softmax temperature of sampling)", or an empty string. Settings
   /// of the data come first: `data_epochs` before other settings called `epochs`.
-  std::string settings_called(const std::string& leaf) const {
+  std::string settings_named(const std::string& leaf) const {
     std::vector<std::string> texts;
     for (const std::string& name : {"data_" + leaf, leaf})
       for (const Option& option : table_.options())
@@ -137,7 +137,7 @@ class Loader {
   /// Returns the options, sections and removed names directly below `section`.
   std::vector<std::string> paths_in(const std::string& section) const {
     std::vector<std::string> paths;
-    for (const std::string& path : known_)
+    for (const std::string& path : option_paths_)
       if (parent_of(path) == section) paths.push_back(path);
     for (const Section& inner : table_.sections())
       if (parent_of(inner.path) == section) paths.push_back(inner.path);
@@ -158,9 +158,9 @@ class Loader {
   const ConfigTree& tree_;
   const OptionTable& table_;
   std::set<std::string> sections_;
-  std::vector<std::string> known_;  // paths of options, in the order of the table
+  std::vector<std::string> option_paths_;  // paths of options, in the order of the table
   std::vector<std::string> errors_;
-  size_t unlisted_ = 0;
+  size_t omitted_errors_ = 0;
 };
 
 }  // namespace
@@ -169,7 +169,7 @@ void explain_unknown_keys(KeyHint hint) { key_hint() = std::move(hint); }
 
 void OptionTable::load(const ConfigTree& tree) {
   check();
-  Loader(tree, *this).run();
+  OptionLoader(tree, *this).run();
 }
 
 }  // namespace keel

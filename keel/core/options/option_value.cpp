@@ -105,14 +105,14 @@ std::string fix_for(const Json& value, const Limits& limits) {
     }
     const std::string& text = value.get_ref<const std::string&>();
     const auto choice = nearest_name(text, choices);
-    const bool has_other_digits = choice && !digits_in(*choice).empty() && digits_in(text) != digits_in(*choice);
-    return choice && !has_other_digits ? "; did you mean " + *choice + "?" : "";
+    const bool digits_differ = choice && !digits_in(*choice).empty() && digits_in(text) != digits_in(*choice);
+    return choice && !digits_differ ? "; did you mean " + *choice + "?" : "";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "; write true or false";
   } else {
     if (value.is_number()) {
-      const std::string why = limits.why_too_low(value.get<double>());
-      return why.empty() ? "" : "; " + why;
+      const std::string reason = limits.reason_if_too_low(value.get<double>());
+      return reason.empty() ? "" : "; " + reason;
     }
     if (!value.is_string()) return "";
     std::string text = value;

@@ -11,7 +11,7 @@
 
 namespace keel {
 
-/// What ended a completion: a stop token, a stop string, or the maximum length.
+/// The reason why a completion ended: a stop token, a stop string, or the maximum length.
 enum class Finish { kStop, kStopString, kLength };
 
 /// Returns the finish reason of the OpenAI API and vLLM, which do not distinguish a stop token from a stop string.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of files and folders share: a folder for each test, and processes with other limits and rights.
+// Helpers of the file tests: a folder for each test, and child processes with other limits and users.
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 
 namespace keel {
 
-/// Every test gets an empty folder of its own.
+/// Creates an empty folder for each test.
 class FileTest : public testing::Test {
  protected:
   FileTest() { std::filesystem::permissions(folder_, std::filesystem::perms(0755)); }
@@ -39,8 +39,8 @@ class FileTest : public testing::Test {
     bytes << std::ifstream(path, std::ios::binary).rdbuf();
     return bytes.str();
   }
-  /// By the system's own calls: not those under test, and not std::filesystem's iterators, which a torch package may
-  /// bring along from another standard library.
+  /// Uses POSIX calls instead of the tested functions and of std::filesystem's iterators, which a torch package may
+  /// replace by those of another standard library.
   static std::vector<std::string> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> found;
     DIR* open = ::opendir(folder.c_str());
@@ -56,7 +56,7 @@ class FileTest : public testing::Test {
   const std::filesystem::path& folder_ = made_.path;
 };
 
-/// "CODE: message" of the Error that `action` throws, "" if it throws none.
+/// Returns "CODE: message" of the Error that `action` throws, or "".
 inline std::string error_of(const std::function<void()>& action) {
   try {
     action();
@@ -71,7 +71,7 @@ inline void expect_error(const std::string& got, ExitCode code, const std::vecto
   for (const std::string& part : parts) EXPECT_NE(got.find(part), std::string::npos) << got << "\nlacks: " << part;
 }
 
-/// Runs `action` in a process of its own, where it may change limits and user, and returns what it returned.
+/// Runs `action` in a child process, where it may change limits and user. Returns its result.
 inline std::string in_child(const std::function<std::string()>& action) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
@@ -94,14 +94,14 @@ inline std::string in_child(const std::function<std::string()>& action) {
 }
 
 inline void limit_file_size(rlim_t bytes) {
-  std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+  std::signal(SIGXFSZ, SIG_IGN);  // like the program
   struct rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
   limit.rlim_cur = bytes;
   if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) std::abort();
 }
 
-/// Permissions do not bind root.
+/// Drops root, which ignores permissions.
 inline void become_ordinary_user() {
   if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) std::abort();
 }

@@ -12,7 +12,7 @@
 namespace keel {
 namespace {
 
-// The examples that NIST publishes for FIPS 180-4.
+// NIST's examples for FIPS 180-4.
 TEST(Sha256, GivesThePublishedDigests) {
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -25,7 +25,7 @@ TEST(Sha256, GivesThePublishedDigests) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// The vectors of RFC 3720, appendix B.4, and the customary check value of "123456789".
+// The test vectors of RFC 3720, appendix B.4, and the usual check value of "123456789".
 TEST(Crc32c, GivesThePublishedChecksums) {
   EXPECT_EQ(crc32c(""), 0u);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
@@ -74,10 +74,10 @@ TEST(Hashes, CanBeReadBetweenUpdates) {
 TEST(Crc32c, ChangesWithEveryBit) {
   std::mt19937 generator(2);
   std::string bytes = random_bytes(100, generator);
-  const uint32_t right = crc32c(bytes);
+  const uint32_t original = crc32c(bytes);
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
-    ASSERT_NE(crc32c(bytes), right) << bit;
+    ASSERT_NE(crc32c(bytes), original) << bit;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
   }
 }

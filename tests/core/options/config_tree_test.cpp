@@ -92,7 +92,7 @@ TEST(Override, RejectsANumberThatYamlVersionsReadDifferently) {
 
 TEST_F(Yaml, TypesUnquotedScalarsByTheCoreSchema) {
   for (const ScalarCase& c : core_schema()) {
-    if (std::string(c.text) == "-") continue;  // in YAML a list with one empty element
+    if (std::string(c.text) == "-") continue;  // YAML reads this as a list with one empty element
     const Json value = parse_config("key: " + std::string(c.text), "run.yaml").value.at("key");
     EXPECT_EQ(value, c.value) << c.text;
     EXPECT_EQ(value.is_number_float(), c.value.is_number_float()) << c.text;
@@ -250,7 +250,7 @@ TEST_F(Yaml, RejectsInvalidBytesAndLargeFiles) {
 }
 
 TEST_F(Yaml, AllowsSixtyFourLevelsAndNoMore) {
-  const auto nested = [](int levels) {  // levels mappings in each other
+  const auto nested = [](int levels) {  // a mapping and nested lists
     return "a: " + std::string(static_cast<size_t>(levels - 1), '[') +
            std::string(static_cast<size_t>(levels - 1), ']');
   };

@@ -16,7 +16,7 @@ namespace {
 using namespace example;
 
 /// Returns random strings and strings that YAML or JSON parsers often misread.
-std::string nasty_string(RandomSequence& draws) {
+std::string difficult_string(RandomSequence& draws) {
   static const auto kKnown =
       Json::parse(R"(["", " ", "null", "NULL", "~", "true", "False", "yes", "No", "on", "y", "1", "+1",
       "3.", "1e5", "0x1F", "0o7", ".inf", "-.INF", ".nan", "Inf", "1_0", "12:30", "2024-01-01", "-", "- a", "a: b",
@@ -45,12 +45,12 @@ TEST(Properties, ADumpLoadsToTheSameValues) {
     f.config.rollout.samples_per_prompt = static_cast<int64_t>(draws.word()) + 1;
     f.config.rollout.temperature = 100 * draws.uniform();
     if (draws.below(2) == 0) f.config.rollout.delta = any_double(draws) + 1e-300;
-    for (uint32_t n = draws.below(4); n > 0; --n) f.config.rollout.stop.push_back(nasty_string(draws));
+    for (uint32_t n = draws.below(4); n > 0; --n) f.config.rollout.stop.push_back(difficult_string(draws));
     f.config.rollout.mixture.push_back(any_double(draws));
     f.config.rollout.sizes.push_back(-static_cast<int64_t>(draws.word()) << draws.below(31));
     f.config.train.seed = (uint64_t{draws.word()} << 32) | draws.word();
-    f.config.train.name = nasty_string(draws) + "x";
-    f.config.train.note = nasty_string(draws);
+    f.config.train.name = difficult_string(draws) + "x";
+    f.config.train.note = difficult_string(draws);
     f.config.train.shuffle = draws.below(2) == 0;
     const std::string text = f.table.dump_yaml("heading: " + std::to_string(i));
     Fixture g;
@@ -91,14 +91,14 @@ TEST(Properties, AMutatedKeyIsAlwaysAnError) {
 
 TEST(Properties, AnyValueIsAssignedOrRejectedForAnyOption) {
   RandomSequence draws(13, Stream::kShuffle, 0);
-  int taken = 0;
+  int assigned = 0;
   for (int i = 0; i < 5000; ++i) {
     Fixture f;
     const auto& options = f.table.options();
     const std::string path = options[draws.below(static_cast<uint32_t>(options.size()))].path;
     const Json values[] = {
-        nullptr, true, draws.word(), -1, any_double(draws), nasty_string(draws), Json::array(), Json::object(),
-        Json::array({any_double(draws), 2}), Json::array({nasty_string(draws)})};
+        nullptr, true, draws.word(), -1, any_double(draws), difficult_string(draws), Json::array(), Json::object(),
+        Json::array({any_double(draws), 2}), Json::array({difficult_string(draws)})};
     const Json value = values[draws.below(10)];
     ConfigTree tree;
     Json* node = &tree.value;
@@ -111,13 +111,13 @@ TEST(Properties, AnyValueIsAssignedOrRejectedForAnyOption) {
     try {
       f.table.load(tree);
       EXPECT_EQ(f.table.get(path), value) << path;
-      ++taken;
+      ++assigned;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadConfiguration);
       EXPECT_TRUE(contains(error.what(), ", expected ")) << error.what();
     }
   }
-  EXPECT_GT(taken, 500);
+  EXPECT_GT(assigned, 500);
 }
 
 }  // namespace

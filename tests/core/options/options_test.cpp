@@ -181,7 +181,7 @@ TEST(Shorthands, AStringForASectionSetsItsPath) {
 
 TEST(Table, ChecksItsOwnDefaultsAndNames) {
   EXPECT_NO_THROW(Fixture().table.load({}));
-  const auto mistake = [](auto describe) {
+  const auto failure = [](auto describe) {
     return error_of(
         [&] {
           OptionTable table;
@@ -193,24 +193,24 @@ TEST(Table, ChecksItsOwnDefaultsAndNames) {
   int64_t n = 0;
   double x = std::numeric_limits<double>::infinity();
   std::string s = "c";
-  EXPECT_EQ(mistake([&](OptionTable& t) { t.add("n", n, "N.", at_least(1)); }),
+  EXPECT_EQ(failure([&](OptionTable& t) { t.add("n", n, "N.", at_least(1)); }),
             "option table: default of n: got 0 (integer), expected an integer at least 1");
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", one_of({"a", "b"})); }), "default of s"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits that do not apply"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits that do not apply"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("a.b", s, "S."); }), "is not a key"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.add("s", s, "S.", one_of({"a", "b"})); }), "default of s"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits that do not apply"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits that do not apply"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.add("a.b", s, "S."); }), "is not a key"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) {
                          t.add("s", s, "S.");
                          t.add("s", s, "S.");
                        }),
                        "described twice"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) {
                          t.add("s", s, "S.");
                          t.refuse("s", "no");
                        }),
                        "is still in use"));
-  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "unknown option nothing"));
+  EXPECT_TRUE(contains(failure([&](OptionTable& t) { t.get("nothing"); }), "unknown option nothing"));
 }
 
 TEST(Table, DumpsAllOptionsInOrder) {
@@ -264,16 +264,16 @@ TEST(NearestName, CountsEdits) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("abc", ""), 3u);
   EXPECT_EQ(edit_distance("ab", "ba"), 1u);
-  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // of the restricted kind: what was swapped is not edited again
+  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // restricted: swapped characters are not edited again
   EXPECT_EQ(edit_distance("same", "same"), 0u);
-  for (const auto& [written, meant] :
+  for (const auto& [typed, expected] :
        {std::pair{"temprature", "temperature"}, {"opt", "optimizer"}, {"TOP-K", "top_k"}})
-    EXPECT_TRUE(is_misspelling_of(written, meant)) << written;
-  for (const auto& [written, other] : {std::pair{"grad_clip", "dual_clip"},
-                                       {"policy", "policy_loss_type"},
-                                       {"num_samples", "max_samples"},
-                                       {"max_new_tokens", "max_tokens"}})
-    EXPECT_FALSE(is_misspelling_of(written, other)) << written;
+    EXPECT_TRUE(is_misspelling_of(typed, expected)) << typed;
+  for (const auto& [typed, other] : {std::pair{"grad_clip", "dual_clip"},
+                                     {"policy", "policy_loss_type"},
+                                     {"num_samples", "max_samples"},
+                                     {"max_new_tokens", "max_tokens"}})
+    EXPECT_FALSE(is_misspelling_of(typed, other)) << typed;
 }
 
 TEST(NearestName, IsOnlySuggestedForAMisspelling) {

@@ -17,7 +17,6 @@ std::string_view trimmed(std::string_view text);
 /// Converts A to Z to lower case, independent of the locale.
 std::string lower_case(std::string text);
 
-/// Joins the items with the separator.
 std::string joined(const std::vector<std::string>& items, const std::string& separator = ", ");
 
 /// Formats a number with `decimals` decimals; never "-0.00".

@@ -26,7 +26,6 @@ struct Listener {
 /// Opens the socket. Throws an Error (exit code 2) with a fix if the port is in use or the address is not local.
 Listener open_listener(const ListenAddress& address);
 
-/// Compares two strings in constant time.
 bool equal_in_constant_time(std::string_view one, std::string_view other);
 
 }  // namespace keel

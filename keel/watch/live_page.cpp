@@ -61,7 +61,7 @@ std::string query_of(const std::vector<WatchedRun>& runs) {
 }
 
 Page live_report_page(const LiveReport& report) {
-  std::string content = report.is_choice ? "<a href=\"./\">all runs</a>" : "";
+  std::string content = report.is_selection ? "<a href=\"./\">all runs</a>" : "";
   for (const WatchedRun& run : report.shown)
     content += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_untrusted(run.name)) + "</b> " +
                state_cell(run) + "</p>";
@@ -78,7 +78,7 @@ Page live_report_page(const LiveReport& report) {
     page = report_page(report.read);
   }
   page.body = notes + page.body;
-  page.before = bar(content, report.is_choice ? query_of(report.shown) : "", report.version);
+  page.before = bar(content, report.is_selection ? query_of(report.shown) : "", report.version);
   return make_live(std::move(page));
 }
 

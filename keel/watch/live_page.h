@@ -18,7 +18,7 @@ struct LiveReport {
   std::vector<RunData> read = {};
   std::vector<std::string> errors = {};  // one per run that could not be read
   std::string version;
-  bool is_choice = false;  // some of several runs are selected: the bar links to all runs
+  bool is_selection = false;  // some of several runs are selected: the bar links to all runs
 };
 Page live_report_page(const LiveReport& report);
 

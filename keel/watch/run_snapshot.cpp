@@ -29,9 +29,9 @@ std::string last_line(const fs::path& path) {
   file.read_at(file.size() - size, std::as_writable_bytes(std::span(tail)));
   const size_t end = tail.rfind('\n');
   if (end == std::string::npos || end == 0) return "";
-  const size_t before = tail.rfind('\n', end - 1);
-  if (before == std::string::npos && size < file.size()) return "";
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  const size_t previous = tail.rfind('\n', end - 1);
+  if (previous == std::string::npos && size < file.size()) return "";
+  const size_t begin = previous == std::string::npos ? 0 : previous + 1;
   return tail.substr(begin, end - begin);
 }
 

@@ -45,10 +45,10 @@ std::string names_of(const WatchedRuns::List& runs) {
 
 PageResponse Site::respond(const PageRequest& request) {
   const std::shared_ptr<const WatchedRuns::List> runs = runs_.runs();
-  const bool is_choice = !request.runs.empty(), is_list = !is_choice && runs_.has_folders();
+  const bool is_selection = !request.runs.empty(), is_list = !is_selection && runs_.has_folders();
   if (request.runs.size() > kMaxRunsPerPage)
     return plain(400, "At most " + std::to_string(kMaxRunsPerPage) + " runs can be compared.\n");
-  WatchedRuns::List shown = is_choice ? WatchedRuns::List() : *runs;
+  WatchedRuns::List shown = is_selection ? WatchedRuns::List() : *runs;
   for (const std::string& name : request.runs) {
     const auto found = std::ranges::find(*runs, name, &WatchedRun::name);
     if (found == runs->end()) return plain(404, "No watched run has this name.\n");
@@ -58,10 +58,10 @@ PageResponse Site::respond(const PageRequest& request) {
     last_poll_ = steady_seconds();
     return {.type = "application/json",
             .body = std::make_shared<const std::string>(
-                state_json(shown, is_list ? names_of(shown) : next_version(shown, is_choice)))};
+                state_json(shown, is_list ? names_of(shown) : next_version(shown, is_selection)))};
   }
   if (!request.route.empty()) return plain(404, "Page not found.\n");
-  return is_list ? html(list_page(shown, names_of(shown))) : report(shown, is_choice);
+  return is_list ? html(list_page(shown, names_of(shown))) : report(shown, is_selection);
 }
 
 std::optional<Site::CachedPage> Site::find_cached(const std::string& query) const {
@@ -71,23 +71,23 @@ std::optional<Site::CachedPage> Site::find_cached(const std::string& query) cons
 }
 
 /// Returns the version that a request would get now. The cached page may not be due for a rebuild.
-std::string Site::next_version(const WatchedRuns::List& shown, bool is_choice) const {
-  const std::optional<CachedPage> last = find_cached(is_choice ? query_of(shown) : "");
+std::string Site::next_version(const WatchedRuns::List& shown, bool is_selection) const {
+  const std::optional<CachedPage> last = find_cached(is_selection ? query_of(shown) : "");
   return last && steady_seconds() < last->next_build ? last->version : version_of(shown);
 }
 
-PageResponse Site::report(const WatchedRuns::List& shown, bool is_choice) {
-  const std::string query = is_choice ? query_of(shown) : "";
+PageResponse Site::report(const WatchedRuns::List& shown, bool is_selection) {
+  const std::string query = is_selection ? query_of(shown) : "";
   const auto find_current = [&]() -> std::optional<CachedPage> {
     const std::optional<CachedPage> last = find_cached(query);
-    return last && last->version == next_version(shown, is_choice) ? last : std::nullopt;
+    return last && last->version == next_version(shown, is_selection) ? last : std::nullopt;
   };
   if (const std::optional<CachedPage> current = find_current()) return current->page;
   const std::unique_lock building(build_mutex_, kBuildTimeout);
   if (!building.owns_lock()) return plain(503, "The page takes long to build; try again.\n");
   if (const std::optional<CachedPage> current = find_current()) return current->page;  // built by another thread
   const std::optional<CachedPage> last = find_cached(query);
-  CachedPage page = build(shown, is_choice, last ? last->records : std::make_shared<RecordsOfRuns>());
+  CachedPage page = build(shown, is_selection, last ? last->records : std::make_shared<RecordsOfRuns>());
   const std::scoped_lock lock(mutex_);
   pages_[query] = page;
   if (pages_.size() > kMaxPages)
@@ -123,9 +123,10 @@ std::optional<RunData> Site::try_read(const WatchedRun& run, size_t max_rows, Re
   }
 }
 
-Site::CachedPage Site::build(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records) {
+Site::CachedPage Site::build(const WatchedRuns::List& shown, bool is_selection,
+                             std::shared_ptr<RecordsOfRuns> records) {
   const double begin = steady_seconds();
-  LiveReport report{.shown = shown, .version = version_of(shown), .is_choice = is_choice};
+  LiveReport report{.shown = shown, .version = version_of(shown), .is_selection = is_selection};
   std::erase_if(*records, [&](const auto& each) {
     return std::ranges::find(shown, each.first, &WatchedRun::folder) == shown.end();
   });

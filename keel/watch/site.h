@@ -49,12 +49,12 @@ class Site {
     double built_at = 0, next_build = 0;     // times on the steady clock
   };
 
-  PageResponse report(const WatchedRuns::List& shown, bool is_choice);
-  CachedPage build(const WatchedRuns::List& shown, bool is_choice, std::shared_ptr<RecordsOfRuns> records);
+  PageResponse report(const WatchedRuns::List& shown, bool is_selection);
+  CachedPage build(const WatchedRuns::List& shown, bool is_selection, std::shared_ptr<RecordsOfRuns> records);
   static RunData read(const std::filesystem::path& run, size_t max_rows, RecordsOfRuns& records);
   static std::optional<RunData> try_read(const WatchedRun& run, size_t max_rows, RecordsOfRuns& records,
                                          std::vector<std::string>& errors);
-  std::string next_version(const WatchedRuns::List& shown, bool is_choice) const;
+  std::string next_version(const WatchedRuns::List& shown, bool is_selection) const;
   std::optional<CachedPage> find_cached(const std::string& query) const;
 
   const WatchedRuns& runs_;

@@ -115,7 +115,7 @@ mode_t file_mode(const fs::path& path) {
 }
 
 /// Returns the length of the file up to its last newline.
-uint64_t size_of_whole_lines(int descriptor, uint64_t size, const fs::path& path) {
+uint64_t size_of_complete_lines(int descriptor, uint64_t size, const fs::path& path) {
   std::vector<char> block(64 * 1024);
   while (size > 0) {
     const uint64_t length = std::min<uint64_t>(size, block.size());
@@ -266,7 +266,7 @@ AppendFile AppendFile::open(const fs::path& path) {
     fail(ExitCode::kBadConfiguration, "cannot append to ", path, ": it is not a regular file; choose another name");
   }
   const auto size = static_cast<uint64_t>(status.st_size);
-  file.size_ = size_of_whole_lines(file.handle_.get(), size, path);
+  file.size_ = size_of_complete_lines(file.handle_.get(), size, path);
   file.torn_ = file.size_ != size;
   if (const int error = file.cut_torn_line(); error != 0) fail_to_write("cut the torn last line of", path, error);
   sync_directory(parent_folder(path));

@@ -46,7 +46,6 @@ class Crc32c {
   uint32_t state_ = ~0u;
 };
 
-/// The CRC-32C of `bytes`.
 uint32_t crc32c(std::span<const std::byte> bytes);
 uint32_t crc32c(std::string_view bytes);
 

@@ -28,8 +28,7 @@ std::string leaf_of(const std::string& path) { return path.substr(path.find_last
 /// Returns the first clause of a help text, to distinguish settings of the same name.
 std::string first_clause(const std::string& help) {
   size_t end = help.find_first_of(".;:");
-  while (end + 1 < help.size() && help[end + 1] != ' ')
-    end = help.find_first_of(".;:", end + 1);  // not at the dot of "rollout.seed"
+  while (end + 1 < help.size() && help[end + 1] != ' ') end = help.find_first_of(".;:", end + 1);  // "rollout.seed"
   return help.substr(0, end);
 }
 
@@ -92,8 +91,7 @@ class OptionLoader {
   }
 
   void add_unknown_key(const std::string& path, const Json& value) {
-    if (errors_.size() >= kMaxErrors)
-      return add_error(path, "");  // only counts the error, because suggestions take time
+    if (errors_.size() >= kMaxErrors) return add_error(path, "");  // counts it; suggestions would take time
     const auto child = value.is_object() ? value.begin() : value.end();
     if (child != value.end() && !hint_about(path + "." + child.key()).empty())
       return add_unknown_key(path + "." + child.key(), child.value());

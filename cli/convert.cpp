@@ -34,7 +34,7 @@ const GgufFormat& gguf_format(const std::string& dtype, const LoadedModel& loade
 }
 
 ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesystem::path& path, Console& messages) {
-  std::error_code ignored;  // a dangling link exists, too
+  std::error_code ignored;  // symlink_status() also finds dangling links
   if (std::filesystem::exists(std::filesystem::symlink_status(arguments.output, ignored)))
     fail(ExitCode::kBadConfiguration, "cannot write ", arguments.output,
          ": it exists; remove it or choose another name");
@@ -53,8 +53,8 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());
   if (const int64_t context = gguf_context_length(config, path.string()); context < config.max_position_embeddings)
-    messages.line("GGUF cannot store the attention window of a " + config.model_type +
-                  ": context length reduced from " + format_count(config.max_position_embeddings) + " to " +
+    messages.line("GGUF has no field for the attention window of " + config.model_type +
+                  ", so the context length is reduced from " + format_count(config.max_position_embeddings) + " to " +
                   format_count(context) + " tokens");
   const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
                                  sampling = describe_file_sampling(loaded.generation);

@@ -36,9 +36,10 @@ CommandHandler add_methods(CommandLine& line) {
   Command command = line.add("methods", "List the objectives: equation, defaults, source");
   command.option("NAME", *name, "Print one method in detail").words(method_names());
   return [name] {
-    if (!name->empty()) std::fputs(describe(find_method(*name, "no method")).c_str(), stdout);
-    for (const Method& method : methods())
-      if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());
+    if (name->empty())
+      for (const Method& method : methods()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());
+    else
+      std::fputs(describe(find_method(*name, /*what=*/"no method")).c_str(), stdout);
     return ExitCode::kDone;
   };
 }

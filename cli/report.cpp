@@ -77,7 +77,7 @@ CommandHandler add_report(CommandLine& line) {
     Console messages(stderr);
     for (const std::string& folder : arguments->runs)
       for (const std::string& change : find_changed_rows(folder))
-        messages.warning(change + "; the report shows the rows as they are now");
+        messages.warning(change + "; the report shows the changed rows");
     for (const RunData& run : runs)
       for (const std::string& damage : run.recorded.damage) messages.warning(damage + "; the report leaves it out");
     disambiguate_names(runs, arguments->runs);

@@ -21,9 +21,9 @@ struct RewardArguments {
 struct KeyOptions {
   DataOptions& data;
   void describe(OptionTable& table) {
-    table.add("prompt_key", data.prompt_key, "Column of the prompt; empty: recognised.");
-    table.add("answer_key", data.answer_key, "Column of the answer; empty: recognised.");
-    table.add("source_key", data.source_key, "Column of the source; empty: recognised.");
+    table.add("prompt_key", data.prompt_key, "Column of the prompt; empty: detected.");
+    table.add("answer_key", data.answer_key, "Column of the answer; empty: detected.");
+    table.add("source_key", data.source_key, "Column of the source; empty: detected.");
   }
 };
 
@@ -54,7 +54,7 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
     RewardRow read = rows.read(row, line.number, line.location);
     const Prompt& prompt = read.prompt;
     const std::string answer_error = reward.answer_error(prompt.answer, prompt.source);
-    if (!answer_error.empty() && options.on_error == "stop")
+    if (!answer_error.empty() && options.on_error == "stop")  // else it is among the failures below
       fail(ExitCode::kBadInput, line.location, ": ", answer_error);
     const RewardSample sample{.prompt = prompt,
                               .completion = read.completion,
@@ -83,7 +83,7 @@ CommandHandler add_reward(CommandLine& line) {
   command
       .option("ROWS", arguments->rows,
               "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or in the format of verl, TRL and "
-              "others, printed with \"reward\"; - is standard input")
+              "others; each is printed with \"reward\" added; - is standard input")
       .required()
       .files();
   command

@@ -30,7 +30,7 @@ void add_model_option(Command& command, const char* name, GenerationArguments& a
 /// Adds the other shared options.
 void add_generation_options(Command& command, GenerationArguments& arguments);
 
-/// The settings of a run for conversations and the end of completions.
+/// A run's system prompt, stop strings and chat template variables.
 struct ChatSettings {
   std::string system_prompt;
   std::vector<std::string> stop_strings = {}, chat_template_kwargs = {};
@@ -45,7 +45,7 @@ class TextGenerator {
   TextGenerator(const GenerationArguments& arguments, Console& messages);
 
   const LoadedModel& loaded() const { return loaded_; }
-  /// Prints the sampling settings that the command line leaves open: those of the model's file, and the drawn seed.
+  /// Prints the sampling settings that the command line leaves open: those of generation_config.json, and the seed.
   void print_settings(Console& messages) const;
   /// The seed; std::nullopt if sampling is greedy.
   std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }

@@ -86,13 +86,13 @@ Json json_of(const Decisions& d) {
           {"outside_entropy", number_or_null(d.entropy.mean())}};
 }
 
-Json json_of(const MethodComparison& a, size_t max_types) {
+Json json_of(const MethodComparison& a, size_t max_token_types) {
   Json parameter_values = Json::object();
   for (const auto& [name, value] : number_parameters(a.spec.region)) parameter_values[name] = number_or_null(value);
   for (const auto& [name, word] : choice_parameters(a.spec.region)) parameter_values[name] = word;
   Json types = Json::array();
   for (const TokenTypeDifference& type : a.types) {
-    if (types.size() == max_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
+    if (types.size() == max_token_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
     types.push_back({{"token", type.token},
                      {"tokens", type.tokens},
                      {"held_back_by_run", type.blocked_by_run},

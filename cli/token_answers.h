@@ -27,7 +27,7 @@ struct RecordArguments {
 std::string describe_records(const std::string& run, const TokenComparison& answers);
 
 Json json_of(const Decisions& decisions);
-Json json_of(const MethodComparison& answer, size_t max_types);
+Json json_of(const MethodComparison& answer, size_t max_token_types);
 
 /// One CSV field for each name in kDecisionFields.
 std::string csv_fields(const Decisions& decisions);

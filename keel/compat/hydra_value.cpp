@@ -7,6 +7,8 @@
 namespace keel::compat {
 namespace {
 
+constexpr int kNoLine = 0;  // The value is on the command line.
+
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
 /// Parses a scalar. Hydra allows single _ between digits; a leading zero makes a string.
@@ -23,7 +25,7 @@ Json parse_scalar(std::string text, const TreeBuilder& builder) {
   const bool leading_zero = first != std::string::npos && number[first] == '0' && first + 1 < number.size() &&
                             is_digit(number[first + 1]) && (first == 0 || number[first - 1] != '.');
   if (leading_zero || !is_number_text(number)) return text;
-  return plain_scalar(number, builder.location(0));
+  return plain_scalar(number, builder.location(kNoLine));
 }
 
 class HydraReader {
@@ -32,7 +34,7 @@ class HydraReader {
 
   void read() {
     skip_spaces();
-    if (at_ == text_.size()) return builder_.scalar("", 0);
+    if (at_ == text_.size()) return builder_.scalar("", kNoLine);
     element();
     skip_spaces();
     if (at_ == text_.size()) return;
@@ -51,7 +53,7 @@ class HydraReader {
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
-    builder_.refuse(0, parts...);
+    builder_.refuse(kNoLine, parts...);
   }
   void skip_spaces() {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
@@ -68,14 +70,14 @@ class HydraReader {
   void element() {
     if (take('[')) return list();
     if (take('{')) return mapping();
-    if (at_quote()) return builder_.scalar(quoted(), 0);
+    if (at_quote()) return builder_.scalar(quoted(), kNoLine);
     bool escaped = false;
     const std::string text = word("", escaped);
-    builder_.scalar(escaped ? Json(text) : parse_scalar(text, builder_), 0);
+    builder_.scalar(escaped ? Json(text) : parse_scalar(text, builder_), kNoLine);
   }
 
   void list() {
-    builder_.begin_list(0);
+    builder_.begin_list(kNoLine);
     for (bool first = true; !take(']'); first = false) {
       if (!first && !take(',')) refuse("the list has no , or ] after a value. Write it as [a, b]");
       element();
@@ -84,14 +86,14 @@ class HydraReader {
   }
 
   void mapping() {
-    builder_.begin_mapping(0);
+    builder_.begin_mapping(kNoLine);
     for (bool first = true; !take('}'); first = false) {
       if (!first && !take(',')) refuse("the mapping has no , or } after a value. Write it as {name: value}");
       skip_spaces();
       bool escaped = false;
       const std::string name = at_quote() ? quoted() : word(":", escaped);
       if (!take(':')) refuse("there is no : after \"", shorten(name, kShown), "\". Write a mapping as {name: value}");
-      builder_.key(name, 0);
+      builder_.key(name, kNoLine);
       element();
     }
     builder_.end();
@@ -105,6 +107,7 @@ class HydraReader {
       size_t slashes = 0;
       while (at_ + slashes < text_.size() && text_[at_ + slashes] == '\\') ++slashes;
       const bool before_quote = slashes > 0 && at_ + slashes < text_.size() && text_[at_ + slashes] == quote;
+      // n backslashes before a quote are n / 2, and the quote if n is odd.
       value.append(before_quote ? slashes / 2 : slashes, '\\');
       at_ += slashes;
       if (slashes > 0 && (!before_quote || slashes % 2 == 0)) continue;
@@ -147,7 +150,7 @@ class HydraReader {
 
 void read_hydra_value(std::string_view text, TreeBuilder& builder) {
   if (text.find("${") != text.npos)
-    builder.refuse(0,
+    builder.refuse(kNoLine,
                    "references (${...}) are not supported here. Fix: run verl with --cfg job --resolve, "
                    "and import its output");
   HydraReader(text, builder).read();

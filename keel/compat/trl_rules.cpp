@@ -10,7 +10,7 @@ namespace {
 
 /// Settings that are in different sections for SFT and RL.
 struct Phase {
-  std::string optimizer, length, every;
+  std::string optimizer_section, length_section, eval_interval;
   int64_t updates_per_step;  // TRL counts updates, Keel rollout batches
 };
 
@@ -26,10 +26,10 @@ int64_t updates_to_steps(const Import& r, const std::string& key, const Phase& p
 }
 
 void set_schedule(Import& r, const Phase& phase) {
-  const std::string type = r.text("lr_scheduler_type"), floor = phase.optimizer + ".min_lr_ratio";
-  r.set(phase.optimizer + ".schedule", convert_key(r, "lr_scheduler_type", to_schedule), "lr_scheduler_type");
+  const std::string type = r.text("lr_scheduler_type"), floor = phase.optimizer_section + ".min_lr_ratio";
+  r.set(phase.optimizer_section + ".schedule", convert_key(r, "lr_scheduler_type", to_schedule), "lr_scheduler_type");
   const Json rate = r.value("lr_scheduler_kwargs.min_lr_rate"), lowest = r.value("lr_scheduler_kwargs.min_lr");
-  const Json lr = r.setting(phase.optimizer + ".lr");
+  const Json lr = r.setting(phase.optimizer_section + ".lr");
   if (!rate.is_null()) r.set(floor, rate, "lr_scheduler_kwargs.min_lr_rate");
   if (lowest.is_number() && lr.is_number() && (lr <= 0 || lowest > lr))
     r.refuse("lr_scheduler_kwargs.min_lr",
@@ -41,22 +41,22 @@ void set_schedule(Import& r, const Phase& phase) {
   if (type == "constant") return;  // transformers' constant has no warm-up
   const Json steps = r.value("warmup_steps"), ratio = r.value("warmup_ratio");
   if (steps.is_number() && steps > 0)
-    r.set(phase.optimizer + ".warmup_updates", steps >= 1 ? Json(std::floor(steps.get<double>())) : steps,
+    r.set(phase.optimizer_section + ".warmup_updates", steps >= 1 ? Json(std::floor(steps.get<double>())) : steps,
           "warmup_steps");
   else if (!ratio.is_null())
-    set_warmup_fraction(r, phase.optimizer + ".warmup_updates", "warmup_ratio");
+    set_warmup_fraction(r, phase.optimizer_section + ".warmup_updates", "warmup_ratio");
 }
 
 void set_length(Import& r, const Phase& phase) {
   const Json steps = r.value("max_steps");
-  if (r.user_sets(phase.length + ".steps") || r.user_sets(phase.length + ".data_epochs")) return;
+  if (r.user_sets(phase.length_section + ".steps") || r.user_sets(phase.length_section + ".data_epochs")) return;
   if (steps.is_null() || (steps.is_number() && steps <= 0))
-    return r.set(phase.length + ".data_epochs", r.value("num_train_epochs"), "num_train_epochs");
+    return r.set(phase.length_section + ".data_epochs", r.value("num_train_epochs"), "num_train_epochs");
   const int64_t count = steps.is_number_integer() ? steps.get<int64_t>() : 0, updates = phase.updates_per_step;
   if (count == 0 || count % updates != 0)
     return r.refuse("max_steps", "got " + steps.dump() + " updates, expected a multiple of " + std::to_string(updates) +
                                      ", the updates per rollout batch");
-  r.set(phase.length + ".steps", count / updates, "max_steps", updates > 1 ? "in rollout batches" : "");
+  r.set(phase.length_section + ".steps", count / updates, "max_steps", updates > 1 ? "in rollout batches" : "");
 }
 
 /// Sets the intervals of checkpoints and evaluations. Returns whether TRL evaluates.
@@ -67,7 +67,8 @@ bool set_intervals(Import& r, const Phase& phase) {
     if (std::ranges::count(kStrategies, r.text(key)) == 0)
       r.refuse(key, "got " + r.text(key) + ", expected no, steps or epoch");
     if (r.text(key) == "epoch" || r.text(key) == "best")
-      r.remark(key + std::string(": epochs are not supported; checkpoint.every and ") + phase.every + " count steps");
+      r.remark(key + std::string(": epochs are not supported; checkpoint.every and ") + phase.eval_interval +
+               " count steps");
   };
   const char* strategy = r.find("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
   check("save_strategy");
@@ -78,11 +79,11 @@ bool set_intervals(Import& r, const Phase& phase) {
   else if (r.find("save_steps") && (save.empty() || save == "steps"))
     r.set("checkpoint.every", updates_to_steps(r, "save_steps", phase), "save_steps", rounded);
   const char* interval = r.find("eval_steps") ? "eval_steps" : "logging_steps";
-  if (evaluate == "steps") r.set(phase.every, updates_to_steps(r, interval, phase), interval, rounded);
+  if (evaluate == "steps") r.set(phase.eval_interval, updates_to_steps(r, interval, phase), interval, rounded);
   return !evaluate.empty() && evaluate != "no" && evaluate != "false";
 }
 
-/// Completions (or rows) of one device step on all devices.
+/// Completions (or rows) of one forward and backward pass over all devices.
 int64_t device_batch(const Import& r) { return r.count("per_device_train_batch_size") * r.count("num_processes"); }
 
 void remark_processes(Import& r) {
@@ -126,6 +127,7 @@ void trl_adapter(Import& r) {
         r.refuse(key, "TRL ignores it without use_peft. Set use_peft=true, or remove it");
     return;
   }
+  // Sets the target from `other`, else from `key`, else from PEFT's default.
   const auto set = [&](const char* target, const char* key, const char* other, const Json& peft_default) {
     const char* name = r.find(other) ? other : key;
     if (config && !r.find(name))
@@ -203,7 +205,7 @@ void grpo_loss(Import& r) {
   if (r.user_sets("objective.method"))
     return r.remark("objective.method is set next to the recipe, so loss_type and its bounds are not used");
   const std::string name = r.text("loss_type"), level_key = "importance_sampling_level";
-  const std::string method = translate(r, "loss_type",
+  const std::string method = translate(r, "loss_type",  // TRL's name=Keel's
                                        "grpo=grpo bnpo=ppo dr_grpo=dr_grpo dapo=dapo luspo=ppo cispo=cispo sapo=sapo "
                                        "vespo=vespo"),
                     level = translate(r, level_key, "token=token sequence=sequence");

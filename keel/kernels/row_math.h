@@ -21,8 +21,8 @@ struct RowNormalizer {
   double entropy;
 };
 
-/// Sums over a row, relative to its second largest logit: only the term of the largest can overflow, and not all
-/// underflow.
+/// Sums over a row, relative to its second largest logit. Its term is 1, so the sums do not underflow; the term of the
+/// largest logit could overflow and is limited to 1.
 struct RowSums {
   double largest, second;  // logits; `second` is -inf if all others are masked
   double total;            // sum of min(exp((z - second) / T), 1); the largest token adds 1
@@ -137,9 +137,9 @@ struct TokenDivergences {
   }
   /// mu log(mu / pi); 0 if mu is 0.
   KEEL_HOST_DEVICE double kl(float logit, float behavior_logit) const {
-    const double p = mu(behavior_logit);
+    const double mu_j = mu(behavior_logit);
     const double logit_difference = (static_cast<double>(behavior_logit) - logit) * inverse_temperature;
-    return p == 0 ? 0 : p * (logit_difference + log_ratio);
+    return mu_j == 0 ? 0 : mu_j * (logit_difference + log_ratio);
   }
 };
 
@@ -160,7 +160,7 @@ class LogitGradient {
         weight_(static_cast<float>(c_ + e_ * (n.entropy - n.log_sum))),
         slope_(static_cast<float>(e_ * inverse_temperature)) {}
 
-  /// Gradient at a token other than the target.
+  /// Gradient at a token other than the target: p (weight_ + slope_ (z - largest)).
   KEEL_HOST_DEVICE float at_other(float logit) const {
     const float x = probability_.exp.clamp(logit - probability_.largest);
     return probability_(logit) * (weight_ + slope_ * x);

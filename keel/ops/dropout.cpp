@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 DropoutNoise make_noise(const Dropout& dropout) {
   const double threshold = std::min(std::round(dropout.probability * 0x1p32), 0x1p32 - 1);
   return {.seed = dropout.seed,
-          .pass = (dropout.update << kDropoutLayerBits | dropout.layer) << kDropoutSequenceBits,
+          .pass = (dropout.update << kDropoutLayerBits | dropout.linear_layer) << kDropoutSequenceBits,
           .threshold = static_cast<unsigned int>(threshold),
           .scale = static_cast<float>(1 / (1 - dropout.probability))};
 }
@@ -52,7 +52,7 @@ struct ApplyDropout : torch::autograd::Function<ApplyDropout> {
     context->saved_data["probability"] = dropout.probability;
     context->saved_data["seed"] = static_cast<int64_t>(dropout.seed);
     context->saved_data["update"] = static_cast<int64_t>(dropout.update);
-    context->saved_data["layer"] = static_cast<int64_t>(dropout.layer);
+    context->saved_data["layer"] = static_cast<int64_t>(dropout.linear_layer);
     return apply_mask(x, dropout);
   }
 
@@ -62,7 +62,7 @@ struct ApplyDropout : torch::autograd::Function<ApplyDropout> {
     const Dropout dropout{.probability = context->saved_data["probability"].toDouble(),
                           .seed = saved_int("seed"),
                           .update = saved_int("update"),
-                          .layer = saved_int("layer"),
+                          .linear_layer = saved_int("layer"),
                           .sequences = saved[0],
                           .positions = saved[1]};
     return {apply_mask(gradients[0], dropout), Tensor()};

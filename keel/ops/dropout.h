@@ -10,7 +10,7 @@ namespace keel {
 /// elements, also in other batches or in another process.
 struct Dropout {
   double probability = 0;  // of dropping an element
-  uint64_t seed = 0, update = 0, layer = 0;
+  uint64_t seed = 0, update = 0, linear_layer = 0;
   Tensor sequences = {}, positions = {};  // [N] int64: each row's sequence, and its position there
 };
 

@@ -19,7 +19,7 @@ struct BehaviorRows {
 struct TokenStats {
   Tensor logp;             // log pi of the target, at most 0
   Tensor entropy;          // of the whole next-token distribution
-  Tensor other_logp = {};  // log(1 - pi) of the target: the log-probability of any other token
+  Tensor other_logp = {};  // log(1 - pi) of the target: the log-probability of not sampling it
   Tensor topk_logp = {};   // [M, K] log pi of BehaviorRows::topk_ids
   Tensor full_tv = {};     // exact total variation between pi and mu
   Tensor full_kl = {};     // exact KL(mu || pi)

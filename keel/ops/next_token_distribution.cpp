@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kFields = sizeof(RowNormalizer) / sizeof(double);
+constexpr int64_t kFields = sizeof(RowNormalizer) / sizeof(double), kEntropyField = kFields - 1;
 
 const float* float_data(const Tensor& x) { return x.const_data_ptr<float>(); }
 const int64_t* int64_data(const Tensor& x) { return x.const_data_ptr<int64_t>(); }
@@ -53,7 +53,7 @@ NextTokenDistribution::NextTokenDistribution(const Tensor& logits, double temper
 
 const RowNormalizer* NextTokenDistribution::normalizers() const { return normalizer_data(normalizers_); }
 
-Tensor NextTokenDistribution::entropy() const { return normalizers_.select(1, kFields - 1).to(at::kFloat); }
+Tensor NextTokenDistribution::entropy() const { return normalizers_.select(1, kEntropyField).to(at::kFloat); }
 
 void NextTokenDistribution::log_probabilities(const Tensor& ids, const Tensor& logp, const Tensor& other_logp) const {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1), k = rows == 0 ? 0 : ids.numel() / rows;

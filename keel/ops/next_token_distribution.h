@@ -31,7 +31,7 @@ class NextTokenDistribution {
 
   /// Returns the gradient [M, V] of the loss -sum c log p(target) - sum e H with respect to the logits. It overwrites
   /// the logits, so this object cannot be used afterwards. c and e are [M] float32; e may be undefined. On a GPU `type`
-  /// may be bf16 or fp16; a row of the gradient then starts where its row of logits did.
+  /// may be bf16 or fp16; the gradient then reuses the logits' memory with their row stride in bytes.
   Tensor into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient,
                        at::ScalarType type = at::kFloat);
 

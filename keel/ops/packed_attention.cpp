@@ -40,7 +40,7 @@ Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
 
 PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window,
                                  at::Device device)
-    : output_of_row_(tokens, 0) {
+    : output_rows_host_(tokens, 0) {
   // Segments with and without a prefix have different shapes; separate batches need less padding.
   std::vector<Segment> without_prefix, with_prefix;
   for (const Segment& segment : segments)
@@ -51,7 +51,7 @@ PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t t
     batches_.push_back(make_batch(group, first_row, window, device));
     first_row += batches_.back().segments * batches_.back().query_length;
   }
-  output_rows_ = at::tensor(output_of_row_, at::kLong).to(device);
+  output_rows_ = at::tensor(output_rows_host_, at::kLong).to(device);
 }
 
 PackedAttention::PaddedBatch PackedAttention::make_batch(const std::vector<Segment>& segments, int64_t first_row,
@@ -72,7 +72,7 @@ PackedAttention::PaddedBatch PackedAttention::make_batch(const std::vector<Segme
     for (int64_t i = 0; i < segment.length; ++i) {
       key_rows[s * batch.key_length + segment.prefix_length + i] = segment.begin + i;
       query_rows[s * batch.query_length + i] = segment.begin + i;
-      output_of_row_[segment.begin + i] = first_row + s * batch.query_length + i;
+      output_rows_host_[segment.begin + i] = first_row + s * batch.query_length + i;
     }
   }
   batch.query_rows = at::tensor(query_rows, at::kLong).to(device);

@@ -38,8 +38,8 @@ class PackedAttention {
   PaddedBatch make_batch(const std::vector<Segment>& segments, int64_t first_row, int64_t window, at::Device device);
 
   std::vector<PaddedBatch> batches_;
-  std::vector<int64_t> output_of_row_;  // padded row of each packed row; used by the constructor
-  Tensor output_rows_;                  // [N] the same on the device
+  std::vector<int64_t> output_rows_host_;  // padded row of each packed row; used by the constructor
+  Tensor output_rows_;                     // [N] the same on the device
 };
 
 }  // namespace keel

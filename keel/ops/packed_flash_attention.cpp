@@ -48,9 +48,10 @@ struct PackedFlashAttention::Layout {
     }
   };
 
-  SequenceBatch own;                             // each segment, together with its prompt if they are adjacent
-  SequenceBatch shared;                          // the completions of a prompt attend to it
-  RowSet shared_queries = {}, shared_keys = {};  // rows of `shared`; empty if no prompt is elsewhere
+  SequenceBatch own;     // each segment, together with its prompt if they are adjacent
+  SequenceBatch shared;  // attention of completions to prompts packed elsewhere
+  // Rows of `shared`; empty if each prompt directly precedes its only completion.
+  RowSet shared_queries = {}, shared_keys = {};
 };
 
 namespace {
@@ -86,7 +87,8 @@ struct SavedLayout : torch::CustomClassHolder {
   std::shared_ptr<const Layout> layout;
 };
 
-/// The outputs [N, heads, D] and log-sum-exps [heads, N] float32 of a pass, and what else its backward takes.
+/// The outputs [N, heads, D] and log-sum-exps [heads, N] float32 of a pass, and the operator's outputs that its
+/// backward needs, with PyTorch's names.
 struct FlashResult {
   Tensor out, log_sum, rng_state, unused;
 };

@@ -19,7 +19,7 @@ std::string join_sources(const std::set<std::string>& sources) {
   return count > kMaxShown ? text + " and " + std::to_string(count - kMaxShown) + " more" : text;
 }
 
-/// `subject` is what failed, such as "reward "math"".
+/// `subject` is what failed, such as: reward "math"
 std::string failure_message(const std::string& subject, const RewardSample& sample, const std::string& why) {
   std::string text = subject + " failed on completion ";
   text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
@@ -116,7 +116,8 @@ std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>&
   for (const RewardTerm& term : terms_) {
     const auto applies = [&](const std::string& source) { return term.applies_to(source); };
     if (std::none_of(sources.begin(), sources.end(), applies))
-      warnings.push_back("reward \"" + term.name + "\" scores no row: no row has its source; the sources are " +
+      warnings.push_back("reward \"" + term.name +
+                         "\" scores no row: no row has the source after its @; the sources are " +
                          join_sources(sources));
     std::erase_if(unscored, applies);
   }

@@ -39,8 +39,10 @@ ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts, std::function<void
   changed_.notify_all();
   if (threads_.empty()) work();
   threads_.clear();  // joins
-  if (!failures_.empty()) throw_if_stopped();
-  if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);
+  if (!failures_.empty()) {
+    throw_if_stopped();
+    std::rethrow_exception(failures_.begin()->second);
+  }
   std::map<int64_t, size_t> next_index;
   for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).set_reward(next_index[rollout.prompt]++, rollout);
   ScoreReport all;

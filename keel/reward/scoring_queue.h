@@ -17,8 +17,9 @@ namespace keel {
 /// Scores finished groups on its own threads while other groups are still being sampled:
 ///
 ///   ScoringQueue queue(reward, prompts, tokenizer, threads);
-///   std::vector<Rollout> rollouts = engine.generate(prompts, request, {.group = [&](auto group) { queue.add(group);
-///   }}); const ScoreReport report = queue.finish(rollouts);
+///   const auto on_group = [&](auto group) { queue.add(group); };
+///   std::vector<Rollout> rollouts = engine.generate(prompts, request, {.group = on_group});
+///   const ScoreReport report = queue.finish(rollouts);
 ///
 /// A group's rewards depend on that group alone, so the order of scoring does not matter. The queue copies the groups,
 /// so that an exception during generation leaves no dangling references.
@@ -40,7 +41,7 @@ class ScoringQueue {
   void add(std::span<const Rollout> group);
 
   /// Waits until all groups are scored and sets the rewards of `rollouts`, which must be all that were added. After a
-  /// failure no further group is scored, and the first prompt's failure is rethrown; Interrupted after a stop request.
+  /// failure it scores no further group and rethrows the first prompt's failure, or Interrupted after a stop request.
   /// Any thread calls `on_progress` with the number of scored groups.
   ScoreReport finish(std::span<Rollout> rollouts, std::function<void(size_t groups)> on_progress = {});
 

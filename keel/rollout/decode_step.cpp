@@ -33,10 +33,11 @@ DecodeStep::DecodeStep(const SamplingModel& model, const SamplingRequest& reques
 /// Pads batches on a GPU to one of few sizes, so that few CUDA graphs are captured.
 int64_t DecodeStep::padded_batch_size(int64_t sequences) const {
   if (!uses_graphs_) return sequences;
-  const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));
+  const auto power_of_two = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));
   // Small sizes are 1, 4, 16 and 64: a step of few rows takes hardly longer than one of a single row.
-  if (doubled <= 64) return std::countr_zero(static_cast<uint64_t>(doubled)) % 2 == 0 ? doubled : 2 * doubled;
-  return sequences <= doubled / 4 * 3 ? doubled / 4 * 3 : doubled;
+  if (power_of_two <= 64)
+    return std::countr_zero(static_cast<uint64_t>(power_of_two)) % 2 == 0 ? power_of_two : 2 * power_of_two;
+  return sequences <= power_of_two / 4 * 3 ? power_of_two / 4 * 3 : power_of_two;
 }
 
 SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& rollout_ids,

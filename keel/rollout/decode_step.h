@@ -21,7 +21,8 @@ struct BatchEntry {
   const Rollout& rollout;
   int64_t rollout_index;  // within the request
   int64_t max_new_tokens;
-  const std::vector<int32_t>&prompt_blocks, &completion_blocks;
+  const std::vector<int32_t>& prompt_blocks;
+  const std::vector<int32_t>& completion_blocks;
 };
 
 /// Decodes a batch of sequences, one token per step, without host synchronisation. On a GPU a step is a CUDA graph,

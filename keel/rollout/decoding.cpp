@@ -23,7 +23,7 @@ size_t batch_size_for(std::span<const Prompt> prompts, const SamplingRequest& re
 
 int64_t prompt_blocks(const Prompt& prompt) { return KvCache::blocks_for(static_cast<int64_t>(prompt.tokens.size())); }
 
-/// Blocks of a full batch, and the padding block.
+/// Blocks of a full batch, and the block that padding rows attend to.
 int64_t max_blocks(std::span<const Prompt> prompts, const SamplingRequest& request) {
   std::vector<int64_t> lengths, completions;
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -240,11 +240,12 @@ void Decoding::record(Sequence& sequence, const SampledTokens& sampled, int64_t 
   }
   progress_.tokens++;
   const bool stopped = std::ranges::count(request_.stop_ids, token) > 0;
-  const std::optional<std::string> before = stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, tokens.ids);
-  rollout.text = before.value_or("");
-  rollout.finish = stopped ? Finish::kStop : before ? Finish::kStopString : Finish::kLength;
+  const std::optional<std::string> text_before_stop =
+      stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, tokens.ids);
+  rollout.text = text_before_stop.value_or("");
+  rollout.finish = stopped ? Finish::kStop : text_before_stop ? Finish::kStopString : Finish::kLength;
   const int64_t limit = request_.max_new_tokens_of(static_cast<size_t>(sequence.group));
-  if (rollout.finish != Finish::kLength || static_cast<int64_t>(tokens.size()) == limit) finish(sequence);
+  if (stopped || text_before_stop || static_cast<int64_t>(tokens.size()) == limit) finish(sequence);
 }
 
 void Decoding::finish(Sequence& sequence) {

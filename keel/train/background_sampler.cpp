@@ -38,7 +38,7 @@ BackgroundSampler::~BackgroundSampler() {
 
 void BackgroundSampler::request(const SamplerWeights& weights, uint64_t policy_version,
                                 std::shared_ptr<StepMeters> meters) {
-  synchronize(device_);  // the sampling thread's CUDA stream does not wait for the copy of the weights
+  synchronize(device_);  // waits for the copy of the weights; the sampling thread's CUDA stream would not
   const auto throw_if_cancelled = [this] {
     const std::scoped_lock lock(mutex_);
     if (cancelled_) throw Cancelled();

@@ -120,8 +120,8 @@ void BatchSampler::sample_dynamically(const RolloutEngine& engine, PromptStream&
     batch.warnings.push_back(
         "dynamic sampling: after " + std::to_string(batch.groups.batches) + " batches (rollout.max_batches), only " +
         std::to_string(batch.prompts.size()) + " of " + std::to_string(batch.groups.sampled) +
-        " groups have differing rewards; expected " + std::to_string(needed) +
-        " a step. The step trains on those. Later steps are only in metrics.jsonl (rollout/groups)");
+        " groups have differing rewards; a step needs " + std::to_string(needed) +
+        ". This step trains on those groups. Later shortages are only in metrics.jsonl (rollout/groups)");
 }
 
 }  // namespace keel

@@ -41,8 +41,8 @@ class BatchSampler {
   BatchSampler(const Config& config, const LoadedModel& policy, const PromptSources& prompt_sources,
                SamplingRequest request);
 
-  /// Observers of a batch in progress: the progress meter, and `check_cancelled`, which is called after every token and
-  /// cancels the batch by throwing.
+  /// Observers of a batch in progress: the progress meter, and `check_cancelled`, which cancels the batch by throwing.
+  /// It is called after every decode step and by the scoring threads.
   struct Events {
     StageMeter& meter;
     std::function<void()> check_cancelled = {};

@@ -290,7 +290,7 @@ class Report(support.Test):
         (run / "metrics.jsonl").write_text("".join(lines))
         result = keel("report", run)
         self.assert_exit(result, 0)
-        for part in ("metrics.jsonl", "line 3 ", "the report shows the rows as they are now"):
+        for part in ("metrics.jsonl", "line 3 ", "the report shows the changed rows"):
             self.assertIn(part, result.stdout + result.stderr)
 
     def test_over_a_runs_data_or_the_curve_is_refused(self):

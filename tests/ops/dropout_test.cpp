@@ -62,7 +62,7 @@ TEST(Dropout, NoiseDependsOnEveryPartOfTheKey) {
   std::vector<Dropout> others(5, dropout);
   others[0].seed += 1;
   others[1].update += 1;
-  others[2].layer += 1;
+  others[2].linear_layer += 1;
   others[3].sequences = dropout.sequences + kTokenRows;
   others[4].positions = dropout.positions + 8;
   const Tensor kept = dropout_factors(dropout).ne(0);

@@ -147,7 +147,7 @@ TEST(DynamicSampling, TrainsOnFewerGroupsAfterMaxBatches) {
   EXPECT_EQ(run.state().rl.updates, 1);  // one of three groups is left
   EXPECT_EQ(run.state().rl.prompt_position, 6);
   ASSERT_EQ(warned.sentences.size(), 1);
-  EXPECT_THAT(warned.sentences[0], HasSubstr("only 1 of 6 groups have differing rewards; expected 3"));
+  EXPECT_THAT(warned.sentences[0], HasSubstr("only 1 of 6 groups have differing rewards; a step needs 3"));
   // No group is left: no update, and the next step begins after these prompts.
   const SavedTraining before = run.saved();
   for (int step = 2; step <= 3; ++step) {

@@ -18,8 +18,8 @@ constexpr int kWarps = 8;
 constexpr int kMaxWidth = 256;
 
 /// One thread block for a row, a KV head and up to G query heads that share it. A warp processes 32 keys at a time with
-/// an online softmax: a lane scores one key, then accumulates `D` dimensions of the values. The warps' results are
-/// merged at the end.
+/// an online softmax: a lane scores one key, then accumulates D of the values' dimensions (32 D >= head width). The
+/// warps' results are merged at the end.
 template <class T, int G, int D>
 __global__ void __launch_bounds__(kWarps* kLanes)
     attend_kernel(const T* keys, const T* values, HeadShape shape, PagedAttentionConfig config, const int32_t* tables,
@@ -176,14 +176,15 @@ void attend_without_tensor_cores(const Call& call) {
     with(std::integral_constant<int, 8>());
 }
 
+/// D: head width; R: groups of 8 query heads per thread block.
 template <class T, int D, int R>
 void attend_on_tensor_cores(const Call& call, bool one_row_per_sequence) {
   if (!one_row_per_sequence) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
-  // Fewer warps work on each row if there are many. If deterministic, their number is fixed.
+  // Each block has fewer warps if there are many blocks. If deterministic, their number is fixed.
   const auto processors = static_cast<unsigned int>(multiprocessors());
-  const unsigned int rows_each = (grid.x * grid.y + processors - 1) / processors;
-  const unsigned int warps = call.config.deterministic || rows_each > 2 ? 4 : rows_each == 2 ? 8 : kMaxWarps<D>;
+  const unsigned int blocks_per_sm = (grid.x * grid.y + processors - 1) / processors;
+  const unsigned int warps = call.config.deterministic || blocks_per_sm > 2 ? 4 : blocks_per_sm == 2 ? 8 : kMaxWarps<D>;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
   allow_shared_bytes(tensor_core_attention<T, D, R>, bytes);
   launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,

@@ -80,7 +80,7 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   }
 }
 
-constexpr int kGradientThreads = 1024;  // few rows at a time, which shortens the tail of the launch
+constexpr int kGradientThreads = 1024;  // large blocks: fewer rows in flight, so a shorter tail of the launch
 constexpr int kAhead = 2;               // groups of four logits that a thread prefetches
 
 /// One thread block per row. Gradients in bf16 or fp16 start where the row's logits did: an iteration overwrites only

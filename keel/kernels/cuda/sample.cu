@@ -113,7 +113,7 @@ __device__ __forceinline__ Candidate largest_token(const ThreadLogits& logits, l
 }
 
 /// Computes upper bounds of the tokens' noisy logits by a fast logarithm, whose error is far below 0.01. Returns a
-/// lower bound of the chunk's largest one: the noise is at most -log u, and at least that minus 0.33 for u up to 1/2.
+/// lower bound of the chunk's largest one: noise <= -log u, and noise >= -log u - 0.33 if u <= 1/2.
 __device__ __forceinline__ float bound_noisy_logits(const ThreadLogits& logits, float largest,
                                                     const SampleRequest& request, int row, float (&upper)[kQuads][4]) {
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
@@ -165,8 +165,8 @@ struct TopKScratch {
   int kept;  // candidates in `ranks`
 };
 
-/// A logit that at least top_k / kWarps threads of this warp reach. At least top_k tokens of the chunk, and not many
-/// more, reach the least bound of all warps.
+/// A logit that at least top_k / kWarps threads of this warp reach. At least top_k tokens of the chunk, and usually not
+/// many more, reach the least bound of all warps.
 __device__ __forceinline__ float bound_top_k_in_warp(const ThreadLogits& logits, int top_k) {
   float largest = -INFINITY;
 #pragma unroll
@@ -175,8 +175,8 @@ __device__ __forceinline__ float bound_top_k_in_warp(const ThreadLogits& logits,
   return nth_largest_in_warp(largest, (top_k + kWarps - 1) / kWarps - 1);
 }
 
-/// Replaces the candidates of a chunk with uneven or equal logits by its sorted top_k tokens. Fewer than top_k threads
-/// have a token above the returned rank, the top_k-th of the threads' largest ranks.
+/// If more than kMaxKept tokens pass the bound, keeps the sorted top_k. Fewer than top_k threads have a token above the
+/// returned rank, the top_k-th of the threads' largest ranks.
 __device__ __forceinline__ uint64_t sort_top_k(const ThreadLogits& logits, long long vocab, int top_k, TopKScratch& s) {
   uint64_t largest = 0;
   for_tokens(logits, vocab, [&](float logit, uint32_t token) { largest = max(largest, rank_of(logit, token)); });
@@ -275,7 +275,8 @@ __device__ __forceinline__ void write_top_k(const SampleRequest& request, int ro
                                             double inverse_temperature, uint64_t* ranks, int& kept,
                                             const SampleResults& results) {
   const int lane = threadIdx.x % 32, top_k = static_cast<int>(request.top_k);
-  uint64_t min_rank = 1;  // A chunk that kept top_k candidates has as many tokens of this rank or a higher one.
+  // A chunk that kept top_k candidates has as many tokens of its min_rank or above: lower ranks are not in the top k.
+  uint64_t min_rank = 1;
   for (int c = lane; c < count; c += 32)
     min_rank = max(min_rank, candidates[c].kept >= request.top_k ? candidates[c].min_rank : 1);
   for (int apart = 16; apart > 0; apart /= 2) min_rank = max(min_rank, __shfl_xor_sync(~0u, min_rank, apart));

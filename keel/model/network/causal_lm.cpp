@@ -26,7 +26,7 @@ class TrainingMatmuls : public LayerMatmuls {
   Tensor linear(size_t linear_index, const Tensor& x, Dropout dropout) const {
     const Linear* const linears[] = {&layer_.query, &layer_.key, &layer_.value, &layer_.output,
                                      &layer_.gate,  &layer_.up,  &layer_.down};
-    dropout.layer = index_ * std::size(linears) + linear_index;
+    dropout.linear_layer = index_ * std::size(linears) + linear_index;
     return (*linears[linear_index])(x, deterministic_, dropout);
   }
 

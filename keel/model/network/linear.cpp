@@ -50,7 +50,7 @@ Tensor Linear::merged_weight(const MasterWeights& masters) const {
 
 SamplerLinear::SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory)
     : layer_(layer), options_(options) {
-  if (!options.packed) return;
+  if (!options.pack_weights) return;
   packed_ = PackedWeight({layer.weight.value()}, memory);
   if (!layer.lora_a.defined()) return;
   packed_a_ = PackedWeight({layer.lora_a.value()}, memory);
@@ -59,7 +59,7 @@ SamplerLinear::SamplerLinear(const Linear& layer, const SamplingMatmulOptions& o
 
 Tensor SamplerLinear::operator()(const Tensor& input) const {
   const Tensor x = options_.round_input ? options_.round_input(input) : input;
-  if (!options_.packed) return layer_(x, options_.deterministic);
+  if (!options_.pack_weights) return layer_(x, options_.deterministic);
   Tensor y = packed_(x);
   if (layer_.bias.defined()) y = y + layer_.bias.value();
   return packed_a_.defined() ? y + packed_b_(packed_a_(x)) * layer_.lora_scale : y;
@@ -69,7 +69,7 @@ FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const Samplin
                          PackedWeightMemory& memory)
     : options_(options) {
   const std::vector<Tensor> weights = collect(layers, &Linear::weight), biases = collect(layers, &Linear::bias);
-  if (options.packed)
+  if (options.pack_weights)
     packed_ = PackedWeight(weights, memory);
   else
     weight_ = concatenate(weights);
@@ -78,14 +78,14 @@ FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const Samplin
 
 Tensor FusedLinear::operator()(const Tensor& input) const {
   const Tensor x = options_.round_input ? options_.round_input(input) : input;
-  if (!options_.packed && !options_.deterministic) return linear(x, weight_, bias_);
-  Tensor y = options_.packed ? packed_(x) : deterministic_linear(x, weight_);
+  if (!options_.pack_weights && !options_.deterministic) return linear(x, weight_, bias_);
+  Tensor y = options_.pack_weights ? packed_(x) : deterministic_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
   return y;
 }
 
 Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
-  if (!options_.packed && !options_.deterministic)
+  if (!options_.pack_weights && !options_.deterministic)
     return gated_linear(activation, options_.round_input ? options_.round_input(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);

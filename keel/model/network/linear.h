@@ -34,7 +34,7 @@ struct Linear {
 struct SamplingMatmulOptions {
   bool deterministic = false;
   RoundFunction round_input = nullptr;  // applied to the input of each matmul
-  bool packed = false;                  // only float32 on CPU: weights are copied into panels for skinny GEMMs
+  bool pack_weights = false;            // copies weights into panels for skinny GEMMs; only float32 on CPU
 };
 
 class SamplerLinear {
@@ -51,8 +51,8 @@ class SamplerLinear {
 /// Several linear layers with the same input, computed as one matmul, for sampling.
 class FusedLinear {
  public:
-  /// The layers must not have adapters. Weights that are adjacent in memory (make_adjacent()) are copied only if
-  /// packed.
+  /// The layers must not have adapters. Weights that are adjacent in memory are used in place,
+  /// unless pack_weights.
   FusedLinear(const std::vector<const Linear*>& layers, const SamplingMatmulOptions& options,
               PackedWeightMemory& memory);
 
@@ -63,10 +63,11 @@ class FusedLinear {
 
  private:
   SamplingMatmulOptions options_;
-  PackedWeight packed_;   // if packed
+  PackedWeight packed_;   // if pack_weights
   Tensor weight_, bias_;  // otherwise
 };
 
+/// Moves the layers' weights into one tensor, and their biases, so that FusedLinear does not copy them.
 void make_adjacent(const std::vector<const Linear*>& layers);
 
 }  // namespace keel

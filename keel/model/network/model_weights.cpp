@@ -76,11 +76,11 @@ void ModelWeights::visit(const Visitor& visitor) {
       visitor(attention + "k_norm.weight", layer.key_norm, {width});
     }
     if (config_.norm_after) {
-      visitor(prefix + "post_attention_layernorm.weight", layer.attention_norm, {hidden});
-      visitor(prefix + "pre_feedforward_layernorm.weight", layer.mlp_norm, {hidden});
-      visitor(prefix + "post_feedforward_layernorm.weight", layer.output_norm, {hidden});
+      visitor(prefix + "post_attention_layernorm.weight", layer.post_attention_norm, {hidden});
+      visitor(prefix + "pre_feedforward_layernorm.weight", layer.pre_mlp_norm, {hidden});
+      visitor(prefix + "post_feedforward_layernorm.weight", layer.post_mlp_norm, {hidden});
     } else {
-      visitor(prefix + "post_attention_layernorm.weight", layer.mlp_norm, {hidden});
+      visitor(prefix + "post_attention_layernorm.weight", layer.pre_mlp_norm, {hidden});
     }
     linear(prefix + "mlp.gate_proj", layer.gate, intermediate, hidden, config_.mlp_bias);
     linear(prefix + "mlp.up_proj", layer.up, intermediate, hidden, config_.mlp_bias);

@@ -23,7 +23,7 @@ struct WeightSource {
 
 /// The weights of one layer. Weights that a family does not have are undefined.
 struct LayerWeights {
-  Weight input_norm, query_norm, key_norm, attention_norm, mlp_norm, output_norm;
+  Weight input_norm, query_norm, key_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
   Linear query, key, value, output, gate, up, down;
 };
 

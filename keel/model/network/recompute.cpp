@@ -40,7 +40,7 @@ struct CheckpointedLayer : torch::autograd::Function<CheckpointedLayer> {
     variable_list results, result_gradients;  // skips unused results, and layers below the first adapter
     for (const auto& [result, gradient] : {std::pair{out.sum, gradients[0]}, {out.normed, gradients[1]}})
       if (gradient.defined() && result.requires_grad()) results.push_back(result), result_gradients.push_back(gradient);
-    if (!results.empty())
+    if (!results.empty())                                    // otherwise no gradient is needed
       torch::autograd::backward(results, result_gradients);  // accumulates the gradients of the parameters
     return {in.sum.grad(), in.normed.grad(), Tensor(), Tensor()};
   }
@@ -50,8 +50,8 @@ struct CheckpointedLayer : torch::autograd::Function<CheckpointedLayer> {
 
 Residual checkpoint_layer(const LayerFunction& layer, const Residual& in) {
   // Without an input that requires grad, autograd would skip a layer whose weights are trainable.
-  const Tensor requires_grad = at::empty({0}, in.sum.options()).requires_grad_();
-  const variable_list out = CheckpointedLayer::apply(in.sum, in.normed, requires_grad, layer);
+  const Tensor grad_trigger = at::empty({0}, in.sum.options()).requires_grad_();
+  const variable_list out = CheckpointedLayer::apply(in.sum, in.normed, grad_trigger, layer);
   return {out[0], out[1]};
 }
 

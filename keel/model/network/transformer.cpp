@@ -65,15 +65,15 @@ Tensor Transformer::attention(int64_t index, const Tensor& x, const Pass& pass) 
 Residual Transformer::layer(int64_t index, const Residual& in, const Pass& pass) const {
   const LayerWeights& layer = weights_.layers()[index];
   // Adds the output of attention or MLP to the residual sum and normalises the sum for the next one.
-  const auto add = [&](const Residual& stream, const Tensor& out, const Weight& output_norm,
+  const auto add = [&](const Residual& stream, const Tensor& out, const Weight& post_norm,
                        const Weight& next_norm) -> Residual {
-    const NormedSum result = add_and_norm(stream.sum, output_norm.defined() ? norm(out, output_norm) : out,
+    const NormedSum result = add_and_norm(stream.sum, post_norm.defined() ? norm(out, post_norm) : out,
                                           norm_weight(next_norm), config().rms_norm_eps);
     return {result.sum, result.normed};
   };
-  const Residual attended = add(in, attention(index, in.normed, pass), layer.attention_norm, layer.mlp_norm);
+  const Residual attended = add(in, attention(index, in.normed, pass), layer.post_attention_norm, layer.pre_mlp_norm);
   const bool last = index + 1 == config().num_hidden_layers;
-  return add(attended, matmuls_[index]->mlp(attended.normed, pass.input.dropout), layer.output_norm,
+  return add(attended, matmuls_[index]->mlp(attended.normed, pass.input.dropout), layer.post_mlp_norm,
              last ? weights_.final_norm() : weights_.layers()[index + 1].input_norm);
 }
 
@@ -88,6 +88,7 @@ Tensor Transformer::forward(const ForwardInput& input) const {
   Tensor normed = norm(x, weights_.layers().empty() ? weights_.final_norm() : weights_.layers()[0].input_norm);
   Residual stream{std::move(x), std::move(normed)};
   const bool recompute = execution_.recompute_activations && at::GradMode::is_enabled();
+  // Only the Transformer part of a CausalLm is copied; layer() needs no more.
   const auto state = recompute ? std::make_shared<const std::pair<Transformer, Pass>>(*this, pass) : nullptr;
   for (int64_t i = 0; i < config().num_hidden_layers; ++i)
     stream = recompute ? checkpoint_layer([=](const Residual& in) { return state->first.layer(i, in, state->second); },

@@ -19,7 +19,7 @@ using AttentionFunction = std::function<Tensor(int64_t layer, const AttentionCon
 struct ForwardInput {
   Tensor tokens, positions;  // [N] int64
   AttentionFunction attend;
-  Dropout dropout = {};  // on adapter inputs; the network sets its layer
+  Dropout dropout = {};  // on adapter inputs; the network sets linear_layer
 };
 
 struct ExecutionOptions {

@@ -59,7 +59,7 @@ struct TrainState {
   Phase phase = Phase::kSft;
   int64_t updates = 0;                         // optimizer updates done, over all phases
   int64_t skipped = 0;                         // updates skipped for a non-finite gradient
-  int64_t skipped_in_a_row = 0;                // except those that a smaller loss scale may fix
+  int64_t skipped_in_a_row = 0;                // consecutive; an overflow neither counts nor resets it
   std::optional<uint32_t> base_checksum = {};  // of the model that the run starts from; none for random weights
   std::optional<BestEvaluation> best = {};
   SftState sft = {};

@@ -32,7 +32,7 @@ struct StepMetrics {
   double logit_noise = 0;
   RolloutMetrics rollouts = {};
   std::optional<GroupMetrics> groups = {};        // with dynamic sampling
-  std::optional<int64_t> staleness = {};          // updates since the sampler's weights, if they are not the latest
+  std::optional<int64_t> staleness = {};          // updates that the sampler's weights lack, if any
   std::optional<double> masked = {};              // fraction of the completions excluded from the updates
   std::optional<RewardKlMetrics> reward_kl = {};  // with a KL in the rewards
   std::optional<ValueMetrics> values = {};        // with a critic

@@ -22,9 +22,9 @@ struct TokenMetrics {
   std::optional<double> kl_reference;                       // if there is a reference
   double masked = 0, masked_positive = 0, masked_negative = 0;
   std::optional<double> masked_mu_mean, masked_entropy_mean;  // of masked tokens, if any
-  double bad_updates = 0;
-  std::optional<double> topk_mass;  // if the top-K tokens were recorded
-  double outside = 0;               // the trust region
+  double bad_updates = 0;                                     // fraction with A < 0 and pi <= mu - 0.5
+  std::optional<double> topk_mass;                            // if the top-K tokens were recorded
+  double outside = 0;                                         // the trust region
   double divergence_mean = 0, divergence_max = 0;
   int64_t divergence_infinite = 0;
   double mismatch_mean = 0, mismatch_max = 0;  // of |pi - mu| before the first update

@@ -112,7 +112,7 @@ Optimizer::Optimizer(const MasterWeights& masters, const OptimizerOptions& optio
 
 Optimizer::Moments Optimizer::zero_moments(const Tensor& master) const {
   Moments moments;
-  moments.updates = at::zeros({}, master.options());
+  moments.step_count = at::zeros({}, master.options());
   if (options_.moments == "8bit" && master.numel() >= kMin8BitSize) {
     moments.first_8bit.emplace(master.numel(), /*is_signed=*/true, master.device());
     moments.second_8bit.emplace(master.numel(), /*is_signed=*/false, master.device());
@@ -124,14 +124,14 @@ Optimizer::Moments Optimizer::zero_moments(const Tensor& master) const {
 }
 
 /// The fused update divides the gradients by the loss scale and clips them with a scalar on the device, so it does not
-/// wait for the norm. Only 8-bit moments wait: storing them again would change them even without an update.
+/// wait for the norm. Only 8-bit moments wait: requantizing them after a skipped update would change them.
 Optimizer::Outcome Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
-  std::vector<Tensor> gradients, updates;
+  std::vector<Tensor> gradients, step_counts;
   bool has_8bit = false;
   for (const Trained& trained : trained_) {
     gradients.push_back(trained.gradient);
-    updates.push_back(trained.moments.updates);
+    step_counts.push_back(trained.moments.step_count);
     has_8bit = has_8bit || trained.moments.first_8bit;
   }
   const double loss_scale = this->loss_scale().value_or(1);
@@ -143,7 +143,7 @@ Optimizer::Outcome Optimizer::step(double lr) {
                       .divisor = ((norm / max_norm).clamp_min(1) * loss_scale).clamp_max(Float::max()),
                       .not_finite = norm.isfinite().logical_not().to(at::kFloat)};
   if (has_8bit && !std::isfinite(norm.item<double>())) return skip(norm.item<double>());
-  at::_foreach_add_(updates, 1 - update.not_finite);
+  at::_foreach_add_(step_counts, 1 - update.not_finite);
   update_float32(update, /*matrices=*/true);
   update_float32(update, /*matrices=*/false);
   update_8bit(update);
@@ -161,14 +161,14 @@ Optimizer::Outcome Optimizer::skip(double norm) {
 }
 
 void Optimizer::adamw(const Update& update, double decay, at::TensorList weights, at::TensorList gradients,
-                      at::TensorList first, at::TensorList second, at::TensorList updates) const {
-  at::_fused_adamw_(weights, gradients, first, second, /*max_exp_avg_sqs=*/{}, updates, update.lr, options_.beta1,
+                      at::TensorList first, at::TensorList second, at::TensorList step_counts) const {
+  at::_fused_adamw_(weights, gradients, first, second, /*max_exp_avg_sqs=*/{}, step_counts, update.lr, options_.beta1,
                     options_.beta2, decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false, update.divisor,
                     update.not_finite);
 }
 
 void Optimizer::update_float32(const Update& update, bool matrices) {
-  std::vector<Tensor> weights, gradients, first, second, updates;
+  std::vector<Tensor> weights, gradients, first, second, step_counts;
   for (const Trained& trained : trained_) {
     const Moments& moments = trained.moments;
     if (moments.first_8bit || (trained.master.dim() > 1) != matrices) continue;
@@ -176,10 +176,10 @@ void Optimizer::update_float32(const Update& update, bool matrices) {
     gradients.push_back(trained.gradient);
     first.push_back(moments.first);
     second.push_back(moments.second);
-    updates.push_back(moments.updates);
+    step_counts.push_back(moments.step_count);
   }
   if (!weights.empty())
-    adamw(update, select_weight_decay(options_, weights[0]), weights, gradients, first, second, updates);
+    adamw(update, select_weight_decay(options_, weights[0]), weights, gradients, first, second, step_counts);
 }
 
 void Optimizer::update_8bit(const Update& update) {
@@ -192,7 +192,7 @@ void Optimizer::update_8bit(const Update& update) {
       const int64_t count = std::min(kChunk, master.numel() - begin);
       const Tensor first = moments.first_8bit->read(begin, count), second = moments.second_8bit->read(begin, count);
       adamw(update, select_weight_decay(options_, master), weights.narrow(0, begin, count),
-            gradients.narrow(0, begin, count), first, second, moments.updates);
+            gradients.narrow(0, begin, count), first, second, moments.step_count);
       moments.first_8bit->write(begin, first);
       moments.second_8bit->write(begin, second);
     }
@@ -217,7 +217,7 @@ std::vector<NamedTensor> Optimizer::state() const {
       result.push_back({name + ".first_moment", moments.first});
       result.push_back({name + ".second_moment", moments.second});
     }
-    result.push_back({name + ".updates", moments.updates});
+    result.push_back({name + ".updates", moments.step_count});
   }
   if (loss_scale_) result.push_back({prefix_ + "loss_scale", loss_scale_->state()});
   return result;

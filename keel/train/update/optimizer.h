@@ -53,7 +53,7 @@ class LossScale {
 
   double value() const;
 
-  /// Halves the scale after a non-finite gradient. Returns false at scale 1, which cannot be the cause.
+  /// Halves the scale after a non-finite gradient. Returns false at scale 1, which did not cause the overflow.
   bool halve();
 
   /// Counts an update with finite gradients; enough consecutive ones double the scale.
@@ -101,7 +101,7 @@ class Optimizer {
   struct Moments {
     Tensor first, second;
     std::optional<EightBitTensor> first_8bit, second_8bit;
-    Tensor updates;
+    Tensor step_count;  // finite updates
   };
   /// A trained weight.
   struct Trained {
@@ -116,7 +116,7 @@ class Optimizer {
   };
   Moments zero_moments(const Tensor& master) const;
   void adamw(const Update& update, double decay, at::TensorList weights, at::TensorList gradients, at::TensorList first,
-             at::TensorList second, at::TensorList updates) const;
+             at::TensorList second, at::TensorList step_counts) const;
   void update_float32(const Update& update, bool matrices);
   void update_8bit(const Update& update);
   Outcome skip(double norm);

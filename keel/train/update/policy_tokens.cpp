@@ -12,7 +12,7 @@ Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected,
 
 namespace {
 
-/// The same; undefined if a rollout does not have the column.
+/// Like gather_column(), but undefined if a rollout does not have the column.
 Tensor gather_column_if_present(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column) {
   for (const int64_t s : batch.sequences)
     if (std::ssize(selected.rollouts[s]->tokens.*column) != selected.rollouts[s]->tokens.trained_count()) return {};

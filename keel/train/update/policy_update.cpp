@@ -31,8 +31,8 @@ TokenDecision slice(const TokenDecision& all, int64_t begin, int64_t count) {
           part(all.threshold),   part(all.outside), begin == 0 ? all.clamped : at::zeros_like(all.clamped)};
 }
 
-/// Decides about all targets of the update at once, for methods with batch scope: one forward pass without gradients
-/// over all batches.
+/// Decides about all targets of the update at once, for methods with batch scope: one forward pass over all batches,
+/// without gradients and dropout. The later pass with gradients applies dropout.
 TokenDecision decide_whole_update(const CausalLm& model, const Objective& objective, double temperature,
                                   const std::vector<PackedBatch>& batches, const SelectedRollouts& selected) {
   const Requirements needs = objective.requirements();

@@ -33,7 +33,7 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
   }
   for (size_t i = 0; i < penalties.size(); ++i) {
     for (const double penalty : penalties[i]) token_rewards.push_back(-penalty);
-    token_rewards.back() += rewards[i];
+    token_rewards.back() += rewards[i];  // a completion has at least one token
     rewards[i] -= std::accumulate(penalties[i].begin(), penalties[i].end(), 0.0);
   }
   TokenAdvantages result;
@@ -45,7 +45,7 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
     return result;
   }
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
+  const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);  // all trained tokens are valid
   if (advantage == "reinforce_pp") {  // reward-to-go equals GAE with values 0 and lambda 1
     values.assign(mask.size(), 0.0);
     std::vector<double> returns = gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, 1, 1).returns;

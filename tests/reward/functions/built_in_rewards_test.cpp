@@ -230,8 +230,8 @@ TEST(RewardSum, WarnsAboutUnmatchedSources) {
   using Sentences = std::vector<std::string>;
   EXPECT_EQ(warnings({"math", "length:9 @aime"}), Sentences{});
   EXPECT_EQ(warnings({"math", "length:9 @gsm8k"}),
-            Sentences{"reward \"length:9 @gsm8k\" scores no row: no row has its source; the sources are \"aime\", "
-                      "\"openai/gsm8k\""});
+            Sentences{"reward \"length:9 @gsm8k\" scores no row: no row has the source after its @; the sources are "
+                      "\"aime\", \"openai/gsm8k\""});
   EXPECT_EQ(warnings({"math @aime"}),
             Sentences{"no reward function scores the rows from \"openai/gsm8k\"; they are not trained on"});
   const std::string error = error_of(2, [&] { warnings({"math @gsm8k", "stopped @x"}); });

@@ -207,9 +207,6 @@ void verl_loss(Import& r) {
                     average = translate(r, kAggregation, kModes);
   if (!r.user_sets("objective.method")) {
     const bool is_plugin = mode.starts_with("keel_");  // Keel's own losses inside verl
-    if (const std::string bypass = "algorithm.rollout_correction.bypass_mode";
-        r.is_true(bypass) && !is_plugin && mode != "vanilla")
-      refuse_value(r, bypass, "verl then uses another loss than policy_loss.loss_mode", "false", "remove it");
     const std::string method = is_plugin ? mode.substr(5) : translate(r, kLossMode, kMethods);
     if (method.empty()) return;
     const bool has_critic = method == "ppo" && r.setting("objective.advantage") == "gae";

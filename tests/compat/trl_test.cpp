@@ -245,7 +245,7 @@ TEST(TrlSft, KeysBecomeSftSettings) {
                                {"--loss_type dft", "negative log-likelihood"},
                                {"--neftune_noise_alpha 5", "ignoring it would change the training"},
                                {"--adam_beta1 0.8", "beta1 of SFT is 0.9"},
-                               {"--packng True", "write packing"}});
+                               {"--packng True", "use packing"}});
 }
 
 TEST(TrlSft, PublishedRecipesAreConverted) {

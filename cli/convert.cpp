@@ -114,8 +114,7 @@ CommandHandler add_convert(CommandLine& line) {
       .files();
   command
       .option("OUT", arguments->output,
-              "Output: NAME.gguf for a GGUF file, which must not exist; else a folder, which must not exist or "
-              "be empty")
+              "Output: NAME.gguf for a GGUF file, which must not exist; else a folder, which must be new or empty")
       .required()
       .files();
   command

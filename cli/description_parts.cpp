@@ -104,7 +104,7 @@ std::string describe_advantage(const Objective& objective) {
   const bool by_horizon = method.aggregation == "seq_mean_token_sum_norm",
              has_custom_eps = method.advantage == "grpo" && objective.advantage_eps != kAdvantageEps;
   return entry("advantage", method.advantage + "; aggregation " + method.aggregation +
-                                (by_horizon ? " by " + short_number(objective.horizon) : "") +
+                                (by_horizon ? " by " + short_number(objective.length_divisor) : "") +
                                 (has_custom_eps ? "; " + short_number(objective.advantage_eps) +
                                                       " added to the group's standard deviation"
                                                 : ""));

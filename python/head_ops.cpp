@@ -157,7 +157,7 @@ class PolicyLoss {
 
 /// Checks the inputs per token with pi = mu, since the log-probs of the head need no check.
 void check_known(const TrustRegion& region, const std::string& method, const TokenInputs& known) {
-  LossInputs policy = known.policy;
+  LossInputs policy = known.loss_inputs;
   check_log_probs("behavior_logp", policy.behavior_logp, {});
   policy.logp = policy.behavior_logp;
   policy.topk_logp = policy.topk_behavior_logp;
@@ -183,8 +183,8 @@ void add_topk(TokenInputs& known, const std::string& method, const HeadInputs& i
     fail(ExitCode::kBadConfiguration, "topk_ids[", twice.nonzero()[0].item<int64_t>(),
          "] has a duplicate token; expected distinct tokens");
   known.behavior.topk_ids = *ids;
-  known.policy.topk_behavior_logp = or_none(behavior_logp);
-  known.policy.sampled_in_topk = (*ids == inputs.targets.unsqueeze(1)).any(1);
+  known.loss_inputs.topk_behavior_logp = or_none(behavior_logp);
+  known.loss_inputs.sampled_in_topk = (*ids == inputs.targets.unsqueeze(1)).any(1);
 }
 
 /// Adds the sampler's hidden states and head for methods with exact divergences.
@@ -253,16 +253,16 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
     for (const auto& [name, vector] :
          {std::pair{"behavior_logp", &behavior_logp}, {"advantages", &advantages}, {"weights", &token_weights}})
       check_float_vector(name, *vector, like);
-    TokenInputs known{.policy = {.logp = {},
-                                 .behavior_logp = behavior_logp,
-                                 .advantages = advantages,
-                                 .lengths = lengths_or_one(lengths, hidden.size(0)),
-                                 .old_logp = or_none(old_logp),
-                                 .behavior_other_logp = or_none(behavior_other_logp),
-                                 .old_other_logp = or_none(old_other_logp)},
+    TokenInputs known{.loss_inputs = {.logp = {},
+                                      .behavior_logp = behavior_logp,
+                                      .advantages = advantages,
+                                      .lengths = lengths_or_one(lengths, hidden.size(0)),
+                                      .old_logp = or_none(old_logp),
+                                      .behavior_other_logp = or_none(behavior_other_logp),
+                                      .old_other_logp = or_none(old_other_logp)},
                       .behavior = {},
                       .reference_logp = {}};
-    known.policy.groups = groups_or_one(groups, known.policy.lengths.size());
+    known.loss_inputs.groups = groups_or_one(groups, known.loss_inputs.lengths.size());
     if (needs.top_k > 0) add_topk(known, method, inputs, topk_ids, topk_behavior_logp);
     if (needs.hidden_states) add_sampler(known, method, inputs, behavior_hidden, behavior_weight);
     check_known(region, method, known);

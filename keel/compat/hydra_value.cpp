@@ -99,7 +99,7 @@ class HydraReader {
     builder_.end();
   }
 
-  /// Reads a quoted string. Backslashes are special only before the closing quote character.
+  /// Reads a quoted string. Backslashes are special only before a quote of the same kind.
   std::string quoted() {
     const char quote = text_[at_++];
     std::string value;

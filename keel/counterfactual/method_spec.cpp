@@ -37,7 +37,7 @@ MethodSpec parse_method(const std::string& text) {
   if (spec.method.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, "--method has \"", text,
          "\"; expected NAME, or NAME:PARAMETER=VALUE,PARAMETER=VALUE, as dppo_tv:low=0.1,high=0.2");
-  const Method& row = find_method(spec.method, "--method has");
+  const Method& row = find_method(spec.method, "--method: unknown method");
   Json parameters = Json::object();
   if (colon != std::string::npos)
     for (const std::string& assignment : split(text.substr(colon + 1), ',')) {

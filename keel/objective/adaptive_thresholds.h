@@ -6,7 +6,7 @@
 namespace keel {
 
 struct AdaptOptions {
-  double rate = 1;    // change of log delta per unit of error of the kept fraction
+  double rate = 1;    // rate in delta *= exp(rate * error of the kept fraction)
   double min = 1e-4;  // lower bound of the threshold
   double max = 1;     // upper bound of the threshold; a total variation is at most 1
 };

@@ -7,8 +7,8 @@
 
 namespace keel {
 
-// One advantage per sequence, from its reward and the rewards of its group. It is exactly 0 if all rewards of the group
-// are equal, and in a group of one.
+// One advantage per sequence, from its reward and the rewards of its group. For group_mean, grpo and
+// rloo it is exactly 0 if all rewards of the group are equal, and in a group of one.
 
 /// R - mean(group), without division by the standard deviation (Dr. GRPO, DPPO).
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
@@ -25,7 +25,7 @@ std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<c
 
 /// The sequence advantages of the estimator `kind`: "group_mean", "grpo", "rloo", "reinforce_pp" or
 /// "reinforce_pp_baseline". The last two are used without discounting, so that all tokens of a sequence share one
-/// value; their whitening weighs each sequence by its length, at least 1. Only grpo uses `eps`.
+/// value; their whitening weighs each sequence by its length, which must be at least 1. Only grpo uses `eps`.
 std::vector<double> sequence_advantages(const std::string& kind, std::span<const double> rewards,
                                         std::span<const int64_t> groups, std::span<const int64_t> lengths,
                                         double eps = kAdvantageEps);

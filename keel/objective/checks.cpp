@@ -252,7 +252,7 @@ void check_top_k(const LossInputs& p, int64_t k, const std::string& method) {
 
 void check_region_inputs(const TrustRegion& region, const LossInputs& p, const std::string& method) {
   const Requirements needs = requirements(region);
-  if (properties(region).one_weight_per_sequence) check_one_advantage(p, method);
+  if (properties(region).needs_sequence_advantage) check_one_advantage(p, method);
   if (p.divergence.defined() && needs.hidden_states && !needs.exact_kl)
     fail_at_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
   check_top_k(p, needs.top_k, method);

@@ -187,8 +187,8 @@ void ReferenceOptions::describe(OptionTable& table) {
             "was below; null keeps it constant.",
             above(0));
   table.add("kl_in_reward_horizon", kl_in_reward_horizon,
-            "Adaptation time in completions: within it, kl_in_reward changes by the relative KL error, clipped to "
-            "20 %; null means 10000.",
+            "Adaptation time: over this many completions, kl_in_reward changes by the relative KL error, at most 20 %; "
+            "null means 10000.",
             above(0));
 }
 
@@ -223,10 +223,11 @@ void ObjectiveOptions::describe(OptionTable& table) {
             "Coefficient of the per-token entropy bonus; 0 turns it off, and a negative value penalises entropy.");
 }
 
-Objective make_objective(const ObjectiveOptions& options, double default_horizon, const ReferenceOptions& reference) {
+Objective make_objective(const ObjectiveOptions& options, double max_completion_length,
+                         const ReferenceOptions& reference) {
   Objective objective;
   objective.advantage_eps = options.advantage_eps.value_or(kAdvantageEps);
-  objective.horizon = options.horizon.value_or(default_horizon);
+  objective.length_divisor = options.horizon.value_or(max_completion_length);
   objective.entropy_coefficient = options.entropy_coefficient;
   objective.kl_coefficient = reference.kl_coefficient;
   objective.kl_estimator = parse_kl_estimator(reference.estimator);
@@ -237,7 +238,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   std::vector<std::string> assignments = options.parameters;
   objective.target_kept = take_target_kept(assignments);
   Method& method = objective.method;
-  method = find_method(options.method, "objective.method is");
+  method = find_method(options.method, "objective.method: unknown method");
   set_delta(method, options);
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);
@@ -245,7 +246,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   if (options.anchor) set_anchor(method, *options.anchor);
   std::map<std::string, std::string> keys = parameters_set_by_keys(method, options);
   apply_assignments(method, assignments, keys);
-  check_method_parameters(method, keys, default_horizon);
+  check_method_parameters(method, keys, max_completion_length);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
   check_compatibility(method, options, objective.reward_kl);

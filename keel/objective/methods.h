@@ -13,7 +13,7 @@ namespace keel {
 
 class OptionTable;
 
-/// A row of the table of methods, whose `region` is the loss of any family.
+/// A method: its defaults, and its policy loss (`region`).
 using Method = MethodRow<TrustRegion>;
 
 /// The configuration section `objective`: a method and overrides of its defaults.
@@ -45,7 +45,7 @@ struct ReferenceOptions {
 struct Objective {
   Method method;
   double advantage_eps = kAdvantageEps;         // only for the advantage grpo
-  double horizon = 0;                           // divisor of seq_mean_token_sum_norm
+  double length_divisor = 0;                    // of seq_mean_token_sum_norm
   double entropy_coefficient = 0;               // coefficient of the per-token entropy bonus
   double kl_coefficient = 0;                    // beta of the reference-KL loss term; 0: off
   KlEstimator kl_estimator = KlEstimator::kK3;  // of that term
@@ -67,7 +67,7 @@ TrustRegion make_region(const std::string& method, const Json& parameters);
 
 /// Looks up the method and applies the overrides. Fails (exit code 2) if the method does not have a parameter, ignores
 /// a setting, or cannot use the advantage.
-Objective make_objective(const ObjectiveOptions& options, double default_horizon,
+Objective make_objective(const ObjectiveOptions& options, double max_completion_length,
                          const ReferenceOptions& reference = {});
 
 }  // namespace keel

@@ -40,7 +40,7 @@ Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& ref
   const Tensor d = log_ratio(logp, reference_logp, mask);
   if (estimator == KlEstimator::kK1) return d;
   if (estimator == KlEstimator::kK2) return d * d / 2;
-  return k3(-d, at::zeros_like(d));
+  return k3(-d, at::zeros_like(d));  // e^-d - 1 + d
 }
 
 Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor& logp, const Tensor& reference_logp,

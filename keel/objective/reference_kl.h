@@ -19,7 +19,7 @@ enum class KlEstimator { kK1, kK2, kK3 };
 KlEstimator parse_kl_estimator(const std::string& name);
 
 // Tensors are [N], of one float type. The bool mask [N] is optional; masked tokens give 0 whatever their log-probs are.
-// The log-ratio is clamped only inside exp (goldens/README.md), so the coefficient stays nonzero beyond the clamp.
+// The log-ratio is clamped only inside exp, and derivatives ignore the clamp (tests/goldens/README.md).
 // Tokens sampled from another policy are not reweighted.
 
 /// The reference KL as a reward penalty: beta k is subtracted from the reward of each token (arXiv 1909.08593).
@@ -38,11 +38,11 @@ Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& ref
 
 /// The gradient coefficient of the objective term -beta k: -beta dk/dlog pi, which is -beta for k1, -beta d for k2 and
 /// -beta (1 - e^-d) for k3. It is added to the coefficient of the method before aggregation, also for tokens that the
-/// trust region masks. (The entropy bonus has no such coefficient: the LM head adds entropy_coefficient * grad H.)
+/// trust region masks. (The entropy_coefficient is passed to the LM head separately.)
 Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor& logp, const Tensor& reference_logp,
                                 const Tensor& mask = {});
 
-/// Counts the log-ratios that the clamp before exp changes; 0 except for k3, the only one with an exp. [].
+/// Returns the number of log-ratios that the clamp before exp changes, a scalar tensor; 0 except for k3, which has exp.
 Tensor reference_kl_clamp_count(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
                                 const Tensor& mask = {});
 

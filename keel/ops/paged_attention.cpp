@@ -56,10 +56,9 @@ void PagedAttention::store(const KvCacheLayer& layer, const Heads& rotated) cons
   });
 }
 
-Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& attention,
-                              const Heads& unrotated) const {
-  const Tensor& query = unrotated.query;
-  const int64_t count = query.size(0), heads = query.size(1), kv_heads = unrotated.key.size(1), width = query.size(2);
+Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& attention, const Heads& heads) const {
+  const Tensor& query = heads.query;
+  const int64_t count = query.size(0), query_heads = query.size(1), kv_heads = heads.key.size(1), width = query.size(2);
   Tensor result = at::empty(query.sizes(), query.options());
   const KvCachePointers blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                                kv_heads, width};
@@ -68,20 +67,20 @@ Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& 
   const int32_t* const tables = tables_.const_data_ptr<int32_t>();
   if (query.is_cuda()) {
     launch_on_cuda(query, "attention", [&](auto stream) {
-      // If deterministic, the kernel of the trainer rotates them.
+      // Deterministic attention uses the trainer's rotate(), whose bits differ from the rotation in the kernel.
       const Heads heads_in =
-          one_row_per_sequence_ && !deterministic_ && cuda::can_rotate_heads(blocks) ? unrotated : unrotated.rotated();
+          one_row_per_sequence_ && !deterministic_ && cuda::can_rotate_heads(blocks) ? heads : heads.rotated();
       const Tensor q = contiguous_heads(heads_in.query), k = contiguous_heads(heads_in.key),
                    v = contiguous_heads(heads_in.value);
       const auto angles = [](const Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; };
       return cuda::attend_rows(blocks, config, tables, row_pointer(rows_), count,
                                {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
-                                v.stride(0), heads, angles(heads_in.angles.cos), angles(heads_in.angles.sin)},
+                                v.stride(0), query_heads, angles(heads_in.angles.cos), angles(heads_in.angles.sin)},
                                one_row_per_sequence_, result.mutable_data_ptr(), stream);
     });
     return result;
   }
-  const Heads rotated = unrotated.rotated();
+  const Heads rotated = heads.rotated();
   if (query.scalar_type() != at::kFloat) {  // The CPU cache is float32, also for narrower dtypes.
     const auto widen = [](const Tensor& x) { return x.to(at::kFloat); };
     return attend(layer, attention, {widen(rotated.query), widen(rotated.key), widen(rotated.value)})
@@ -94,9 +93,9 @@ Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& 
   const PagedRow* const rows = row_pointer(rows_);
   const int64_t keys = max_keys(rows_);
   cpu::store_rows(blocks, tables, rows, count, k_data, v_data);
-  parallel_for_rows(count, heads * width * keys / 4, [&](int64_t first, int64_t rows_here) {
-    cpu::attend_rows(blocks, config, tables, rows + first, rows_here, q_data + first * heads * width, heads,
-                     thread_scores(keys + kBlockTokens), out + first * heads * width);
+  parallel_for_rows(count, query_heads * width * keys / 4, [&](int64_t first, int64_t rows_here) {
+    cpu::attend_rows(blocks, config, tables, rows + first, rows_here, q_data + first * query_heads * width, query_heads,
+                     thread_scores(keys + kBlockTokens), out + first * query_heads * width);
   });
   return result;
 }

@@ -17,12 +17,12 @@ namespace keel {
 namespace {
 
 Tensor sample_on_cpu(const NextTokenDistribution& next, double temperature, uint64_t seed, const Tensor& rollout_ids,
-                     const Tensor& positions) {
+                     const Tensor& completion_positions) {
   const Tensor& logits = next.logits();
   const int64_t rows = logits.size(0), vocab = logits.size(1);
   const Tensor tokens = at::empty({rows}, logits.options().dtype(at::kLong));
   const float* from = logits.const_data_ptr<float>();
-  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *steps = positions.const_data_ptr<int64_t>();
+  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *steps = completion_positions.const_data_ptr<int64_t>();
   int64_t* const to = tokens.mutable_data_ptr<int64_t>();
   parallel_for_rows(rows, vocab, [&](int64_t begin, int64_t count) {
     cpu::sample_tokens(from + begin * vocab, next.normalizers() + begin, count, vocab, temperature, seed, ids + begin,
@@ -52,20 +52,21 @@ int64_t result_bytes(int64_t rows, int64_t top_k) { return rows * (8 + 3 * 4 + t
 
 /// Samples with one kernel that reads the logits once.
 SampledTokens sample_on_gpu(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
-                            const Tensor& positions, int64_t top_k) {
+                            const Tensor& completion_positions, int64_t top_k) {
   const int64_t rows = logits.size(0), vocab = logits.size(1);
   const at::TensorOptions bytes = logits.options().dtype(at::kByte);
   const Tensor from = logits.contiguous();
   SampledTokens sampled = view_results(at::empty({result_bytes(rows, top_k)}, bytes), rows, top_k);
   launch_on_cuda(logits, "sampling", [&](auto stream) {
     const Tensor workspace = at::empty({cuda::sample_workspace_bytes(rows, vocab, top_k)}, bytes);
-    return cuda::sample_tokens({from.const_data_ptr<float>(), rows, vocab, temperature, seed,
-                                rollout_ids.const_data_ptr<int64_t>(), positions.const_data_ptr<int64_t>(), top_k},
-                               {sampled.tokens.mutable_data_ptr<int64_t>(), sampled.logp.mutable_data_ptr<float>(),
-                                sampled.other_logp.mutable_data_ptr<float>(), sampled.entropy.mutable_data_ptr<float>(),
-                                top_k > 0 ? sampled.topk_ids.mutable_data_ptr<int64_t>() : nullptr,
-                                top_k > 0 ? sampled.topk_logp.mutable_data_ptr<float>() : nullptr},
-                               workspace.mutable_data_ptr(), stream);
+    return cuda::sample_tokens(
+        {from.const_data_ptr<float>(), rows, vocab, temperature, seed, rollout_ids.const_data_ptr<int64_t>(),
+         completion_positions.const_data_ptr<int64_t>(), top_k},
+        {sampled.tokens.mutable_data_ptr<int64_t>(), sampled.logp.mutable_data_ptr<float>(),
+         sampled.other_logp.mutable_data_ptr<float>(), sampled.entropy.mutable_data_ptr<float>(),
+         top_k > 0 ? sampled.topk_ids.mutable_data_ptr<int64_t>() : nullptr,
+         top_k > 0 ? sampled.topk_logp.mutable_data_ptr<float>() : nullptr},
+        workspace.mutable_data_ptr(), stream);
   });
   return sampled;
 }
@@ -110,16 +111,17 @@ SampledTokens to_host(const SampledTokens& sampled, bool wait) {
 }
 
 SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
-                     const Tensor& positions, int64_t top_k) {
+                     const Tensor& completion_positions, int64_t top_k) {
   top_k = std::min(top_k, logits.size(1));
   if (logits.is_cuda()) {
     const bool in_kernel = top_k <= cuda::kMaxTopK;
-    SampledTokens sampled = sample_on_gpu(logits, temperature, seed, rollout_ids, positions, in_kernel ? top_k : 0);
+    SampledTokens sampled =
+        sample_on_gpu(logits, temperature, seed, rollout_ids, completion_positions, in_kernel ? top_k : 0);
     if (!in_kernel) add_top_k(sampled, NextTokenDistribution(logits, temperature), top_k);
     return sampled;
   }
   const NextTokenDistribution next(logits, temperature);
-  const Tensor tokens = sample_on_cpu(next, temperature, seed, rollout_ids, positions);
+  const Tensor tokens = sample_on_cpu(next, temperature, seed, rollout_ids, completion_positions);
   const auto [logp, other_logp] = next.log_probs(tokens);
   SampledTokens sampled{tokens, logp, other_logp, next.entropy()};
   if (top_k > 0) add_top_k(sampled, next, top_k);
@@ -127,11 +129,11 @@ SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, co
 }
 
 Tensor with_logit_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
-                        const Tensor& positions) {
+                        const Tensor& completion_positions) {
   if (deviation == 0) return logits;
   const Tensor noisy = logits.clone(at::MemoryFormat::Contiguous);
   const int64_t rows = noisy.size(0), vocab = noisy.size(1);
-  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *steps = positions.const_data_ptr<int64_t>();
+  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *steps = completion_positions.const_data_ptr<int64_t>();
   float* const to = noisy.mutable_data_ptr<float>();
   run_row_kernel(
       noisy, "logit noise",

@@ -10,10 +10,10 @@ namespace keel {
 /// likely token and reports log-probs at temperature 1.
 constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
 
-/// One sampled token per row.
+/// One sampled token per row. Probabilities are float32, of the distribution at the sampling temperature (1 if greedy).
 struct SampledTokens {
-  Tensor tokens;  // [S] int64; the others are float32, of the distribution at the sampling temperature (1 if greedy)
-  Tensor logp;    // [S] log p of the token
+  Tensor tokens;                         // [S] int64
+  Tensor logp;                           // [S] log p of the token
   Tensor other_logp;                     // [S] log(1 - p) of the token
   Tensor entropy;                        // [S] of the distribution
   Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: the K most likely tokens, most likely first
@@ -22,15 +22,15 @@ struct SampledTokens {
 /// Copies to the CPU. Without `wait` the result is valid once the device has finished the work launched so far.
 SampledTokens to_host(const SampledTokens& sampled, bool wait = true);
 
-/// Samples a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
-/// device, key the noise (as unsigned numbers). Also finds the `top_k` most likely tokens, unless that is 0.
+/// Samples a token from each row of logits [S, V] float32. `rollout_ids` and `completion_positions` [S] int64, on the
+/// logits' device, key the noise (as unsigned numbers). Also finds the `top_k` most likely tokens, unless that is 0.
 SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
-                     const Tensor& positions, int64_t top_k = 0);
+                     const Tensor& completion_positions, int64_t top_k = 0);
 
 /// Adds normal noise of this standard deviation to logits [S, V], which makes sampler and trainer differ. The noise is
 /// a function of (seed, rollout, position, token) alone. Returns the input if the deviation is 0.
 Tensor with_logit_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
-                        const Tensor& positions);
+                        const Tensor& completion_positions);
 
 /// Restricts sampling to likely tokens. The default restricts nothing; the filters apply in this order.
 struct Truncation {

@@ -56,8 +56,9 @@ class Weight {
   /// Embedding lookup of indices [N] int64. Row `padding` gets no gradient; -1: none.
   Tensor rows(const Tensor& indices, int64_t padding) const;
 
-  /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. On a GPU the GEMM of the weight's gradient
-  /// accumulates directly into the sink. `deterministic`: uses deterministic_linear().
+  /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. On a GPU the GEMM of a bf16 or fp16
+  /// weight's gradient accumulates directly into the sink. With a bias, unless `deterministic`, the gradient is
+  /// computed in the weight's dtype and then added. `deterministic`: uses deterministic_linear().
   Tensor linear(const Tensor& x, const Weight& bias = {}, bool deterministic = false) const;
   /// x W^T with a float32 result, without gradients. A GPU multiplies bf16 and fp16 directly; a CPU converts them
   /// first.
@@ -65,7 +66,7 @@ class Weight {
 
   /// dy W, the gradient of x in linear().
   Tensor input_gradient(const Tensor& dy) const { return dy.mm(value()); }
-  /// Writes input_gradient(), computed in float32, to `out`.
+  /// Writes dy W to `out`, which is float32. dy is multiplied in gemm_type().
   void input_gradient_to_float32(Tensor& out, const Tensor& dy) const;
   /// The dtype in which input_gradient_to_float32() multiplies dy.
   at::ScalarType gemm_type() const;

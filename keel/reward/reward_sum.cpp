@@ -21,7 +21,7 @@ std::string join_sources(const std::set<std::string>& sources) {
 
 /// `subject` is what failed, such as: reward "math"
 std::string failure_message(const std::string& subject, const RewardSample& sample, const std::string& why) {
-  std::string text = subject + " failed on completion ";
+  std::string text = subject + " failed on rollout ";
   text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
   if (!sample.prompt.source.empty()) text += " (" + sample.prompt.source + ")";
   return text + ", " + printable(sample.completion) + ": " + why;

@@ -41,11 +41,11 @@ int64_t DecodeStep::padded_batch_size(int64_t sequences) const {
 }
 
 SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& rollout_ids,
-                                        const Tensor& positions) const {
+                                        const Tensor& completion_positions) const {
   const Tensor logits =
-      with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, positions);
+      with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, completion_positions);
   return sample(truncate_logits(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
-                rollout_ids, positions, request_.top_k);
+                rollout_ids, completion_positions, request_.top_k);
 }
 
 SampledTokens DecodeStep::sample_first(const Tensor& states, const std::vector<int64_t>& rollouts,

@@ -58,8 +58,8 @@ Tensor int64_tensor_on(at::Device device, const std::vector<int64_t>& values) {
   return to_device_async(at::tensor(values, at::kLong), device);
 }
 
-/// Causal attention within prompts, which also writes their keys and values to the KV cache. Uses flash attention where
-/// the trainer does, unless sampler and trainer must be bitwise equal.
+/// Causal attention within prompts, which also writes their keys and values to the KV cache. With bitwise,
+/// sampler and trainer both use paged attention; else this uses flash attention where the trainer does.
 class PrefillAttention {
  public:
   PrefillAttention(const SamplingModel& model, const std::vector<Segment>& segments, const PagedAttention& paged,

@@ -18,8 +18,8 @@ namespace keel {
 /// the prompts.
 class Decoding {
  public:
-  /// Allocates the KV cache and computes nothing yet. Only `request.stop_ids` end a completion, not the tokenizer's
-  /// EOS.
+  /// Allocates the KV cache and computes nothing yet. Empty `request.stop_ids` are not replaced by the tokenizer's EOS
+  /// here: RolloutEngine::submit() does that.
   Decoding(const SamplingModel& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
            const SamplingRequest& request);
   Decoding(const Decoding&) = delete;

@@ -48,13 +48,13 @@ class BackgroundSampler {
   at::Device device_;
   uint64_t position_ = 0;                            // of the next batch; used by the sampling thread
   std::deque<std::future<RolloutBatch>> requested_;  // used by the requesting thread
-  std::mutex mutex_;                                 // guards all members below
+  std::mutex mutex_;                                 // guards queued_, cancelled_ and stopping_
   std::condition_variable changed_;
   std::deque<Task> queued_;
   bool cancelled_ = false;  // a batch has failed: later ones are not started
   bool stopping_ = false;
-  bool warned_ = false;  // about a thread that could not be started
-  std::vector<std::jthread> thread_;
+  bool warned_ = false;               // about a thread that could not be started
+  std::vector<std::jthread> thread_;  // last, so that it is joined before the members above are destroyed
 };
 
 }  // namespace keel

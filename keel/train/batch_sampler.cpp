@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-/// Copies only the fields that the metrics of dropped completions use.
+/// Copies the fields that rollout metrics use.
 Rollout copy_for_metrics(const Rollout& rollout) {
   Rollout copy;
   copy.tokens.trained = rollout.tokens.trained;

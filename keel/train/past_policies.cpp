@@ -37,7 +37,7 @@ PastTensors parse_past_tensors(const std::vector<NamedTensor>& state, const std:
   return saved;
 }
 
-/// Requires the policies of the last `staleness` steps; before step 1, an interrupted step may have added its own.
+/// Requires the policies of the last `staleness` steps. If step 0 was interrupted, its policy may be saved, too.
 void require_past_steps(const PastTensors& saved, int64_t rl_steps, int64_t staleness, const std::string& path) {
   const int64_t first = std::max<int64_t>(rl_steps - staleness, 0);
   const int64_t end = staleness > 0 && rl_steps == 0 && !saved.empty() ? 1 : rl_steps;
@@ -48,7 +48,7 @@ void require_past_steps(const PastTensors& saved, int64_t rl_steps, int64_t stal
   for (const auto& [step, tensors] : saved) steps.push_back(std::to_string(step));
   fail_past(path, "after ", rl_steps, " RL steps, with rollout.staleness ", staleness,
             ", past policies are saved for the steps ", steps.empty() ? "(none)" : joined(steps), "; expected ",
-            end - first, " from step ", first);
+            end - first, " steps, starting at step ", first);
 }
 
 int64_t read_update_count(const std::map<std::string, Tensor>& tensors, int64_t max, int64_t step,
@@ -84,13 +84,13 @@ PastPolicies::PastPolicies(const Config& config, BatchSampler& sampler, at::Devi
   if (config.rollout.staleness > 0) sampler_.emplace(sampler, device, config.run.threads);
 }
 
-/// Step n (from 0) trains on a batch sampled with the weights at the start of step max(n - staleness, 0). That step
-/// requested it, and this step requests the batch of step n + staleness with the current weights.
+/// Step n (from 0) takes the batch that step max(n - staleness, 0) requested with its weights. Then it requests the
+/// batch of step n + staleness with the current weights.
 RolloutBatch PastPolicies::next_batch(const TrainState& state, const SamplerWeights& current,
                                       const std::shared_ptr<StepMeters>& meters) {
   const auto add_current = [&] { past_.push_back({state.rl.steps, state.updates, snapshot(current)}); };
   const int64_t step = state.rl.steps, staleness = config_.rollout.staleness;
-  const int64_t end = std::max(config_.train.steps, step + 1);  // steps of the run
+  const int64_t end = std::max(config_.train.steps, step + 1);  // number of steps; a caller may exceed train.steps
   if (past_.empty()) add_current();
   if (sampler_->pending() == 0) sampler_->seek(state.rl.prompt_position);  // the run was just started or resumed
   request_batches(step, std::min(step + staleness, end), meters);

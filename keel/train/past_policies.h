@@ -20,7 +20,7 @@ class PastPolicies {
  public:
   PastPolicies(const Config& config, BatchSampler& sampler, at::Device device);
 
-  /// Returns the current step's batch, which the policy of rollout.staleness steps ago sampled. Requires staleness > 0.
+  /// Returns the current step's batch, sampled by the policy of rollout.staleness steps ago. Requires staleness > 0.
   RolloutBatch next_batch(const TrainState& state, const SamplerWeights& current,
                           const std::shared_ptr<StepMeters>& meters);
 

@@ -21,7 +21,7 @@ Json token_record_header(const Config& config, const Objective& objective, const
           {"parameters", values},
           {"advantage", method.advantage},
           {"aggregation", method.aggregation},
-          {"horizon", objective.horizon},
+          {"horizon", objective.length_divisor},
           {"entropy_coefficient", objective.entropy_coefficient},
           {"kl_coefficient", objective.kl_coefficient},
           {"kl_estimator", config.reference.estimator},
@@ -58,7 +58,7 @@ void RunWatcher::record_tokens(const Experience& experience) {
 }
 
 void RunWatcher::on_tokens(const TokenUpdate& tokens, std::span<const int64_t> minibatch) {
-  samples_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
+  samples_->add(tokens.batch, minibatch, tokens.begin, tokens.loss_inputs, tokens.decision);
   if (records_) records_->add(tokens, minibatch);
 }
 

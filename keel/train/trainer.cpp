@@ -20,7 +20,7 @@ StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
   compute_advantages(experience, objective, metrics);
   update_policy(experience, objective, state, metrics, watcher);
   metrics.train_seconds = watch.lap();
-  record(experience, objective, state, metrics);
+  finish_step(experience, objective, state, metrics);
   return {std::move(experience), std::move(metrics)};
 }
 
@@ -43,11 +43,12 @@ void Trainer::record_rollout_metrics(const RolloutBatch& batch, const TrainState
   metrics.skipped_rows = batch.skipped_rows;
   metrics.prompt_limit = prompt_sources_.prompt_limit();
   metrics.scores = batch.scores;
-  metrics.sampling_weights = config_.rollout.weights;
+  metrics.sampling_precision = config_.rollout.weights;
   metrics.logit_noise = config_.rollout.logit_noise;
   metrics.rollouts = batch.metrics;
   if (config_.rollout.dynamic_sampling) metrics.groups = batch.groups;
-  if (config_.rollout.staleness > 0) metrics.staleness = state.updates - static_cast<int64_t>(batch.policy_version);
+  if (config_.rollout.staleness > 0)
+    metrics.staleness_updates = state.updates - static_cast<int64_t>(batch.policy_version);
   metrics.sampled_tokens = static_cast<double>(batch.tokens);
   metrics.reward_seconds = batch.reward_seconds;
   metrics.rollout_seconds = batch.rollout_seconds;
@@ -61,13 +62,15 @@ Experience Trainer::annotate(RolloutBatch batch, StepMetrics& metrics, const Ste
   Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
   experience.position = batch.position;
   experience.trained_index = remove_unscored(experience.rollouts);
-  experience.trained_index.resize(static_cast<size_t>(config_.rollouts_per_step()));  // none for missing groups
+  // Dynamic sampling may find fewer groups: the rest is std::nullopt and is not trained.
+  experience.trained_index.resize(static_cast<size_t>(config_.rollouts_per_step()));
   if (config_.train.mask_truncated)
     metrics.masked = mask_truncated_rollouts(experience.rollouts, experience.trained_index);
-  const Requirements needs = objective_.requirements();
-  if (needs.hidden_states) experience.behavior_head = batch.weights.weights.head().value().clone();
+  const Requirements needs = configured_objective_.requirements();
+  const ModelWeights& sampler_model = batch.weights.weights;
+  if (needs.hidden_states) experience.behavior_head = sampler_model.head().value().clone();
   Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
-  keel::annotate(experience.rollouts, network_, CausalLm(batch.weights.weights, network_.execution()), reference(),
+  keel::annotate(experience.rollouts, network_, CausalLm(sampler_model, network_.execution()), reference(),
                  critic_ ? &critic_->critic() : nullptr, needs, config_.rollout.temperature,
                  config_.train.tokens_per_batch);
   return experience;
@@ -93,15 +96,16 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   GradientNorms norms;
   Stage stage(watcher.meters->training, "update",
               config_.train.epochs * static_cast<int64_t>(experience.rollouts.size()));
-  int64_t rollouts_done = 0, tokens_done = 0, updates = 0, trained_tokens = 0;
-  bool equal_parameters = true;  // until the first update; |pi - mu| is then the mismatch of sampler and trainer
+  int64_t rollouts_done = 0, tokens_done = 0, update_index = 0, trained_tokens = 0;
+  bool before_first_update = true;  // of the policy: |pi - mu| is then the mismatch of sampler and trainer
   for (const std::vector<int64_t>& minibatch : minibatches(experience, state.rl)) {
     for (const int64_t i : minibatch) trained_tokens += token_count({&experience.rollouts[i], 1});
     const auto observe = [&](const TokenUpdate& t) {
-      tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
+      tokens.add(t.stats, t.loss_inputs, t.decision, before_first_update, t.reference_kl);
       blocked.add(t, policy_.model.config().vocab_size);
       watcher.on_tokens(t, minibatch);
-      stage.set(rollouts_done, tokens_done += t.policy.logp.size(0));
+      tokens_done += t.loss_inputs.logp.size(0);
+      stage.set(rollouts_done, tokens_done);
     };
     const UpdateOptions options{.temperature = config_.rollout.temperature,
                                 .dropout = next_dropout(config_, state),
@@ -110,9 +114,10 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
     accumulate_policy_gradients(network_, objective, options, tokens_per_batch, scored, minibatch, observe);
     if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
     watcher.on_gradients(minibatch);
-    step_optimizers(state, updates++, metrics, norms, watcher);
-    equal_parameters = equal_parameters && !updates_policy(state.rl);
-    stage.set(rollouts_done += static_cast<int64_t>(minibatch.size()), tokens_done);
+    step_optimizers(state, update_index++, metrics, norms, watcher);
+    before_first_update = before_first_update && !updates_policy(state.rl);
+    rollouts_done += static_cast<int64_t>(minibatch.size());
+    stage.set(rollouts_done, tokens_done);
   }
   metrics.tokens = tokens.read();
   metrics.blocked = blocked.top(policy_.tokenizer);
@@ -153,8 +158,8 @@ void Trainer::step_optimizers(TrainState& state, int64_t index, StepMetrics& met
 }
 
 /// Computes the certificate and the adaptive coefficients, and advances the state to the next step.
-void Trainer::record(const Experience& experience, const Objective& objective, TrainState& state,
-                     StepMetrics& metrics) const {
+void Trainer::finish_step(const Experience& experience, const Objective& objective, TrainState& state,
+                          StepMetrics& metrics) const {
   certify(experience, state.rl, metrics);
   adapt(objective, experience, state.rl, metrics);
   state.rl.prompt_position = experience.position;
@@ -166,7 +171,7 @@ void Trainer::certify(const Experience& experience, const RlState& state, StepMe
   const int64_t every = config_.record.certificate_every;
   if (every == 0 || state.steps % every != 0 || experience.rollouts.empty()) return;
   Stopwatch watch(policy_.model.device());
-  metrics.certificate = compute_certificate(network_, experience.scored(), objective_.requirements(),
+  metrics.certificate = compute_certificate(network_, experience.scored(), configured_objective_.requirements(),
                                             {.temperature = config_.rollout.temperature,
                                              .tokens_per_batch = config_.train.tokens_per_batch,
                                              .range = prompt_sources_.reward_range(),
@@ -183,7 +188,8 @@ void Trainer::adapt(const Objective& objective, const Experience& experience, Rl
   if (!objective.target_kept) return;
   metrics.thresholds = get_thresholds(objective.method.region);
   if (!metrics.tokens) return;  // no rollout has a reward
-  state.thresholds = adapt_thresholds(objective, get_thresholds(objective_.method.region), 1 - metrics.tokens->outside);
+  const double inside = 1 - metrics.tokens->outside;
+  state.thresholds = adapt_thresholds(objective, get_thresholds(configured_objective_.method.region), inside);
 }
 
 /// Returns the rollout indices of each update, over all epochs. Excludes rollouts without a reward, truncated ones with
@@ -210,8 +216,8 @@ SamplingRequest Trainer::sampling_request() const {
           .stop_strings = config_.rollout.stop_strings,
           .seed = config_.run.seed,
           .max_sequences = config_.rollout.max_sequences,
-          .top_k = objective_.requirements().top_k,
-          .hidden_states = objective_.requirements().hidden_states};
+          .top_k = configured_objective_.requirements().top_k,
+          .hidden_states = configured_objective_.requirements().hidden_states};
 }
 
 LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
@@ -226,8 +232,8 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
 }
 
 Objective current_objective(const Config& config, const RlState& state) {
-  Objective objective =
-      make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
+  const auto max_completion_length = static_cast<double>(resolve_max_new_tokens(config));
+  Objective objective = make_objective(config.objective, max_completion_length, config.reference);
   if (objective.target_kept && state.thresholds) set_thresholds(objective, *state.thresholds);
   if (objective.reward_kl.target && state.kl_coefficient) objective.reward_kl.coefficient = *state.kl_coefficient;
   return objective;
@@ -238,12 +244,13 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
     : config_(config),
       policy_(policy),
       prompt_sources_(prompt_sources),
-      objective_(current_objective(config, {})),
+      configured_objective_(current_objective(config, {})),
       network_(policy.model, execution_options(config)),
       optimizer_(saved.masters.value_or(MasterWeights(policy.model.trainable())), config.optimizer),
       sampler_(config, policy, prompt_sources, sampling_request()),
       past_policies_(config, sampler_, policy.model.device()) {
-  if (!saved.reference && objective_.requirements().reference_logp) saved.reference = policy.model.frozen_copy();
+  if (!saved.reference && configured_objective_.requirements().reference_logp)
+    saved.reference = policy.model.frozen_copy();
   if (saved.reference) reference_.emplace(*saved.reference, network_.execution());
   if (!config.critic.enabled()) return;
   Critic critic = saved.critic ? *std::move(saved.critic)

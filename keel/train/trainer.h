@@ -67,7 +67,8 @@ class Trainer {
   void compute_advantages(Experience& experience, const Objective& objective, StepMetrics& metrics) const;
   void update_policy(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& metrics,
                      StepWatcher& watcher);
-  void record(const Experience& experience, const Objective& objective, TrainState& state, StepMetrics& metrics) const;
+  void finish_step(const Experience& experience, const Objective& objective, TrainState& state,
+                   StepMetrics& metrics) const;
 
   void record_rollout_metrics(const RolloutBatch& batch, const TrainState& state, StepMetrics& metrics,
                               StepWatcher& watcher) const;
@@ -82,9 +83,9 @@ class Trainer {
   const Config& config_;
   const LoadedModel& policy_;
   const PromptSources& prompt_sources_;
-  const Objective objective_;          // as configured; current_objective() has what a step uses
-  const CausalLm network_;             // of the policy
-  std::optional<CausalLm> reference_;  // the policy when RL started
+  const Objective configured_objective_;  // as configured; current_objective() has what a step uses
+  const CausalLm network_;                // of the policy
+  std::optional<CausalLm> reference_;     // the policy when RL started
   Optimizer optimizer_;
   std::optional<CriticTraining> critic_;
   BatchSampler sampler_;

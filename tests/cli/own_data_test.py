@@ -213,7 +213,7 @@ def f(completions, data_source, level, ability, **columns):
         self.reward.write_text(FAILING)
         result = self.train("run", eval={"prompts": 0})
         self.assert_exit(result, 5)
-        self.assertRegex(result.stderr, r"(?m)^keel: reward .* failed on completion 0 of prompt 0 \(sums\).*no more tea")
+        self.assertRegex(result.stderr, r"(?m)^keel: reward .* failed on rollout 0 of prompt 0 \(sums\).*no more tea")
         result = self.train("lenient", eval={"prompts": 0}, reward={"on_error": "zero"}, train={"steps": 1})
         self.assert_exit(result, 0)
         (row,) = [row for row in support.metrics(self.folder / "lenient") if row["phase"] == "rl"]
@@ -226,7 +226,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_exit(result, 0)
         told = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
         self.assertEqual(len(told), 5, told)
-        self.assertRegex(told[0], r"failed on completion .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
+        self.assertRegex(told[0], r"failed on rollout .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
         # 2 prompts of an evaluation, twice, and 2 steps of 3 prompts with 2 completions each
         for line in told[1:3]:
             self.assertIn("judged 2 of 2 completions of held-out prompts", line)

@@ -331,7 +331,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         path = self.write("huge.py", "def reward(completions, **k):\n    return [1e308 if c == 'b' else 1 for c in completions]\n")
         data, functions = [{"completion": c, "prompt": "p"} for c in "abc"], [f"python:{path}"] * 2
         result = self.reward(data, *functions, code=5)
-        self.assertIn("the sum of the rewards failed on completion 2 of prompt 2", result.stderr)
+        self.assertIn("the sum of the rewards failed on rollout 2 of prompt 2", result.stderr)
         self.assertIn("inf", result.stderr)
         self.assert_rewards(self.reward(data, *functions, on_error="zero"), [2, 0, 2])
         got = self.reward(data, *functions, on_error="skip")

@@ -127,7 +127,7 @@ def parameters_are_checked():
         refused([next(iter(params)), "above 0"], keel.token_coefficients, "dppo_tv", params, **tokens())
     refused(["delta", "above 0"], keel.token_coefficients, "drpo", {"delta": 0.0}, **tokens())
     refused(["no parameter", "epsilon", "low, high"], keel.token_coefficients, "dppo_tv", {"epsilon": 0.2}, **tokens())
-    refused(["no method", "dppo_tw"], keel.token_coefficients, "dppo_tw", **tokens())
+    refused(["unknown method", "dppo_tw"], keel.token_coefficients, "dppo_tw", **tokens())
     refused(["anchor", "known: behavior, recomputed"], keel.token_coefficients, "dppo_tv", {"anchor": "old"}, **tokens())
     refused(["low"], keel.token_coefficients, "dppo_tv", {"low": "small"}, **tokens())
 

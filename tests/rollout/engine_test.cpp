@@ -42,8 +42,8 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
     EXPECT_EQ(got.at(id).tokens.ids, rollout.tokens.ids) << id;
     EXPECT_EQ(got.at(id).finish, rollout.finish) << id;
     EXPECT_EQ(got.at(id).tokens.topk_ids, rollout.tokens.topk_ids) << id;
-    for (const TokenColumn column : {&TokenColumns::behavior_logp, &TokenColumns::behavior_other_logp,
-                                     &TokenColumns::behavior_entropy, &TokenColumns::topk_behavior_logp})
+    for (const RolloutColumn column : {&TokenColumns::behavior_logp, &TokenColumns::behavior_other_logp,
+                                       &TokenColumns::behavior_entropy, &TokenColumns::topk_behavior_logp})
       EXPECT_EQ(got.at(id).tokens.*column, rollout.tokens.*column) << id;
     ASSERT_EQ(got.at(id).tokens.hidden_states.defined(), rollout.tokens.hidden_states.defined()) << id;
     if (!rollout.tokens.hidden_states.defined()) continue;

@@ -108,10 +108,10 @@ TEST_P(StaleMethod, IsBitwiseEqualToTheReferenceLoop) {
     }
     // Two updates per step; the first steps have a lower staleness.
     if (staleness > 0) {
-      EXPECT_EQ(result.metrics.staleness, 2 * std::min(step, staleness));
+      EXPECT_EQ(result.metrics.staleness_updates, 2 * std::min(step, staleness));
       EXPECT_TRUE(result.metrics.wait_seconds);
     } else {
-      EXPECT_FALSE(result.metrics.staleness);
+      EXPECT_FALSE(result.metrics.staleness_updates);
     }
   }
   EXPECT_FALSE(same_weights(expected.back().weights, expected.front().weights));

@@ -35,7 +35,7 @@ struct TokenColumns {
   std::vector<int64_t> topk_ids;             // [M * K] the sampler's K most likely tokens, in descending order
   std::vector<float> topk_behavior_logp;     // [M * K] their log mu
   Tensor hidden_states;                      // [M, H] the sampler's states that predicted each token
-  std::vector<float> recomputed_logp;        // [M] the trainer's log-probability at the sampling parameters
+  std::vector<float> recomputed_logp;        // [M] its log-prob by the trainer, at the sampling weights and temperature
   std::vector<float> recomputed_other_logp;  // [M] log(1 - p) of the same
   std::vector<float> reference_logp;         // [M] the reference policy's log-probability
   std::vector<float> values;                 // [M] the critic's value of the state before each token
@@ -67,8 +67,8 @@ inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_
 /// One sampled completion.
 struct Rollout {
   uint64_t id = 0;      // keys the sampling noise: the same id draws the same noise in any batch
-  int64_t prompt = 0;   // index into the step's prompts; rollouts of one prompt form a group
-  TokenColumns tokens;  // of the completion; tokens.prompt has the prompt
+  int64_t prompt = 0;   // index of its prompt in the step; rollouts of one prompt form a group
+  TokenColumns tokens;  // of the completion; tokens.prompt has the tokens of the prompt
   std::string text;     // the completion without its stop token or stop string
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates of the sampling weights

@@ -10,7 +10,7 @@
 namespace keel {
 
 // Both functions write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in `dtype`:
-// float32, float16 or bfloat16) and the tokenizer files. The folder appears atomically; it must not exist or be empty.
+// float32, float16 or bfloat16) and the tokenizer files. The folder appears atomically; it must be new or empty.
 
 void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
 

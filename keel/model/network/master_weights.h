@@ -18,7 +18,7 @@ struct NamedTensor {
 class MasterWeights {
  public:
   MasterWeights() = default;
-  /// Takes the current values as masters. Weights and masters share memory until the weights are rounded.
+  /// Takes the current values as masters. They share memory until set_value() gives a weight its narrow copy.
   explicit MasterWeights(std::vector<NamedWeight> weights);
 
   const std::vector<NamedWeight>& weights() const { return weights_; }
@@ -30,7 +30,7 @@ class MasterWeights {
 
   /// Writes the rounded masters to the weights.
   void update_weights() const;
-  /// Copies the masters for copies of the weights in the same order.
+  /// Returns cloned masters for `copies` of the weights, in the same order.
   MasterWeights clone_for(std::vector<NamedWeight> copies) const;
 
  private:

@@ -24,8 +24,8 @@ struct SamplerWeights {
   SamplerWeights snapshot(bool with_masters) const;
 };
 
-/// A network for sampling: adapters are merged (unless `separate_adapter`), linear layers with the same input are
-/// fused, and float32 weights on a CPU are packed for skinny GEMMs.
+/// A network for sampling: adapters are merged (unless `separate_adapter` or `bitwise`), linear layers with the same
+/// input are fused, and float32 weights on a CPU are packed for skinny GEMMs.
 class SamplingModel : public Transformer {
  public:
   SamplingModel(const SamplerWeights& from, const Rounding& rounding = {});

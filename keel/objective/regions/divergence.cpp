@@ -55,12 +55,12 @@ Tensor binary_tv(const Tensor& logp, const Tensor& behavior_logp) {
 
 Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp, const Tensor& other_logp,
                  const Tensor& behavior_other_logp) {
-  const Tensor mu = behavior_logp.exp(), other_pi = other_logp.defined() ? other_logp : log1mexp(logp);
-  const Tensor other_mu = behavior_other_logp.defined() ? behavior_other_logp : log1mexp(behavior_logp);
-  const Tensor sampled = mu * (behavior_logp - logp), others = other_mu.exp();
+  const Tensor mu = behavior_logp.exp(), log_other_pi = other_logp.defined() ? other_logp : log1mexp(logp);
+  const Tensor log_other_mu = behavior_other_logp.defined() ? behavior_other_logp : log1mexp(behavior_logp);
+  const Tensor sampled_term = mu * (behavior_logp - logp), other_mass = log_other_mu.exp();
   // 0 log 0 is 0: if mu is 1, the other tokens contribute nothing.
-  const Tensor other = at::where(others == 0, at::zeros_like(mu), others * (other_mu - other_pi));
-  return (sampled + other).clamp_min(0);
+  const Tensor other_term = at::where(other_mass == 0, at::zeros_like(mu), other_mass * (log_other_mu - log_other_pi));
+  return (sampled_term + other_term).clamp_min(0);
 }
 
 Tensor topk_tv(const TopKLogProbs& p, TopKSupport support) { return topk_divergence(p, support, full_tv); }

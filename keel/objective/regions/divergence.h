@@ -11,7 +11,7 @@ inline constexpr double kMaxLogRatio = 20.0;
 /// log(1 - exp(x)) for x <= 0 without cancellation (Maechler 2012: expm1 near 0, log1p far from it); -inf at 0.
 Tensor log1mexp(const Tensor& x);
 
-/// Counts the log-ratios that the clamp before exp changes. [].
+/// Counts the log-ratios that the clamp before exp changes. Returns a scalar tensor.
 Tensor count_clamped(const Tensor& log_ratio);
 
 /// pi / anchor = exp(clamp(log pi - log anchor, -20, 20)).
@@ -46,6 +46,7 @@ Tensor full_tv(const Tensor& logp, const Tensor& behavior_logp);
 Tensor full_kl(const Tensor& logp, const Tensor& behavior_logp);
 
 /// Estimates of KL(mu || pi) from the sampled token (Schulman 2020), d = log pi - log mu: -d, d^2 / 2, e^d - 1 - d.
+/// In reference_kl.h the tokens are sampled from pi, so the sign of d is opposite.
 Tensor k1(const Tensor& logp, const Tensor& behavior_logp);
 Tensor k2(const Tensor& logp, const Tensor& behavior_logp);
 Tensor k3(const Tensor& logp, const Tensor& behavior_logp);

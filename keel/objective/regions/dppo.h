@@ -12,7 +12,7 @@ namespace keel {
 /// A (pi - anchor) > 0, and the divergence from it is above `high` (A > 0) or `low` (A < 0). The importance ratio is
 /// always over mu. Exact divergences (full_tv, full_kl) are read from LossInputs::divergence.
 struct Dppo {
-  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // for a total variation; rows with a KL set their own
+  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // for dppo_tv; other methods set their own
   Divergence divergence = Divergence::kBinaryTv;
   Anchor anchor = Anchor::kBehavior;
   TopKSupport support = TopKSupport::kUnion;
@@ -40,7 +40,7 @@ struct MinimalMask {
   RegionProperties properties() const { return {.tv_thresholds = {"delta"}}; }
 };
 
-/// IPO of prime-rl: r A where |pi - mu| <= threshold, plus the regulariser -2 tau log r on every token.
+/// IPO of prime-rl: r A where |pi - mu| <= threshold, and for every token -2 tau log r, the gradient of -tau (log r)^2.
 struct Ipo {
   double threshold = 0.1, tau = 1e-3;
   TokenDecision operator()(const LossInputs& inputs) const;
@@ -51,7 +51,7 @@ struct Ipo {
   RegionProperties properties() const { return {.tv_thresholds = {"threshold"}}; }
 };
 
-/// The default loss of prime-rl: the DPPO mask on the binary total variation, plus -2 tau log r on every token.
+/// The default loss of prime-rl: the DPPO mask on the binary total variation, plus -2 tau log r as in Ipo.
 struct PrimeRlDefault {
   double low = 0.2, high = 0.2, tau = 1e-3;
   TokenDecision operator()(const LossInputs& inputs) const;

@@ -20,7 +20,7 @@ struct LossInputs {
   std::vector<int64_t> lengths = {};  // [S] including masked tokens; empty: one sequence
   std::vector<int64_t> groups = {};   // [S] prompt of each sequence; empty: the same for all
   Tensor old_logp = {};               // [N] log-prob recomputed by the trainer at the sampling weights
-  // [N] log(1 - p) of these three from the logits, exact even if log p rounds to 0. Undefined: computed from log p.
+  // [N] log(1 - p) of logp, behavior_logp and old_logp, exact even if log p rounds to 0. Undefined: from log p.
   Tensor other_logp = {}, behavior_other_logp = {}, old_other_logp = {};
   Tensor topk_behavior_logp = {};  // [N, K] log mu of the sampler's K most likely tokens
   Tensor topk_logp = {};           // [N, K] log pi of the same tokens
@@ -29,12 +29,12 @@ struct LossInputs {
 };
 
 /// The tensor members of LossInputs; each has one row per token.
-inline constexpr auto kTokenColumns = std::to_array<Tensor LossInputs::*>(
+inline constexpr auto kLossTensors = std::to_array<Tensor LossInputs::*>(
     {&LossInputs::logp, &LossInputs::behavior_logp, &LossInputs::advantages, &LossInputs::mask, &LossInputs::old_logp,
      &LossInputs::other_logp, &LossInputs::behavior_other_logp, &LossInputs::old_other_logp,
      &LossInputs::topk_behavior_logp, &LossInputs::topk_logp, &LossInputs::sampled_in_topk, &LossInputs::divergence});
-static_assert(sizeof(LossInputs) == kTokenColumns.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
-              "kTokenColumns must list every tensor of LossInputs");
+static_assert(sizeof(LossInputs) == kLossTensors.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
+              "kLossTensors must list every tensor of LossInputs");
 
 /// The result for each token, without autograd graph. Masked-out tokens count as kept and inside, with coefficient and
 /// divergence 0.

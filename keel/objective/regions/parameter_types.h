@@ -45,9 +45,9 @@ inline Choices choices_of(TopKSupport) { return choices::kTopKSupport; }
 inline Choices choices_of(Side) { return choices::kSide; }
 inline Choices choices_of(Switch) { return choices::kSwitch; }
 
-/// The valid range of a number. Thresholds, divisors and caps are positive; numbers that 0 switches off are
-/// non-negative. Ratio caps are at least 1, since a lower cap would affect tokens that have not moved. kTopK is an
-/// integer up to 64, the maximum that the sampler records per token.
+/// The valid range of a number. Thresholds, divisors and `ratio_cap` are positive; numbers that 0 switches off are
+/// non-negative. The dual clip is at least 1, since a lower one would clip tokens whose ratio is 1. kTopK is an integer
+/// up to 64, the maximum that the sampler records per token.
 enum class NumberRange { kPositive, kNonNegative, kUnitInterval, kAtLeastOne, kTopK };
 
 /// Called with the name and value of each parameter of a region. An enum is passed as its index among its choices.

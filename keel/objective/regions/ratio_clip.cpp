@@ -38,6 +38,7 @@ TokenDecision UpGrpo::operator()(const LossInputs& p) const {
 TokenDecision IcePopDirect::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
   const Tensor blocked = (ratio < ratio_low).logical_or(ratio > ratio_high);
+  // IcePop has no divergence: the ratio and its upper bound are reported instead.
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, ratio, at::full_like(ratio, ratio_high));
 }
 

@@ -46,8 +46,8 @@ Range get_limits(NumberRange range) {
   fail(ExitCode::kInternal, "unknown number range: ", static_cast<int>(range));
 }
 
-/// Parses a number parameter whose value so far is `current`. Null means "no limit" for thresholds, caps, and
-/// parameters without a limit so far. It is an error for weights, lower bounds and counts.
+/// Parses a number parameter whose value so far is `current`. Null means "no limit"; it is allowed if the range starts
+/// above 0 or the current value is unlimited, but not for a count.
 double parse_number(const Json& value, NumberRange kind, double current, const std::string& location) {
   const Range range = get_limits(kind);
   const bool count = kind == NumberRange::kTopK, may_be_null = !count && (range.min > 0 || current == kUnlimited);

@@ -11,7 +11,7 @@ namespace keel {
 /// Properties of a region. A region overrides the defaults with `RegionProperties properties() const`.
 struct RegionProperties {
   bool clips_ratio = false;  // "low" and "high" bound a ratio pi/mu (per token or sequence mean), not a divergence
-  bool one_weight_per_sequence = false;         // the tokens of a sequence must share one advantage
+  bool needs_sequence_advantage = false;        // all tokens of a sequence must have one advantage
   bool has_boundary = true;                     // tokens can be outside the region
   std::vector<std::string> tv_thresholds = {};  // parameters that are thresholds of a total variation
 };

@@ -19,7 +19,7 @@ struct Gspo {
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .needs_sequence_advantage = true}; }
 };
 
 /// GMPO (arXiv 2507.20673): G A, where G is the geometric mean of ratios that are clipped above if A > 0, else below.
@@ -32,7 +32,7 @@ struct Gmpo {
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .needs_sequence_advantage = true}; }
 };
 
 /// VESPO (arXiv 2602.10693): W^k exp(lambda (1 - W)) A, where W is the product of the ratios of the sequence.
@@ -46,7 +46,7 @@ struct Vespo {
         visitor("lambda_negative", lambda_negative, NumberRange::kNonNegative);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
-  RegionProperties properties() const { return {.one_weight_per_sequence = true, .has_boundary = false}; }
+  RegionProperties properties() const { return {.needs_sequence_advantage = true, .has_boundary = false}; }
 };
 
 /// TOPR (arXiv 2503.14286): A for A >= 0, min(s, 1) A for A < 0; s is the ratio of the sequence, or its |y|-th root.
@@ -55,7 +55,7 @@ struct Topr {
   TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) { visitor("length_normalized", length_normalized); }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
-  RegionProperties properties() const { return {.one_weight_per_sequence = true, .has_boundary = false}; }
+  RegionProperties properties() const { return {.needs_sequence_advantage = true, .has_boundary = false}; }
 };
 
 /// The mask of DeepSeek-V3.2: the PPO clip, plus whole sequences with A < 0 and mean log(mu/pi) > delta.
@@ -71,7 +71,7 @@ struct DsV32 {
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
   }
-  RegionProperties properties() const { return {.clips_ratio = true, .one_weight_per_sequence = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true, .needs_sequence_advantage = true}; }
 };
 
 /// TRM (arXiv 2512.23075): r A; the sequence is blocked if its maximum divergence exceeds delta.

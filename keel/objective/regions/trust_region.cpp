@@ -21,7 +21,7 @@ void check_inputs(const Requirements& needs, const LossInputs& p) {
 /// Returns the inputs with 0 in all masked tokens, so that NaN or infinity there cannot spread.
 LossInputs zero_masked(LossInputs p) {
   const Tensor masked = p.mask.logical_not();
-  for (const auto column : kTokenColumns)
+  for (const auto column : kLossTensors)
     if (Tensor& x = p.*column; x.defined() && x.is_floating_point())
       x = x.masked_fill(x.dim() == 1 ? masked : masked.unsqueeze(1), 0);
   return p;

@@ -25,10 +25,9 @@ template <class... Regions, class... Others, class... Families>
 struct ConcatVariants<std::variant<Regions...>, std::variant<Others...>, Families...>
     : ConcatVariants<std::variant<Regions..., Others...>, Families...> {};
 
-/// The policy loss of a method, one alternative each: its parameters, operator() from LossInputs to TokenDecision, and
-/// its requirements. It masks or reweights tokens outside a trust region; some alternatives have none
-/// (policy_gradient.h). Each family is one pair of files with its formulas and its methods. Conventions:
-/// tests/goldens/README.md.
+/// A variant of all policy losses. Each has parameters, requirements(), and operator() from LossInputs to
+/// TokenDecision. It masks or reweights tokens outside a trust region; some have none (policy_gradient.h). Each family
+/// is one pair of files with its formulas and its methods. Conventions: tests/goldens/README.md.
 using TrustRegion = ConcatVariants<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily,
                                    RolloutCorrectionFamily, SequenceLevelFamily, CppoFamily, BatchLevelFamily>::type;
 

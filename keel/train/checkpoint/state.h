@@ -32,11 +32,11 @@ struct SftState {
   std::optional<int64_t> last_evaluation = {};  // the step of the last held-out loss
 };
 
-/// Progress of the RL phase. The trainer reads and writes it here; Run writes health and adapter_apart, Evaluator
-/// last_evaluation, opening a run data.
+/// Progress of the RL phase. Run writes health and adapter_apart, Evaluator last_evaluation, open_run() data, and
+/// Trainer all other fields.
 struct RlState {
   int64_t steps = 0;
-  int64_t updates = 0;                        // of the policy, skipped ones included: keys of dropout
+  int64_t updates = 0;                        // attempted ones of the policy, skipped ones included; keys dropout
   uint64_t prompt_position = 0;               // in the prompt stream where the next step begins
   std::optional<Thresholds> thresholds = {};  // of an adaptive trust region, once they have changed
   std::optional<double> kl_coefficient = {};  // of an adaptive reward KL, once it has changed

@@ -105,7 +105,7 @@ std::vector<std::string> unused_settings(const Config& config) {
     notes.push_back("optimizer.min_lr_ratio does nothing: optimizer.schedule is constant");
   const ObjectiveOptions& objective = config.objective;
   const std::string advantage =
-      objective.advantage.value_or(find_method(objective.method, "objective.method is").advantage);
+      objective.advantage.value_or(find_method(objective.method, "objective.method: unknown method").advantage);
   if (objective.advantage_eps && advantage != "grpo")
     notes.push_back("objective.advantage_eps does nothing: the advantage " + advantage +
                     " does not divide by the standard deviation of a group");

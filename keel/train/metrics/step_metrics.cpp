@@ -107,11 +107,11 @@ Json metrics_row(const StepMetrics& metrics) {
   put_skipped_rows(row, metrics.skipped_rows, metrics.prompt_limit);
   row["time/reward"] = metrics.reward_seconds;
   put_scores(row, metrics.scores);
-  row["mismatch/weights"] = metrics.sampling_weights;
+  row["mismatch/weights"] = metrics.sampling_precision;
   if (metrics.logit_noise > 0) row["mismatch/logit_noise"] = metrics.logit_noise;
   put_rollouts(row, metrics.rollouts);
   if (metrics.groups) put_groups(row, *metrics.groups);
-  if (metrics.staleness) row["rollout/staleness"] = *metrics.staleness;
+  if (metrics.staleness_updates) row["rollout/staleness"] = *metrics.staleness_updates;
   put(row, "completion/masked", metrics.masked);
   if (metrics.reward_kl) {
     row["reward/kl"] = metrics.reward_kl->kl;

@@ -28,12 +28,12 @@ struct StepMetrics {
   SkippedCounts skipped_rows = {};  // rows without a usable prompt
   int64_t prompt_limit = 0;         // tokens; longer prompts are skipped
   ScoreReport scores = {};
-  std::string sampling_weights = "exact";  // rollout.weights
+  std::string sampling_precision = "exact";  // rollout.weights
   double logit_noise = 0;
   RolloutMetrics rollouts = {};
   std::optional<GroupMetrics> groups = {};        // with dynamic sampling
-  std::optional<int64_t> staleness = {};          // updates that the sampler's weights lack, if any
-  std::optional<double> masked = {};              // fraction of the completions excluded from the updates
+  std::optional<int64_t> staleness_updates = {};  // updates that the sampler's weights lack, with rollout.staleness
+  std::optional<double> masked = {};              // fraction of completions excluded by train.mask_truncated
   std::optional<RewardKlMetrics> reward_kl = {};  // with a KL in the rewards
   std::optional<ValueMetrics> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
@@ -43,10 +43,11 @@ struct StepMetrics {
   std::optional<double> loss_scale = {};          // of the policy's next update, in float16
   std::optional<CriticMetrics> critic = {};
   std::optional<ImprovementCertificate> certificate = {};
-  std::optional<Thresholds> thresholds = {};      // of this step, if they are adaptive
-  int64_t skipped_updates = 0;                    // of the whole run
-  double sampled_tokens = 0, trained_tokens = 0;  // a token counts in every epoch
-  double reward_seconds = 0;                      // of scoring after sampling had ended
+  std::optional<Thresholds> thresholds = {};  // of this step, if they are adaptive
+  int64_t skipped_updates = 0;                // of the whole run
+  double sampled_tokens = 0;
+  double trained_tokens = 0;  // a token counts in every epoch
+  double reward_seconds = 0;  // of scoring after sampling had ended
   double rollout_seconds = 0, train_seconds = 0;
   std::optional<double> wait_seconds = {};         // for a background sampler
   std::optional<double> certificate_seconds = {};  // if one was computed

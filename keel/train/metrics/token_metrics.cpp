@@ -58,7 +58,7 @@ std::vector<double> decade_limits(int first_power, int last_power) {
 }  // namespace
 
 void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision,
-                          bool equal_parameters, const Tensor& reference_kl) {
+                          bool before_first_update, const Tensor& reference_kl) {
   const at::NoGradGuard no_grad;
   if (policy.logp.numel() == 0) return;
   const Tensor ratio = probability_ratio(policy.logp, policy.behavior_logp);
@@ -96,7 +96,7 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
   maxima[kRatioMax] = ratio.max().to(at::kDouble);
   maxima[kRiseMax] = difference.max().to(at::kDouble);
   maxima[kFallMax] = (-difference).max().to(at::kDouble);
-  if (equal_parameters) {
+  if (before_first_update) {
     sums[kMismatchTokens] = sums[kTokens];
     sums[kMismatch] = sum(drift);
     maxima[kMismatchMax] = drift.max().to(at::kDouble);
@@ -208,9 +208,10 @@ std::optional<Histogram> TokenHistogram::read() const {
 
 void BlockedTokens::add(const TokenUpdate& t, int64_t vocabulary) {
   const at::NoGradGuard no_grad;
-  const Tensor ids = t.batch.targets.narrow(0, t.begin, t.policy.logp.size(0)), blocked = t.decision.keep.logical_not();
+  const Tensor ids = t.batch.targets.narrow(0, t.begin, t.loss_inputs.logp.size(0)),
+               blocked = t.decision.keep.logical_not();
   if (!counts_.defined()) counts_ = at::zeros({2, vocabulary}, ids.options());
-  const Tensor& advantages = t.policy.advantages;
+  const Tensor& advantages = t.loss_inputs.advantages;
   counts_[0].index_add_(0, ids, blocked.logical_and(advantages > 0).to(at::kLong));
   counts_[1].index_add_(0, ids, blocked.logical_and(advantages < 0).to(at::kLong));
 }

@@ -59,9 +59,10 @@ class TokenHistogram {
 /// Accumulates TokenMetrics on the device, to be read once per step.
 class TokenMetricSums {
  public:
-  /// Adds the tokens of a chunk. `equal_parameters` means that there was no update since they were sampled, so |pi -
-  /// mu| is the mismatch between sampler and trainer. `reference_kl` has one estimate per token, or is undefined.
-  void add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision, bool equal_parameters,
+  /// Adds the tokens of a chunk. Before the step's first update of the policy, |pi - mu| counts as the mismatch between
+  /// sampler and trainer; with rollout.staleness it contains the drift of those steps. `reference_kl` has one estimate
+  /// per token, or is undefined.
+  void add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision, bool before_first_update,
            const Tensor& reference_kl = {});
 
   /// Returns nullopt if there was no token.

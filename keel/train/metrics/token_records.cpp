@@ -36,7 +36,7 @@ class Decisions {
  public:
   explicit Decisions(const TokenUpdate& t) {
     const at::NoGradGuard no_grad;
-    const LossInputs& p = t.policy;
+    const LossInputs& p = t.loss_inputs;
     add(&TokenRow::log_pi, p.logp);
     add(&TokenRow::log_other_pi, t.stats.other_logp);
     if (p.topk_logp.defined()) {
@@ -104,7 +104,7 @@ TokenRecords::TokenRecords(std::filesystem::path folder, int64_t step, std::span
 
 void TokenRecords::add(const TokenUpdate& tokens, std::span<const int64_t> rollouts) {
   const PackedBatch& batch = tokens.batch;
-  const int64_t begin = tokens.begin, end = begin + tokens.policy.logp.size(0);
+  const int64_t begin = tokens.begin, end = begin + tokens.loss_inputs.logp.size(0);
   std::optional<Decisions> decisions;  // copied only if one of them is recorded
   int64_t first = 0;                   // target at which the sequence starts
   for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {

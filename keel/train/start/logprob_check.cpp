@@ -45,13 +45,13 @@ LogprobCheck check_sampler_matches_trainer(const SamplerWeights& sampled, const 
   for (const PackedBatch& batch : pack(selected.sequences, tokens_per_batch, trainer.device())) {
     const TokenInputs inputs = gather_token_inputs(batch, selected, requirements);
     const TokenStats stats = token_statistics(trainer, batch, request.temperature, inputs.behavior);
-    const Tensor difference = prob_differences(stats.logp, inputs.policy.behavior_logp);
+    const Tensor difference = prob_differences(stats.logp, inputs.loss_inputs.behavior_logp);
     check.tokens += batch.target_count();
     sum += difference.sum().item<double>();
     update_max(check.max_difference, difference.max().item<double>());
     if (requirements.top_k > 0)
       update_max(check.topk_difference,
-                 prob_differences(stats.topk_logp, inputs.policy.topk_behavior_logp).max().item<double>());
+                 prob_differences(stats.topk_logp, inputs.loss_inputs.topk_behavior_logp).max().item<double>());
     if (requirements.hidden_states) update_max(check.total_variation, abs_or_huge(stats.full_tv).max().item<double>());
   }
   if (check.tokens > 0) check.mean_difference = sum / static_cast<double>(check.tokens);

@@ -119,7 +119,7 @@ void fill_objective(Settings& used, const Config& config) {
     if (has_effect(region, name)) used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
   for (const auto& [name, word] : choice_parameters(region))
     if (has_effect(region, name)) used[path(name)] = word;
-  if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
+  if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.length_divisor;
   if (objective.target_kept) used["objective.target_kept"] = *objective.target_kept;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");
   if (config.reference.kl_in_reward == 0) used.drop("reference.kl_in_reward_estimator");

@@ -37,7 +37,7 @@ uint32_t base_checksum(const ModelWeights& model);
 /// Returns the execution options of a run's networks.
 ExecutionOptions execution_options(const Config& config, bool separate_adapter = false);
 
-/// Returns the dropout of the next update. Its seed counts the updates of both phases, so that each has other noise.
+/// Returns the dropout of the next update. Its `update` counts the updates of both phases, so each draws new noise.
 Dropout next_dropout(const Config& config, const TrainState& state);
 
 /// Fails if a file of the folder does not match its manifest. Folders without a manifest pass.

@@ -10,7 +10,7 @@ namespace keel {
 namespace {
 
 /// Copies one value per target of the batch into a column of each rollout.
-void fill_column(std::span<Rollout> rollouts, const PackedBatch& batch, TokenColumn column, const Tensor& values) {
+void fill_column(std::span<Rollout> rollouts, const PackedBatch& batch, RolloutColumn column, const Tensor& values) {
   const Tensor host = values.cpu();
   const float* next = host.const_data_ptr<float>();
   for (size_t s = 0; s < batch.sequences.size(); next += batch.lengths[s], ++s)

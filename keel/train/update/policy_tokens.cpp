@@ -4,7 +4,7 @@
 
 namespace keel {
 
-Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column) {
+Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, RolloutColumn column) {
   std::vector<std::span<const float>> values;
   for (const Rollout* rollout : selected.rollouts) values.push_back(rollout->tokens.*column);
   return gather_targets(batch, values);
@@ -13,7 +13,7 @@ Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected,
 namespace {
 
 /// Like gather_column(), but undefined if a rollout does not have the column.
-Tensor gather_column_if_present(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column) {
+Tensor gather_column_if_present(const PackedBatch& batch, const SelectedRollouts& selected, RolloutColumn column) {
   for (const int64_t s : batch.sequences)
     if (std::ssize(selected.rollouts[s]->tokens.*column) != selected.rollouts[s]->tokens.trained_count()) return {};
   return gather_column(batch, selected, column);
@@ -46,26 +46,27 @@ SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const i
 
 TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& selected, const Requirements& needs) {
   TokenInputs inputs;
-  inputs.policy.behavior_logp = gather_column(batch, selected, &TokenColumns::behavior_logp);
-  inputs.policy.behavior_other_logp = gather_column_if_present(batch, selected, &TokenColumns::behavior_other_logp);
-  inputs.policy.advantages = gather_targets(batch, selected.advantages);
+  inputs.loss_inputs.behavior_logp = gather_column(batch, selected, &TokenColumns::behavior_logp);
+  inputs.loss_inputs.behavior_other_logp =
+      gather_column_if_present(batch, selected, &TokenColumns::behavior_other_logp);
+  inputs.loss_inputs.advantages = gather_targets(batch, selected.advantages);
   if (needs.recomputed_logp) {
-    inputs.policy.old_logp = gather_column(batch, selected, &TokenColumns::recomputed_logp);
-    inputs.policy.old_other_logp = gather_column_if_present(batch, selected, &TokenColumns::recomputed_other_logp);
+    inputs.loss_inputs.old_logp = gather_column(batch, selected, &TokenColumns::recomputed_logp);
+    inputs.loss_inputs.old_other_logp = gather_column_if_present(batch, selected, &TokenColumns::recomputed_other_logp);
   }
   if (needs.reference_logp) inputs.reference_logp = gather_column(batch, selected, &TokenColumns::reference_logp);
   if (needs.scope != Scope::kToken) {
-    inputs.policy.lengths = batch.lengths;
-    for (const int64_t s : batch.sequences) inputs.policy.groups.push_back(selected.rollouts[s]->prompt);
+    inputs.loss_inputs.lengths = batch.lengths;
+    for (const int64_t s : batch.sequences) inputs.loss_inputs.groups.push_back(selected.rollouts[s]->prompt);
   }
   if (needs.top_k > 0) {
     std::vector<int64_t> ids;
     for (const int64_t s : batch.sequences)
       ids.insert(ids.end(), selected.rollouts[s]->tokens.topk_ids.begin(), selected.rollouts[s]->tokens.topk_ids.end());
     inputs.behavior.topk_ids = at::tensor(ids, at::kLong).view({batch.target_count(), -1}).to(batch.targets.device());
-    inputs.policy.topk_behavior_logp =
+    inputs.loss_inputs.topk_behavior_logp =
         gather_column(batch, selected, &TokenColumns::topk_behavior_logp).view_as(inputs.behavior.topk_ids);
-    inputs.policy.sampled_in_topk = (inputs.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
+    inputs.loss_inputs.sampled_in_topk = (inputs.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
   }
   if (needs.hidden_states) {
     std::vector<Tensor> states;
@@ -78,10 +79,10 @@ TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts
 
 LossInputs add_statistics(const TokenInputs& inputs, const TokenStats& stats, const Requirements& needs,
                           int64_t begin) {
-  const LossInputs& all = inputs.policy;
+  const LossInputs& all = inputs.loss_inputs;
   const int64_t count = stats.logp.size(0);
   LossInputs policy;
-  for (const auto column : kTokenColumns)
+  for (const auto column : kLossTensors)
     if ((all.*column).defined()) policy.*column = (all.*column).narrow(0, begin, count);
   if (count == all.behavior_logp.size(0)) {  // a smaller chunk may split sequences
     policy.lengths = all.lengths;

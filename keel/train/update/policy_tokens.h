@@ -34,17 +34,17 @@ TrainingSequence training_sequence(const Rollout& rollout, int64_t completion_id
 
 SelectedRollouts select_rollouts(const ScoredRollouts& scored, std::span<const int64_t> indices);
 
-/// A column with one value per trained token.
-using TokenColumn = std::vector<float> TokenColumns::*;
+/// A column of a rollout with one value per trained token, or K values.
+using RolloutColumn = std::vector<float> TokenColumns::*;
 
-/// The column's value for each target of the batch: [M] float32.
-Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, TokenColumn column);
+/// The column's values for the targets of the batch, float32: [M], or [M * K] for a top-K column.
+Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, RolloutColumn column);
 
 /// The inputs of the loss for a packed batch that do not depend on the current policy.
 struct TokenInputs {
-  LossInputs policy;      // logp and the other outputs of the LM head are undefined
-  BehaviorRows behavior;  // the sampler's distributions, to compare with
-  Tensor reference_logp;  // [M], when required
+  LossInputs loss_inputs;  // logp and the other outputs of the LM head are undefined
+  BehaviorRows behavior;   // the sampler's distributions, to compare with
+  Tensor reference_logp;   // [M], when required
 };
 
 TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts& selected, const Requirements& needs);

@@ -11,7 +11,7 @@ namespace {
 /// Concatenates the tokens of several batches.
 LossInputs merge_batches(const std::vector<LossInputs>& parts) {
   LossInputs all;
-  for (const auto column : kTokenColumns) {
+  for (const auto column : kLossTensors) {
     std::vector<Tensor> tensors;
     for (const LossInputs& part : parts)
       if ((part.*column).defined()) tensors.push_back(part.*column);
@@ -53,7 +53,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
   const Requirements needs = objective.requirements();
   const SelectedRollouts selected = select_rollouts(scored, indices);
   const std::vector<double> loss_weights =
-      sequence_weights(objective.method.aggregation, selected.lengths(), objective.horizon);
+      sequence_weights(objective.method.aggregation, selected.lengths(), objective.length_divisor);
   const std::vector<PackedBatch> batches = pack(selected.sequences, tokens_per_batch, model.device());
   const bool whole_update = needs.scope == Scope::kBatch;
   const TokenDecision decided =

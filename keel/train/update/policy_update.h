@@ -16,7 +16,7 @@ struct TokenUpdate {
   const PackedBatch& batch;
   int64_t begin;
   const TokenStats& stats;
-  const LossInputs& policy;
+  const LossInputs& loss_inputs;
   const TokenDecision& decision;
   Tensor weights;            // [n] aggregation weights, which multiply the coefficients
   Tensor reference_kl = {};  // [n] KL estimate of each token, if there is a KL term

@@ -271,7 +271,7 @@ TEST(RewardSum, HandlesANanRewardByOnError) {
     return make_reward(options, task).score(batch.samples());
   };
   const std::string error = error_of(5, [&] { score_with("stop"); });
-  EXPECT_NE(error.find("reward \"task\" failed on completion 1 of prompt 101 (test), \"bad\": the reward is nan"),
+  EXPECT_NE(error.find("reward \"task\" failed on rollout 1 of prompt 101 (test), \"bad\": the reward is nan"),
             std::string::npos)
       << error;
   EXPECT_EQ(score_with("zero").totals, (Rewards{3, 1}));

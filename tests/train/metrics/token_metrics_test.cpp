@@ -16,7 +16,7 @@ struct Tokens {
   int64_t clamped = 0;
   std::vector<double> topk_mu = {};  // top-K tokens of each, concatenated
 
-  void add_to(TokenMetricSums& metrics, bool equal_parameters) const {
+  void add_to(TokenMetricSums& metrics, bool before_first_update) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
     LossInputs policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
     if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
@@ -26,7 +26,7 @@ struct Tokens {
                                  at::full_like(policy.logp, 0.15),
                                  outside.empty() ? Tensor() : tensor(outside).to(at::kBool),
                                  at::scalar_tensor(clamped, at::kLong)};
-    metrics.add({policy.logp, tensor(entropy)}, policy, decision, equal_parameters,
+    metrics.add({policy.logp, tensor(entropy)}, policy, decision, before_first_update,
                 reference_kl.empty() ? Tensor() : tensor(reference_kl));
   }
 };

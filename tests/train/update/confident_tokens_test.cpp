@@ -26,7 +26,7 @@ TEST(ConfidentTokens, HaveFiniteDivergencesAtEqualWeights) {
       TinyTraining run(config, model);
       int64_t confident = 0;
       run.when_decided = [&](const TokenUpdate& tokens) {
-        confident += (tokens.policy.other_logp < -18).sum().item<int64_t>();
+        confident += (tokens.loss_inputs.other_logp < -18).sum().item<int64_t>();
         EXPECT_TRUE(tokens.decision.keep.all().item<bool>()) << method << " " << scale;
         EXPECT_LT(tokens.decision.divergence.max().item<double>(), 1e-4) << method << " " << scale;
       };
@@ -45,7 +45,7 @@ TEST(ConfidentTokens, KeepOtherLogpWithTheRecomputedAnchor) {
   const ModelWeights model = sure_model(16);
   TinyTraining run(config, model);
   run.when_decided = [&](const TokenUpdate& tokens) {
-    EXPECT_LT(largest_difference(tokens.policy.old_other_logp, tokens.policy.other_logp), 1e-3);
+    EXPECT_LT(largest_difference(tokens.loss_inputs.old_other_logp, tokens.loss_inputs.other_logp), 1e-3);
     EXPECT_TRUE(tokens.decision.keep.all().item<bool>());
   };
   run.step();

@@ -72,7 +72,7 @@ TEST(PolicyUpdate, AppliesTheReferenceKlToBlockedTokens) {
     std::vector<float> reference;
     for (const Rollout& rollout : run.rollouts())
       reference.insert(reference.end(), rollout.tokens.reference_logp.begin(), rollout.tokens.reference_logp.end());
-    const Tensor d = tokens.policy.logp - at::tensor(reference), held = tokens.decision.keep.logical_not();
+    const Tensor d = tokens.loss_inputs.logp - at::tensor(reference), held = tokens.decision.keep.logical_not();
     blocked += held.sum().item<int64_t>();
     // Only the k2 term -beta d, without the method's coefficient.
     EXPECT_LT(largest_difference(tokens.decision.coefficient.masked_select(held), d.masked_select(held) * -0.5), 1e-6);
@@ -111,10 +111,10 @@ TEST(PolicyUpdate, CountsEachClampOnceForAnyMicroBatches) {
 
 TEST(TokenInputs, KeepTheirMask) {
   TokenInputs known;
-  known.policy.behavior_logp = at::zeros({3});
-  known.policy.mask = at::tensor({1, 0, 1}).to(at::kBool);
+  known.loss_inputs.behavior_logp = at::zeros({3});
+  known.loss_inputs.mask = at::tensor({1, 0, 1}).to(at::kBool);
   const LossInputs last = add_statistics(known, {.logp = at::zeros({2}), .entropy = {}}, {}, /*begin=*/1);
-  EXPECT_TRUE(at::equal(last.mask, known.policy.mask.narrow(0, 1, 2)));
+  EXPECT_TRUE(at::equal(last.mask, known.loss_inputs.mask.narrow(0, 1, 2)));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(ToolTokens, AreContextAndNeitherTrainedNorCounted) {
   const PackedBatch batch = pack(selected.sequences, 100, at::kCPU).at(0);
   EXPECT_EQ(selected.lengths(), batch.lengths);
   EXPECT_EQ(to_vector(batch.targets), (std::vector<double>{5, 6, 2}));
-  const LossInputs known = gather_token_inputs(batch, selected, {}).policy;
+  const LossInputs known = gather_token_inputs(batch, selected, {}).loss_inputs;
   EXPECT_EQ(to_vector(known.behavior_logp), (std::vector<double>{-1, -2, -3}));
   EXPECT_EQ(known.advantages.size(0), 3);
 }

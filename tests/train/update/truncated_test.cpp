@@ -28,7 +28,7 @@ TEST(Truncated, AffectTheAdvantagesOfOthersButNoUpdate) {
   config.train.mask_truncated = true;
   TinyTraining masked(config);
   int64_t updated_tokens = 0, finished_tokens = 0;
-  masked.when_decided = [&](const TokenUpdate& tokens) { updated_tokens += tokens.policy.logp.size(0); };
+  masked.when_decided = [&](const TokenUpdate& tokens) { updated_tokens += tokens.loss_inputs.logp.size(0); };
   const StepMetrics metrics = masked.step(), before = plain.step();
   for (const Rollout& rollout : masked.rollouts())
     if (rollout.finish != Finish::kLength) finished_tokens += static_cast<int64_t>(rollout.tokens.size());

@@ -177,7 +177,7 @@ TEST(MakeObjective, RejectsSettingsWithoutEffect) {
   EXPECT_EQ(parameter_map(three.method.region).at("delta"), 0.3);
   expect_words(refusal({.method = "grpo", .horizon = 12}), {"objective.horizon is 12", "seq_mean_token_mean", "grpo"});
   expect_words(refusal({.method = "dppo_tv", .aggregation = "token_mean", .horizon = 12}), {"horizon", "token_mean"});
-  EXPECT_EQ(make_objective({.method = "dppo_tv", .horizon = 12}, 1).horizon, 12);
+  EXPECT_EQ(make_objective({.method = "dppo_tv", .horizon = 12}, 1).length_divisor, 12);
   expect_words(refusal({.method = "dppo_tv", .delta_low = 0.1, .parameters = {"low=0.2"}}),
                {"low=0.2", "objective.delta_low", "keep one"});
   expect_words(refusal({.method = "dppo_tv", .ratio_cap = 3, .parameters = {"C=2"}}), {"C=2", "objective.ratio_cap"});
@@ -383,7 +383,7 @@ TEST(MakeObjective, UsesTheDefaultsOfTheMethodUnlessOverridden) {
   const Objective plain = make_objective({.method = "grpo"}, 96);
   EXPECT_EQ(plain.method.advantage, "grpo");
   EXPECT_EQ(plain.method.aggregation, "seq_mean_token_mean");
-  EXPECT_EQ(plain.horizon, 96);
+  EXPECT_EQ(plain.length_divisor, 96);
   ObjectiveOptions options{.method = "grpo"};
   options.advantage = "group_mean";
   options.aggregation = "seq_mean_token_sum_norm";
@@ -391,7 +391,7 @@ TEST(MakeObjective, UsesTheDefaultsOfTheMethodUnlessOverridden) {
   const Objective changed = make_objective(options, 96);
   EXPECT_EQ(changed.method.advantage, "group_mean");
   EXPECT_EQ(changed.method.aggregation, "seq_mean_token_sum_norm");
-  EXPECT_EQ(changed.horizon, 12);
+  EXPECT_EQ(changed.length_divisor, 12);
 }
 
 TEST(MakeObjective, RejectsAnUnknownMethod) {

@@ -25,7 +25,7 @@ namespace {
 std::string evaluation_line(const char* label, const EvalPoint& eval) {
   char interval[60] = "no interval: all rewards are equal", text[160];
   if (eval.count == 1)
-    std::snprintf(interval, sizeof(interval), "no interval: there is one prompt");
+    std::snprintf(interval, sizeof(interval), "no interval: only one prompt");
   else if (eval.low < eval.high)
     std::snprintf(interval, sizeof(interval), "95 %% interval [%.3f, %.3f]", eval.low, eval.high);
   std::snprintf(text, sizeof(text), "  %-7s %.3f   %s   %ld held-out prompt%s", label, eval.mean, interval,

@@ -18,7 +18,7 @@ std::string fixed_or_dash(const std::optional<double>& value, int digits) {
 
 std::string interval_text(const std::optional<Interval>& interval, int64_t prompts) {
   if (interval) return "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]";
-  return prompts == 1 ? "no interval: there is one prompt" : "no interval: all rewards are equal";
+  return prompts == 1 ? "no interval: only one prompt" : "no interval: all rewards are equal";
 }
 
 }  // namespace

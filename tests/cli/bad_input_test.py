@@ -96,7 +96,7 @@ class CommandLine(support.Test):
     def test_a_setting_instead_of_the_file_is_reported(self):
         for command in ("train", "eval"):
             self.assert_refused(keel(command, "steps=5"), 2, "command line: steps=5: unknown key", "train.steps")
-        self.assert_refused(keel("reward", "reward.functions=math"), 3, "this is a setting, not a file")
+        self.assert_refused(keel("reward", "reward.functions=math"), 3, "is a setting, not a file")
         for arguments in (["--set", "train.steps=5"], ["--train.steps=5"], ["--train.steps", "5"]):
             result = keel("train", support.QUICKSTART, *arguments)
             self.assert_refused(result, 2, arguments[0], "settings are written without dashes", "train.steps=")
@@ -322,7 +322,7 @@ class Generate(support.Test):
 
     def test_zero_limits_and_empty_texts_are_refused(self):
         for options, parts in ((("--max-new-tokens", "0"), ("--max-new-tokens", "0")), (("--max-new-tokens", "-1"), ("--max-new-tokens", "-1")),
-                               (("-n", "0"), ("-n", "0")), (("--stop", ""), ("--stop", "would end every completion", "leave it out"))):
+                               (("-n", "0"), ("-n", "0")), (("--stop", ""), ("--stop", "would end every completion", "remove it"))):
             self.assert_refused(self.generate(["1"], *options), 2, *parts)
         self.assert_refused(self.generate([]), 2, "--prompt is empty", "at least one token")
 

@@ -69,7 +69,7 @@ class TemplateWords(support.Test):
     def test_a_string_that_looks_like_a_value_is_printed_as_a_string(self):
         """transformers takes it for true, as every text: `is false` does not hold for it."""
         told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
-        self.assertIn('is told enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
+        self.assertIn('chat template variables: enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
         self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
     def test_variables_without_effect_on_first_prompts_are_refused(self):

@@ -328,7 +328,7 @@ class Tracker(support.Test):
     def test_a_bridge_that_dies_is_a_warning(self):
         result = self.train(DIES_AT="9")
         self.assert_exit(result, 0)
-        self.assertIn("wandb: the bridge to wandb exited unexpectedly (exit code 7). The training continues", result.stderr + result.stdout)
+        self.assertIn("wandb: the bridge to wandb exited unexpectedly (exit code 7). Training continues", result.stderr + result.stdout)
         self.assertEqual(read_jsonl(self.run_folder / "metrics.jsonl")[-1]["step"], 11)
 
 

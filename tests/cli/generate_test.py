@@ -207,7 +207,7 @@ class Generate(support.Test):
         (self.folder / "made" / "config.yaml").write_text("data:\n  chat_template_kwargs: [number=3]\n")
         self.assertEqual(self.reply(checkpoint), plain[3])
         self.assertEqual(self.reply(checkpoint, "--chat-template-word", "enable_thinking=false"), plain[1])
-        self.assert_refused(self.generate("--chat", "--chat-template-word", "enable_thinkng=false"), 2, "--chat-template-word", "enable_thinkng", "does not speak")
+        self.assert_refused(self.generate("--chat", "--chat-template-word", "enable_thinkng=false"), 2, "--chat-template-word", "enable_thinkng", "does not read")
         self.assert_refused(self.generate("--chat", "--chat-template-word", "number"), 2, "--chat-template-word", "name=value")
         self.assert_refused(self.generate("--chat-template-word", "number=3"), 2, "--chat-template-word", "--chat")
 

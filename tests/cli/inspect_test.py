@@ -56,7 +56,7 @@ class Inspect(support.Test):
 
     def test_a_gguf_file_is_described_with_escaped_control_characters(self):
         result = keel("inspect", str(self.file))
-        self.assert_exit(result, 0, "LlamaForCausalLM", "llama.embedding_length", "blk.0.ffn_down.weight", "11 tensors, 42 numbers")
+        self.assert_exit(result, 0, "LlamaForCausalLM", "llama.embedding_length", "blk.0.ffn_down.weight", "11 tensors, 42 elements")
         self.assertNotIn("\x1b[31m", result.stdout)
 
     def test_json_has_the_same_in_one_object(self):

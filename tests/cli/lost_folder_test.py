@@ -248,7 +248,7 @@ class LostFolder(support.Test):
             self.assertIn(f'keel: cannot read "{run / name}": Input/output error; check the disk', result.stderr)
             self.assertIn("the run is complete", result.stderr)
             self.assertFalse((run / "report.html").exists())
-            way_out = re.search(r"\(keel (report .*?)\), but", result.stderr)
+            way_out = re.search(r"run keel (report .*?); the run", result.stderr)
             self.assertTrue(way_out, result.stderr)
             self.assert_exit(keel(*shlex.split(way_out[1])), 0)
             self.assertTrue((run / "report.html").exists())

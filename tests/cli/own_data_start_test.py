@@ -132,9 +132,9 @@ class OwnDataStart(own_files.Test):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout
 
-        self.assertNotIn("in place of", explained())
+        self.assertNotIn("instead of the equation's", explained())
         self.assertIn("with divergence binary_tv instead of the equation's", explained(parameters=["divergence=binary_tv"]))
-        self.assertIn("with anchor recomputed in place of", explained(anchor="recomputed"))
+        self.assertIn("with anchor recomputed instead of the equation's", explained(anchor="recomputed"))
 
     def test_a_skipped_evaluation_is_not_announced(self):
         for flags in ((), ("--explain",)):
@@ -177,7 +177,7 @@ class OwnDataStart(own_files.Test):
     def test_one_prompt_does_not_make_rewards_equal(self):
         one = {"eval": {"prompts": 1, "samples": 4}}
         for told in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
-            self.assertIn("there is one prompt", told)
+            self.assertIn("only one prompt", told)
             self.assertNotIn("equal", told)
 
     def test_explain_refuses_what_a_run_would_refuse(self):

@@ -114,7 +114,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.data.write_text("".join(lines[:-1]))
         for flags in (["--resume"], ["--resume", "--changed-data"]):
             result = support.keel("train", self.configuration("run"), *flags)
-            self.assert_refused(result, 3, "data.files", "19 rows", "had 20", "restore", "model.path")
+            self.assert_refused(result, 3, "data.files", "19 rows", "had 20", "Restore", "model.path")
         self.data.write_text("".join([*lines[:9], lines[9].replace("<bos>", "<eos>"), *lines[10:]]))  # as long as before
         self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "--changed-data")
         self.data.write_text("".join(lines))
@@ -229,7 +229,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assertRegex(told[0], r"failed on rollout .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
         # 2 prompts of an evaluation, twice, and 2 steps of 3 prompts with 2 completions each
         for line in told[1:3]:
-            self.assertIn("judged 2 of 2 completions of held-out prompts", line)
+            self.assertIn("returned a reward for 2 of 2 completions of held-out prompts", line)
         self.assertIn("failed 16 times on 16 completions", told[3])
         self.assertIn("scored none of 16 completions", told[4])
         log = (self.folder / "run" / "log.txt").read_text()
@@ -344,7 +344,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIsNone(result.samples)
         result = self.train("run", train={"steps": 1}, eval={"prompts": 20}, reward=functions)
         self.assert_exit(result, 0)
-        self.assertIn("no reward function returned a reward for 20 of 20", result.stdout + result.stderr)
+        self.assertIn("no reward function returned a reward for 20 of 20 completions", result.stdout + result.stderr)
         for row in support.metrics(self.folder / "run"):
             self.assertFalse({"eval/accuracy", "eval/reward"} & set(row))
 

@@ -368,7 +368,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.write("rows.csv", "prompt,completion,answer\nq,3,3\n")
         self.write("rows.json", '[{"completion": "3", "answer": "3"}]')
         for name, tool in (("rows.csv", "csv.DictReader"), ("rows.json", "jq -c")):
-            self.assert_refused(support.keel("reward", name, cwd=self.folder), 3, name, "JSON lines", tool)
+            self.assert_refused(support.keel("reward", name, cwd=self.folder), 3, name, "is not a JSONL file", tool)
 
     def test_gold_is_the_answer_in_samples_of_eval_only(self):
         row = {"gold": "4", "answer": "3", "completion": "3"}

@@ -46,7 +46,7 @@ class FolderOfARun(support.Test):
         self.assert_exit(quickstart("--overwrite", "run.seed=1"), 0)
         before = tree(own)
         for other in ("run.seed=2", "objective.method=drpo", "optimizer.lr=0.5"):
-            self.assert_refused(quickstart(other), 2, "of other settings", "--overwrite")
+            self.assert_refused(quickstart(other), 2, "with other settings", "--overwrite")
         self.assertEqual(tree(own), before)
         again = quickstart("run.seed=1")  # the same once more
         self.assert_exit(again, 0)

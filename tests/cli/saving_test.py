@@ -89,7 +89,7 @@ class TheBest(support.Test):
         link = run / "checkpoints" / "best"
         self.assertIn(f"{link}   best evaluation: {best}", trained.stdout)
         self.assertEqual("the run's folder means its newest" in trained.stdout, best != "step-000012")
-        self.assertIn("the best checkpoint by eval/accuracy is kept as checkpoints/best", trained.stdout)
+        self.assertIn("the best checkpoint by eval/accuracy or eval/reward is kept as checkpoints/best", trained.stdout)
         self.assertEqual(os.readlink(link), best)
         self.assertEqual(support.checkpoints(run), sorted({best, "step-000012"}))
         support.verify_checkpoint(run / "checkpoints" / best)
@@ -187,7 +187,7 @@ class TheBest(support.Test):
         self.assertIn(f"{best.name}, the best by eval/accuracy, is kept only until the next evaluation", text)
 
         text = resumed(shutil.rmtree, best_metric="auto")
-        self.assertIn(f"{best.name}, the best by eval/accuracy, is gone; the next evaluation", text)
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is missing; the next evaluation", text)
         self.assertGreater(os.readlink(run / "checkpoints" / "best"), "step-000009")
 
     def test_an_evaluation_without_the_metric_is_not_compared(self):

@@ -127,7 +127,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("expected a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
         self.assertIn("gone.csv", self.run_study("--explain", "--compare", str(self.folder / "gone.csv"), code=3).stderr)
         text = runs.read_text().splitlines()
-        for changed, reason in (([*text, text[1]], "6: has the run dppo_tv-0 a second time"),
+        for changed, reason in (([*text, text[1]], "6: has the run dppo_tv-0 twice"),
                                 ([line + "," + line.split(",")[-1] for line in text], f"1: has the column {lines[0][-1]} twice")):
             twice = self.folder / "twice.csv"
             twice.write_text("\n".join(changed) + "\n")

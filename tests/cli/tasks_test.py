@@ -68,7 +68,7 @@ class Tasks(support.Test):
 
     def test_bad_requests_are_refused(self):
         self.assert_refused(keel("tasks", "coutndown"), 2, "did you mean countdown?")
-        self.assert_refused(keel("tasks", "letters"), 2, 'task.name "letters" is removed', "examples/reasoning_gym/")
+        self.assert_refused(keel("tasks", "letters"), 2, 'task.name "letters" was removed', "examples/reasoning_gym/")
         self.assert_refused(keel("tasks", "chains", "--difficulty", "2"), 2, 'task.name "chains_2" is unknown')
         for arguments in (("countdown", "--difficulty", "6"), ("countdown", "-n", "0"), ("countdown", "--seed", "x")):
             self.assert_exit(keel("tasks", *arguments), 2)

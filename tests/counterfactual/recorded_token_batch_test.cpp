@@ -121,11 +121,10 @@ TEST(RecordedTokenBatch, UsesTheRecordedTopKDivergence) {
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_topk_tv"})[0])), (std::vector<bool>{true, true, true, true}));
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_topk_tv:support=replace_last"})[0])),
             (std::vector<bool>{false, false, false, true}));
-  EXPECT_NE(error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_tv:k=8"})[0]); }).find("ask for k=20"),
+  EXPECT_NE(error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_tv:k=8"})[0]); }).find("use k=20"),
             std::string::npos);
-  EXPECT_NE(
-      error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_kl"})[0]); }).find("needs the column topk_kl"),
-      std::string::npos);
+  EXPECT_NE(error_of(2, [&] { tokens.decide(parse_methods({"dppo_topk_kl"})[0]); }).find("needs the column topk_kl"),
+            std::string::npos);
 }
 
 TEST(RecordedTokenBatch, IncludesTheReferenceKlInEveryCoefficient) {
@@ -135,7 +134,7 @@ TEST(RecordedTokenBatch, IncludesTheReferenceKlInEveryCoefficient) {
   with.kl_coefficient = 2, with.kl_estimator = KlEstimator::kK2;
   const MethodSpec spec = parse_methods({"drpo"})[0];
   const Tensor kl_coefficient = RecordedTokenBatch(rows, with).decide(spec).coefficient -
-                      RecordedTokenBatch(rows, without).decide(spec).coefficient;
+                                RecordedTokenBatch(rows, without).decide(spec).coefficient;
   EXPECT_LT((kl_coefficient + 1).abs().max().item<float>(), 1e-6);  // -beta (log pi - log ref) of k2
 }
 
@@ -144,8 +143,9 @@ TEST(RecordedTokenBatch, RejectsAMethodWhoseScopeWasNotRecorded) {
   facts.step = 9, facts.rollouts = 16, facts.recorded_rollouts = 4;
   facts.whole_sequences = facts.whole_batch = false;
   require_scope(parse_methods({"dppo_tv"})[0], facts);
-  EXPECT_NE(error_of(2, [&] { require_scope(parse_methods({"gspo"})[0], facts); }).find("gspo: decides on whole sequences"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(2, [&] { require_scope(parse_methods({"gspo"})[0], facts); }).find("gspo: decides on whole sequences"),
+      std::string::npos);
   EXPECT_NE(error_of(2, [&] { require_scope(parse_methods({"m2po"})[0], facts); }).find("has 4 of 16 completions"),
             std::string::npos);
 }

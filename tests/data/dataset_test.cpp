@@ -171,7 +171,7 @@ TEST(Dataset, ARowWithoutTheAnswerThatTheRewardNeedsIsBad) {
     EXPECT_EQ(source, "rows");
     return answer.is_null() ? "it has no answer" : "";
   };
-  const std::string problem = path + ":2: it has no answer; the answer is column \"answer\". Fix: mend it";
+  const std::string problem = path + ":2: it has no answer; the answer is column \"answer\". Fix: correct it";
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(problem), std::string::npos);
   const Dataset skipping = Dataset::open({path}, with("skip"), check);
   EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + problem));
@@ -199,7 +199,7 @@ TEST(Dataset, ListsTheSourcesIfAllRowsWereRead) {
 TEST(Dataset, RejectsInputWithoutUsableRows) {
   const TestFolder folder;
   const std::string empty = folder.write("empty.jsonl", "\n\n");
-  EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the dataset is empty"), std::string::npos);
+  EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the data set is empty"), std::string::npos);
   EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file matches"),
             std::string::npos);
   EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/gone.jsonl"}, {}); }).find("gone.jsonl"),

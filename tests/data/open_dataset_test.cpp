@@ -116,7 +116,7 @@ TEST(OpenDataset, TheErrorNamesHeldOutIfItTakesAllRows) {
   OpenedDataset data = open(options);
   EXPECT_THAT(error_of(3, [&] { data.train.next(1); }),
               testing::AllOf(testing::HasSubstr("0 are bad, 3 are held out for evaluation (data.held_out"),
-                             testing::HasSubstr("lower it, or name data.eval_files")));
+                             testing::HasSubstr("lower it, or set data.eval_files")));
 }
 
 TEST(OpenDataset, HoldsOutAFractionByContentThatIsNeverTrained) {

@@ -159,10 +159,11 @@ TEST(Schema, NamesTheLineTheProblemAndTheKeyToSet) {
       {schema_refusal(chat(R"([{"role": "user", "content": [{"type": "image"}]}])")),
        "content that is not a text but array"},
       {schema_refusal(chat(R"([{"role": "assistant", "content": "x"}])")), "ends with an assistant message"},
-      {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads texts only"},
+      {schema_refusal(R"({"prompt": "q", "images": ["a.png"]})"), "Keel reads only texts"},
       {schema_refusal(R"({"prompt": "q", "Image": {"path": "a.png"}})", keys("prompt")), "Fix: remove the column"},
-      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")), "data.chat_template_kwargs"},
-      {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "Keel reads texts only"},
+      {schema_refusal(R"({"prompt": "q", "chat_template_kwargs": {"a": 1}})", keys("prompt")),
+       "data.chat_template_kwargs"},
+      {schema_refusal(R"({"messages": )" + kChat + R"(, "images": ["a.png"]})", {}, kSft), "Keel reads only texts"},
       {schema_refusal(R"({"messages": )" + kChat + R"(, "functions": [{}]})", {}, kSft),
        "write the functions as tools"},
       {schema_refusal(R"({"prompt": "q", "answer": "2", "solution": "3"})"),
@@ -185,7 +186,9 @@ TEST(Schema, NamesTheLineTheProblemAndTheKeyToSet) {
   const Row bare = row_of(R"({"question": "q", "answer": "1"})");
   EXPECT_NE(bad_row_of([&] { make_example(bare, gsm8k); }).find("has no \"####\""), std::string::npos);
   const Row parquet{Json{{"prompt", nullptr}}, "rows.parquet, row group 1, row 1 (both from 1)"};
-  EXPECT_NE(bad_row_of([&] { make_example(parquet, detect_columns(parquet, {})); }).find("null, or bytes that are not text; "),
+  EXPECT_NE(bad_row_of([&] {
+              make_example(parquet, detect_columns(parquet, {}));
+            }).find("null, or bytes that are not text; "),
             std::string::npos);
 }
 

@@ -303,8 +303,8 @@ def invalid_arguments_always_raise():
 
 def sequence_means_require_lengths():
     flat = tokens(lengths=None, groups=None)
-    refused(["lengths is not given", "seq_mean_token_mean", "[4]"], keel.policy_loss, "grpo", **flat)
-    refused(["lengths is not given"], keel.policy_loss, "dppo_tv", horizon=4, **flat)
+    refused(["seq_mean_token_mean", "needs lengths", "[4]"], keel.policy_loss, "grpo", **flat)
+    refused(["needs lengths"], keel.policy_loss, "dppo_tv", horizon=4, **flat)
     one = keel.policy_loss("grpo", **{**flat, "lengths": [4]})
     assert torch.equal(one, keel.policy_loss("grpo", aggregation="token_mean", **flat))
 

@@ -57,8 +57,8 @@ double fraction_equal(const Transformer& model, const std::vector<Rollout>& roll
   for (const Rollout& rollout : rollouts) behavior.push_back(rollout.tokens.behavior_logp);
   double equal = 0, tokens = 0;
   for (const PackedBatch& batch : pack(training_sequences(rollouts), 64, at::kCPU)) {
-    const Tensor hidden =
-        packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.logits_indices);
+    const Tensor hidden = packed_hidden_states(model, batch.tokens, batch.positions, batch.segments)
+                              .index_select(0, batch.logits_indices);
     const LmHead head(model.weights().head(), {.temperature = temperature});
     const Tensor gap = (head.statistics(hidden, batch.targets).logp - gather_targets(batch, behavior)).abs();
     equal += gap.lt(1e-5).sum().item<double>();
@@ -129,7 +129,7 @@ TEST_F(RolloutEngineTest, RecordsTheNoisyDistributionThatItSamplesFrom) {
       const Tensor plain = reference.log_probabilities(text, 1.0)[static_cast<int64_t>(text.size()) - 1].detach();
       const Tensor noise =
           with_logit_noise(at::zeros({1, plain.size(0)}), 0.5, request_.seed, int64_tensor({static_cast<int64_t>(id)}),
-                     int64_tensor({static_cast<int64_t>(t)}))[0];
+                           int64_tensor({static_cast<int64_t>(t)}))[0];
       const Tensor mu = at::log_softmax(plain + noise, 0);
       EXPECT_NEAR(rollout.tokens.behavior_logp[t], mu[rollout.tokens.ids[t]].item<double>(), 1e-5);
       EXPECT_NEAR(rollout.tokens.topk_behavior_logp[3 * t], mu.max().item<double>(), 1e-5);
@@ -348,7 +348,7 @@ TEST_F(RolloutEngineTest, RefusesEmptyAndTooLongPrompts) {
   prompts_ = tiny_prompts();
   request_.max_new_tokens = 64 - 8;  // the longest prompt has 9 tokens, the model 64 positions
   const std::string message = error_of(2, [&] { engine_.generate(prompts_, request_); });
-  for (const char* part : {"prompt 58", "65 tokens", "64 positions", "lower rollout.max_new_tokens"})
+  for (const char* part : {"prompt 58", "65 tokens", "64 positions", "Lower rollout.max_new_tokens"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   request_.max_new_tokens = 64 - 9;
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
@@ -366,9 +366,11 @@ TEST_F(RolloutEngineTest, RefusesCountsBelowOne) {
     expect(refusal({.samples_per_prompt = count}), {"samples_per_prompt", got.c_str()});
     expect(refusal({.max_new_tokens = count}), {"max_new_tokens of prompt 43", got.c_str()});
     expect(refusal({.max_sequences = count}), {"max_sequences", got.c_str()});
-    expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, count, 6, 7}}), {"prompt_max_new_tokens of prompt 55", got.c_str()});
+    expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, count, 6, 7}}),
+           {"prompt_max_new_tokens of prompt 55", got.c_str()});
   }
-  expect(refusal({.prompt_max_new_tokens = {1, 2}}), {"2 limits for 7 prompts", "one for each", "max_new_tokens for all"});
+  expect(refusal({.prompt_max_new_tokens = {1, 2}}),
+         {"2 limits for 7 prompts", "one for each", "max_new_tokens for all"});
   expect(refusal({.prompt_max_new_tokens = {1, 2, 3, 4, 5, 56, 7}}), {"prompt 58", "65 tokens"});
 }
 

@@ -21,9 +21,9 @@ TEST(Run, StopsAfterSkippedUpdatesAndLogsTheirPrompts) {
   Console console(stderr);
   EXPECT_THAT(
       error_of(4, [&] { Run::start(config, /*replace=*/true, console)->run(); }),
-      testing::AllOf(HasSubstr("4 updates in a row"), HasSubstr("(step 1)"), HasSubstr("Lower optimizer.lr in")));
+      testing::AllOf(HasSubstr("4 consecutive updates"), HasSubstr("(step 1)"), HasSubstr("Lower optimizer.lr in")));
   EXPECT_THAT(read_file(std::filesystem::path(config.run.dir) / "log.txt"),
-              HasSubstr("step 1: an update was skipped, its gradient norm is not finite; prompts 0 to 3"));
+              HasSubstr("step 1: skipped an update with a NaN or infinite gradient norm, on prompts 0 to 3"));
   remove_tree(config.run.dir);
 }
 

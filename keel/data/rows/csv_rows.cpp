@@ -9,8 +9,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #endif
 
 namespace keel {
@@ -86,9 +86,9 @@ class CsvRows final : public TextRows {
     if (first_bad_utf8(text))
       problem = "the row is not UTF-8. Fix: save the file as UTF-8";
     else if (!is_well_quoted(values, text))
-      problem = (after > 0 ? "with the " + std::to_string(after) + " lines after it: " : std::string()) +
-                "its quotes do not fit: the last is not closed, or something follows one. Fix: put values with commas, "
-                "quotes or line breaks in quotes, and double the quotes inside; separate values with commas";
+      problem =
+          "its quotes do not fit: the last is not closed, or something follows one. Fix: put values with commas, "
+          "quotes or line breaks in quotes, and double the quotes inside; separate values with commas";
     if (names_.empty()) return read_header(values, line, problem);
     if (problem.empty() && values.size() != names_.size())
       problem = std::to_string(values.size()) + " values (the header names " + std::to_string(names_.size()) +

@@ -37,7 +37,7 @@ TEST(RowJson, NamesTheLineAndTheProblem) {
       {R"({"a": 1e999})", "number overflow"},
       {R"({"a": 123456789012345678901234567890})", "does not fit 64 bits"},
       {R"([{"a": 1}])", "one object per line"},
-      {"3", "a row is an object"},
+      {"3", "expected an object, {...}; got number"},
       {"\xef\xbb\xbf{\"a\": 1}", "byte order mark"},
       {"{\"a\": " + std::string(512, '[') + std::string(512, ']') + "}", "nested deeper than 512"}};
   for (const auto& [text, expected] : rows) {

@@ -138,7 +138,8 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderIsAnError) {
   EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
             std::string::npos);
   const Read open = read_all(folder.write("open.csv", "prompt,answer\n\"a,1\nb,2\nc,3\n"));
-  EXPECT_NE(open.bad.at(0).find("open.csv:2: with the 2 lines after it: its quotes do not fit"), std::string::npos);
+  EXPECT_NE(open.bad.at(0).find("open.csv:2: this row and the 2 after it are unreadable: its quotes do not fit"),
+            std::string::npos);
   for (const auto& [header, problem] : {std::pair{"a,a\n1,2\n", "twice"},
                                         {"a,,b\n1,2,3\n", "has no name"},
                                         {",prompt\n0,a\n", "index=False"},
@@ -174,7 +175,7 @@ TEST(TextFormats, AreRecognizedByTheirContentOrName) {
   const TestFolder folder;
   const Read unnamed = read_all(folder.write("rows.txt", "prompt,answer\na,1\n"));
   ASSERT_FALSE(unnamed.bad.empty());
-  EXPECT_NE(unnamed.bad[0].find("must end in .csv"), std::string::npos) << unnamed.bad[0];
+  EXPECT_NE(unnamed.bad[0].find("rename it to .csv"), std::string::npos) << unnamed.bad[0];
   EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }).find("holds JSON"),
             std::string::npos);
   for (const auto& [name, text] : {std::pair{"rows.tsv", "prompt\tanswer\na\t1\n"}, {"rows.xlsx", "PK\x03\x04"}})

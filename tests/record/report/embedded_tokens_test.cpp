@@ -36,7 +36,7 @@ TEST(EmbeddedTokens, AreLittleEndianBase64) {
   EXPECT_EQ(json["completions"]["rows"], Json({2, 1}));
   EXPECT_EQ(json["completions"]["tokens"], Json({2, 9}));
   EXPECT_EQ(json["completions"]["reward"], Json({1.0, nullptr}));
-  EXPECT_EQ(json["completions"]["prompt_index"], Json({-1, 0}));
+  EXPECT_EQ(json["completions"]["prompt_text"], Json({-1, 0}));
   EXPECT_EQ(json["prompts"], Json({"</script>&"}));
   EXPECT_EQ(json["regions"].size(), 1u);
   EXPECT_EQ(json["region_of_step"]["4"], 0);

@@ -121,10 +121,10 @@ TEST(Report, ShadesTokensByCoefficientAndMarksBlockedOnes) {
   const std::string html = render_report({run});
   // The darkest shade is the 95th percentile of |coefficient|, here of {0.6, 1.2}: 0.6.
   EXPECT_TRUE(has(html,
-                  "<span class=\"t u8\" title=\"μ 0.5 · π 0.6 · π/μ 1.2 · divergence 0.1 of 0.2 allowed · "
+                  "<span class=\"t u8\" title=\"μ 0.5 · π 0.6 · π/μ 1.2 · divergence 0.1 (threshold 0.2) · "
                   "coefficient +1.2 · kept\">so</span>"));
   EXPECT_TRUE(has(html,
-                  "<span class=\"t x\" title=\"μ 0.25 · π 0.75 · π/μ 3 · divergence 0.5 of 0.2 allowed · "
+                  "<span class=\"t x\" title=\"μ 0.25 · π 0.75 · π/μ 3 · divergence 0.5 (threshold 0.2) · "
                   "coefficient 0 · blocked by the trust region\">2</span>"));
   EXPECT_TRUE(has(html, "<span class=\"t d8\""));
   EXPECT_TRUE(has(html, ">↵</span><br>"));
@@ -142,7 +142,7 @@ TEST(Report, ToleratesArraysShorterThanTheTokens) {
   sample.logp.clear();
   sample.divergence = {std::nan(""), 0.5};
   run.samples.push_back(sample);
-  EXPECT_TRUE(has(render_report({run}), "title=\"μ 0.25 · divergence 0.5 of 0.2 allowed\">2</span>"));
+  EXPECT_TRUE(has(render_report({run}), "title=\"μ 0.25 · divergence 0.5 (threshold 0.2)\">2</span>"));
 }
 
 TEST(Report, StaysBelowAMegabyteForTenThousandSteps) {

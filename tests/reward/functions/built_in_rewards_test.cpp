@@ -293,7 +293,7 @@ TEST(RewardOptions, RejectInvalidFunctions) {
   expect(refused({"maths"}), "did you mean math?");
   expect(refused({"math:x"}), "unknown argument \"x\" (expected none)");
   expect(refused({"task"}), "no built-in task is used");
-  expect(refused({"overlong:100"}), "expected 2 numbers");
+  expect(refused({"overlong:100"}), "expected 2 comma-separated numbers");
   expect(refused({"overlong:100,200"}), "larger than the maximum length");
   expect(refused({"numeric:-1"}), "is not a number above 0");
   expect(refused({"tags"}), "expected tags:");

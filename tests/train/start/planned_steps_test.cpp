@@ -48,7 +48,7 @@ TEST(PlannedSteps, ContradictingLengthsAreErrors) {
   config.train.prompts_per_step = 7;
   config.train.steps = 0;
   config.critic.warmup_steps = 1;
-  EXPECT_THAT(error_of(2, [&] { plan_steps(config, seven_of_ten()); }), HasSubstr("never learn"));
+  EXPECT_THAT(error_of(2, [&] { plan_steps(config, seven_of_ten()); }), HasSubstr("the policy would never be trained"));
 }
 
 TEST(PlannedSteps, EvaluationsHappenAtIntervalsAndAtTheEnd) {
